@@ -1,0 +1,27 @@
+"""Errors of the library; the shape (message, where, hint) is that of `grammars.errors`."""
+
+from grammars.errors import Error
+
+
+class ModelError(Error):
+    """A model file that is missing, damaged or not usable."""
+
+
+class TemplateError(Error):
+    """A chat template that cannot be parsed, or that refuses the messages."""
+
+
+class RequestError(Error):
+    """A request that cannot be carried out as it stands."""
+
+
+class GrammarError(Error):
+    """The grammar or its matcher failed; the request ends, nothing goes on unconstrained."""
+
+
+class ContextError(Error):
+    """The prompt and the answer do not fit into the context."""
+
+
+class ReplyError(Error):
+    """A finished reply that does not fit what was asked for."""
