@@ -1,0 +1,75 @@
+"""Which nodes admit a (finite) value at all; the others are taken out before a grammar is made."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from grammars.schema import Array, Constant, Node, Object, Property, Reference, Union
+
+NEVER = Union(())
+
+
+def prune(
+    node: Node, definitions: Mapping[str, Node]
+) -> tuple[Node, dict[str, Node]]:
+    """The same schema without alternatives, keys and definitions that admit no value.
+
+    Returns:
+        the pruned root (`Union(())` if it admits nothing) and the pruned definitions.
+    """
+    alive: frozenset[str] = frozenset()
+    while True:
+        pruned = {name: _prune(d, alive) for name, d in definitions.items()}
+        now = frozenset(name for name, d in pruned.items() if d != NEVER)
+        if now == alive:
+            return _prune(node, alive), pruned
+        alive = now
+
+
+def _prune(node: Node, alive: frozenset[str]) -> Node:
+    match node:
+        case Reference(name):
+            return node if name in alive else NEVER
+        case Constant(values):
+            return node if values else NEVER
+        case Union(branches):
+            kept = tuple(b for b in (_prune(b, alive) for b in branches) if b != NEVER)
+            return kept[0] if len(kept) == 1 else Union(kept)
+        case Object(properties, additional):
+            return _prune_object(properties, additional, alive)
+        case Array():
+            return _prune_array(node, alive)
+        case _:
+            return node
+
+
+def _prune_object(
+    properties: tuple[Property, ...], additional: Node | None, alive: frozenset[str]
+) -> Node:
+    kept: list[Property] = []
+    for declared in properties:
+        inner = _prune(declared.node, alive)
+        if inner != NEVER:
+            kept.append(replace(declared, node=inner))
+        elif declared.required:
+            return NEVER
+    rest = None if additional is None else _prune(additional, alive)
+    return Object(tuple(kept), None if rest == NEVER else rest)
+
+
+def _prune_array(node: Array, alive: frozenset[str]) -> Node:
+    prefix: list[Node] = []
+    rest = None if node.items is None else _prune(node.items, alive)
+    rest = None if rest == NEVER else rest
+    longest = node.max_items
+    for i, item in enumerate(node.prefix):
+        inner = _prune(item, alive)
+        if inner == NEVER:
+            longest = i if longest is None else min(i, longest)
+            rest = None
+            break
+        prefix.append(inner)
+    if rest is None:
+        longest = len(prefix) if longest is None else min(longest, len(prefix))
+    if longest is not None and longest < node.min_items:
+        return NEVER
+    return Array(tuple(prefix), rest, node.min_items, longest)

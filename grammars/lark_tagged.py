@@ -1,0 +1,195 @@
+"""Tagged arguments in Lark: every argument between tags of its own, strings as raw text.
+
+Nothing is escaped in such a format, so a raw value ends only where its closing tag is followed by
+the next opening tag or by the end of the arguments (a composite terminator).
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from grammars.errors import SchemaError
+from grammars.lark_values import Rules, escape_regex, quote
+from grammars.schema import (
+    AnyValue,
+    Boolean,
+    Constant,
+    Json,
+    Node,
+    Null,
+    Object,
+    Property,
+    Reference,
+    Schema,
+    String,
+    Union,
+    escape,
+)
+from grammars.wire import TaggedArguments
+
+Definitions = Mapping[str, Node]
+
+
+@dataclass(frozen=True)
+class _Follow:
+    """What may stand after a value: a rule for another argument (None: none), or the end."""
+
+    more: str | None
+    end: bool
+
+
+class TaggedRules:
+    """Adds the rules of tagged arguments to `rules`."""
+
+    def __init__(self, tags: TaggedArguments, rules: Rules):
+        self.tags = tags
+        self.rules = rules
+
+    def arguments(self, schema: Schema) -> str:
+        """An expression for all arguments of a tool, from the first tag to the end tag.
+
+        Raises:
+            SchemaError: a key that these tags cannot write.
+        """
+        options: list[str] = []
+        for branch in flatten(schema.node, schema.definitions):
+            if isinstance(branch, Object):
+                follow = self._follow(branch, schema.definitions)
+                if follow.more:
+                    options.append(f"{quote(self.tags.open)} {follow.more}")
+                if follow.end:
+                    options.append(quote(self.tags.end))
+        return self.rules.define(" | ".join(dict.fromkeys(options)), "arguments")
+
+    def _follow(self, node: Object, definitions: Definitions) -> _Follow:
+        """What may stand at the start of the arguments, in schema order."""
+        after = _Follow(None, True)
+        if node.additional is not None:
+            after = self._extra(node, node.additional, definitions)
+        reachable = [after.more] if after.more else []
+        for declared in reversed(node.properties):
+            head = quote(self._key(declared) + self.tags.after_key)
+            value = self._value(declared.node, definitions, after)
+            argument = self.rules.define(f"{head} ({value})", "argument")
+            reachable = [argument] if declared.required else [argument, *reachable]
+            more = self.rules.define(" | ".join(reachable), "more")
+            after = _Follow(more, after.end and not declared.required)
+        return after
+
+    def _extra(self, node: Object, additional: Node, definitions: Definitions) -> _Follow:
+        """Undeclared arguments, any number of them, behind the declared ones."""
+        declared = "|".join(escape_regex(p.key) for p in node.properties)
+        key = self.rules.terminal(
+            r"/[^<>\s]+/" + (f" & ~/{declared}/" if declared else ""), "EXTRA"
+        )
+        name = self.rules.reserve("extra")
+        follow = _Follow(name, True)
+        value = self._value(additional, definitions, follow)
+        self.rules.fill(name, f"{key} {quote(self.tags.after_key)} ({value})")
+        return follow
+
+    def _key(self, declared: Property) -> str:
+        if any(c in declared.key for c in "<>\n") or declared.key != declared.key.strip():
+            raise SchemaError(
+                f"the key {declared.key!r} cannot be written between tags",
+                where=f"/properties/{escape(declared.key)}",
+                hint="Rename it, or use a model with a JSON format",
+            )
+        return declared.key
+
+    def _value(self, node: Node, definitions: Definitions, follow: _Follow) -> str:
+        branches = list(flatten(node, definitions))
+        if any(isinstance(b, AnyValue) or (isinstance(b, String) and b.is_free) for b in branches):
+            return self._text("(?s:.*)", (), follow)
+        options: list[str] = []
+        for branch in branches:
+            if isinstance(branch, String):
+                longest = "" if branch.max_length is None else str(branch.max_length)
+                length = f"(?s:.{{{branch.min_length},{longest}}})"
+                options.append(self._text(length, [branch.pattern or ""], follow))
+            else:
+                options.append(f"{self._spelled(branch, definitions)} {self._close(follow)}")
+        return " | ".join(dict.fromkeys(options))
+
+    def _close(self, follow: _Follow) -> str:
+        tags, options = self.tags, list[str]()
+        if follow.more:
+            options.append(f"{quote(tags.close + tags.open)} {follow.more}")
+        if follow.end:
+            options.append(quote(tags.close + tags.end))
+        return self.rules.define(" | ".join(options), "close")
+
+    def _spelled(self, node: Node, definitions: Definitions) -> str:
+        """Everything but text: JSON, and the template's own words for true, false and null."""
+        tags = self.tags
+        match node:
+            case Boolean():
+                return self.rules.define(" | ".join(map(quote, tags.true + tags.false)), "boolean")
+            case Null():
+                return self.rules.define(" | ".join(map(quote, tags.null)), "null")
+            case Constant(values):
+                spelled = dict.fromkeys(s for v in values for s in self._spell(v))
+                writable = [quote(s) for s in spelled if not self._terminator(s)]
+                if not writable:
+                    raise SchemaError("none of the values can be written between tags")
+                return self.rules.define(" | ".join(s or '""' for s in writable), "enum")
+            case _:
+                return self.rules.value(node, definitions)
+
+    def _spell(self, value: Json) -> tuple[str, ...]:
+        match value:
+            case str():
+                return (value,)
+            case True:
+                return self.tags.true
+            case False:
+                return self.tags.false
+            case None:
+                return self.tags.null
+            case _:
+                return (self.rules.spell(value),)
+
+    def _terminator(self, text: str) -> bool:
+        return self.tags.close + self.tags.open[0] in text + self.tags.close
+
+    def _text(self, regex: str, patterns: "tuple[str, ...] | list[str]", follow: _Follow) -> str:
+        """Raw text up to its terminator; two lexemes, because what follows differs."""
+        tags = self.tags
+        apart = len(os.path.commonprefix([tags.open, tags.end])) + 1
+        stops = (
+            tags.open if follow.more else tags.open[:apart],
+            tags.end if follow.end else tags.end[:apart],
+        )
+        stop = "|".join(escape_regex(s) for s in stops)
+        parts = [f"/{regex}/", *(f"/{_in_lark(p)}/" for p in patterns if p)]
+        without = f"~/(?s:.*){escape_regex(tags.close)}({stop})(?s:.*)/"
+        raw = self.rules.terminal(" & ".join([*parts, without]), "RAW")
+        options: list[str] = []
+        if follow.more:
+            body = f"{raw} {quote(tags.close + tags.open)}"
+            options.append(f"{self.rules.define(body, 'text', lazy=True)} {follow.more}")
+        if follow.end:
+            body = f"{raw} {quote(tags.close + tags.end)}"
+            options.append(self.rules.define(body, "text", lazy=True))
+        return " | ".join(options)
+
+
+def _in_lark(regex: str) -> str:
+    """An expression with its slashes escaped, to stand between slashes."""
+    return regex.replace("\\/", "/").replace("/", "\\/")
+
+
+def flatten(node: Node, definitions: Definitions) -> Iterator[Node]:
+    """The branches of a node, unions and references followed, each reference once."""
+    seen: set[str] = set()
+    queue = [node]
+    while queue:
+        match queue.pop(0):
+            case Reference(name):
+                if name not in seen:
+                    seen.add(name)
+                    queue.insert(0, definitions[name])
+            case Union(branches):
+                queue = [*branches, *queue]
+            case other:
+                yield other

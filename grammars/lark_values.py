@@ -1,0 +1,221 @@
+"""Values in Lark: a lowered schema as rules for JSON text, spelled as the template spells it.
+
+Objects and arrays become rules of their own rather than one `%json`: so a declared key cannot be
+shadowed by an escaped spelling of it, every number is a finite double, and the same nodes serve the
+raw-text formats. Strings with a pattern and numbers with bounds are left to llguidance's `%json`.
+"""
+
+import json
+from collections.abc import Mapping
+
+from grammars.schema import (
+    AnyValue,
+    Array,
+    Boolean,
+    Constant,
+    Json,
+    Node,
+    Null,
+    Number,
+    Object,
+    Property,
+    Reference,
+    String,
+    Union,
+)
+from grammars.wire import JsonStyle
+
+_CHARACTER = (
+    r'([^"\\\x00-\x1f]|\\(["\\\/bfnrt]|u([0-9a-cA-CefEF][0-9a-fA-F]{3}|[dD][0-7][0-9a-fA-F]{2}'
+    r"|[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})))"
+)
+"""One code point in a JSON string; a surrogate only as half of a pair (RFC 8259, 7 and 8.2)."""
+
+INTEGER = "/-?(0|[1-9][0-9]{0,18})/"
+NUMBER = r"/-?(0|[1-9][0-9]{0,18})(\.[0-9]{1,30})?([eE][+-]?[0-9]{1,2}|[eE]-[12][0-9]{2})?/"
+"""Bounded in digits, so that every number is a finite double and no integer overflows 64 bits."""
+
+_LIMIT = 10**18
+
+
+def quote(text: str) -> str:
+    """A Lark string literal."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def escape_regex(text: str) -> str:
+    """Text as a regular expression that matches just it, fit for `/.../` in Lark."""
+    special = r"\.+*?()|[]{}^$#&-~/" + '"'
+    return "".join(
+        "\\" + c if c in special else {"\n": r"\n", "\t": r"\t", "\r": r"\r"}.get(c, c)
+        for c in text
+    )
+
+
+class Rules:
+    """Rules of a grammar under way; equal bodies share one rule."""
+
+    def __init__(self, style: JsonStyle = JsonStyle()):
+        self.style = style
+        self._names: dict[str, str] = {}
+        self._bodies: dict[str, str] = {}
+        self._references: dict[tuple[int, str], str] = {}
+
+    def define(self, body: str, hint: str = "r", *, lazy: bool = False) -> str:
+        """The name of the rule with this body; a lazy one ends at its first match."""
+        if body not in self._names:
+            self._names[body] = name = self.reserve(hint)
+            self.fill(name, body, lazy=lazy)
+        return self._names[body]
+
+    def reserve(self, hint: str) -> str:
+        """A name for a rule that refers to itself; `fill` gives it its body."""
+        name = f"{hint}_{len(self._bodies)}"
+        self._bodies[name] = ""
+        return name
+
+    def fill(self, name: str, body: str, *, lazy: bool = False) -> None:
+        """Gives a reserved name its body."""
+        self._bodies[name] = f"{name}{'[lazy]' if lazy else ''}: {body}\n"
+
+    def terminal(self, regex: str, hint: str = "T") -> str:
+        """The name of the terminal with this expression (`/.../`, `&`, `~`)."""
+        return self.define(regex, hint)
+
+    def text(self) -> str:
+        """All rules, one a line."""
+        return "".join(self._bodies.values())
+
+    def value(self, node: Node, definitions: Mapping[str, Node]) -> str:
+        """An expression for the JSON text of a value that the node admits."""
+        match node:
+            case AnyValue():
+                return self._any()
+            case Constant(values):
+                spelled = dict.fromkeys(self.spell(v) for v in values)
+                return self.define(" | ".join(quote(s) for s in spelled), "enum")
+            case String():
+                return self._string(node)
+            case Number():
+                return self._number(node)
+            case Boolean():
+                return self.define('"true" | "false"', "boolean")
+            case Null():
+                return '"null"'
+            case Array():
+                return self._array(node, definitions)
+            case Object():
+                return self._object(node, definitions)
+            case Union(branches):
+                options = dict.fromkeys(self.value(b, definitions) for b in branches)
+                return self.define(" | ".join(options), "union")
+            case Reference(name):
+                return self._reference(name, definitions)
+
+    def spell(self, value: Json) -> str:
+        """A value as JSON text in this style."""
+        style = self.style
+        separators = (style.item, style.key)
+        return json.dumps(value, ensure_ascii=style.ascii, separators=separators)
+
+    def _reference(self, name: str, definitions: Mapping[str, Node]) -> str:
+        key = (id(definitions), name)
+        if key not in self._references:
+            self._references[key] = rule = self.reserve("ref")
+            self.fill(rule, self.value(definitions[name], definitions))
+        return self._references[key]
+
+    def _any(self) -> str:
+        key = (0, "any")
+        if key not in self._references:
+            self._references[key] = rule = self.reserve("json")
+            scalars = f'{self.string()} | {self.terminal(NUMBER, "NUMBER")} | "true" | "false"'
+            array = self._array(Array(), {})
+            self.fill(rule, f'{scalars} | "null" | {array} | {self._object(Object(), {})}')
+        return self._references[key]
+
+    def string(self) -> str:
+        """The terminal of any JSON string."""
+        return self.terminal(f'/"{_CHARACTER}*"/', "STRING")
+
+    def _string(self, node: String) -> str:
+        if node.pattern is not None:
+            schema: dict[str, Json] = {"type": "string", "pattern": f"^({node.pattern})$"}
+            schema |= {"minLength": node.min_length} if node.min_length else {}
+            schema |= {"maxLength": node.max_length} if node.max_length is not None else {}
+            return self.define(f"%json {json.dumps(schema)}", "string")
+        if node.is_free:
+            return self.string()
+        bounds = f"{{{node.min_length},{'' if node.max_length is None else node.max_length}}}"
+        return self.terminal(f'/"{_CHARACTER}{bounds}"/', "STRING")
+
+    def _number(self, node: Number) -> str:
+        if not node.bounds:
+            return self.terminal(INTEGER if node.integer else NUMBER, "NUMBER")
+        schema: dict[str, Json] = {"type": "integer" if node.integer else "number"}
+        schema |= node.bounds
+        if not schema.keys() & {"minimum", "exclusiveMinimum"}:
+            schema["minimum"] = min(-_LIMIT, schema.get("maximum", 0))
+        if not schema.keys() & {"maximum", "exclusiveMaximum"}:
+            schema["maximum"] = max(_LIMIT, schema.get("minimum", 0))
+        return self.define(f"%json {json.dumps(schema)}", "number")
+
+    def _array(self, node: Array, definitions: Mapping[str, Node]) -> str:
+        item, comma = "", quote(self.style.item)
+        if node.items is not None:
+            item = self.value(node.items, definitions)
+        prefix = [self.value(p, definitions) for p in node.prefix]
+        tail = ""
+        longest = node.max_items
+        if item and (longest is None or longest > len(prefix)):
+            fewest = max(0, node.min_items - max(1, len(prefix)))
+            most = "" if longest is None else str(longest - max(1, len(prefix)))
+            times = "*" if (fewest, most) == (0, "") else f"{{{fewest},{most}}}"
+            tail = f"({comma} {item}){times}" if most != "0" else ""
+        elements = self._elements(prefix or [item], tail, node, comma)
+        return self.define(f'"[" {elements} "]"', "array")
+
+    def _elements(self, first: list[str], tail: str, node: Array, comma: str) -> str:
+        if node.max_items == 0 or first == [""]:
+            return ""
+        body = tail
+        count = min(len(first), node.max_items if node.max_items is not None else len(first))
+        for i in reversed(range(count)):
+            body = f"{comma + ' ' if i else ''}{first[i]} {body}"
+            body = f"({body})?" if i >= node.min_items else body
+        return body
+
+    def _object(self, node: Object, definitions: Mapping[str, Node]) -> str:
+        comma = quote(self.style.item)
+        pairs = [self._pair(p, definitions) for p in node.properties]
+        extra = ""
+        if node.additional is not None:
+            key = self._extra_key(node.properties)
+            extra = f"{key} {quote(self.style.key)} {self.value(node.additional, definitions)}"
+            extra = self.define(extra, "extra")
+        rest = f"({comma} {extra})*" if extra else ""
+        starts = [f"{extra} {rest}"] if extra else []
+        required = False
+        for declared, pair in reversed(list(zip(node.properties, pairs, strict=True))):
+            if declared.required:
+                starts, required = [], True
+            starts.insert(0, f"{pair} {rest}")
+            body = f"{comma} {pair}" if declared.required else f"({comma} {pair})?"
+            rest = self.define(f"{body} {rest}", "rest")
+        if not starts:
+            return '"{}"'
+        body = " | ".join(starts)
+        return self.define('"{" ' + (f"({body})" if required else f"({body})?") + ' "}"', "object")
+
+    def _pair(self, declared: Property, definitions: Mapping[str, Node]) -> str:
+        key = quote(self.spell(declared.key) + self.style.key)
+        return self.define(f"{key} {self.value(declared.node, definitions)}", "pair")
+
+    def _extra_key(self, declared: tuple[Property, ...]) -> str:
+        """Any key but the declared ones; no `\\u` where that could spell a declared one."""
+        if not declared:
+            return self.string()
+        names = "|".join(escape_regex(self.spell(p.key)) for p in declared)
+        return self.terminal(
+            rf'/"([^"\\\x00-\x1f]|\\["\\bfnrt])*"/ & ~/{names}/', "KEY"
+        )

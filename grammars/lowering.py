@@ -1,0 +1,310 @@
+"""JSON Schema -> `Schema`: what the mask can hold becomes nodes, the rest is listed as checked.
+
+Lowering may only loosen: a keyword that is not held is in `report.checked`, and the validator
+looks at it after generation. What cannot be read at all raises `SchemaError` with its pointer.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import cast
+from urllib.parse import unquote
+
+import jsonschema_rs
+
+from grammars.errors import SchemaError
+from grammars.inhabitation import prune
+from grammars.merging import ANNOTATIONS, as_list, merge
+from grammars.patterns import ASSERTED, FORMATS, translate
+from grammars.schema import (
+    AnyValue,
+    Array,
+    Boolean,
+    Constant,
+    Finding,
+    Json,
+    Node,
+    Null,
+    Number,
+    Object,
+    Property,
+    Reference,
+    Report,
+    Schema,
+    String,
+    Union,
+    escape,
+    make_validator,
+)
+
+TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
+NEVER = Union(())
+HELD = {
+    "object": ("properties", "required", "additionalProperties"),
+    "array": ("items", "prefixItems", "minItems", "maxItems"),
+    "string": ("minLength", "maxLength", "pattern", "format"),
+    "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
+}
+"""The keywords that nodes can express, by the type that they speak of."""
+
+
+def lower(source: Json, *, close: bool = True, only_object: bool = True) -> Schema:
+    """Lowers one JSON Schema document.
+
+    Args:
+        source: the schema, any draft from 4 to 2020-12, or true or false.
+        close: objects that declare properties and are silent about others admit no others.
+        only_object: the root has to be an object (the arguments of a tool).
+
+    Raises:
+        SchemaError: the schema is malformed, a `$ref` leads nowhere, or it admits no value
+            (with `only_object`, no object).
+    """
+    _check_well_formed(source)
+    lowering = _Lowering(source, close)
+    root = source
+    if only_object and (source is True or source and "type" not in source):
+        root = {"allOf": [source, {"type": "object"}]}
+    node = lowering.lower(root, "")
+    definitions = lowering.definitions
+    node, definitions = prune(node, definitions)
+    schema = Schema(source, node, definitions, lowering.report(), source)
+    if node == NEVER:
+        raise SchemaError("the schema admits no value", where="", hint="Widen it")
+    if only_object and not isinstance(schema.resolve(node), Object | Union):
+        raise SchemaError("the schema admits no object", where="", hint='Use "type": "object"')
+    return schema
+
+
+def _check_well_formed(source: Json) -> None:
+    if not isinstance(source, dict | bool):
+        raise SchemaError("a schema is an object, true or false", where="")
+    try:
+        make_validator(source, source)
+    except jsonschema_rs.ValidationError as e:
+        where = "".join(f"/{escape(str(step))}" for step in e.instance_path)
+        raise SchemaError(f"not a JSON Schema: {e.message}", where=where) from e
+    except (jsonschema_rs.ReferencingError, ValueError) as e:
+        raise SchemaError(f"not a JSON Schema: {e}", where="") from e
+
+
+class _Lowering:
+    """One document on its way; collects definitions and findings."""
+
+    def __init__(self, root: Json, close: bool):
+        self.root = root
+        self.close = close
+        self.definitions: dict[str, Node] = {}
+        self.enforced: dict[tuple[str, str], Finding] = {}
+        self.checked: dict[tuple[str, str], Finding] = {}
+
+    def report(self) -> Report:
+        enforced = [f for key, f in self.enforced.items() if key not in self.checked]
+        return Report(tuple(enforced), tuple(self.checked.values()))
+
+    def lower(self, schema: Json, at: str) -> Node:
+        """The node of a subschema; `at` is its JSON pointer in the document."""
+        if isinstance(schema, bool):
+            return AnyValue() if schema else NEVER
+        flat = cast(Mapping[str, Json], schema)
+        if "$ref" in flat and not set(flat) - ANNOTATIONS - {"$ref"}:
+            return self._refer(flat["$ref"], at)
+        flat = self._flatten(flat, at, ())
+        for keyword in ("anyOf", "oneOf"):
+            if keyword in flat:
+                return self._branch(flat, keyword, at)
+        if "enum" in flat or "const" in flat:
+            return self._constant(flat, at)
+        return self._typed(flat, at)
+
+    def _refer(self, pointer: Json, at: str) -> Node:
+        target = self._look_up(pointer, at)
+        if pointer not in self.definitions:
+            self.definitions[pointer] = NEVER
+            self.definitions[pointer] = self.lower(target, pointer.removeprefix("#"))
+        return Reference(pointer)
+
+    def _look_up(self, pointer: Json, at: str) -> Json:
+        place: Json = self.root
+        hint = "Use a local reference such as #/$defs/Name"
+        if not isinstance(pointer, str) or not pointer.startswith("#"):
+            raise SchemaError(f"$ref {pointer!r} is not local", where=f"{at}/$ref", hint=hint)
+        for step in unquote(pointer[1:]).split("/")[1:]:
+            step = step.replace("~1", "/").replace("~0", "~")
+            if isinstance(place, list) and step.isdigit() and int(step) < len(place):  # pyright: ignore[reportUnknownArgumentType]
+                place = cast(Json, place[int(step)])
+            elif isinstance(place, dict) and step in place:
+                place = cast(Json, place[step])
+            else:
+                raise SchemaError(f"$ref {pointer!r} leads nowhere", where=f"{at}/$ref", hint=hint)
+        if pointer not in ("#",) and not pointer.startswith("#/"):
+            raise SchemaError(f"$ref {pointer!r} is an anchor", where=f"{at}/$ref", hint=hint)
+        return place
+
+    def _flatten(self, schema: Mapping[str, Json], at: str, seen: tuple[str, ...]) -> dict[str, Json]:
+        """`$ref` with siblings and `allOf` merged into one object without either."""
+        flat = {k: v for k, v in schema.items() if k not in ("$ref", "allOf")}
+        parts: list[tuple[str, Json]] = []
+        if (reference := schema.get("$ref")) is not None:
+            parts.append(("$ref", reference))
+        parts += [("allOf", part) for part in cast(list[Json], schema.get("allOf", []))]
+        for keyword, part in parts:
+            if keyword == "$ref":
+                if part in seen:
+                    self._check(at, keyword, "refers to itself beside other keywords")
+                    continue
+                part, seen = self._look_up(part, at), (*seen, part)
+            if isinstance(part, bool):
+                part = {} if part else {"enum": []}
+            inner = self._flatten(part, at, seen)
+            flat, left_out = merge(flat, inner)
+            for name in left_out:
+                self._check(at, name, f"cannot be merged from {keyword}")
+        if "allOf" in flat:
+            return self._flatten(flat, at, seen)
+        return flat
+
+    def _branch(self, flat: Mapping[str, Json], keyword: str, at: str) -> Node:
+        base = {k: v for k, v in flat.items() if k != keyword and k not in ANNOTATIONS}
+        parts = cast(list[Json], flat[keyword])
+        branches: list[Node] = []
+        for i, part in enumerate(parts):
+            branches.append(self.lower({"allOf": [base, part]} if base else part, f"{at}/{keyword}/{i}"))
+        if keyword == "oneOf" and not _are_disjoint(branches, self.definitions):
+            self._check(at, keyword, "the branches may overlap")
+        self._enforce(at, keyword)
+        return Union(tuple(branches))
+
+    def _constant(self, flat: Mapping[str, Json], at: str) -> Node:
+        values = cast(list[Json], flat["enum"]) if "enum" in flat else [flat["const"]]
+        rest = {k: v for k, v in flat.items() if k != "enum"}
+        admits = make_validator(rest, self.root).is_valid
+        self._enforce(at, "enum" if "enum" in flat else "const")
+        kept = {json.dumps(v, sort_keys=True): v for v in values if admits(v)}
+        return Constant(tuple(kept.values())) if kept else NEVER
+
+    def _typed(self, flat: Mapping[str, Json], at: str) -> Node:
+        types = cast(list[str], as_list(flat.get("type", [t for t in TYPES if t != "integer"])))
+        if "type" in flat:
+            self._enforce(at, "type")
+        spoken = {k for t in types for k in HELD.get("number" if t == "integer" else t, ())}
+        foreign = {k for held in HELD.values() for k in held} - spoken
+        for keyword in flat:
+            if keyword in spoken:
+                self._enforce(at, keyword)
+            elif keyword not in ANNOTATIONS | foreign | {"type"} and not _is_idle(keyword, flat):
+                self._check(at, keyword, "not held by the mask")
+        if "type" not in flat and not set(flat) & spoken:
+            return AnyValue()
+        branches = [self._of_type(t, flat, at) for t in types]
+        return branches[0] if len(branches) == 1 else Union(tuple(branches))
+
+    def _of_type(self, name: str, flat: Mapping[str, Json], at: str) -> Node:
+        match name:
+            case "object":
+                return self._object(flat, at)
+            case "array":
+                return self._array(flat, at)
+            case "string":
+                return self._string(flat, at)
+            case "number" | "integer":
+                bounds = {k: flat[k] for k in HELD["number"] if k in flat}
+                if any(isinstance(v, bool) for v in bounds.values()):  # draft 4
+                    self._check(at, "exclusiveMinimum", "spelled as in draft 4")
+                    bounds = {k: v for k, v in bounds.items() if not isinstance(v, bool)}
+                return Number(name == "integer", bounds)
+            case "boolean":
+                return Boolean()
+            case _:
+                return Null()
+
+    def _object(self, flat: Mapping[str, Json], at: str) -> Node:
+        declared = dict(cast(Mapping[str, Json], flat.get("properties", {})))
+        required = cast(list[str], flat.get("required", []))
+        rest = flat.get("additionalProperties")
+        if rest is None:
+            rest = not (self.close and "properties" in flat)
+        for key in required:
+            declared.setdefault(key, rest)
+        properties: list[Property] = []
+        for key, schema in declared.items():
+            node = self.lower(schema, f"{at}/properties/{escape(key)}")
+            properties.append(Property(key, node, key in required, schema))
+        additional = self.lower(rest, f"{at}/additionalProperties")
+        return Object(tuple(properties), None if additional == NEVER else additional)
+
+    def _array(self, flat: Mapping[str, Json], at: str) -> Node:
+        items, tuple_items = flat.get("items", True), flat.get("prefixItems", [])
+        if isinstance(items, list):  # a tuple, as drafts before 2020-12 write it
+            items, tuple_items = flat.get("additionalItems", True), cast(Json, items)
+        prefix = [
+            self.lower(s, f"{at}/prefixItems/{i}") for i, s in enumerate(cast(list[Json], tuple_items))
+        ]
+        rest = self.lower(items, f"{at}/items")
+        return Array(
+            tuple(prefix),
+            None if rest == NEVER else rest,
+            int(flat.get("minItems", 0)),
+            None if flat.get("maxItems") is None else int(flat["maxItems"]),
+        )
+
+    def _string(self, flat: Mapping[str, Json], at: str) -> Node:
+        pattern, name = flat.get("pattern"), flat.get("format")
+        if pattern is not None and (pattern := translate(pattern)) is None:
+            self._check(at, "pattern", "uses what a mask cannot hold (look-around, \\b, \\1)")
+        if name in FORMATS and pattern is None:
+            pattern = FORMATS[name]
+        elif name in FORMATS or name in ASSERTED:
+            self._check(at, "format", f"{name!r} is not held by the mask")
+        longest = flat.get("maxLength")
+        return String(
+            int(flat.get("minLength", 0)), None if longest is None else int(longest), pattern
+        )
+
+    def _enforce(self, at: str, keyword: str) -> None:
+        self.enforced.setdefault((at, keyword), Finding(at, keyword))
+
+    def _check(self, at: str, keyword: str, reason: str) -> None:
+        self.checked.setdefault((at, keyword), Finding(at, keyword, reason))
+
+
+def _is_idle(keyword: str, flat: Mapping[str, Json]) -> bool:
+    """Keywords that stand there and exclude nothing (zod writes propertyNames for each record)."""
+    value = flat[keyword]
+    idle: dict[str, bool] = {
+        "propertyNames": value in ({"type": "string"}, {}, True),
+        "uniqueItems": value is False,
+        "minProperties": value == 0,
+        "unevaluatedProperties": value is True,
+        "additionalItems": not isinstance(flat.get("items"), list) or value is True,
+        "nullable": value is False,
+        "then": "if" not in flat,
+        "else": "if" not in flat,
+    }
+    return idle.get(keyword, keyword.startswith("x-"))
+
+
+def _are_disjoint(branches: list[Node], definitions: Mapping[str, Node]) -> bool:
+    """Can no value fit two branches? Told by their kinds, or by a key with different constants."""
+    resolved: list[Node] = []
+    for branch in branches:
+        while isinstance(branch, Reference):
+            branch = definitions[branch.name]
+        resolved.append(branch)
+    kinds = [Number if isinstance(b, Number) else type(b) for b in resolved]
+    simple = {String, Number, Boolean, Null, Array, Object}
+    if set(kinds) <= simple and len(set(kinds)) == len(kinds):
+        return True
+    if not all(isinstance(b, Object) for b in resolved):
+        return False
+    tags = [
+        {p.key: p.node.values for p in b.properties if p.required and isinstance(p.node, Constant)}
+        for b in resolved
+        if isinstance(b, Object)
+    ]
+    shared = set.intersection(*(set(t) for t in tags)) if tags else set[str]()
+    return any(_are_apart([t[key] for t in tags]) for key in shared)
+
+
+def _are_apart(groups: list[tuple[Json, ...]]) -> bool:
+    spelled = [json.dumps(v, sort_keys=True) for group in groups for v in group]
+    return len(set(spelled)) == len(spelled)

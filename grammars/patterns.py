@@ -1,0 +1,118 @@
+"""Regular expressions of JSON Schema (ECMA 262, searched for) in the dialect of the mask.
+
+The mask wants Rust syntax, matched against the whole string, without look-around, back references
+and word boundaries.
+"""
+
+import re
+
+_LEAP = "([0-9]{2}(0[48]|[2468][048]|[13579][26])|([02468][048]|[13579][26])00)"
+_DATE = (
+    "([0-9]{4}-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)"
+    f"|02-(0[1-9]|1[0-9]|2[0-8]))|{_LEAP}-02-29)"
+)
+_TIME = (
+    r"([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,9})?"
+    "([Zz]|[+-]([01][0-9]|2[0-3]):[0-5][0-9])"
+)
+_ATOM = r"[A-Za-z0-9!#$%'*+/=?^_`{|}~\-]{1,30}"
+_LABEL = r"[A-Za-z0-9]([A-Za-z0-9\-]{0,20}[A-Za-z0-9])?"
+_OCTET = "(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
+_ESCAPED = "%[0-9A-Fa-f]{2}"
+_PLAIN = r"A-Za-z0-9._~!$'()*+,;=\-"
+_PATH = rf"([{_PLAIN}:@/&]|{_ESCAPED})*"
+
+FORMATS = {
+    "date": _DATE,
+    "time": _TIME,
+    "date-time": f"{_DATE}[Tt]{_TIME}",
+    "uuid": "[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}",
+    "ipv4": rf"{_OCTET}(\.{_OCTET}){{3}}",
+    "email": rf"{_ATOM}(\.{_ATOM})?@{_LABEL}(\.{_LABEL}){{0,5}}",
+    "uri": (
+        rf"[A-Za-z][A-Za-z0-9+.\-]*:(//(([{_PLAIN}:&]|{_ESCAPED})*@)?([{_PLAIN}&]|{_ESCAPED})*"
+        rf"(:[0-9]{{0,5}})?(/{_PATH})?|/?([{_PLAIN}:@&]|{_ESCAPED}){_PATH})"
+        rf"(\?([{_PLAIN}:@/?&]|{_ESCAPED})*)?(#([{_PLAIN}:@/?&]|{_ESCAPED})*)?"
+    ),
+}
+"""Formats as whole-string expressions: each admits only what the format admits (RFC 3339, 4122,
+2673, 3986; e-mail addresses and URIs without quoted local parts and IPv6 hosts)."""
+
+ASSERTED = frozenset(
+    "duration idn-email hostname idn-hostname ipv6 iri iri-reference json-pointer regex "
+    "relative-json-pointer uri-reference uri-template".split()
+)
+"""Formats that the mask does not hold, but the validator checks; all others are annotations."""
+
+_CLASSES = {"d": "0-9", "w": "A-Za-z0-9_", "s": r" \t\n\r\f\v"}
+_ANYTHING = "(?s:.*)"
+_TOKEN = re.compile(r"\\(?:u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[pP]\{[^}]*\}|.)|\(\?<?[=!:]?|.", re.S)
+_UNSUPPORTED = frozenset(["(?=", "(?!", "(?<=", "(?<!", r"\b", r"\B", r"\c", r"\k"])
+
+
+def translate(pattern: str) -> str | None:
+    """A JSON Schema `pattern` as an expression for the whole string.
+
+    Returns:
+        Rust syntax, or None where a mask cannot hold it.
+    """
+    branches: list[list[str]] = [[]]
+    depth, inside = 0, False
+    for token in _TOKEN.findall(pattern):
+        if token in _UNSUPPORTED or re.fullmatch(r"\\[1-9]", token):
+            return None
+        if inside:
+            inside = token != "]"
+            branches[-1].append(_translate_in_class(token))
+            continue
+        inside = token == "["
+        depth += token.startswith("(") - (token == ")")
+        if token == "|" and depth == 0:
+            branches.append([])
+        else:
+            branches[-1].append(_translate_outside(token))
+    wholes = [_anchor(branch) for branch in branches]
+    return None if None in wholes else "|".join(f"({w})" for w in wholes)
+
+
+def _translate_in_class(token: str) -> str:
+    if len(token) == 2 and token[0] == "\\":
+        return _CLASSES.get(token[1], _unescape(token))
+    return "\\" + token if token in "[&~" else token
+
+
+def _translate_outside(token: str) -> str:
+    if token == ".":
+        return r"[^\n\r\u{2028}\u{2029}]"
+    if len(token) == 2 and token[0] == "\\":
+        name = token[1]
+        if name.lower() in _CLASSES:
+            return f"[{'^' if name.isupper() else ''}{_CLASSES[name.lower()]}]"
+        return _unescape(token)
+    return token
+
+
+def _unescape(token: str) -> str:
+    """An identity escape; Rust knows only those of ASCII punctuation."""
+    name = token[1]
+    if name == "0":
+        return r"\x00"
+    return name if name in "/\"'<>=!:,;@_`% " or ord(name) > 127 else token
+
+
+def _anchor(branch: list[str]) -> str | None:
+    start = bool(branch) and branch[0] == "^"
+    end = len(branch) > start and branch[-1] == "$"
+    body = branch[start : len(branch) - end]
+    if _has_anchor(body):
+        return None
+    return ("" if start else _ANYTHING) + "".join(body) + ("" if end else _ANYTHING)
+
+
+def _has_anchor(body: list[str]) -> bool:
+    inside = False
+    for token in body:
+        if not inside and token in ("^", "$"):
+            return True
+        inside = token == "[" or (inside and token != "]")
+    return False

@@ -1,0 +1,159 @@
+"""What an assistant turn is made of, and what a request allows in it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+from grammars.errors import PolicyError, ToolError
+from grammars.schema import Json, Schema, Unfit
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A tool on offer: its name, and the lowered schema of its arguments."""
+
+    name: str
+    schema: Schema
+    description: str = ""
+
+
+@dataclass(frozen=True)
+class ToolCall:
+    """A call as it was read.
+
+    Args:
+        name: the name that was written, also when no such tool was offered.
+        arguments: typed values; raw strings where they fit no type.
+        errors: why the call is not valid; empty if it is.
+        id: the call's id, where the format has one or the caller gave one.
+    """
+
+    name: str
+    arguments: dict[str, Json]
+    errors: tuple[Unfit, ...] = ()
+    id: str | None = None
+
+    @property
+    def valid(self) -> bool:
+        """Was the tool offered, and do the arguments fit its schema?"""
+        return not self.errors
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A whole assistant turn. `unfinished` is the text of a call that was cut short."""
+
+    content: str = ""
+    reasoning: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    unfinished: str = ""
+
+
+@dataclass(frozen=True)
+class ReasoningDelta:
+    """More reasoning text."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class ContentDelta:
+    """More content."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class CallRead:
+    """A call is complete; `index` counts the calls of the turn from 0."""
+
+    index: int
+    call: ToolCall
+
+
+@dataclass(frozen=True)
+class CallCut:
+    """The text ended inside a call; `text` is all of it, opener included."""
+
+    text: str
+
+
+Event: TypeAlias = ReasoningDelta | ContentDelta | CallRead | CallCut
+
+
+class Start(StrEnum):
+    """Where the rendered prompt leaves the model with respect to its reasoning block."""
+
+    PLAIN = "plain"
+    OPEN = "open"
+    CLOSED = "closed"
+
+
+@dataclass(frozen=True)
+class State:
+    """The start of a turn: the state, and the white space of an opened or closed block that the
+    prompt has left for the model to write."""
+
+    start: Start = Start.PLAIN
+    pad: str = ""
+
+
+class Choice(StrEnum):
+    """Whether the turn calls a tool."""
+
+    AUTO = "auto"
+    NONE = "none"
+    REQUIRED = "required"
+
+
+class Think(StrEnum):
+    """Whether the turn reasons first."""
+
+    OPTIONAL = "optional"
+    REQUIRED = "required"
+    FORBIDDEN = "forbidden"
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What a request allows.
+
+    Args:
+        choice: whether a tool is called.
+        names: the tools that may be called; None means all that are offered.
+        parallel: whether there may be more than one call.
+        think: whether there is a reasoning block.
+    """
+
+    choice: Choice = Choice.AUTO
+    names: tuple[str, ...] | None = None
+    parallel: bool = True
+    think: Think = Think.OPTIONAL
+
+    @classmethod
+    def named(cls, name: str, think: Think = Think.OPTIONAL) -> "Policy":
+        """Exactly one call of exactly that tool."""
+        return cls(Choice.REQUIRED, (name,), parallel=False, think=think)
+
+    def select(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
+        """The tools that may be called, in the order of the offer.
+
+        Raises:
+            ToolError: two tools share a name.
+            PolicyError: a name that is not on offer, or a call required without any tool.
+        """
+        offered = [t.name for t in tools]
+        for i, name in enumerate(offered):
+            if name in offered[:i]:
+                hint = "Rename one of them"
+                raise ToolError(f"two tools are called {name!r}", where=f"/tools/{i}", hint=hint)
+        for name in self.names or ():
+            if name not in offered:
+                hint = f"Offered: {', '.join(offered) or 'none'}"
+                raise PolicyError(f"tool_choice names the unknown tool {name!r}", hint=hint)
+        selected = tuple(t for t in tools if self.names is None or t.name in self.names)
+        if self.choice is Choice.REQUIRED and not selected:
+            hint = 'Offer one, or use tool_choice "auto"'
+            raise PolicyError("a call is required, but no tool is offered", hint=hint)
+        return () if self.choice is Choice.NONE else selected
