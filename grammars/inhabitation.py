@@ -34,26 +34,24 @@ def _prune(node: Node, alive: frozenset[str]) -> Node:
         case Union(branches):
             kept = tuple(b for b in (_prune(b, alive) for b in branches) if b != NEVER)
             return kept[0] if len(kept) == 1 else Union(kept)
-        case Object(properties, additional):
-            return _prune_object(properties, additional, alive)
+        case Object():
+            return _prune_object(node, alive)
         case Array():
             return _prune_array(node, alive)
         case _:
             return node
 
 
-def _prune_object(
-    properties: tuple[Property, ...], additional: Node | None, alive: frozenset[str]
-) -> Node:
+def _prune_object(node: Object, alive: frozenset[str]) -> Node:
     kept: list[Property] = []
-    for declared in properties:
+    for declared in node.properties:
         inner = _prune(declared.node, alive)
         if inner != NEVER:
             kept.append(replace(declared, node=inner))
         elif declared.required:
             return NEVER
-    rest = None if additional is None else _prune(additional, alive)
-    return Object(tuple(kept), None if rest == NEVER else rest)
+    rest = None if node.additional is None else _prune(node.additional, alive)
+    return replace(node, properties=tuple(kept), additional=None if rest == NEVER else rest)
 
 
 def _prune_array(node: Array, alive: frozenset[str]) -> Node:

@@ -5,7 +5,7 @@ the next opening tag or by the end of the arguments (a composite terminator).
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from grammars.errors import SchemaError
@@ -19,11 +19,10 @@ from grammars.schema import (
     Null,
     Object,
     Property,
-    Reference,
     Schema,
     String,
-    Union,
     escape,
+    flatten,
 )
 from grammars.wire import TaggedArguments
 
@@ -177,19 +176,3 @@ class TaggedRules:
 def _in_lark(regex: str) -> str:
     """An expression with its slashes escaped, to stand between slashes."""
     return regex.replace("\\/", "/").replace("/", "\\/")
-
-
-def flatten(node: Node, definitions: Definitions) -> Iterator[Node]:
-    """The branches of a node, unions and references followed, each reference once."""
-    seen: set[str] = set()
-    queue = [node]
-    while queue:
-        match queue.pop(0):
-            case Reference(name):
-                if name not in seen:
-                    seen.add(name)
-                    queue.insert(0, definitions[name])
-            case Union(branches):
-                queue = [*branches, *queue]
-            case other:
-                yield other

@@ -34,6 +34,7 @@ from grammars.schema import (
     Union,
     escape,
     make_validator,
+    resolve,
 )
 
 TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
@@ -70,7 +71,7 @@ def lower(source: Json, *, close: bool = True, only_object: bool = True) -> Sche
     schema = Schema(source, node, definitions, lowering.report(), source)
     if node == NEVER:
         raise SchemaError("the schema admits no value", where="", hint="Widen it")
-    if only_object and not isinstance(schema.resolve(node), Object | Union):
+    if only_object and not isinstance(resolve(node, definitions), Object | Union):
         raise SchemaError("the schema admits no object", where="", hint='Use "type": "object"')
     return schema
 
@@ -230,7 +231,7 @@ class _Lowering:
             node = self.lower(schema, f"{at}/properties/{escape(key)}")
             properties.append(Property(key, node, key in required, schema))
         additional = self.lower(rest, f"{at}/additionalProperties")
-        return Object(tuple(properties), None if additional == NEVER else additional)
+        return Object(tuple(properties), None if additional == NEVER else additional, rest)
 
     def _array(self, flat: Mapping[str, Json], at: str) -> Node:
         items, tuple_items = flat.get("items", True), flat.get("prefixItems", [])

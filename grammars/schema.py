@@ -83,6 +83,7 @@ class Object:
 
     properties: tuple[Property, ...] = ()
     additional: "Node | None" = AnyValue()
+    additional_source: Json = True
 
 
 @dataclass(frozen=True)
@@ -148,20 +149,21 @@ class Schema:
     root: Json
 
     def property(self, key: str) -> "Schema | None":
-        """The schema of a declared property of this object, or None."""
-        root = self.resolve(self.node)
-        if isinstance(root, Object):
-            for declared in root.properties:
-                if declared.key == key:
-                    node, source = declared.node, declared.source
-                    return Schema(source, node, self.definitions, self.report, self.root)
-        return None
-
-    def resolve(self, node: Node) -> Node:
-        """The node itself, references followed."""
-        while isinstance(node, Reference):
-            node = self.definitions[node.name]
-        return node
+        """The schema of a key of this object, declared or additional; None if there is none."""
+        found: list[tuple[Node, Json]] = []
+        for branch in flatten(self.node, self.definitions):
+            if isinstance(branch, Object):
+                declared = {p.key: (p.node, p.source) for p in branch.properties}
+                if key in declared:
+                    found.append(declared[key])
+                elif branch.additional is not None:
+                    found.append((branch.additional, branch.additional_source))
+        if not found:
+            return None
+        node, source = found[0]
+        if len(found) > 1:
+            node, source = Union(tuple(n for n, _ in found)), {"anyOf": [s for _, s in found]}
+        return Schema(source, node, self.definitions, self.report, self.root)
 
     def find_errors(self, value: Json) -> tuple[Unfit, ...]:
         """What keeps `value` from fitting; empty if it fits (jsonschema-rs, formats asserted)."""
@@ -177,7 +179,7 @@ class Schema:
 
     def _find_undeclared(self, node: Node, value: Json, pointer: str) -> Iterator[Unfit]:
         """Keys of closed objects that nobody declared: the mask excludes them, so does this."""
-        match self.resolve(node):
+        match resolve(node, self.definitions):
             case Object(properties, additional) if isinstance(value, dict):
                 declared = {p.key: p.node for p in properties}
                 for key, member in cast(dict[str, Json], value).items():
@@ -197,6 +199,29 @@ class Schema:
     @cached_property
     def _validator(self) -> Any:
         return make_validator(self.source, self.root)
+
+
+def resolve(node: Node, definitions: Mapping[str, Node]) -> Node:
+    """The node itself, references followed."""
+    while isinstance(node, Reference):
+        node = definitions[node.name]
+    return node
+
+
+def flatten(node: Node, definitions: Mapping[str, Node]) -> Iterator[Node]:
+    """The branches of a node, unions and references followed, each reference once."""
+    seen: set[str] = set()
+    queue = [node]
+    while queue:
+        match queue.pop(0):
+            case Reference(name):
+                if name not in seen:
+                    seen.add(name)
+                    queue.insert(0, definitions[name])
+            case Union(branches):
+                queue = [*branches, *queue]
+            case other:
+                yield other
 
 
 def make_validator(source: Json, root: Json) -> Any:

@@ -1,0 +1,1 @@
+"""Reliable tool calls from local, quantized models."""

@@ -1,0 +1,110 @@
+"""Tools and tool choices, in the shapes that people have them in."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from grammars.errors import PolicyError, SchemaError, ToolError
+from grammars.lowering import lower
+from grammars.turn import Choice, Policy, Think, Tool
+
+_SCHEMA_KEYS = ("parameters", "input_schema", "inputSchema")
+
+
+def read_tools(tools: Any) -> tuple[Tool, ...]:
+    """Reads a list of tools: OpenAI (nested or flat), Anthropic or MCP shape.
+
+    Raises:
+        ToolError: not a list, not a tool, or two tools of the same name; `where` is the pointer.
+        SchemaError: a schema that cannot be enforced; `where` is the pointer of the keyword.
+    """
+    if not isinstance(tools, list | tuple):
+        hint = 'Write [{"type": "function", "function": {"name": ..., "parameters": {...}}}]'
+        kind = type(tools).__name__
+        raise ToolError(f"tools have to be a list, not {kind}", where="/tools", hint=hint)
+    read = tuple(_read_tool(tool, f"/tools/{i}") for i, tool in enumerate(tools))
+    Policy().select(read)
+    return read
+
+
+def _read_tool(tool: Any, where: str) -> Tool:
+    body, where = _body(tool, where)
+    name = body.get("name")
+    if not isinstance(name, str) or not name:
+        raise ToolError("a tool has no name", where=f"{where}/name", hint="Give it a name")
+    key = next((k for k in _SCHEMA_KEYS if body.get(k) is not None), None)
+    if key is None:
+        schema: Any = {"type": "object", "properties": {}}
+    else:
+        schema, where = body[key], f"{where}/{key}"
+    if not isinstance(schema, Mapping):
+        message = f"tool {name!r}: its parameters are not a JSON Schema object"
+        raise ToolError(message, where=where, hint='Write {"type": "object", "properties": {...}}')
+    try:
+        lowered = lower(schema)
+    except SchemaError as e:
+        message = f"tool {name!r}: {e.message}"
+        raise SchemaError(message, where=where + (e.where or ""), hint=e.hint) from e
+    return Tool(name, lowered, str(body.get("description") or ""))
+
+
+def _body(tool: Any, where: str) -> tuple[Mapping[str, Any], str]:
+    if not isinstance(tool, Mapping):
+        raise ToolError("a tool has to be an object", where=where)
+    if (function := tool.get("function")) is None:
+        return tool, where
+    if not isinstance(function, Mapping):
+        raise ToolError("`function` has to be an object", where=f"{where}/function")
+    return function, f"{where}/function"
+
+
+def as_openai(tools: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The same tools as chat templates expect them, keys in the client's order."""
+    shaped: list[dict[str, Any]] = []
+    for tool in tools:
+        if "function" in tool:
+            shaped.append({"type": "function", **tool})
+            continue
+        renamed = {"parameters" if k in _SCHEMA_KEYS else k: v for k, v in tool.items()}
+        renamed.pop("type", None)
+        renamed.setdefault("parameters", {"type": "object", "properties": {}})
+        shaped.append({"type": "function", "function": renamed})
+    return shaped
+
+
+def read_policy(
+    choice: Any = None, *, parallel: bool = True, think: Think = Think.OPTIONAL
+) -> Policy:
+    """Reads a `tool_choice` of OpenAI Chat, OpenAI Responses or Anthropic Messages.
+
+    Raises:
+        PolicyError: none of their forms.
+    """
+    match choice:
+        case None | "auto" | {"type": "auto"}:
+            return Policy(Choice.AUTO, None, parallel, think)
+        case "none" | {"type": "none"}:
+            return Policy(Choice.NONE, None, parallel, think)
+        case "required" | "any" | {"type": "any"}:
+            return Policy(Choice.REQUIRED, None, parallel, think)
+        case {"type": "allowed_tools", "allowed_tools": {"tools": list(allowed)} as body}:
+            return _allowed(allowed, body.get("mode", "auto"), parallel, think)
+        case {"type": "allowed_tools", "tools": list(allowed)}:
+            return _allowed(allowed, choice.get("mode", "auto"), parallel, think)
+        case {"function": {"name": str(name)}} | {"type": "function" | "tool", "name": str(name)}:
+            return Policy.named(name, think)
+        case _:
+            raise PolicyError(
+                f"tool_choice {json.dumps(choice, default=str)} is not known",
+                where="/tool_choice",
+                hint='Use "auto", "none", "required" or '
+                '{"type": "function", "function": {"name": ...}}',
+            )
+
+
+def _allowed(tools: list[Any], mode: str, parallel: bool, think: Think) -> Policy:
+    names = [_body(tool, "/tool_choice")[0].get("name") for tool in tools]
+    if mode not in ("auto", "required") or not all(isinstance(n, str) for n in names):
+        message = "allowed_tools needs a mode (auto or required) and tools with names"
+        raise PolicyError(message, where="/tool_choice")
+    return Policy(Choice(mode), tuple(names), parallel, think)
