@@ -37,6 +37,7 @@ class Parser:
         state: where the rendered prompt ends.
         recover: read the variants that models really write as calls (a missing opener or closer,
             a call inside the reasoning). Off for text that a mask has held to the format.
+        calls: look for calls at all.
     """
 
     def __init__(
@@ -46,8 +47,10 @@ class Parser:
         state: State | None = None,
         *,
         recover: bool = False,
+        calls: bool = True,
     ):
         self._format = format
+        self._calls = calls
         self._tools = {t.name: t for t in tools}
         self._state = state or State()
         self._recover = recover
@@ -98,7 +101,7 @@ class Parser:
                 self._buffer.forget()
                 self._reasoning = True
                 yield from self._skip(block.pad_open)
-        if self._recover and not self._reasoning:
+        if self._recover and self._calls and not self._reasoning:
             yield from self._bare_object()
 
     def _bare_object(self) -> Steps[None]:
@@ -117,7 +120,7 @@ class Parser:
 
     def _stops(self) -> tuple[str, ...]:
         block, opener = self._format.reasoning, self._format.opener.text
-        calls = (self._format.before + opener, opener, *self._bare_openers())
+        calls = (self._format.before + opener, opener, *self._bare_openers()) if self._calls else ()
         if self._reasoning and block is not None:
             ends = (block.pad_close + block.closer.text, block.closer.text)
             return ends + calls if self._recover else ends

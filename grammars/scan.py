@@ -81,7 +81,7 @@ class Buffer:
         """
         pattern = compile_stops(tuple(stops))
         while True:
-            match = pattern.search(self._text, self._at)
+            match = pattern.search(self._text, self._at) if stops else None
             if match:
                 sink(self.take(match.start() - self._at))
                 return self.take(len(match.group()))
@@ -115,7 +115,7 @@ def compile_stops(stops: tuple[str, ...]) -> re.Pattern[str]:
 
 def _held(text: str, start: int, stops: Sequence[str]) -> int:
     """How many characters at the end may be the beginning of a stop."""
-    longest = min(max(map(len, stops)) - 1, len(text) - start)
+    longest = min(max(map(len, stops), default=1) - 1, len(text) - start)
     for count in range(longest, 0, -1):
         tail = text[len(text) - count :]
         if any(stop.startswith(tail) for stop in stops):

@@ -1,0 +1,32 @@
+"""What can be asked of the machine and of a file before llama.cpp is."""
+
+import os
+from pathlib import Path
+
+from constrained.errors import ModelError
+
+CPU = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
+
+
+def physical_cores() -> int:
+    """Returns how many cores this process may use; two hardware threads of one core count once."""
+    if not hasattr(os, "sched_getaffinity"):
+        return os.cpu_count() or 1
+    cpus = os.sched_getaffinity(0)
+    try:
+        return len({Path(CPU.format(cpu)).read_text() for cpu in cpus})
+    except OSError:
+        return len(cpus)
+
+
+def check_gguf(path: Path) -> None:
+    """Raises ModelError if there is no file that can be read and starts as a GGUF does."""
+    try:
+        with path.open("rb") as file:
+            magic = file.read(4)
+    except OSError as error:
+        hint = "Check the path of the model"
+        raise ModelError(f"{path} cannot be read: {error.strerror}", hint=hint) from error
+    if magic != b"GGUF":
+        hint = "Convert the model to GGUF, or download it in that format"
+        raise ModelError(f"{path} is not a GGUF file", hint=hint)

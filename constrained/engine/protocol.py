@@ -1,0 +1,120 @@
+"""What generation needs of an engine: decode tokens of several sequences, draw the next ones."""
+
+import math
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from constrained.errors import RequestError
+from constrained.vocabulary import Vocabulary
+
+SEEDS = 2**32 - 1  # 0 up to this, which llama.cpp takes for "any seed"
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Tokens to append to a sequence."""
+
+    sequence: int
+    """Which sequence: 0 up to the engine's `max_sequences`."""
+    tokens: Sequence[int]
+    position: int
+    """Where the first token goes, counted from 0: the number of tokens that are there already."""
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How to draw a token from logits; the defaults are llama-server's.
+
+    Raises:
+        RequestError: a value is out of its range; `where` names the field.
+    """
+
+    temperature: float = 0.8
+    """0: always the most likely token."""
+    top_k: int = 40
+    """Only this many of the most likely tokens; 0: all."""
+    top_p: float = 0.95
+    """Only the most likely tokens whose probabilities reach this sum; 1: all."""
+    min_p: float = 0.05
+    """Only tokens at least this likely, compared with the most likely one; 0: all."""
+    seed: int | None = None
+    """The same seed draws the same; None draws the seed too."""
+
+    def __post_init__(self) -> None:
+        self._require("temperature", 0 <= self.temperature < math.inf, "0 or more")
+        self._require("top_k", isinstance(self.top_k, int) and self.top_k >= 0, "0 or more")
+        self._require("top_p", 0 <= self.top_p <= 1, "from 0 to 1")
+        self._require("min_p", 0 <= self.min_p <= 1, "from 0 to 1")
+        fits = self.seed is None or (isinstance(self.seed, int) and 0 <= self.seed < SEEDS)
+        self._require("seed", fits, f"from 0 to {SEEDS - 1}, or absent")
+
+    def _require(self, name: str, fits: bool, range_: str) -> None:
+        if not fits:
+            message = f"{name} is {getattr(self, name)!r}, must be {range_}"
+            raise RequestError(message, where=f"/{name}")
+
+    def some_seed(self) -> int:
+        """Returns the seed, or a random one."""
+        return secrets.randbelow(SEEDS) if self.seed is None else self.seed
+
+
+class Sampler(Protocol):
+    """Draws the tokens of one reply."""
+
+    def sample(self, slot: int) -> int:
+        """Draws from the logits of chunk number `slot` of the last decode, and accepts it."""
+        ...
+
+    def accept(self, token: int) -> None:
+        """Takes note of a token that was not drawn but forced."""
+        ...
+
+    def close(self) -> None:
+        """Frees the sampler; a second time does nothing."""
+        ...
+
+
+class Engine(Protocol):
+    """A model that keeps several sequences. Not for two threads at once."""
+
+    @property
+    def vocabulary(self) -> Vocabulary: ...
+
+    @property
+    def context_length(self) -> int:
+        """How many tokens one sequence can have."""
+        ...
+
+    @property
+    def max_sequences(self) -> int: ...
+
+    def decode(self, chunks: Sequence[Chunk]) -> list[np.ndarray]:
+        """Appends chunks, one at most per sequence, and runs the model on them.
+
+        Returns:
+            For each chunk the logits after its last token: float32, one for each token of the
+            vocabulary, valid until the next decode. What is changed in them is what `sample` sees.
+
+        Raises:
+            ValueError: a chunk is empty, not at the end of its sequence, or of no such sequence.
+            ContextError: it does not fit. Unless found before decoding, the sequences of the
+                chunks are released.
+            ModelError: the model failed; the sequences of the chunks are released.
+        """
+        ...
+
+    def sampler(self, sampling: Sampling) -> Sampler:
+        """Returns a sampler for the logits of this engine."""
+        ...
+
+    def release(self, sequence: int) -> None:
+        """Forgets all tokens of a sequence."""
+        ...
+
+    def close(self) -> None:
+        """Frees everything; a second time does nothing."""
+        ...

@@ -1,0 +1,179 @@
+"""An engine without a model: a function gives the logits. For tests, and for trying out formats."""
+
+import zlib
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from constrained.engine.batch import check_chunks
+from constrained.engine.protocol import Chunk, Sampling
+from constrained.errors import GrammarError, ModelError
+from constrained.vocabulary import Vocabulary
+
+Logits = Callable[[int, Sequence[int]], np.ndarray]
+"""Takes a sequence's number and all its tokens; returns float32, one per token."""
+
+# Logits of a script; all other tokens have 0.
+NEXT = 20.0
+END = 1.0  # where the mask leaves no way to go on with the script
+
+
+class ScriptedEngine:
+    """An `Engine` whose logits come from a function. Also a context manager."""
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        logits: Logits,
+        *,
+        context_length: int = 4096,
+        max_sequences: int = 8,
+    ):
+        self.vocabulary = vocabulary
+        self.context_length = context_length
+        self.max_sequences = max_sequences
+        self._logits_of = logits
+        self._tokens: list[list[int]] = [[] for _ in range(max_sequences)]
+        self._logits: list[np.ndarray] = []
+        self._is_open = True
+
+    def __enter__(self) -> "ScriptedEngine":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def decode(self, chunks: Sequence[Chunk]) -> list[np.ndarray]:
+        self._require_open()
+        check_chunks(chunks, [len(tokens) for tokens in self._tokens], self.context_length)
+        n_vocab = len(self.vocabulary.tokens)
+        bad = [token for chunk in chunks for token in chunk.tokens if not 0 <= token < n_vocab]
+        if bad:
+            for chunk in chunks:
+                self.release(chunk.sequence)
+            raise ModelError(f"there is no token {bad[0]}")
+        for chunk in chunks:
+            self._tokens[chunk.sequence].extend(chunk.tokens)
+        self._logits = [self._compute(chunk.sequence, n_vocab) for chunk in chunks]
+        return self._logits
+
+    def _compute(self, sequence: int, n_vocab: int) -> np.ndarray:
+        logits = np.array(self._logits_of(sequence, tuple(self._tokens[sequence])), np.float32)
+        if logits.shape != (n_vocab,):
+            raise ValueError(f"the logits have the shape {logits.shape}, must be ({n_vocab},)")
+        return logits
+
+    def sampler(self, sampling: Sampling) -> "_ScriptedSampler":
+        return _ScriptedSampler(sampling, self._row)
+
+    def _row(self, slot: int) -> np.ndarray:
+        self._require_open()
+        return self._logits[slot]
+
+    def release(self, sequence: int) -> None:
+        self._require_open()
+        self._tokens[sequence].clear()
+
+    def close(self) -> None:
+        self._is_open = False
+
+    def _require_open(self) -> None:
+        if not self._is_open:
+            raise ModelError("the model is closed")
+
+
+class _ScriptedSampler:
+    def __init__(self, sampling: Sampling, row: Callable[[int], np.ndarray]):
+        self._sampling = sampling
+        self._row = row
+        self._random = np.random.default_rng(sampling.some_seed())
+        self._is_open = True
+
+    def sample(self, slot: int) -> int:
+        if not self._is_open:
+            raise ModelError("the sampler is closed")
+        return draw(self._row(slot), self._sampling, self._random)
+
+    def accept(self, token: int) -> None:
+        if not self._is_open:
+            raise ModelError("the sampler is closed")
+
+    def close(self) -> None:
+        self._is_open = False
+
+
+def draw(logits: np.ndarray, sampling: Sampling, random: np.random.Generator) -> int:
+    """Draws a token as llama.cpp's chain does: top k, top p, min p, temperature.
+
+    Raises:
+        GrammarError: every token is forbidden (-inf).
+    """
+    allowed = np.flatnonzero(logits > -np.inf)
+    if not len(allowed):
+        raise GrammarError("every token is forbidden")
+    order = allowed[np.argsort(-logits[allowed], kind="stable")]
+    if sampling.temperature == 0:
+        return int(order[0])
+    order = order[: sampling.top_k or None]
+    if sampling.top_p < 1:
+        reached = np.searchsorted(np.cumsum(_softmax(logits[order])), sampling.top_p)
+        order = order[: int(reached) + 1]
+    chances = _softmax(logits[order])
+    order = order[chances >= sampling.min_p * chances[0]]
+    chances = _softmax(logits[order] / sampling.temperature)
+    return int(order[random.choice(len(order), p=chances)])
+
+
+def _softmax(logits: np.ndarray) -> np.ndarray:
+    powers = np.exp(logits.astype(np.float64) - logits.max())
+    return powers / powers.sum()
+
+
+def random_logits(vocabulary: Vocabulary, seed: int = 0) -> Logits:
+    """Returns normal deviates that depend on the seed and the tokens so far, nothing else."""
+    n_vocab = len(vocabulary.tokens)
+
+    def logits(sequence: int, tokens: Sequence[int]) -> np.ndarray:
+        state = zlib.crc32(np.asarray(tokens, np.int32).tobytes())
+        return np.random.default_rng([seed, state]).standard_normal(n_vocab, np.float32) * 3
+
+    return logits
+
+
+def scripted_logits(
+    vocabulary: Vocabulary, script: str | Sequence[int], start: int | None = None
+) -> Logits:
+    """Returns logits of a model that wants to write `script` and then to end its turn.
+
+    Args:
+        vocabulary: that of the engine.
+        script: tokens, or text. Text is written in whatever tokens the mask permits, the longest
+            first; what spells a special token is one.
+        start: the number of tokens of the prompt; None: what a sequence has when it is first
+            asked about.
+    """
+    text = script.encode() if isinstance(script, str) else vocabulary.text(script)
+    ids = {data: token for token, data in enumerate(vocabulary.tokens) if data}
+    ids |= {vocabulary.tokens[token]: token for token in vocabulary.names}
+    longest = max(map(len, ids))
+    starts: dict[int, int] = {}
+
+    def wanted(written: tuple[int, ...]) -> dict[int, float]:
+        if not isinstance(script, str):
+            is_on_script = written == tuple(script[: len(written)])
+            return dict.fromkeys(script[len(written) :][:1], NEXT) if is_on_script else {}
+        done = vocabulary.text(written)
+        rest = text[len(done) : len(done) + longest] if text.startswith(done) else b""
+        sizes = [size for size in range(1, len(rest) + 1) if rest[:size] in ids]
+        return {ids[rest[:size]]: NEXT + size for size in sizes}
+
+    def logits(sequence: int, tokens: Sequence[int]) -> np.ndarray:
+        first = starts.setdefault(sequence, len(tokens)) if start is None else start
+        result = np.zeros(len(vocabulary.tokens), np.float32)
+        values = wanted(tuple(tokens[first:]))
+        result[vocabulary.end[0]] = END if values else NEXT
+        for token, value in values.items():
+            result[token] = value
+        return result
+
+    return logits

@@ -1,0 +1,225 @@
+"""Data kept apart from markers: text of a user that spells `<|im_end|>` stays ordinary text.
+
+After rendering nobody can tell a marker that the template wrote from one that came with the data.
+So data are cut before rendering: one private-use character goes into each marker in them, after
+its first character. The rendered prompt is split there, and each piece is tokenised on its own.
+
+Markers that start in data and that the template would complete are broken as well: at the end of
+a string, whatever follows it, and around text that the template deletes. Not broken are markers
+that start in the template's own text and end in data (a template that writes `<`, a key, `>`),
+those that start with a word at the end of a string, and those that the template makes by changing
+letters (`|lower`).
+"""
+
+import itertools
+import json
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from jinja2 import nodes
+
+from constrained.errors import TemplateError
+from constrained.template import ChatTemplate, check_kwargs, normalise
+
+# What templates compare rather than write. It is not cut, so a marker in it is refused.
+_VERBATIM = {
+    ("messages", "*", "role"),
+    ("messages", "*", "tool_call_id"),
+    ("messages", "*", "content", "*", "type"),
+    ("messages", "*", "tool_calls", "*", "id"),
+    ("messages", "*", "tool_calls", "*", "type"),
+    ("tools", "*", "type"),
+}
+
+Path = tuple[str | int, ...]
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A rendered prompt: tokenise each piece on its own, and put the ids together."""
+
+    pieces: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """What the model reads."""
+        return "".join(self.pieces)
+
+
+def render_prompt(
+    template: ChatTemplate,
+    messages: Sequence[Mapping[str, Any]],
+    tools: Sequence[Mapping[str, Any]] | None = None,
+    /,
+    *,
+    markers: Collection[str],
+    keep: Collection[str] = (),
+    add_generation_prompt: bool = True,
+    **kwargs: Any,
+) -> Prompt:
+    """Render as `ChatTemplate.render` does, with no marker from the data inside a piece.
+
+    Args:
+        markers: texts that the tokenizer reads as one token, each of two characters or more.
+        keep: markers that stay whole in the content of assistant messages, where templates look
+            for the end of the reasoning.
+        kwargs: as for `ChatTemplate.render`; text in them is data too.
+
+    Raises:
+        TemplateError: as in `ChatTemplate.render`; or a role, an id or a type holds a marker.
+        ValueError: a marker of fewer than two characters, which cannot be cut.
+    """
+    check_kwargs(kwargs)
+    if short := [marker for marker in markers if len(marker) < 2]:
+        raise ValueError(f"markers of fewer than two characters: {short}")
+    with template.failures():
+        normal = normalise(messages)
+        data = [template.source, *template.tokens.values(), normal, tools, kwargs]
+        character = _free_character(json.dumps(data, ensure_ascii=False, default=str))
+        removed = _searched_for(template.tree) | frozenset(keep)
+        cutter = _Cutter(character, _breaks(frozenset(markers), frozenset(), removed))
+        content = _Cutter(character, _breaks(frozenset(markers), frozenset(keep), removed))
+        text = template.render(
+            [_cut_message(m, ("messages", i), cutter, content) for i, m in enumerate(normal)],
+            cutter.data(tools, ("tools",)),
+            add_generation_prompt=add_generation_prompt,
+            **cutter.data(kwargs, ("chat_template_kwargs",)),
+        )
+    return Prompt(_split(text, character))
+
+
+def _free_character(seen: str) -> str:
+    seen = seen.lower()  # for \UE000, which nobody writes; private-use characters have no case
+    for code in range(0xE000, 0xF900):
+        if chr(code) not in seen and f"\\u{code:04x}" not in seen:
+            return chr(code)
+    raise TemplateError("the data use every private-use character from U+E000 to U+F8FF")
+
+
+def _split(text: str, character: str) -> tuple[str, ...]:
+    """Split at the character or its JSON escape, which templates write with `ensure_ascii`."""
+
+    # JSON written n times over doubles each backslash n - 1 times. So of the backslashes before
+    # the code, as many as the lowest bit of their number says are the escape's; the rest is data.
+    def unescape(match: re.Match[str]) -> str:
+        slashes = len(match[1])
+        return match[1][slashes & -slashes :] + character
+
+    text = re.sub(rf"(\\+)u{ord(character):04x}", unescape, text)
+    return tuple(piece for piece in text.split(character) if piece)
+
+
+@lru_cache(maxsize=64)
+def _searched_for(tree: nodes.Template) -> frozenset[str]:
+    """Texts that the template deletes or splits at: Nemotron-Nano-v2 deletes /think from users."""
+    methods = [
+        (call.node.attr, call.args)
+        for call in tree.find_all(nodes.Call)
+        if isinstance(call.node, nodes.Getattr)
+    ]
+    filters = [(call.name, call.args) for call in tree.find_all(nodes.Filter)]
+    searches = [
+        (args[0].value, args[1:])
+        for name, args in [*methods, *filters]
+        if name in ("replace", "split", "rsplit", "partition", "rpartition")
+        and args
+        and isinstance(args[0], nodes.Const)
+        and isinstance(args[0].value, str)
+    ]
+    # Not single characters (unless deleted): they split lines and escape XML, nothing goes.
+    deleted = nodes.Const("")
+    return frozenset(text for text, rest in searches if len(text) > 1 or deleted in rest)
+
+
+@dataclass(frozen=True)
+class _Breaks:
+    """Where texts are to be cut, for one set of markers."""
+
+    first: re.Pattern[str]  # the first character of a marker
+    starts: re.Pattern[str]  # the same, where a whole marker follows
+    kept: re.Pattern[str]
+    removed: re.Pattern[str]
+    prefixes: frozenset[str]
+    longest: int
+
+    def places(self, text: str) -> set[int]:
+        """Offsets at which to put the cut."""
+        if not self.first.search(text):
+            return set()
+        places = {match.end() for match in self.starts.finditer(text)}
+        # What comes after this text may complete a marker, also once the template has trimmed it.
+        for end in {len(text), len(text.rstrip())}:
+            tails = range(max(0, end - self.longest), end)
+            places.update(start + 1 for start in tails if text[start:end] in self.prefixes)
+        # Where the template takes text out, the rest may close up to a marker.
+        if self.removed.search(text):
+            kept = {i for match in self.kept.finditer(text) for i in range(*match.span())}
+            places |= {m.end() for m in self.first.finditer(text) if m.start() not in kept}
+        return places
+
+
+@lru_cache(maxsize=64)
+def _breaks(markers: frozenset[str], keep: frozenset[str], removed: frozenset[str]) -> _Breaks:
+    rests: dict[str, list[str]] = {}
+    for marker in sorted(markers - keep):
+        rests.setdefault(marker[0], []).append(re.escape(marker[1:]))
+    # Grouped, so that the regex engine skips every character that no marker starts with.
+    starts = [f"{re.escape(first)}(?={'|'.join(rest)})" for first, rest in rests.items()]
+    prefixes = {marker[:end] for marker in markers for end in range(1, len(marker))}
+    # A word at the end of a string is no threat, and cutting it would hide a "type": "string".
+    prefixes = frozenset(prefix for prefix in prefixes if not prefix.isalnum())
+    return _Breaks(
+        first=_any_of({marker[0] for marker in markers}),
+        starts=re.compile("|".join(starts) or "(?!)"),
+        kept=_any_of(keep),
+        removed=_any_of(removed),
+        prefixes=prefixes,
+        longest=max(map(len, prefixes), default=0),
+    )
+
+
+def _any_of(texts: Collection[str]) -> re.Pattern[str]:
+    return re.compile("|".join(map(re.escape, sorted(texts))) or "(?!)")
+
+
+@dataclass(frozen=True)
+class _Cutter:
+    """Copies JSON data with the character put in wherever the breaks say."""
+
+    character: str
+    breaks: _Breaks
+
+    def data(self, value: Any, path: Path) -> Any:
+        if isinstance(value, Mapping):
+            return {self.text(k): self.data(item, (*path, k)) for k, item in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [self.data(item, (*path, i)) for i, item in enumerate(value)]
+        if tuple("*" if isinstance(step, int) else step for step in path) in _VERBATIM:
+            return self._checked(value, path)
+        return self.text(value)
+
+    def text(self, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        places = [0, *sorted(self.breaks.places(value)), len(value)]
+        return self.character.join(value[a:b] for a, b in itertools.pairwise(places))
+
+    def _checked(self, value: Any, path: Path) -> Any:
+        if isinstance(value, str) and self.breaks.starts.search(value):
+            raise TemplateError(
+                f"a {path[-1]} that holds a marker", where="/" + "/".join(map(str, path))
+            )
+        return value
+
+
+def _cut_message(
+    message: Mapping[str, Any], path: Path, cutter: _Cutter, content: _Cutter
+) -> dict[str, Any]:
+    inside = content if message["role"] == "assistant" else cutter
+    return {
+        cutter.text(key): (inside if key == "content" else cutter).data(item, (*path, key))
+        for key, item in message.items()
+    }

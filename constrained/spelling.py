@@ -1,0 +1,101 @@
+"""Text as tokens that spell it exactly and are nothing but text.
+
+A model's own tokenizer does not promise that: llama.cpp's finds USER_DEFINED tokens (`</think>`)
+even if asked not to parse special ones, gives a control token where merges lead to its text
+(`</s>` in Qwen's vocabulary), puts a space before a text (SentencePiece), and some change rare
+characters. What a user wrote must not turn into a marker or an end of the turn.
+"""
+
+import re
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from functools import cached_property
+
+from constrained.errors import ModelError
+
+# SentencePiece puts a space before a text. Behind this byte, which merges with nothing, the text
+# itself gets none.
+GUARD = b"\x01"
+
+
+class Speller:
+    """Spells bytes with ordinary tokens, at each place the longest that fits.
+
+    Args:
+        tokens: the bytes of each token, by id.
+        special: the ids not to use.
+    """
+
+    def __init__(self, tokens: Sequence[bytes], special: Container[int]):
+        self._tokens = tokens
+        self._special = special
+
+    @cached_property
+    def _ids(self) -> Mapping[bytes, int]:
+        # The last of equal ones: SentencePiece has its byte tokens before the characters.
+        return {t: i for i, t in enumerate(self._tokens) if t and i not in self._special}
+
+    @cached_property
+    def _longest(self) -> int:
+        return max(map(len, self._ids), default=0)
+
+    def __call__(self, data: bytes) -> list[int]:
+        """Returns the tokens; raises ModelError if there is none for a byte."""
+        ids: list[int] = []
+        at = 0
+        while at < len(data):
+            ends = range(min(at + self._longest, len(data)), at, -1)
+            end = next((end for end in ends if data[at:end] in self._ids), None)
+            if end is None:
+                raise ModelError(f"the vocabulary has no token for the byte 0x{data[at]:02x}")
+            ids.append(self._ids[data[at:end]])
+            at = end
+        return ids
+
+
+class Encoder:
+    """Encodes text with a model's tokenizer, and spells out what that one gets wrong.
+
+    Args:
+        tokenize: the model's tokenizer, for UTF-8.
+        tokens: the bytes of each token, by id.
+        names: the texts of the tokens that may be markers, by id.
+        never: the ids that no text may become: control tokens, ends of generation, padding.
+    """
+
+    def __init__(
+        self,
+        tokenize: Callable[[bytes], list[int]],
+        tokens: Sequence[bytes],
+        names: Mapping[int, str],
+        never: frozenset[int],
+    ):
+        self._tokenize, self._tokens, self._never = tokenize, tokens, never
+        # White space and single characters are text in every vocabulary that has them.
+        self._markers = {t: n for t, n in names.items() if len(n) > 1 and not n.isspace()}
+        self._spell = Speller(tokens, never.union(names))
+        self._avoided: dict[frozenset[str] | None, frozenset[int]] = {}
+        self._guard = b"" if self._text(tokenize(b"a")) == b"a" else GUARD
+        self._guard_size = len(tokenize(self._guard))
+
+    def __call__(self, text: str, markers: Collection[str] | None = None) -> list[int]:
+        """Returns tokens whose bytes are exactly those of `text`; see `vocabulary.Encode`."""
+        key = None if markers is None else frozenset(markers)
+        if key not in self._avoided:
+            own = (t for t, name in self._markers.items() if key is None or name in key)
+            self._avoided[key] = self._never.union(own)
+        return self._encode(text.encode(), self._avoided[key])
+
+    def _encode(self, data: bytes, avoid: Container[int]) -> list[int]:
+        ids = self._tokenize(self._guard + data)[self._guard_size :]
+        found = {self._tokens[token] for token in ids if token in avoid}
+        if not found:
+            return ids if self._text(ids) == data else self._spell(data)
+        longest_first = sorted(map(re.escape, found), reverse=True)
+        parts = re.split(b"(%b)" % b"|".join(longest_first), data)
+        if len(parts) == 1:  # a token for unknown characters, which no text contains
+            return self._spell(data)
+        split = [self._spell(p) if p in found else self._encode(p, avoid) for p in parts]
+        return [token for ids in split for token in ids]
+
+    def _text(self, ids: Iterable[int]) -> bytes:
+        return b"".join([self._tokens[token] for token in ids])

@@ -1,0 +1,250 @@
+"""Chat templates: a conversation in, prompt text out, as Hugging Face's transformers writes it."""
+
+import itertools
+import json
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any
+
+import jinja2
+from jinja2 import meta, nodes
+from jinja2.exceptions import SecurityError, TemplateSyntaxError, UndefinedError
+from jinja2.ext import Extension
+from jinja2.parser import Parser
+from jinja2.sandbox import SandboxedEnvironment
+
+from constrained.errors import TemplateError
+
+RESERVED = ("messages", "tools", "add_generation_prompt", "bos_token", "eos_token")
+
+# What a template can raise; SyntaxError: the Python that jinja2 makes of it nests too deeply.
+_FAILURES = (jinja2.TemplateError, ArithmeticError, AttributeError, LookupError, MemoryError)
+_FAILURES += (RecursionError, SyntaxError, TypeError, ValueError)
+_HINTS: tuple[tuple[type[Exception], str], ...] = (
+    (TemplateSyntaxError, "Correct the template, or use another one"),
+    (SecurityError, "Templates run in a sandbox; this one is broken or hostile: use another one"),
+    (UndefinedError, "The template reads a field or variable that it was not given"),
+    (jinja2.TemplateError, "The template refuses this conversation: change it, or the template"),
+    (RecursionError, "The data nest too deeply, or a tool's schema is too rich for this template"),
+    (Exception, "The template cannot handle these messages, tools or kwargs"),
+)
+
+
+class _Generation(Extension):
+    """`{% generation %}...{% endgeneration %}`: marks assistant text in transformers; no effect."""
+
+    tags = {"generation"}  # noqa: RUF012  (declared so by jinja2)
+
+    def parse(self, parser: Parser) -> nodes.Node:
+        line = next(parser.stream).lineno
+        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+        return nodes.Scope(body, lineno=line)  # transformers' body has a scope of its own, too
+
+
+def _raise_exception(message: Any = "") -> None:
+    raise jinja2.TemplateError(str(message))
+
+
+def _json_default(value: Any) -> Any:
+    """Undefined is null, as in llama.cpp; what map, selectattr and items() return is an array."""
+    return None if isinstance(value, jinja2.Undefined) else list(value)
+
+
+def _tojson(
+    value: Any,
+    ensure_ascii: bool = False,
+    indent: int | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,
+) -> str:
+    """As in transformers; jinja2's own escapes HTML."""
+    options = {"ensure_ascii": ensure_ascii, "separators": separators, "sort_keys": sort_keys}
+    return json.dumps(value, indent=indent, default=_json_default, **options)
+
+
+def _environment() -> SandboxedEnvironment:
+    # transformers takes the immutable sandbox, but Kimi-K2 appends to a list. Beside its own
+    # values a template can change our copy of the data, nothing else.
+    environment = SandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, "jinja2.ext.loopcontrols"]
+    )
+    environment.filters |= {"tojson": _tojson, "from_json": json.loads}
+    environment.globals |= {
+        "raise_exception": _raise_exception,
+        "strftime_now": lambda form: datetime.now().strftime(form),
+    }
+    return environment
+
+
+def check_kwargs(kwargs: Mapping[str, Any]) -> None:
+    """Refuse `chat_template_kwargs` of a client that set a name in RESERVED (TemplateError)."""
+    if taken := [name for name in RESERVED if name in kwargs]:
+        where = f"/chat_template_kwargs/{taken[0]}"
+        raise TemplateError(f"chat_template_kwargs may not set {', '.join(taken)}", where=where)
+
+
+def copy_json(value: Any) -> Any:
+    """Copy JSON data: mappings become dicts, lists and tuples lists; anything else is shared."""
+    if isinstance(value, Mapping):
+        return {key: copy_json(item) for key, item in value.items()}
+    return [copy_json(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def normalise(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Copy a conversation (OpenAI chat form) into the form that rendering starts from.
+
+    Developer messages become system messages; arguments that are the JSON text of an object
+    become that object; missing content becomes "", but beside tool calls None.
+
+    Raises:
+        TemplateError: not a list, empty, or a message that is no object or has no role.
+    """
+    if isinstance(messages, str) or not isinstance(messages, Sequence):
+        raise TemplateError("messages are not an array", where="/messages")
+    if not messages:
+        raise TemplateError("no messages", where="/messages")
+    return [_normal_message(message, f"/messages/{i}") for i, message in enumerate(messages)]
+
+
+def _normal_message(message: Any, where: str) -> dict[str, Any]:
+    if not isinstance(message, Mapping):
+        raise TemplateError("a message is not an object", where=where)
+    role = message.get("role")
+    if not isinstance(role, str) or not role:
+        raise TemplateError("a message has no role", where=f"{where}/role")
+    normal = copy_json(message) | {"role": "system" if role == "developer" else role}
+    if not normal.get("tool_calls"):
+        normal.pop("tool_calls", None)  # clients write null and [], and templates trip over them
+    for function in _functions(normal):
+        function["arguments"] = _as_object(function.get("arguments"))
+    normal["content"] = normal.get("content") or (None if "tool_calls" in normal else "")
+    return normal
+
+
+def _functions(message: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The `function` of each call; what is not shaped so is left for the template to refuse."""
+    calls = [call for call in message.get("tool_calls", ()) if isinstance(call, dict)]
+    return [call["function"] for call in calls if isinstance(call.get("function"), dict)]
+
+
+def _as_object(arguments: Any) -> Any:
+    try:
+        value = json.loads(arguments or "{}")
+    except (TypeError, ValueError):  # not a string (most often an object already), or not JSON
+        return arguments
+    return value if isinstance(value, dict) else arguments
+
+
+def _write(messages: list[dict[str, Any]], empty: str | None, as_text: bool) -> list[Any]:
+    """Copy normal messages, with `empty` for the content None and perhaps arguments as text."""
+    written = copy_json(messages)
+    for message in written:
+        if message["content"] is None:
+            message["content"] = empty
+        for function in _functions(message) if as_text else ():
+            if isinstance(function["arguments"], dict):
+                function["arguments"] = json.dumps(function["arguments"], ensure_ascii=False)
+    return written
+
+
+def _tests_content_for_none(tree: nodes.Template) -> bool:
+    """Whether it asks `message.content is none`, or `message["content"] is none`."""
+    tested = [test.node for test in tree.find_all(nodes.Test) if test.name == "none"]
+    names = [getattr(node, "attr", None) or getattr(node, "arg", None) for node in tested]
+    return "content" in names or nodes.Const("content") in names
+
+
+class ChatTemplate:
+    """A chat template; runs in jinja2's sandbox, with no bound on time and memory.
+
+    Args:
+        source: the Jinja text, such as `tokenizer.chat_template` in a GGUF file.
+        bos_token, eos_token: the text of these tokens, for templates that write them.
+        name: what errors call it.
+
+    Raises:
+        TemplateError: the source is not valid Jinja (with the line).
+    """
+
+    def __init__(
+        self, source: str, *, bos_token: str = "", eos_token: str = "", name: str = "chat template"
+    ):
+        self.source, self.name = source, name
+        self.tokens = {"bos_token": bos_token, "eos_token": eos_token}
+        environment = _environment()
+        with self.failures():
+            self.tree = environment.parse(source)
+            variables = meta.find_undeclared_variables(self.tree)
+            self._template = environment.from_string(source)
+        # The content of a message that only calls tools. None, OpenAI's form, makes 15 of 70
+        # templates fail or write it as a word; "" is wrong in two, the DeepSeek-R1-Distill, which
+        # write calls properly only if the content is none. So None goes first where a template
+        # asks for that: nine do, of which one fails on None even so, and then gets "".
+        self._empty = (None, "") if _tests_content_for_none(self.tree) else ("",)
+        # firefunction-v2 reads both, as llama.cpp gives them; `functions` alone is another thing.
+        self._functions_as_text = {"functions", "datetime"} <= variables
+
+    def render(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        /,
+        *,
+        add_generation_prompt: bool = True,
+        **kwargs: Any,
+    ) -> str:
+        """The prompt for a conversation in OpenAI form (see `normalise`), which is not changed.
+
+        The template gets arguments of tool calls as objects; if that fails, as JSON text. None
+        and [] are both no tools. `kwargs` are further variables (`chat_template_kwargs`).
+
+        Raises:
+            TemplateError: the template fails or refuses (the first failure of several), or
+                `normalise` or `check_kwargs` does.
+        """
+        check_kwargs(kwargs)
+        with self.failures():
+            normal = normalise(messages)
+        calls = any("tool_calls" in message for message in normal)
+        forms = itertools.product(
+            [tools] if tools else [None, []],  # Hermes-2 loops over tools without a look at them
+            self._empty if calls else [""],
+            [False, True] if calls else [False],
+        )
+        errors: list[TemplateError] = []
+        for listed, empty, as_text in forms:
+            given = {"tools": listed, "add_generation_prompt": add_generation_prompt}
+            try:
+                with self.failures():
+                    variables = copy_json({**self._extras(tools), **kwargs, **given})
+                    variables["messages"] = _write(normal, empty, as_text)
+                    return self._template.render(variables)
+            except TemplateError as error:
+                errors.append(error)
+        raise errors[0]
+
+    def _extras(self, tools: Any) -> dict[str, Any]:
+        variables: dict[str, Any] = {"documents": None, **self.tokens}
+        if self._functions_as_text:
+            variables["functions"] = _tojson(tools, indent=2) if tools else ""
+            # llama.cpp adds the time of day, which would make each prompt new to the cache.
+            variables["datetime"] = datetime.now().strftime("%b %d %Y")
+        return variables
+
+    @contextmanager
+    def failures(self) -> Iterator[None]:
+        """Turn what a template raises into a TemplateError with the line and a hint."""
+        try:
+            yield
+        except TemplateError:
+            raise
+        except _FAILURES as error:
+            frames = traceback.extract_tb(error.__traceback__)
+            lines = [frame.lineno for frame in frames if frame.filename == "<template>"]
+            line = error.lineno if isinstance(error, TemplateSyntaxError) else (lines or [None])[-1]
+            text = str(getattr(error, "message", None) or error) or type(error).__name__
+            place = f"{self.name}, line {line}" if line else self.name
+            hint = next(hint for kind, hint in _HINTS if isinstance(error, kind))
+            raise TemplateError(f"{place}: {text.rstrip('.')}", hint=hint) from error

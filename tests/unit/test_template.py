@@ -1,0 +1,470 @@
+import copy
+import json
+import types
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from constrained.errors import TemplateError
+from constrained.quoting import Prompt, render_prompt
+from constrained.template import RESERVED, ChatTemplate, check_kwargs, normalise
+
+USER = {"role": "user", "content": "hi"}
+TOOL = {
+    "type": "function",
+    "function": {"name": "get_weather", "parameters": {"type": "object", "properties": {}}},
+}
+CHATML = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+MARKERS = ("<|im_start|>", "<|im_end|>", "<tool_call>", "</tool_call>")
+
+
+def call(arguments, content=None):
+    function = {"name": "get_weather", "arguments": arguments}
+    calls = [{"id": "call_1", "type": "function", "function": function}]
+    return {"role": "assistant", "content": content, "tool_calls": calls}
+
+
+def render(source, messages=(USER,), tools=None, **kwargs):
+    return ChatTemplate(source).render(messages, tools, **kwargs)
+
+
+def refusal(source, messages=(USER,), tools=None, **kwargs):
+    with pytest.raises(TemplateError) as info:
+        render(source, messages, tools, **kwargs)
+    return info.value
+
+
+def test_the_generation_prompt_is_asked_for_unless_told_otherwise():
+    turn = "<|im_start|>user\nhi<|im_end|>\n"
+    assert render(CHATML) == turn + "<|im_start|>assistant\n"
+    assert render(CHATML, add_generation_prompt=False) == turn
+
+
+def test_blocks_are_trimmed_as_in_transformers():
+    assert render("  {% if true %}\nx\n  {% endif %}\ny") == "x\ny"
+
+
+def test_loop_controls_and_generation_tags():
+    source = (
+        "{% for i in range(9) %}{% if i == 2 %}{% break %}{% endif %}"
+        "{% generation %}{% set a = i %}{{ a }}{% endgeneration %}{% endfor %}{{ a }}"
+    )
+    assert render(source) == "01"
+
+
+def test_variables_and_tokens():
+    template = ChatTemplate("{{ bos_token }}{{ x }}{{ documents }}{{ eos_token }}", bos_token="<s>")
+    assert template.render([USER], x=1) == "<s>1None"
+
+
+def test_tools_are_none_if_there_are_none():
+    assert render("{{ tools is none }}", tools=[]) == "True"
+    assert render("{{ tools[0].function.name }}", tools=[TOOL]) == "get_weather"
+
+
+def test_a_template_that_loops_over_no_tools():
+    assert render("{% for t in tools %}x{% endfor %}ok") == "ok"
+
+
+def test_functions_and_datetime_of_firefunction():
+    source = "{{ functions }} {{ datetime }}"
+    assert render(source, tools=[TOOL], datetime="now") == json.dumps([TOOL], indent=2) + " now"
+    assert render(source).startswith(" ")
+    assert render("{{ functions is defined }}", tools=[TOOL]) == "False"
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("{'a': 'é<&>'} | tojson", '{"a": "é<&>"}'),
+        ("'é' | tojson(ensure_ascii=true)", '"\\u00e9"'),
+        ("[1] | tojson(indent=1)", "[\n 1\n]"),
+        ("{'b': 1, 'a': 2} | tojson(sort_keys=true, separators=(',', ':'))", '{"a":2,"b":1}'),
+        ("nothing | tojson", "null"),
+        ("messages | map(attribute='role') | tojson", '["user"]'),
+        ("messages[0].items() | tojson", '[["role", "user"], ["content", "hi"]]'),
+        ("('[1, 2]' | from_json)[1]", "2"),
+        ("strftime_now('%%')", "%"),
+    ],
+)
+def test_functions_of_templates(expression, expected):
+    assert render("{{ " + expression + " }}") == expected
+
+
+def test_what_is_not_json_cannot_be_written():
+    assert "not iterable" in refusal("{{ namespace | tojson }}").message
+
+
+def test_appending_to_a_list():
+    assert render("{% set l = [] %}{{ l.append(1) or l }}") == "[1]"
+
+
+def test_the_data_of_the_caller_are_not_changed():
+    source = (
+        "{% set _ = messages.append(1), messages[0].update(a=1), tools[0].clear(),"
+        " x.append(1), messages[1].tool_calls[0].function.arguments.update(a=2) %}ok"
+    )
+    data = [[USER, call({"a": 1})], [TOOL], [0]]
+    before = copy.deepcopy(data)
+    assert ChatTemplate(source).render(data[0], data[1], x=data[2]) == "ok"
+    assert data == before
+
+
+def test_data_may_be_any_mappings_and_sequences():
+    message = types.MappingProxyType({"role": "user", "content": ({"text": "a"},)})
+    assert render("{{ messages[0].content }}", (message,)) == "[{'text': 'a'}]"
+
+
+def test_arguments_are_objects():
+    items = "messages[0].tool_calls[0].function.arguments | items"
+    source = "{% for k, v in " + items + " %}{{ k }}={{ v }}{% endfor %}"
+    for arguments in ({"a": 1}, '{"a": 1}'):
+        assert render(source, [call(arguments)]) == "a=1"
+    for arguments in ({}, "{}", "", None):
+        assert render(source, [call(arguments)]) == ""
+
+
+@pytest.mark.parametrize("arguments", ["[1]", "{", "3"])
+def test_arguments_that_are_no_object_stay_as_they_are(arguments):
+    assert (
+        render("{{ messages[0].tool_calls[0].function.arguments }}", [call(arguments)]) == arguments
+    )
+
+
+def test_arguments_are_text_where_an_object_fails():
+    source = "{{ '>' + messages[0].tool_calls[0].function.arguments }}"
+    assert render(source, [call({"a": "é"})]) == '>{"a": "é"}'
+    assert render(source, [call('{"a":1}')]) == '>{"a": 1}'
+    assert render(source, [call("[1]")]) == ">[1]"
+
+
+def test_only_objects_are_turned_into_text():
+    both = [call({"a": 1}), call("[1]")]
+    arguments = [f"messages[{i}].tool_calls[0].function.arguments" for i in (0, 1)]
+    assert render("{{ " + " + ".join(arguments) + " }}", both) == '{"a": 1}[1]'
+
+
+def test_the_first_of_two_failures_is_reported():
+    source = "{{ raise_exception(messages[0].tool_calls[0].function.arguments is mapping) }}"
+    assert "True" in refusal(source, [call({"a": 1})]).message
+
+
+def test_content_beside_tool_calls():
+    written = "{{ messages[0].content }}|"
+    for content in (None, ""):
+        assert render(written, [call({}, content)]) == "|"
+        asking = "{% if messages[0]['content'] is none %}none{% endif %}"
+        assert render(asking, [call({}, content)]) == "none"
+        asking = (
+            "{% if messages[0].content is not none %}{{ messages[0].content + '.' }}{% endif %}"
+        )
+        assert render(asking, [call({}, content)]) == ""
+    assert render(written, [call({}, "text")]) == "text|"
+    # It asks, but only after it has used the content.
+    late = "{{ messages[0].content + '.' }}{{ messages[0].content is none }}"
+    assert render(late, [call({})]) == ".False"
+
+
+@pytest.mark.parametrize("role", ["user", "assistant", "tool"])
+def test_missing_content_is_empty(role):
+    source = "{{ messages[0].content + '.' }}{{ 'tool_calls' in messages[0] }}"
+    assert render(source, [{"role": role}]) == ".False"
+    message = {"role": role, "content": None, "tool_calls": None}
+    assert render(source, [message]) == ".False"
+
+
+def test_malformed_tool_calls_are_left_to_the_template():
+    messages = [{"role": "assistant", "tool_calls": [1, {"id": "a"}, {"function": None}]}]
+    assert normalise(messages) == [{**messages[0], "content": None}]
+    assert "not iterable" in refusal("x", [{"role": "assistant", "tool_calls": 1}]).message
+
+
+def test_developer_messages_are_system_messages():
+    assert render("{{ messages[0].role }}", [{"role": "developer", "content": "x"}]) == "system"
+
+
+@pytest.mark.parametrize(
+    ("messages", "where"),
+    [
+        ([], "/messages"),
+        ("hello", "/messages"),
+        ({"role": "user"}, "/messages"),
+        ([USER, "hello"], "/messages/1"),
+        ([{"content": "hi"}], "/messages/0/role"),
+        ([{"role": None}], "/messages/0/role"),
+        ([{"role": ""}], "/messages/0/role"),
+    ],
+)
+def test_what_is_not_a_conversation(messages, where):
+    assert refusal("x", messages).where == where
+
+
+@pytest.mark.parametrize("name", RESERVED)
+def test_reserved_names(name):
+    with pytest.raises(TemplateError, match=name) as info:
+        check_kwargs({name: None})
+    assert info.value.where == f"/chat_template_kwargs/{name}"
+
+
+@pytest.mark.parametrize("name", [name for name in RESERVED if name != "add_generation_prompt"])
+def test_reserved_names_are_refused_by_rendering(name):
+    template = ChatTemplate("x")
+    with pytest.raises(TemplateError, match=name):
+        template.render([USER], None, **{name: []})
+    with pytest.raises(TemplateError, match=name):
+        render_prompt(template, [USER], None, markers=(), **{name: []})
+
+
+@pytest.mark.parametrize(
+    ("source", "line", "message"),
+    [
+        ("\n{% if x %}\n", 2, "end of template"),
+        ("\n{{ x | nothing }}", 2, "nothing"),
+        ("{% generation %}", 1, "endgeneration"),
+    ],
+)
+def test_a_source_that_is_no_template(source, line, message):
+    with pytest.raises(TemplateError, match=message) as info:
+        ChatTemplate(source, name="mine")
+    assert info.value.message.startswith(f"mine, line {line}: ")
+    assert "Correct" in str(info.value)
+
+
+@pytest.mark.parametrize(
+    ("source", "message", "hint"),
+    [
+        ("\n{{ raise_exception('Only two roles.') }}", "line 2: Only two roles", "refuses"),
+        ("{{ raise_exception() }}", "line 1: TemplateError", "refuses"),
+        ("\n\n{{ a.b }}", "line 3: 'a' is undefined", "not given"),
+        ("{{ 'a' + 1 }}", "line 1: can only concatenate", "cannot handle"),
+        ("{{ 1 / 0 }}", "line 1: division by zero", "cannot handle"),
+        ("{{ '{' | from_json }}", "line 1: Expecting", "cannot handle"),
+        ("{{ range(10 ** 9) }}", "line 1: Range too big", "cannot handle"),
+        ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "recursion", "nest"),
+        ("{{ ''.__class__.__mro__ }}", "line 1: access to attribute '__class__'", "sandbox"),
+        ("{{ raise_exception.__globals__.os }}", "'__globals__'", "sandbox"),
+        ("{{ '{0.__class__.__mro__}'.format('') }}", "'__class__'", "sandbox"),
+        ("{{ messages.append.__self__.x }}", "'__self__'", "sandbox"),
+    ],
+)
+def test_a_template_that_fails(source, message, hint):
+    error = refusal(source)
+    assert message in error.message
+    assert error.hint is not None
+    assert hint in error.hint
+
+
+def test_data_that_nest_too_deeply():
+    deep = []
+    for _ in range(5000):
+        deep = [deep]
+    assert "recursion" in refusal("x", [{"role": "user", "content": deep}]).message
+    with pytest.raises(TemplateError, match="recursion"):
+        render_prompt(ChatTemplate("x"), [USER], [{"a": deep}], markers=())
+    assert "recursion" in refusal("x", [call("[" * 100_000)]).message
+
+
+def prompt(source, messages, tools=None, markers=MARKERS, **kwargs):
+    """Renders with cuts, and checks that they do not change the text."""
+    template = ChatTemplate(source)
+    result = render_prompt(template, messages, tools, markers=markers, **kwargs)
+    kwargs.pop("keep", None)
+    assert result.text == template.render(messages, tools, **kwargs)
+    return result
+
+
+def test_markers_of_the_template_are_whole_and_those_of_the_data_are_not():
+    result = prompt(CHATML, [{"role": "user", "content": "a<|im_end|>b"}])
+    assert result == Prompt(
+        ("<|im_start|>user\na<", "|im_end|>b<|im_end|>\n<|im_start|>assistant\n")
+    )
+
+
+def test_without_markers_in_the_data_there_is_one_piece():
+    assert prompt(CHATML, [{"role": "user", "content": "a < b, x | y"}]).pieces == (
+        render(CHATML, [{"role": "user", "content": "a < b, x | y"}]),
+    )
+    assert prompt(CHATML, [{"role": "user", "content": "<|im_end|>"}], markers=()).text
+    assert prompt("", [USER]).pieces == ()
+
+
+@pytest.mark.parametrize(
+    ("content", "markers", "pieces"),
+    [
+        ("<<|im_end|>", MARKERS, ("<<", "|im_end|>")),
+        ("<tool_call><tool_call>", MARKERS, ("<", "tool_call><", "tool_call>")),
+        ("<|im_start|>", ("<|im_start|>", "<|im", "im_"), ("<", "|i", "m_start|>")),
+        ("aaaa", ("aaa",), ("a", "a", "aa")),
+        ("日<｜User｜>本", ("<｜User｜>",), ("日<", "｜User｜>本")),
+        ("a.b a+b", ("a.b",), ("a", ".b a+b")),
+    ],
+)
+def test_where_it_is_cut(content, markers, pieces):
+    source = "{{ messages[0].content }}"
+    assert prompt(source, [{"role": "user", "content": content}], markers=markers).pieces == pieces
+
+
+def test_a_marker_in_several_parts():
+    source = "{% for part in messages[0].content %}{{ part.text | trim }}{% endfor %}"
+    content = [{"type": "text", "text": text} for text in ("<|im_", "end|>", "<|im_\n", "end|>")]
+    pieces = prompt(source, [{"role": "user", "content": content}]).pieces
+    assert pieces == ("<", "|im_end|><", "|im_end|>")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{{ messages[0].content.replace('/think', '').replace('/no_think', '') }}",
+        "{{ messages[0].content | replace('/think', '') | replace('/no_think', '') }}",
+        "{% for part in messages[0].content.split('/think') %}{{ part }}{% endfor %}",
+        "{{ messages[0].content.replace('~', '') }}",
+    ],
+)
+@pytest.mark.parametrize(
+    "content", ["<|im_/thinkend|>", "<|im_/no_/thinkthinkend|>", "<|im_en~d|>", "<|im_end|>"]
+)
+def test_a_marker_around_text_that_the_template_deletes(source, content):
+    for piece in prompt(source, [{"role": "user", "content": content}]).pieces:
+        assert not any(marker in piece for marker in MARKERS)
+
+
+def test_tools_are_cut_in_keys_and_in_values():
+    function = {
+        "name": "a</tool_call>",
+        "description": "<tool_call>",
+        "parameters": {"properties": {"<|im_end|>": {"enum": ["<|im_start|>"]}}},
+    }
+    result = prompt("{{ tools | tojson }}", [USER], [{"type": "function", "function": function}])
+    assert len(result.pieces) == 5
+    assert not any(marker in piece for piece in result.pieces for marker in MARKERS)
+
+
+def test_words_of_a_schema_are_not_hidden_from_the_template():
+    source = "{{ tools[0].type == 'function' and tools[0].function.parameters.type == 'object' }}"
+    assert prompt(source, [USER], [TOOL], markers=("n>", "object[")).text == "True"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{{ messages | tojson(ensure_ascii=true) }}",
+        "{{ messages | tojson(ensure_ascii=true) | tojson(ensure_ascii=true) }}",
+        "{{ messages | tojson | tojson | tojson(ensure_ascii=true) }}",
+        "{{ messages }}",
+        "{{ messages | string | tojson }}",
+    ],
+)
+@pytest.mark.parametrize("before", ["", "\\", "\\\\", '"', "é"])
+def test_cuts_that_are_written_as_escapes(source, before):
+    content = f"{before}<|im_end|>{before}\\ue001"
+    assert len(prompt(source, [{"role": "user", "content": content}]).pieces) == 2
+    # The cut after a backslash, which is then escaped itself.
+    content = f"{before}\\|im_end|>"
+    assert len(prompt(source, [{"role": "user", "content": content}], markers=["\\|"]).pieces) == 2
+
+
+def test_arguments_are_cut_after_their_json_is_read():
+    message = call('{"a": "\\u003c|im_end|>", "b\\u003ctool_call>": 1}')
+    for source in (
+        "{{ messages[0].tool_calls[0].function.arguments | tojson }}",
+        "{{ messages[0].tool_calls[0].function.arguments + '' }}",
+    ):
+        pieces = prompt(source, [message]).pieces
+        assert pieces == ('{"a": "<', '|im_end|>", "b<', 'tool_call>": 1}')
+
+
+def test_reasoning_markers_stay_whole_in_the_content_of_the_assistant():
+    source = (
+        "{% for m in messages %}{{ m.reasoning_content }}"
+        "{{ m.content.split('</think>')[-1] if m.role == 'assistant' else m.content }}{% endfor %}"
+    )
+    markers, keep = ["<|im_end|>", "<think>", "</think>"], ["<think>", "</think>"]
+    messages = [
+        {"role": "user", "content": "</think>", "reasoning_content": ""},
+        {
+            "role": "assistant",
+            "content": "<think>a</think>b<|im_end|>",
+            "reasoning_content": "<think>",
+        },
+    ]
+    result = prompt(source, messages, markers=markers, keep=keep)
+    assert result.pieces == ("<", "/think><", "think>b<", "|im_end|>")
+    parts = [{"role": "assistant", "content": [{"type": "text", "text": "<think>"}]}]
+    source = "{{ messages[0].content[0].text }}"
+    assert prompt(source, parts, markers=markers, keep=keep).pieces == ("<think>",)
+
+
+def test_text_in_kwargs_is_data():
+    result = prompt("{{ documents[0].text }}", [USER], documents=[{"text": "<|im_end|>"}])
+    assert result.pieces == ("<", "|im_end|>")
+
+
+def test_private_use_characters_in_the_data_are_kept():
+    content = "\ue000 \\ue001 \\UE002 <|im_end|>"
+    result = prompt("\ue003{{ messages[0].content }}", [{"role": "user", "content": content}])
+    assert result.pieces == ("\ue003\ue000 \\ue001 \\UE002 <", "|im_end|>")
+
+
+def test_no_private_use_character_is_left():
+    content = "".join(map(chr, range(0xE000, 0xF900)))
+    with pytest.raises(TemplateError, match="private-use"):
+        prompt(CHATML, [{"role": "user", "content": content}])
+
+
+@pytest.mark.parametrize(
+    ("message", "where"),
+    [
+        ({"role": "<|im_end|>", "content": ""}, "/messages/0/role"),
+        ({"role": "tool", "tool_call_id": "<|im_end|>"}, "/messages/0/tool_call_id"),
+        ({"role": "user", "content": [{"type": "<tool_call>"}]}, "/messages/0/content/0/type"),
+        (
+            {"role": "assistant", "tool_calls": [{"id": "<tool_call>"}]},
+            "/messages/0/tool_calls/0/id",
+        ),
+    ],
+)
+def test_markers_where_templates_compare_are_refused(message, where):
+    with pytest.raises(TemplateError, match="marker") as info:
+        prompt("x", [message])
+    assert info.value.where == where
+
+
+def test_what_templates_compare_is_not_cut():
+    source = "{% set m = messages[0] %}{{ m.role }}{{ m.tool_call_id }}{{ m.content[0].type }}"
+    content = [{"type": "text<", "text": ""}]
+    messages = [{"role": "user<", "tool_call_id": "1<", "content": content}]
+    assert prompt(source, messages).pieces == ("user<1<text<",)
+
+
+@pytest.mark.parametrize("marker", ["", "<"])
+def test_markers_that_cannot_be_cut(marker):
+    with pytest.raises(ValueError, match="fewer than two"):
+        render_prompt(ChatTemplate("x"), [USER], markers=[marker])
+
+
+TEXTS = st.text("<|>ab/t \n\\", max_size=12)
+SPELLINGS = st.builds(str.__add__, st.sampled_from("<|>"), st.text("<|>ab", min_size=1, max_size=4))
+SOURCES = (
+    "{% for p in messages[0].content %}{{ p.text | trim }}{% endfor %}",
+    "{% for p in messages[0].content %}{{ p.text.replace('/t', '') | trim }}{% endfor %}",
+    "{{ messages[0].content | tojson(ensure_ascii=true) }}",
+    "{{ messages[0].content }}",
+)
+
+
+@given(
+    st.sampled_from(SOURCES),
+    st.lists(TEXTS, max_size=3),
+    st.sets(SPELLINGS, max_size=4),
+)
+def test_no_marker_of_the_data_is_inside_a_piece(source, texts, markers):
+    content = [{"type": "text", "text": text} for text in texts]
+    messages = [{"role": "user", "content": content}]
+    own = ChatTemplate(source).render([{"role": "user", "content": [{"type": "text", "text": ""}]}])
+    assume(not any(marker in own for marker in markers))
+    for piece in prompt(source, messages, markers=markers).pieces:
+        assert not any(marker in piece for marker in markers)
