@@ -11,7 +11,7 @@ import llguidance
 
 from constrained.errors import RequestError
 from constrained.mask import Matcher
-from constrained.template import ChatTemplate
+from constrained.template import ChatTemplate, check_kwargs
 from constrained.tools import as_openai, read_policy, read_tools
 from constrained.vocabulary import Vocabulary, build_tokenizer, byte_vocabulary
 from grammars.detect import detect, find_state
@@ -107,6 +107,7 @@ def _frame(row: Mapping[str, Any]) -> _Frame:
     messages = row.get("messages") or DEFAULT_MESSAGES
     tools = as_openai(row.get("tools") or []) or None
     kwargs = row.get("chat_template_kwargs") or {}
+    check_kwargs(kwargs)
     prompts = [
         template.render(messages, tools, add_generation_prompt=on, **kwargs) for on in (True, False)
     ]
@@ -138,7 +139,7 @@ def _match(
     """How many bytes the grammar takes, and whether the turn could end there."""
     policy = read_policy(row.get("tool_choice"), parallel=row.get("parallel_tool_calls", True))
     single = row.get("markers", "text") == "token"
-    vocabulary, tokenizer = _byte_tokenizer(frame.format.markers if single else ())
+    vocabulary, tokenizer = byte_tokenizer(frame.format.markers if single else ())
     ids = {m: i for m in frame.format.markers if (i := vocabulary.marker(m)) is not None}
     grammar = build_grammar(frame.format, tools, policy, frame.state, ids)
     tokens = vocabulary.encode_special(text) if single else vocabulary.encode(text)
@@ -154,7 +155,7 @@ def _consume(matcher: Matcher, vocabulary: Vocabulary, tokens: list[int]) -> tup
 
 
 @lru_cache(maxsize=64)
-def _byte_tokenizer(markers: tuple[str, ...]) -> tuple[Vocabulary, llguidance.LLTokenizer]:
+def byte_tokenizer(markers: tuple[str, ...]) -> tuple[Vocabulary, llguidance.LLTokenizer]:
     vocabulary = byte_vocabulary(markers)
     return vocabulary, build_tokenizer(vocabulary, markers)
 
@@ -170,7 +171,9 @@ def _reasoning_format(turn: Turn, text: str, name: str) -> Turn:
         return turn
     if name != "none":
         hint = "Use none, auto or deepseek"
-        raise RequestError(f"unknown reasoning_format {name!r}", where="/reasoning_format", hint=hint)
+        raise RequestError(
+            f"unknown reasoning_format {name!r}", where="/reasoning_format", hint=hint
+        )
     if not turn.reasoning:
         return turn
     behind = text.find(turn.reasoning) + len(turn.reasoning)

@@ -26,10 +26,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return options.run(options)
     except Error as e:
         return _report(str(e), options)
-    except (OSError, UnicodeDecodeError) as e:
-        return _report(str(e), options)
     except BrokenPipeError:
         return 0
+    except (OSError, UnicodeDecodeError) as e:
+        return _report(str(e), options)
     except KeyboardInterrupt:
         return 130
 

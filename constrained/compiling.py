@@ -10,7 +10,7 @@ import llguidance
 from constrained.errors import GrammarError
 from constrained.mask import Matcher
 from constrained.quoting import Prompt, render_prompt
-from constrained.template import ChatTemplate
+from constrained.template import ChatTemplate, check_kwargs
 from constrained.tools import as_openai, read_policy, read_tools
 from constrained.vocabulary import Vocabulary, build_tokenizer
 from grammars.detect import detect, find_state
@@ -107,6 +107,7 @@ class Compiler:
         )
 
     def _render(self, job: Job, *, opened: bool) -> Prompt:
+        check_kwargs(job.template_kwargs)
         block = self.format.reasoning
         keep = [block.opener.text, block.closer.text] if block else []
         return render_prompt(

@@ -13,6 +13,8 @@ from constrained.mask import Matcher
 from grammars.parse import Parser
 from grammars.turn import Event
 
+DEFAULT_SAMPLING = Sampling()
+
 
 class Finish(StrEnum):
     """Why a generation ended: the turn was over, or the tokens were."""
@@ -37,7 +39,7 @@ class Request:
     prompt: Sequence[int]
     matcher: Matcher | None
     parser: Parser
-    sampling: Sampling = Sampling()
+    sampling: Sampling = DEFAULT_SAMPLING
     max_tokens: int = 1024
     force: bool = True
 

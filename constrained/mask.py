@@ -13,7 +13,8 @@ import numpy as np
 from constrained.errors import GrammarError
 
 # Verbose messages would carry the grammar and the text so far into logs.
-LIMITS = llguidance.LLParserLimits(verbose_errors=False)
+# A bounded string may cost 2 million once (15 ms); the default of 200,000 would end the request.
+LIMITS = llguidance.LLParserLimits(verbose_errors=False, step_lexer_fuel=20_000_000)
 # For each byte of a packed mask, what to add to the logits of its 8 tokens.
 BIAS = np.where(
     np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little"),

@@ -104,7 +104,8 @@ def read_policy(
 
 def _allowed(tools: list[Any], mode: str, parallel: bool, think: Think) -> Policy:
     names = [_body(tool, "/tool_choice")[0].get("name") for tool in tools]
-    if mode not in ("auto", "required") or not all(isinstance(n, str) for n in names):
+    named = tuple(n for n in names if isinstance(n, str))
+    if mode not in ("auto", "required") or len(named) < len(names):
         message = "allowed_tools needs a mode (auto or required) and tools with names"
         raise PolicyError(message, where="/tool_choice")
-    return Policy(Choice(mode), tuple(names), parallel, think)
+    return Policy(Choice(mode), named, parallel, think)

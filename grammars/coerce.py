@@ -142,9 +142,9 @@ def _has_lone_surrogate(value: Json) -> bool:
             case str() as text:
                 if _SURROGATE.search(text):
                     return True
-            case list() as items:
+            case list() as items:  # pyright: ignore[reportUnknownVariableType]
                 queue += cast(list[Json], items)
-            case dict() as members:
+            case dict() as members:  # pyright: ignore[reportUnknownVariableType]
                 queue += [*cast(dict[str, Json], members).keys(), *members.values()]
             case _:
                 pass

@@ -2,15 +2,14 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from os.path import commonprefix
 from typing import Any, Protocol
 
 from grammars.errors import DetectError, Error
 from grammars.formats import FORMATS
 from grammars.render import render
 from grammars.schema import Json
-from grammars.turn import State, Start, ToolCall, Turn
-from grammars.wire import Format, JsonCall, JsonStyle, Reasoning, TaggedArguments
+from grammars.turn import Start, State, ToolCall, Turn
+from grammars.wire import Format, JsonCall, JsonStyle, Reasoning, TaggedArguments, count_common
 
 _CALLS = (
     ToolCall("get_weather", {"city": "Zürich", "days": 3}),
@@ -48,6 +47,7 @@ class Render(Protocol):
         self,
         messages: Sequence[Mapping[str, Any]],
         tools: Sequence[Mapping[str, Any]] | None = None,
+        /,
         *,
         add_generation_prompt: bool = True,
         **kwargs: Any,
@@ -169,7 +169,7 @@ def find_state(with_prompt: str, without_prompt: str, format: Format) -> State:
     block = format.reasoning
     if block is None:
         return State()
-    prompt = with_prompt[len(commonprefix([with_prompt, without_prompt])) :]
+    prompt = with_prompt[count_common(with_prompt, without_prompt) :]
     opened, closed = prompt.rfind(block.opener.text), prompt.rfind(block.closer.text)
     if opened > closed:
         written = prompt[opened + len(block.opener.text) :]

@@ -8,9 +8,7 @@ from grammars.schema import Array, Constant, Node, Object, Property, Reference, 
 NEVER = Union(())
 
 
-def prune(
-    node: Node, definitions: Mapping[str, Node]
-) -> tuple[Node, dict[str, Node]]:
+def prune(node: Node, definitions: Mapping[str, Node]) -> tuple[Node, dict[str, Node]]:
     """The same schema without alternatives, keys and definitions that admit no value.
 
     Returns:

@@ -69,9 +69,11 @@ class _Turn:
             return ""
         closed = self._until(reasoning.closer.text)
         if start is Start.OPEN:
-            return f"{self._space()}? {self._at(reasoning.closer.text)}" if (
-                think is Think.FORBIDDEN
-            ) else closed
+            return (
+                f"{self._space()}? {self._at(reasoning.closer.text)}"
+                if (think is Think.FORBIDDEN)
+                else closed
+            )
         if start is Start.CLOSED or think is Think.FORBIDDEN:
             return ""
         block = f"{self._space()}? {self._at(reasoning.opener.text)} {closed}"

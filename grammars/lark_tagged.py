@@ -4,7 +4,6 @@ Nothing is escaped in such a format, so a raw value ends only where its closing 
 the next opening tag or by the end of the arguments (a composite terminator).
 """
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -24,7 +23,7 @@ from grammars.schema import (
     escape,
     flatten,
 )
-from grammars.wire import TaggedArguments
+from grammars.wire import TaggedArguments, count_common
 
 Definitions = Mapping[str, Node]
 
@@ -154,14 +153,19 @@ class TaggedRules:
     def _text(self, regex: str, patterns: "tuple[str, ...] | list[str]", follow: _Follow) -> str:
         """Raw text up to its terminator; two lexemes, because what follows differs."""
         tags = self.tags
-        apart = len(os.path.commonprefix([tags.open, tags.end])) + 1
+        apart = count_common(tags.open, tags.end) + 1
         stops = (
             tags.open if follow.more else tags.open[:apart],
             tags.end if follow.end else tags.end[:apart],
         )
         stop = "|".join(escape_regex(s) for s in stops)
         parts = [f"/{regex}/", *(f"/{_in_lark(p)}/" for p in patterns if p)]
-        without = f"~/(?s:.*){escape_regex(tags.close)}({stop})(?s:.*)/"
+        # The newline in front of a value counts too: `>\n</parameter>` is no value that starts so.
+        line, tag = tags.close[:1], escape_regex(tags.close[1:])
+        before = (
+            f"((?s:.*){escape_regex(line)})?" if line == "\n" else f"(?s:.*){escape_regex(line)}"
+        )
+        without = f"~/{before}{tag}({stop})(?s:.*)/"
         raw = self.rules.terminal(" & ".join([*parts, without]), "RAW")
         options: list[str] = []
         if follow.more:

@@ -55,8 +55,8 @@ def escape_regex(text: str) -> str:
 class Rules:
     """Rules of a grammar under way; equal bodies share one rule."""
 
-    def __init__(self, style: JsonStyle = JsonStyle()):
-        self.style = style
+    def __init__(self, style: JsonStyle | None = None):
+        self.style = style or JsonStyle()
         self._names: dict[str, str] = {}
         self._bodies: dict[str, str] = {}
         self._references: dict[tuple[int, str], str] = {}
@@ -216,6 +216,4 @@ class Rules:
         if not declared:
             return self.string()
         names = "|".join(escape_regex(self.spell(p.key)) for p in declared)
-        return self.terminal(
-            rf'/"([^"\\\x00-\x1f]|\\["\\bfnrt])*"/ & ~/{names}/', "KEY"
-        )
+        return self.terminal(rf'/"([^"\\\x00-\x1f]|\\["\\bfnrt])*"/ & ~/{names}/', "KEY")

@@ -12,7 +12,8 @@ from urllib.parse import unquote
 import jsonschema_rs
 
 from grammars.errors import SchemaError
-from grammars.inhabitation import prune
+from grammars.inhabitation import NEVER, prune
+from grammars.keywords import HELD, are_disjoint, is_idle
 from grammars.merging import ANNOTATIONS, as_list, merge
 from grammars.patterns import ASSERTED, FORMATS, translate
 from grammars.schema import (
@@ -38,14 +39,6 @@ from grammars.schema import (
 )
 
 TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
-NEVER = Union(())
-HELD = {
-    "object": ("properties", "required", "additionalProperties"),
-    "array": ("items", "prefixItems", "minItems", "maxItems"),
-    "string": ("minLength", "maxLength", "pattern", "format"),
-    "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
-}
-"""The keywords that nodes can express, by the type that they speak of."""
 
 
 def lower(source: Json, *, close: bool = True, only_object: bool = True) -> Schema:
@@ -63,7 +56,7 @@ def lower(source: Json, *, close: bool = True, only_object: bool = True) -> Sche
     _check_well_formed(source)
     lowering = _Lowering(source, close)
     root = source
-    if only_object and (source is True or source and "type" not in source):
+    if only_object and (source is True or (source and "type" not in source)):
         root = {"allOf": [source, {"type": "object"}]}
     node = lowering.lower(root, "")
     definitions = lowering.definitions
@@ -141,7 +134,9 @@ class _Lowering:
             raise SchemaError(f"$ref {pointer!r} is an anchor", where=f"{at}/$ref", hint=hint)
         return place
 
-    def _flatten(self, schema: Mapping[str, Json], at: str, seen: tuple[str, ...]) -> dict[str, Json]:
+    def _flatten(
+        self, schema: Mapping[str, Json], at: str, seen: tuple[str, ...]
+    ) -> dict[str, Json]:
         """`$ref` with siblings and `allOf` merged into one object without either."""
         flat = {k: v for k, v in schema.items() if k not in ("$ref", "allOf")}
         parts: list[tuple[str, Json]] = []
@@ -155,8 +150,8 @@ class _Lowering:
                     continue
                 part, seen = self._look_up(part, at), (*seen, part)
             if isinstance(part, bool):
-                part = {} if part else {"enum": []}
-            inner = self._flatten(part, at, seen)
+                part = cast(Json, {} if part else {"enum": []})
+            inner = self._flatten(cast(Mapping[str, Json], part), at, seen)
             flat, left_out = merge(flat, inner)
             for name in left_out:
                 self._check(at, name, f"cannot be merged from {keyword}")
@@ -169,8 +164,10 @@ class _Lowering:
         parts = cast(list[Json], flat[keyword])
         branches: list[Node] = []
         for i, part in enumerate(parts):
-            branches.append(self.lower({"allOf": [base, part]} if base else part, f"{at}/{keyword}/{i}"))
-        if keyword == "oneOf" and not _are_disjoint(branches, self.definitions):
+            branches.append(
+                self.lower({"allOf": [base, part]} if base else part, f"{at}/{keyword}/{i}")
+            )
+        if keyword == "oneOf" and not are_disjoint(branches, self.definitions):
             self._check(at, keyword, "the branches may overlap")
         self._enforce(at, keyword)
         return Union(tuple(branches))
@@ -192,7 +189,7 @@ class _Lowering:
         for keyword in flat:
             if keyword in spoken:
                 self._enforce(at, keyword)
-            elif keyword not in ANNOTATIONS | foreign | {"type"} and not _is_idle(keyword, flat):
+            elif keyword not in ANNOTATIONS | foreign | {"type"} and not is_idle(keyword, flat):
                 self._check(at, keyword, "not held by the mask")
         if "type" not in flat and not set(flat) & spoken:
             return AnyValue()
@@ -238,7 +235,8 @@ class _Lowering:
         if isinstance(items, list):  # a tuple, as drafts before 2020-12 write it
             items, tuple_items = flat.get("additionalItems", True), cast(Json, items)
         prefix = [
-            self.lower(s, f"{at}/prefixItems/{i}") for i, s in enumerate(cast(list[Json], tuple_items))
+            self.lower(s, f"{at}/prefixItems/{i}")
+            for i, s in enumerate(cast(list[Json], tuple_items))
         ]
         rest = self.lower(items, f"{at}/items")
         return Array(
@@ -266,46 +264,3 @@ class _Lowering:
 
     def _check(self, at: str, keyword: str, reason: str) -> None:
         self.checked.setdefault((at, keyword), Finding(at, keyword, reason))
-
-
-def _is_idle(keyword: str, flat: Mapping[str, Json]) -> bool:
-    """Keywords that stand there and exclude nothing (zod writes propertyNames for each record)."""
-    value = flat[keyword]
-    idle: dict[str, bool] = {
-        "propertyNames": value in ({"type": "string"}, {}, True),
-        "uniqueItems": value is False,
-        "minProperties": value == 0,
-        "unevaluatedProperties": value is True,
-        "additionalItems": not isinstance(flat.get("items"), list) or value is True,
-        "nullable": value is False,
-        "then": "if" not in flat,
-        "else": "if" not in flat,
-    }
-    return idle.get(keyword, keyword.startswith("x-"))
-
-
-def _are_disjoint(branches: list[Node], definitions: Mapping[str, Node]) -> bool:
-    """Can no value fit two branches? Told by their kinds, or by a key with different constants."""
-    resolved: list[Node] = []
-    for branch in branches:
-        while isinstance(branch, Reference):
-            branch = definitions[branch.name]
-        resolved.append(branch)
-    kinds = [Number if isinstance(b, Number) else type(b) for b in resolved]
-    simple = {String, Number, Boolean, Null, Array, Object}
-    if set(kinds) <= simple and len(set(kinds)) == len(kinds):
-        return True
-    if not all(isinstance(b, Object) for b in resolved):
-        return False
-    tags = [
-        {p.key: p.node.values for p in b.properties if p.required and isinstance(p.node, Constant)}
-        for b in resolved
-        if isinstance(b, Object)
-    ]
-    shared = set.intersection(*(set(t) for t in tags)) if tags else set[str]()
-    return any(_are_apart([t[key] for t in tags]) for key in shared)
-
-
-def _are_apart(groups: list[tuple[Json, ...]]) -> bool:
-    spelled = [json.dumps(v, sort_keys=True) for group in groups for v in group]
-    return len(set(spelled)) == len(spelled)

@@ -78,6 +78,6 @@ RULES: dict[str, Callable[[Json, Json], Json]] = {
     "required": _unite,
     "items": _both,
     "additionalProperties": _both,
-    **{k: max for k in ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties")},
-    **{k: min for k in ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties")},
+    **dict.fromkeys(("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"), max),
+    **dict.fromkeys(("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"), min),
 }

@@ -1,11 +1,9 @@
-"""Push parser: text -> events. Total, linear, and the same for every cut of the text into chunks."""
+"""Push parser: text -> events. Total, linear, and the same for every cut into chunks."""
 
 from collections.abc import Sequence
 
-from grammars.coerce import coerce, read_json
-from grammars.errors import CoerceError
-from grammars.schema import Json, Schema, Unfit, escape
-from grammars.scan import Buffer, CutError, Steps
+from grammars.parse_call import CallReader
+from grammars.scan import Buffer, CutError, NotACallError, Steps
 from grammars.turn import (
     CallCut,
     CallRead,
@@ -18,14 +16,7 @@ from grammars.turn import (
     ToolCall,
     Turn,
 )
-from grammars.wire import Format, JsonCall, Literal, Marker, Name, Node, TaggedArguments
-
-LONGEST_NAME = 256
-_ARGUMENT_KEYS = ("arguments", "parameters", "args")
-
-
-class _NotACall(Exception):  # noqa: N818  # control flow, never seen outside
-    """What looked like a call is none."""
+from grammars.wire import Format, JsonCall, Literal, Node
 
 
 class Parser:
@@ -55,6 +46,7 @@ class Parser:
         self._state = state or State()
         self._recover = recover
         self._buffer = Buffer()
+        self._reader = CallReader(self._buffer, self._tools, recover)
         self._events: list[Event] = []
         self._reasoning = self._state.start is Start.OPEN
         self._blank: str | None = ""  # white space that is content only if more content follows
@@ -89,18 +81,18 @@ class Parser:
         """What may stand in front of content: padding, and the opener of a reasoning block."""
         block = self._format.reasoning
         if self._state.start is not Start.PLAIN:
-            yield from self._skip(self._state.pad)
+            yield from self._buffer.skip(self._state.pad)
         elif block is not None:
             self._buffer.mark()
             try:
                 yield from self._buffer.space()
-                yield from self._literal(block.opener.text)
-            except (_NotACall, CutError):
+                yield from self._buffer.literal(block.opener.text)
+            except (NotACallError, CutError):
                 self._buffer.unread(self._buffer.forget())
             else:
                 self._buffer.forget()
                 self._reasoning = True
-                yield from self._skip(block.pad_open)
+                yield from self._buffer.skip(block.pad_open)
         if self._recover and self._calls and not self._reasoning:
             yield from self._bare_object()
 
@@ -137,7 +129,7 @@ class Parser:
         block = self._format.reasoning
         if self._reasoning and block is not None and stop.endswith(block.closer.text):
             self._reasoning = False
-            yield from self._skip(block.after)
+            yield from self._buffer.skip(block.after)
         elif stop in self._bare_openers():
             yield from self._attempt(stop, self._format.call[2:])
         else:
@@ -147,10 +139,10 @@ class Parser:
         """Reads a call; if it is none, its opener is text and reading goes on behind it."""
         self._buffer.mark()
         try:
-            call = yield from self._call(nodes)
+            call = yield from self._reader.read(nodes)
             if not opener and call.name not in self._tools:
-                raise _NotACall  # an object that happens to stand at the start
-        except _NotACall:
+                raise NotACallError  # an object that happens to stand at the start
+        except NotACallError:
             taken = self._buffer.forget()
             self._emit(opener or taken[:1])
             self._buffer.unread(taken if opener else taken[1:])
@@ -177,154 +169,6 @@ class Parser:
             self._blank = text if text.isspace() else None
         if self._blank is None:
             self._events.append(ContentDelta(text))
-
-    def _call(self, nodes: Sequence[Node]) -> Steps[ToolCall]:
-        name, arguments, errors = "", dict[str, Json](), list[Unfit]()
-        for i, node in enumerate(nodes):
-            match node:
-                case Literal(text):
-                    yield from self._loose(text)
-                case Name():
-                    name = yield from self._name(nodes[i + 1])
-                case JsonCall():
-                    yield from self._space()
-                    name, arguments = yield from self._json_call(node)
-                case TaggedArguments():
-                    tool = self._tools.get(name)
-                    arguments, errors = yield from self._tagged(node, tool)
-                case Marker(text):
-                    yield from self._closer(text)
-        return self._judge(name, arguments, errors)
-
-    def _judge(self, name: str, arguments: dict[str, Json], errors: list[Unfit]) -> ToolCall:
-        tool = self._tools.get(name)
-        if tool is None:
-            return ToolCall(name, arguments, (Unfit("/name", f"no tool is called {name!r}"),))
-        found = errors or list(tool.schema.find_errors(arguments))
-        return ToolCall(name, arguments, tuple(found))
-
-    def _name(self, after: Node) -> Steps[str]:
-        stop = after.text.strip() if isinstance(after, Literal) else ""
-        name = ""
-        while not (yield from self._buffer.need()).startswith(stop[0]):
-            name += self._buffer.take(1)
-            if len(name) > LONGEST_NAME or name[-1] in "\n<":
-                raise _NotACall
-        return name.strip()
-
-    def _json_call(self, node: JsonCall) -> Steps[tuple[str, dict[str, Json]]]:
-        if (yield from self._buffer.need()) != "{":
-            raise _NotACall
-        try:
-            value = read_json((yield from self._buffer.json()))
-        except ValueError:
-            raise _NotACall from None
-        name = value.get(node.name_key)
-        keys = (node.arguments_key, *(_ARGUMENT_KEYS if self._recover else ()))
-        arguments = next((value[k] for k in keys if k in value), {} if self._recover else None)
-        if self._recover and isinstance(arguments, str):
-            try:
-                arguments = read_json(arguments)
-            except ValueError:
-                raise _NotACall from None
-        if not isinstance(name, str) or not isinstance(arguments, dict):
-            raise _NotACall
-        return name, arguments
-
-    def _tagged(
-        self, tags: TaggedArguments, tool: Tool | None
-    ) -> Steps[tuple[dict[str, Json], list[Unfit]]]:
-        arguments, errors = dict[str, Json](), list[Unfit]()
-        yield from self._space()
-        stop = yield from self._either(tags.open, tags.end)
-        while stop == tags.open:
-            key = yield from self._name(Literal(tags.after_key))
-            yield from self._literal(tags.after_key.rstrip("\n"))
-            yield from self._skip(tags.after_key[len(tags.after_key.rstrip("\n")) :])
-            parts: list[str] = []
-            found = yield from self._buffer.until(self._terminators(tags), parts.append)
-            if found is None:
-                raise CutError
-            stop = tags.open if found.endswith(tags.open) else tags.end
-            raw = "".join(parts)
-            if not arguments.get(key):
-                arguments[key] = self._typed(raw, key, tool, errors)
-        return arguments, errors
-
-    def _terminators(self, tags: TaggedArguments) -> tuple[str, ...]:
-        strict = (tags.close + tags.open, tags.close + tags.end)
-        if not self._recover:
-            return strict
-        tag = tags.close.strip()
-        loose = [
-            before + tag + between + tail
-            for before in ("\n", "")
-            for between in ("\n", "", "\n\n")
-            for tail in (tags.open, tags.end)
-        ]
-        return tuple(dict.fromkeys([*strict, *loose]))
-
-    def _typed(self, raw: str, key: str, tool: Tool | None, errors: list[Unfit]) -> Json:
-        schema: Schema | None = tool.schema.property(key) if tool else None
-        if schema is None:
-            if tool is not None:
-                errors.append(Unfit(f"/{escape(key)}", f"{key!r} is not declared"))
-            return raw
-        try:
-            return coerce(raw, schema)
-        except CoerceError as e:
-            errors.append(Unfit(f"/{escape(key)}{e.where or ''}", e.message))
-            return raw
-
-    def _either(self, *options: str) -> Steps[str]:
-        for option in options:
-            try:
-                yield from self._literal(option)
-            except _NotACall:
-                continue
-            return option
-        raise _NotACall
-
-    def _literal(self, text: str) -> Steps[None]:
-        """Takes exactly this text."""
-        for i, character in enumerate(text):
-            if (yield from self._buffer.need(i + 1))[i] != character:
-                raise _NotACall
-        self._buffer.take(len(text))
-
-    def _loose(self, text: str) -> Steps[None]:
-        """Takes this text; white space around it may be missing or more."""
-        if text.isspace():
-            return
-        yield from self._space()
-        yield from self._literal(text.strip())
-
-    def _closer(self, text: str) -> Steps[None]:
-        """Takes the marker that closes a call; models leave it out."""
-        try:
-            found = yield from self._buffer.sees(text)
-        except CutError:
-            if not self._recover:
-                raise
-            return
-        if found:
-            yield from self._space()
-            self._buffer.take(len(text))
-        elif not self._recover:
-            raise _NotACall
-
-    def _space(self) -> Steps[None]:
-        yield from self._buffer.space()
-
-    def _skip(self, pad: str) -> Steps[None]:
-        """Takes as much of `pad` as is there."""
-        for character in pad:
-            try:
-                if (yield from self._buffer.need()) != character:
-                    return
-            except CutError:
-                return
-            self._buffer.take(1)
 
 
 def parse(

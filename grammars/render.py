@@ -7,8 +7,8 @@ from grammars.errors import CoerceError, RenderError
 from grammars.lark import check_name, open_json_call
 from grammars.lark_values import Rules
 from grammars.schema import Json, Schema, escape
-from grammars.turn import State, Start, Tool, ToolCall, Turn
-from grammars.wire import Format, JsonCall, JsonStyle, Literal, Marker, Name, TaggedArguments
+from grammars.turn import Start, State, Tool, ToolCall, Turn
+from grammars.wire import Format, JsonCall, Literal, Marker, Name, TaggedArguments
 
 
 def render(
@@ -44,8 +44,10 @@ def render(
 
 def _reasoning(turn: Turn, format: Format, state: State) -> str:
     block = format.reasoning
-    if block is None or (state.start is Start.CLOSED) or (
-        not turn.reasoning and state.start is Start.PLAIN
+    if (
+        block is None
+        or (state.start is Start.CLOSED)
+        or (not turn.reasoning and state.start is Start.PLAIN)
     ):
         if turn.reasoning:
             raise RenderError("there is no place for reasoning", where="/reasoning")
@@ -85,7 +87,7 @@ def _tagged(call: ToolCall, tags: TaggedArguments, tool: Tool | None, where: str
         if not key or any(c in key for c in "<>\n"):
             raise RenderError(f"the key {key!r} cannot be written between tags", where=at)
         raw = _raw(value, tags)
-        if tags.close + "<" in raw + tags.close:
+        if tags.close + "<" in "\n" + raw + tags.close:
             raise RenderError("the value contains its own closing tag", where=at)
         schema = tool.schema.property(key) if tool else None
         if schema is not None:

@@ -13,6 +13,10 @@ class CutError(Exception):
     """The text ended where more was needed."""
 
 
+class NotACallError(Exception):
+    """What looked like a call is none."""
+
+
 class Buffer:
     """Text that arrives in pieces. What was taken since `mark()` can be given back."""
 
@@ -62,6 +66,26 @@ class Buffer:
         while (yield from self.need()).isspace():
             taken += self.take(1)
         return taken
+
+    def skip(self, pad: str) -> Steps[None]:
+        """Takes as much of `pad` as comes next."""
+        for character in pad:
+            try:
+                if (yield from self.need()) != character:
+                    return
+            except CutError:
+                return
+            self.take(1)
+
+    def literal(self, *options: str) -> Steps[str]:
+        """Takes the one of these texts that comes next; `NotACallError` if none does."""
+        for option in options:
+            count = 0
+            while count < len(option) and option.startswith((yield from self.need(count + 1))):
+                count += 1
+            if count == len(option):
+                return self.take(count)
+        raise NotACallError
 
     def sees(self, text: str) -> Steps[bool]:
         """Does `text` come next, behind at most 8 characters of white space? Takes nothing."""

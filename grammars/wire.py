@@ -121,6 +121,13 @@ class Format:
         return tuple(dict.fromkeys(n.text for n in nodes if isinstance(n, Marker)))
 
 
+def count_common(a: str, b: str) -> int:
+    """How many characters both texts begin with alike."""
+    return next(
+        (i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b))
+    )
+
+
 def find_format(name: str, formats: Sequence[Format]) -> Format | None:
     """The format called `name`, or None."""
     return next((f for f in formats if f.name == name), None)

@@ -1,4 +1,5 @@
 import threading
+from dataclasses import replace
 
 import llguidance
 import numpy as np
@@ -6,7 +7,7 @@ import pytest
 
 from constrained.errors import GrammarError
 from constrained.mask import Matcher
-from constrained.vocabulary import Vocabulary, build_tokenizer, byte_vocabulary
+from constrained.vocabulary import build_tokenizer, byte_vocabulary
 
 MARKERS = ["<think>", "</think>", "<tool_call>"]
 VOCABULARY = byte_vocabulary(MARKERS)
@@ -39,10 +40,8 @@ def test_mask_of_bytes():
 
 def test_text_never_has_markers_padding_or_invalid_utf8():
     names = {**VOCABULARY.names, 300: "[unused]"}
-    tokens = (*VOCABULARY.tokens, *[b""] * (300 - len(VOCABULARY.tokens)), b"")
-    padded = Vocabulary(
-        tokens, names, VOCABULARY.control, (END,), VOCABULARY.encode, VOCABULARY.encode_special, None
-    )
+    padding = [b""] * (301 - len(VOCABULARY.tokens))
+    padded = replace(VOCABULARY, tokens=(*VOCABULARY.tokens, *padding), names=names)
     matcher = Matcher.compile(build_tokenizer(padded, MARKERS), ANY_TEXT)
     tokens_allowed = allowed(matcher)
     assert len(matcher.mask()) == 301
@@ -169,7 +168,7 @@ def test_accepts_counts_and_changes_nothing():
 
 
 def test_markers_are_not_text():
-    think, close, _ = (VOCABULARY.marker(text) for text in MARKERS)
+    think, close = VOCABULARY.encode_special("<think></think>")
     matcher = compile(f'start: <[{think}]> "\\n" /(?s:.*)/ <[{close}]>')
     assert matcher.forced() == [think, ord("\n")]
     matcher.commit(think)

@@ -151,6 +151,23 @@ def test_encode_after_the_model_is_gone(tmp_path: Path):
     assert tokenizer.tokenize_str("a") == []
 
 
+@pytest.mark.parametrize(
+    ("function", "result", "message"),
+    [
+        ("llama_vocab_is_eog", False, "no end-of-generation token"),
+        ("llama_token_to_piece", -5000, "token 0 of the model has 5000 bytes"),
+        ("llama_tokenize", -1, "cannot tokenise"),
+    ],
+)
+def test_vocabularies_that_cannot_be_used(
+    function: str, result: int, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    path = write_model(tmp_path / "m.gguf", load_small(), None, n_layer=1)
+    monkeypatch.setattr(llama_cpp, function, lambda *arguments: result)
+    with pytest.raises(ModelError, match=message):
+        vocabulary_of(path)
+
+
 def test_lone_surrogates_are_refused(small: Vocabulary):
     with pytest.raises(UnicodeEncodeError):
         small.encode("\ud800")
@@ -181,6 +198,14 @@ def test_encoder_spells_what_the_tokenizer_changes():
     assert encode("<x>") == [3, 4, 5]
 
 
+def test_encoder_spells_what_the_tokenizer_does_not_know():
+    tokens = [b"a", b"b", b"<unk>"]
+    encode = Encoder(lambda data: [0 if b == 97 else 2 for b in data], tokens, {}, frozenset({2}))
+    assert encode("aba") == [0, 1, 0]
+    with pytest.raises(ModelError, match="no token for the byte 0x63"):
+        encode("ac")
+
+
 def test_tokenizer_of_a_grammar(small: Vocabulary):
     tokenizer = build_tokenizer(small, ["<tool_call>", "not one token"])
     special = {t for t in range(len(small.tokens)) if tokenizer.is_special_token(t)}
@@ -189,7 +214,10 @@ def test_tokenizer_of_a_grammar(small: Vocabulary):
     assert own == small.control | set(small.end) | {small.marker("<tool_call>")}
     assert tokenizer.eos_tokens == list(small.end)
     assert tokenizer.vocab_size == len(small.tokens)
-    assert tokenizer.decode_bytes(tokenizer.tokenize_str("a <tool_call>é")) == "a <tool_call>é".encode()
+    assert (
+        tokenizer.decode_bytes(tokenizer.tokenize_str("a <tool_call>é"))
+        == "a <tool_call>é".encode()
+    )
     assert tokenizer.tokenize_bytes(b"ab\xe2\x82") != []  # not UTF-8
 
 

@@ -1,0 +1,53 @@
+"""Tool sets from JSON Lines files: rows with a `tools` list, in any shape."""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from constrained.tools import read_tools
+from grammars.errors import Error
+from grammars.lark import build_grammar
+from grammars.wire import Format
+
+SAMPLE = Path(__file__).parent.parent / "tests" / "data"
+"""The tool sets that come with the repository."""
+
+
+@dataclass(frozen=True)
+class ToolSet:
+    """Tools that are offered together; those that a format refuses by name are left out."""
+
+    id: str
+    tools: tuple[dict[str, Any], ...]
+    refused: tuple[tuple[str, str], ...]
+
+
+def read_rows(paths: Iterable[str | Path]) -> Iterator[dict[str, Any]]:
+    """The rows of all files that have tools."""
+    for path in paths:
+        with Path(path).open(encoding="utf-8") as lines:
+            for line in lines:
+                if (row := json.loads(line)).get("tools"):
+                    yield row
+
+
+def sample_paths() -> list[Path]:
+    """The tool-set files of the sample."""
+    return sorted(SAMPLE.glob("tools_*.jsonl"))
+
+
+def usable(row: dict[str, Any], format: Format) -> ToolSet:
+    """The tools of a row that this format can enforce, and why not the others."""
+    kept: dict[str, dict[str, Any]] = {}
+    refused: list[tuple[str, str]] = []
+    for tool in row["tools"]:
+        name = tool.get("function", tool).get("name", "?")
+        try:
+            build_grammar(format, read_tools([tool]))
+        except Error as e:
+            refused.append((name, str(e)))
+        else:
+            kept.setdefault(name, tool)
+    return ToolSet(str(row.get("id")), tuple(kept.values()), tuple(refused))

@@ -1,0 +1,64 @@
+"""What single keywords of JSON Schema mean to the mask."""
+
+import json
+from collections.abc import Mapping, Sequence
+
+from grammars.schema import (
+    Array,
+    Boolean,
+    Constant,
+    Json,
+    Node,
+    Null,
+    Number,
+    Object,
+    String,
+    resolve,
+)
+
+HELD = {
+    "object": ("properties", "required", "additionalProperties"),
+    "array": ("items", "prefixItems", "minItems", "maxItems"),
+    "string": ("minLength", "maxLength", "pattern", "format"),
+    "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
+}
+"""The keywords that nodes can express, by the type that they speak of."""
+
+
+def is_idle(keyword: str, flat: Mapping[str, Json]) -> bool:
+    """Keywords that stand there and exclude nothing (zod writes propertyNames for each record)."""
+    value = flat[keyword]
+    idle: dict[str, bool] = {
+        "propertyNames": value in ({"type": "string"}, {}, True),
+        "uniqueItems": value is False,
+        "minProperties": value == 0,
+        "unevaluatedProperties": value is True,
+        "additionalItems": not isinstance(flat.get("items"), list) or value is True,
+        "nullable": value is False,
+        "then": "if" not in flat,
+        "else": "if" not in flat,
+    }
+    return idle.get(keyword, keyword.startswith("x-"))
+
+
+def are_disjoint(branches: Sequence[Node], definitions: Mapping[str, Node]) -> bool:
+    """Can no value fit two branches? Told by their kinds, or by a key with different constants."""
+    resolved = [resolve(branch, definitions) for branch in branches]
+    kinds = [Number if isinstance(b, Number) else type(b) for b in resolved]
+    simple = {String, Number, Boolean, Null, Array, Object}
+    if set(kinds) <= simple and len(set(kinds)) == len(kinds):
+        return True
+    if not all(isinstance(b, Object) for b in resolved):
+        return False
+    tags = [
+        {p.key: p.node.values for p in b.properties if p.required and isinstance(p.node, Constant)}
+        for b in resolved
+        if isinstance(b, Object)
+    ]
+    shared = [key for key in tags[0] if all(key in t for t in tags)] if tags else []
+    return any(_are_apart([t[key] for t in tags]) for key in shared)
+
+
+def _are_apart(groups: list[tuple[Json, ...]]) -> bool:
+    spelled = [json.dumps(v, sort_keys=True) for group in groups for v in group]
+    return len(set(spelled)) == len(spelled)

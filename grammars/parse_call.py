@@ -1,0 +1,152 @@
+"""Reads one call from the push buffer: the nodes of a format, interpreted one after the other."""
+
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+from grammars.coerce import coerce, read_json
+from grammars.errors import CoerceError
+from grammars.scan import Buffer, CutError, NotACallError, Steps
+from grammars.schema import Json, Unfit, escape
+from grammars.turn import Tool, ToolCall
+from grammars.wire import JsonCall, Literal, Marker, Name, Node, TaggedArguments
+
+LONGEST_NAME = 256  # characters; no tool has a longer one, no other text is held back for it
+_ARGUMENT_KEYS = ("arguments", "parameters", "args")
+
+
+class CallReader:
+    """Reads calls. White space around the parts of a call may be missing or more.
+
+    Args:
+        buffer: where the text comes from.
+        tools: the tools on offer, by name.
+        recover: also read the variants that models write: a missing closer, other keys.
+    """
+
+    def __init__(self, buffer: Buffer, tools: Mapping[str, Tool], recover: bool):
+        self._buffer = buffer
+        self._tools = tools
+        self._recover = recover
+
+    def read(self, nodes: Sequence[Node]) -> Steps[ToolCall]:
+        """Reads these nodes as a call.
+
+        Raises:
+            NotACallError: the text is something else.
+            CutError: the text ends inside the call.
+        """
+        name, arguments, errors = "", dict[str, Json](), list[Unfit]()
+        for i, node in enumerate(nodes):
+            match node:
+                case Literal(text):
+                    yield from self._loose(text)
+                case Name():
+                    name = yield from self._name(nodes[i + 1])
+                case JsonCall():
+                    name, arguments = yield from self._json_call(node)
+                case TaggedArguments():
+                    arguments, errors = yield from self._tagged(node, self._tools.get(name))
+                case Marker(text):
+                    yield from self._closer(text)
+        return self._judge(name, arguments, errors)
+
+    def _judge(self, name: str, arguments: dict[str, Json], errors: list[Unfit]) -> ToolCall:
+        tool = self._tools.get(name)
+        if tool is None:
+            return ToolCall(name, arguments, (Unfit("/name", f"no tool is called {name!r}"),))
+        return ToolCall(name, arguments, tuple(errors) or tool.schema.find_errors(arguments))
+
+    def _name(self, after: Node) -> Steps[str]:
+        """A name or key, up to the text that follows it."""
+        stop = after.text.strip() if isinstance(after, Literal) else ""
+        name = ""
+        while (character := (yield from self._buffer.need())) != stop[:1]:
+            name += self._buffer.take(1)
+            if len(name) > LONGEST_NAME or character in "\n<":
+                raise NotACallError
+        return name.strip()
+
+    def _json_call(self, node: JsonCall) -> Steps[tuple[str, dict[str, Json]]]:
+        yield from self._buffer.space()
+        if (yield from self._buffer.need()) != "{":
+            raise NotACallError
+        try:
+            value = read_json((yield from self._buffer.json()))
+            name, arguments = value.get(node.name_key), self._arguments(node, value)
+        except ValueError:
+            raise NotACallError from None
+        if not isinstance(name, str) or not isinstance(arguments, dict):
+            raise NotACallError
+        return name, cast(dict[str, Json], arguments)
+
+    def _arguments(self, node: JsonCall, value: dict[str, Json]) -> Json:
+        """The arguments; models also name them otherwise, leave them out, or encode them twice."""
+        if not self._recover:
+            return value.get(node.arguments_key)
+        keys = (node.arguments_key, *_ARGUMENT_KEYS)
+        arguments = next((value[key] for key in keys if key in value), dict[str, Json]())
+        return read_json(arguments) if isinstance(arguments, str) else arguments
+
+    def _tagged(
+        self, tags: TaggedArguments, tool: Tool | None
+    ) -> Steps[tuple[dict[str, Json], list[Unfit]]]:
+        """All arguments between their tags; of a repeated one, the first that is not empty."""
+        raws: dict[str, str] = {}
+        yield from self._buffer.space()
+        stop = yield from self._buffer.literal(tags.open, tags.end)
+        while stop == tags.open:
+            key = yield from self._name(Literal(tags.after_key))
+            yield from self._buffer.literal(tags.after_key.rstrip("\n"))
+            yield from self._buffer.skip(tags.after_key[len(tags.after_key.rstrip("\n")) :])
+            parts: list[str] = []
+            found = yield from self._buffer.until(self._terminators(tags), parts.append)
+            if found is None:
+                raise CutError
+            raws[key] = raws.get(key) or "".join(parts)
+            stop = tags.open if found.endswith(tags.open) else tags.end
+        errors: list[Unfit] = []
+        return {key: self._typed(raw, key, tool, errors) for key, raw in raws.items()}, errors
+
+    def _terminators(self, tags: TaggedArguments) -> tuple[str, ...]:
+        """What ends a raw value: its closing tag, but only in front of another tag."""
+        tails, tag = (tags.open, tags.end), tags.close.strip()
+        strict = tuple(tags.close + tail for tail in tails)
+        if not self._recover:
+            return strict
+        loose = [
+            a + tag + b + tail for a in ("\n", "") for b in ("\n", "", "\n\n") for tail in tails
+        ]
+        return tuple(dict.fromkeys([*strict, *loose]))
+
+    def _typed(self, raw: str, key: str, tool: Tool | None, errors: list[Unfit]) -> Json:
+        """The typed value; the raw text where it fits no type, with the reason in `errors`."""
+        if tool is None:
+            return raw
+        if (schema := tool.schema.property(key)) is None:
+            errors.append(Unfit(f"/{escape(key)}", f"{key!r} is not declared"))
+            return raw
+        try:
+            return coerce(raw, schema)
+        except CoerceError as e:
+            errors.append(Unfit(f"/{escape(key)}{e.where or ''}", e.message))
+            return raw
+
+    def _loose(self, text: str) -> Steps[None]:
+        """Takes this text, whatever white space stands in front of it."""
+        if not text.isspace():
+            yield from self._buffer.space()
+            yield from self._buffer.literal(text.strip())
+
+    def _closer(self, text: str) -> Steps[None]:
+        """Takes the marker that closes a call; models leave it out."""
+        try:
+            found = yield from self._buffer.sees(text)
+        except CutError:
+            if not self._recover:
+                raise
+            return
+        if found:
+            yield from self._buffer.space()
+            self._buffer.take(len(text))
+        elif not self._recover:
+            raise NotACallError
