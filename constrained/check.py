@@ -108,10 +108,10 @@ def _frame(row: Mapping[str, Any]) -> _Frame:
     tools = as_openai(row.get("tools") or []) or None
     kwargs = row.get("chat_template_kwargs") or {}
     check_kwargs(kwargs)
-    prompts = [
+    opened, plain = (
         template.render(messages, tools, add_generation_prompt=on, **kwargs) for on in (True, False)
-    ]
-    return _Frame(format, find_state(*prompts, format))
+    )
+    return _Frame(format, find_state(opened, plain, format))
 
 
 @lru_cache(maxsize=128)

@@ -106,6 +106,10 @@ class Compiler:
             prompt, self._encode(prompt), self.format, state, tools, grammar, matcher
         )
 
+    def forget(self) -> None:
+        """Drops the compiled grammars: one that failed has spoilt what its forks share."""
+        self._compile.cache_clear()
+
     def _render(self, job: Job, *, opened: bool) -> Prompt:
         check_kwargs(job.template_kwargs)
         block = self.format.reasoning

@@ -8,7 +8,7 @@ from typing import Any
 
 from constrained.compiling import CompiledTurn, Compiler, Job
 from constrained.engine.protocol import Engine, Sampling
-from constrained.errors import TemplateError
+from constrained.errors import GrammarError, TemplateError
 from constrained.generation import Request, generate
 from constrained.reply import Reply, make_reply
 from constrained.template import ChatTemplate
@@ -82,7 +82,11 @@ class Model:
             )
             for turn in turns
         ]
-        replies = generate(self.engine, requests)
+        try:
+            replies = generate(self.engine, requests)
+        except GrammarError:
+            self.compiler.forget()
+            raise
         return [make_reply(g, t.tokens) for g, t in zip(replies, turns, strict=True)]
 
     def close(self) -> None:
