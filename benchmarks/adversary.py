@@ -66,7 +66,7 @@ class Adversary:
 
 
 def _targets(format: Format) -> list[str]:
-    targets = [*format.markers, '"', "}", "]"]
+    targets = [*format.reserved, '"', "}", "]"]
     for node in format.call:
         if isinstance(node, TaggedArguments):
             targets += [node.close + node.open, node.close + node.end]

@@ -11,7 +11,16 @@ from grammars.errors import PolicyError, ToolError
 from grammars.lark_tagged import TaggedRules
 from grammars.lark_values import Rules, escape_regex, quote
 from grammars.turn import Choice, Policy, Start, State, Think, Tool
-from grammars.wire import Format, JsonCall, JsonStyle, Literal, Marker, Name, TaggedArguments
+from grammars.wire import (
+    Format,
+    JsonCall,
+    JsonStyle,
+    Literal,
+    Marker,
+    Name,
+    Node,
+    TaggedArguments,
+)
 
 SPACE = r"/[ \t\r\n]{1,4}/"
 """White space that models add or leave out in front of a block; templates write at most two."""
@@ -69,11 +78,8 @@ class _Turn:
             return ""
         closed = self._until(reasoning.closer.text)
         if start is Start.OPEN:
-            return (
-                f"{self._space()}? {self._at(reasoning.closer.text)}"
-                if (think is Think.FORBIDDEN)
-                else closed
-            )
+            at_once = f"{self._space()}? {self._at(reasoning.closer.text)}"
+            return at_once if think is Think.FORBIDDEN else closed
         if start is Start.CLOSED or think is Think.FORBIDDEN:
             return ""
         block = f"{self._space()}? {self._at(reasoning.opener.text)} {closed}"
@@ -83,25 +89,31 @@ class _Turn:
         text = f"{self._free()}?"
         if not self.tools:
             return text
-        opener = self.format.opener.text
-        if self.policy.choice is Choice.REQUIRED:
-            return f"{self._space()}? {self._at(opener)} {self._calls()}"
-        return f"{text} | {self._until(opener)} {self._calls()}"
+        required = self.policy.choice is Choice.REQUIRED
+        options = [] if required else [text]
+        for opener, nodes in self.format.openings.items():
+            before = f"{self._space()}? {self._at(opener)}" if required else self._until(opener)
+            options.append(f"{before} {self._calls(nodes)}")
+        return " | ".join(options)
 
-    def _calls(self) -> str:
+    def _calls(self, first: tuple[Node, ...]) -> str:
         """The calls, from behind the first opener to the end of the turn."""
-        call = self.rules.define(" | ".join(self._call(t) for t in self.tools), "call")
+        call = self._any_call(self.format.call[1:])
         between = quote(self.format.between) if self.format.between else ""
         more = f"({between} {self._at(self.format.opener.text)} {call})*"
         after = f"{quote(self.format.after)}?" if self.format.after else ""
-        return self.rules.define(f"{call} {more if self.policy.parallel else ''} {after}", "calls")
+        more = more if self.policy.parallel else ""
+        return self.rules.define(f"{self._any_call(first)} {more} {after}", "calls")
 
-    def _call(self, tool: Tool) -> str:
+    def _any_call(self, nodes: tuple[Node, ...]) -> str:
+        return self.rules.define(" | ".join(self._call(t, nodes) for t in self.tools), "call")
+
+    def _call(self, tool: Tool, nodes: tuple[Node, ...]) -> str:
         """One call of that tool, without its opener."""
         check_name(self.format, tool.name)
         parts: list[str] = []
         text = ""
-        for node in self.format.call[1:]:
+        for node in nodes:
             match node:
                 case Literal(literal):
                     text += literal
@@ -133,7 +145,7 @@ class _Turn:
 
     def _free(self) -> str:
         """Any text without a marker, also where a marker is spelled in ordinary tokens."""
-        spelled = "|".join(escape_regex(m) for m in self.format.markers)
+        spelled = "|".join(escape_regex(m) for m in self.format.reserved)
         return self.rules.terminal(f"/(?s:.*)/ & ~/(?s:.*)({spelled})(?s:.*)/", "FREE")
 
     def _space(self) -> str:

@@ -2,12 +2,13 @@
 
 Objects and arrays become rules of their own rather than one `%json`: so a declared key cannot be
 shadowed by an escaped spelling of it, every number is a finite double, and the same nodes serve the
-raw-text formats. Strings with a pattern and numbers with bounds are left to llguidance's `%json`.
+raw-text formats. Strings with a pattern and multiples are left to llguidance's `%json`.
 """
 
 import json
 from collections.abc import Mapping
 
+from grammars.ranges import INTEGER, bound_regexes
 from grammars.schema import (
     AnyValue,
     Array,
@@ -31,11 +32,10 @@ _CHARACTER = (
 )
 """One code point in a JSON string; a surrogate only as half of a pair (RFC 8259, 7 and 8.2)."""
 
-INTEGER = "/-?(0|[1-9][0-9]{0,18})/"
 NUMBER = r"/-?(0|[1-9][0-9]{0,18})(\.[0-9]{1,30})?([eE][+-]?[0-9]{1,2}|[eE]-[12][0-9]{2})?/"
 """Bounded in digits, so that every number is a finite double and no integer overflows 64 bits."""
 
-_LIMIT = 10**18
+LARGEST = 10**15
 
 
 def quote(text: str) -> str:
@@ -151,14 +151,15 @@ class Rules:
 
     def _number(self, node: Number) -> str:
         if not node.bounds:
-            return self.terminal(INTEGER if node.integer else NUMBER, "NUMBER")
-        schema: dict[str, Json] = {"type": "integer" if node.integer else "number"}
-        schema |= node.bounds
-        if not schema.keys() & {"minimum", "exclusiveMinimum"}:
-            schema["minimum"] = min(-_LIMIT, schema.get("maximum", 0))
-        if not schema.keys() & {"maximum", "exclusiveMaximum"}:
-            schema["maximum"] = max(_LIMIT, schema.get("minimum", 0))
-        return self.define(f"%json {json.dumps(schema)}", "number")
+            return self.terminal(f"/{INTEGER}/" if node.integer else NUMBER, "NUMBER")
+        if "multipleOf" in node.bounds:
+            spoken = " ".join(node.bounds).lower()
+            limits = {"minimum": -LARGEST, "maximum": LARGEST}
+            limits = {keyword: limit for keyword, limit in limits.items() if keyword not in spoken}
+            schema = {"type": "integer" if node.integer else "number", **limits, **node.bounds}
+            return self.define(f"%json {json.dumps(schema)}", "number")
+        regexes = bound_regexes(node.bounds, integer=node.integer)
+        return self.terminal(" & ".join(f"/{r}/" for r in regexes), "NUMBER")
 
     def _array(self, node: Array, definitions: Mapping[str, Node]) -> str:
         item, comma = "", quote(self.style.item)

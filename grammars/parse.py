@@ -16,7 +16,7 @@ from grammars.turn import (
     ToolCall,
     Turn,
 )
-from grammars.wire import Format, JsonCall, Literal, Node
+from grammars.wire import Format, JsonCall, Node
 
 
 class Parser:
@@ -111,29 +111,23 @@ class Parser:
             yield from self._attempt("", nodes[at:])
 
     def _stops(self) -> tuple[str, ...]:
-        block, opener = self._format.reasoning, self._format.opener.text
-        calls = (self._format.before + opener, opener, *self._bare_openers()) if self._calls else ()
+        block = self._format.reasoning
+        openers = self._format.openings if self._calls else ()
+        calls = tuple(before + opener for opener in openers for before in {self._format.before, ""})
         if self._reasoning and block is not None:
             ends = (block.pad_close + block.closer.text, block.closer.text)
             return ends + calls if self._recover else ends
         return calls
-
-    def _bare_openers(self) -> tuple[str, ...]:
-        """A tag behind the opener that tells a call alone: models leave out the opener."""
-        second = self._format.call[1]
-        if not self._recover or not isinstance(second, Literal) or len(second.text.strip()) < 3:
-            return ()
-        return (second.text.strip(),)
 
     def _stopped(self, stop: str) -> Steps[None]:
         block = self._format.reasoning
         if self._reasoning and block is not None and stop.endswith(block.closer.text):
             self._reasoning = False
             yield from self._buffer.skip(block.after)
-        elif stop in self._bare_openers():
-            yield from self._attempt(stop, self._format.call[2:])
         else:
-            yield from self._attempt(stop, self._format.call[1:])
+            openings = self._format.openings
+            opener = next(o for o in openings if stop.endswith(o))
+            yield from self._attempt(stop, openings[opener])
 
     def _attempt(self, opener: str, nodes: Sequence[Node]) -> Steps[None]:
         """Reads a call; if it is none, its opener is text and reading goes on behind it."""

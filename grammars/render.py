@@ -58,7 +58,7 @@ def _reasoning(turn: Turn, format: Format, state: State) -> str:
 
 
 def _refuse_markers(text: str, format: Format, where: str) -> None:
-    for marker in format.markers:
+    for marker in format.reserved:
         if marker in text:
             raise RenderError(f"the text contains the marker {marker}", where=where)
 

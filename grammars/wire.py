@@ -4,9 +4,11 @@ A `Format` is generative: literals, markers and typed holes. The grammar (`lark`
 (`parse`) and the renderer (`render`) are interpreters of it; none of them knows a model's name.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
+
+SHORTEST_TAG = 4  # characters; fewer could be anything
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,21 @@ class Format:
         if not isinstance(first, Marker):
             raise TypeError(f"format {self.name}: a call has to open with a marker")
         return first
+
+    @property
+    def openings(self) -> Mapping[str, tuple[Node, ...]]:
+        """What opens a call, and the nodes that follow: its marker, and the tag behind the marker
+        if that tells a call alone, for models leave the marker out."""
+        openings = {self.opener.text: self.call[1:]}
+        second = self.call[1]
+        if isinstance(second, Literal) and len(second.text.strip()) >= SHORTEST_TAG:
+            openings[second.text.strip()] = self.call[2:]
+        return openings
+
+    @property
+    def reserved(self) -> tuple[str, ...]:
+        """What free text cannot contain: the markers, and what else opens a call."""
+        return tuple(dict.fromkeys([*self.markers, *self.openings]))
 
     @property
     def markers(self) -> tuple[str, ...]:

@@ -1,0 +1,92 @@
+"""Replays recorded turns through `constrained check` and compares with what they should give.
+
+    python -m benchmarks.replay [PATH ...] [--markers text|token]
+
+PATHs are JSON Lines files. A row holds `template` (a file, or the name of a template of llama.cpp)
+or `format`; `tools`; `text` or `assistant_text`; and what is wanted: `gold` or `expected` calls, or
+`expected: "reject" | "invalid"`. Without a PATH, the committed sample. Rows of templates whose
+format is not known are counted apart.
+"""
+
+import argparse
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.tool_sets import SAMPLE
+from constrained.check import check_rows
+from examples.random_model.sources import models_directory
+
+_OFF = {"enable_thinking": False, "thinking": False}
+
+
+def read(paths: Iterable[str | Path]) -> Iterator[dict[str, Any]]:
+    """The rows of all files, in the row form of `check`."""
+    for path in paths:
+        with Path(path).open(encoding="utf-8") as lines:
+            yield from (_as_check_row(json.loads(line)) for line in lines)
+
+
+def _as_check_row(row: dict[str, Any]) -> dict[str, Any]:
+    row = {"text": row.get("assistant_text"), **row}
+    if "template" in row and "\n" not in row["template"] and not Path(row["template"]).is_file():
+        row["template"] = str(models_directory() / "templates" / row["template"])
+    if row.get("variant") == "off":
+        row["chat_template_kwargs"] = _OFF
+    return row
+
+
+def judge(row: dict[str, Any], answer: dict[str, Any]) -> str:
+    """`right`, `wrong`, or `unknown format`."""
+    if answer["format"] is None:
+        return "unknown format"
+    wanted = row.get("gold", row.get("expected"))
+    if isinstance(wanted, str):
+        return "wrong" if answer["accepted"] and answer["complete"] else "right"
+    calls = [{"name": c["name"], "arguments": c["arguments"]} for c in answer["tool_calls"]]
+    fine = answer["complete"] and answer["valid"] and calls == wanted
+    return "right" if fine else "wrong"
+
+
+def replay(
+    rows: Sequence[dict[str, Any]], markers: str
+) -> Iterator[tuple[dict[str, Any], dict[str, Any], str]]:
+    """Each row with its answer and verdict."""
+    answers = check_rows({**row, "markers": markers} for row in rows)
+    for row, answer in zip(rows, answers, strict=True):
+        yield row, answer, judge(row, answer)
+
+
+def main() -> int:
+    """Prints a table; 1 if a row is wrong."""
+    parser = argparse.ArgumentParser(description="Replays recorded turns.")
+    parser.add_argument("paths", nargs="*")
+    parser.add_argument("--markers", choices=("text", "token"), default="text")
+    options = parser.parse_args()
+    rows = list(read(options.paths or sorted(SAMPLE.glob("turns_*.jsonl"))))
+    counts: dict[tuple[str, str, str], Counter[str]] = {}
+    wrong: list[str] = []
+    for row, answer, verdict in replay(rows, options.markers):
+        source = Path(row.get("template", row.get("format", "?"))).name
+        wanted = "reject" if isinstance(row.get("gold", row.get("expected")), str) else "calls"
+        wanted = "reject" if row.get("expected") in ("reject", "invalid") else wanted
+        key = (answer["format"] or "unknown format", source, wanted)
+        counts.setdefault(key, Counter())[verdict] += 1
+        if verdict == "wrong":
+            wrong.append(f"{row['id']}: {json.dumps(answer, ensure_ascii=False)[:300]}")
+    print(
+        f"{'format':<16}{'template or format':<58}{'wanted':<10}{'right':>6}{'wrong':>6}{'other':>6}"
+    )
+    for key, count in sorted(counts.items()):
+        cells = "".join(f"{count[v]:>6}" for v in ("right", "wrong", "unknown format"))
+        print(f"{key[0]:<16}{key[1]:<58}{key[2]:<10}{cells}")
+    totals = Counter(v for count in counts.values() for v in count.elements())
+    print(dict(totals))
+    print("\n".join(wrong[:10]))
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

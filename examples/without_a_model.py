@@ -1,0 +1,44 @@
+"""The grammar and the parser alone: text in, text out.
+
+python -m examples.without_a_model
+"""
+
+from constrained.tools import read_tools
+from grammars.formats import FORMATS
+from grammars.lark import build_grammar
+from grammars.parse import Parser, collect
+from grammars.turn import Policy
+
+TOOLS = read_tools(
+    [
+        {
+            "name": "write_file",
+            "input_schema": {
+                "type": "object",
+                "properties": {"path": {"type": "string"}, "mode": {"type": "integer"}},
+                "required": ["path"],
+            },
+        }
+    ]
+)
+WRITTEN = {
+    "hermes": '<tool_call>\n{"name": "write_file", "arguments": {"path": "a.py", "mode": 420}}\n'
+    "</tool_call>",
+    "qwen3_coder": "<tool_call>\n<function=write_file>\n<parameter=path>\na.py\n</parameter>\n"
+    "<parameter=mode>\n420\n</parameter>\n</function>\n</tool_call>",
+}
+
+
+def main() -> None:
+    """Prints the grammar of each format, and what the parser reads, fed three bytes at a time."""
+    for format in FORMATS:
+        print(f"--- {format.name}")
+        print(build_grammar(format, TOOLS, Policy.named("write_file")))
+        parser, text = Parser(format, TOOLS), WRITTEN[format.name]
+        events = [e for at in range(0, len(text), 3) for e in parser.feed(text[at : at + 3])]
+        turn = collect([*events, *parser.close()])
+        print(turn.calls[0].name, turn.calls[0].arguments, f"valid: {turn.calls[0].valid}")
+
+
+if __name__ == "__main__":
+    main()
