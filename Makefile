@@ -17,14 +17,15 @@ lint: $(VENV)/.ready
 	$(BIN)/pyright
 
 $(VENV)/.ready: pyproject.toml
-	@command -v cmake >/dev/null || command -v ninja >/dev/null || echo "note: cmake will be installed for the build"
-	@echo "Setting up $(VENV). If pip has no wheel of llama-cpp-python yet, it compiles llama.cpp"
+	@echo "Setting up $(VENV). Where pip has no wheel of llama-cpp-python yet, it compiles llama.cpp"
 	@echo "now: about 9 minutes on 2 cores, once; pip keeps the wheel in its cache."
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	@( while sleep 60; do echo "still installing (llama.cpp may be compiling) ..."; done ) & ticker=$$!; \
-	  trap 'kill $$ticker 2>/dev/null' EXIT; \
-	  $(BIN)/python -m pip install --quiet -e '.[dev]'
+	@$(BIN)/python -m pip install --quiet -e '.[dev]' & pid=$$!; seconds=0; \
+	while kill -0 $$pid 2>/dev/null; do \
+	  sleep 1; seconds=$$((seconds + 1)); \
+	  [ $$((seconds % 60)) -ne 0 ] || echo "still installing ($$((seconds / 60)) min) ..."; \
+	done; wait $$pid
 	@touch $@
 
 clean:

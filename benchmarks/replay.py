@@ -76,9 +76,8 @@ def main() -> int:
         counts.setdefault(key, Counter())[verdict] += 1
         if verdict == "wrong":
             wrong.append(f"{row['id']}: {json.dumps(answer, ensure_ascii=False)[:300]}")
-    print(
-        f"{'format':<16}{'template or format':<58}{'wanted':<10}{'right':>6}{'wrong':>6}{'other':>6}"
-    )
+    heads = "".join(f"{head:>6}" for head in ("right", "wrong", "other"))
+    print(f"{'format':<16}{'template or format':<58}{'wanted':<10}{heads}")
     for key, count in sorted(counts.items()):
         cells = "".join(f"{count[v]:>6}" for v in ("right", "wrong", "unknown format"))
         print(f"{key[0]:<16}{key[1]:<58}{key[2]:<10}{cells}")
