@@ -93,7 +93,7 @@ def measure(model: Model, text: str, repeats: int) -> dict[bool, tuple[Generatio
     tokens = [*model.engine.vocabulary.encode_special(text), model.engine.vocabulary.end[0]]
     times: dict[bool, list[float]] = {True: [], False: []}
     results: dict[bool, Generation] = {}
-    for _ in range(repeats):
+    for _ in range(repeats + 1):  # the first one warms up
         for force in times:
             engine: Any = Imposed(model.engine, tokens)
             request = Request(turn.tokens, turn.matcher.fork(), turn.parser(), force=force)
@@ -101,7 +101,7 @@ def measure(model: Model, text: str, repeats: int) -> dict[bool, tuple[Generatio
             results[force] = generate(engine, [request])[0]
             seconds = time.perf_counter() - start - engine.prompt_seconds
             times[force].append(1000 * seconds)
-    return {force: (results[force], statistics.median(times[force])) for force in times}
+    return {force: (results[force], statistics.median(times[force][1:])) for force in times}
 
 
 def main() -> None:

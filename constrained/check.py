@@ -2,44 +2,32 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
-import llguidance
-
-from constrained.errors import RequestError
+from constrained.errors import GrammarError, RequestError
+from constrained.frame import Frame, byte_tokenizer, read_field, read_frame
 from constrained.mask import Matcher
-from constrained.template import ChatTemplate, check_kwargs
 from constrained.tools import as_openai, read_policy, read_tools
-from constrained.vocabulary import Vocabulary, build_tokenizer, byte_vocabulary
-from grammars.detect import detect, find_state
-from grammars.errors import Error, ToolError
-from grammars.formats import FORMATS
+from constrained.vocabulary import Tokenizer
+from grammars.errors import Error
 from grammars.lark import build_grammar
 from grammars.parse import parse
-from grammars.turn import State, Tool, Turn
-from grammars.wire import Format, find_format
+from grammars.turn import Start, State, Tool, Turn
+from grammars.wire import Format, count_common
 
-DEFAULT_MESSAGES = [{"role": "user", "content": "Hello"}]
-
-
-@dataclass(frozen=True)
-class _Frame:
-    """What a row's text is read against."""
-
-    format: Format
-    state: State
+__all__ = ["byte_tokenizer", "check_rows", "read_rows"]
 
 
-def check_rows(rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+def check_rows(rows: Iterable[Mapping[str, Any] | Error]) -> Iterator[dict[str, Any]]:
     """Checks recorded turns.
 
     Args:
-        rows: `{id, template | format, tools, text, messages?, tool_choice?, parallel_tool_calls?,
-            chat_template_kwargs?, reasoning_format?, markers?, bos_token?, eos_token?}`; `text` is
-            what the model wrote behind the generation prompt.
+        rows: `{id, template | format | model, tools, text, messages?, tool_choice?,
+            parallel_tool_calls?, chat_template_kwargs?, reasoning_format?, markers?, bos_token?,
+            eos_token?}`; `text` is what the model wrote behind the generation prompt. An error
+            stands for a row that could not be read.
 
     Yields:
         one answer for each row, in order: `{id, accepted, accepted_bytes, complete, format,
@@ -48,149 +36,138 @@ def check_rows(rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     """
     for row in rows:
         try:
-            yield _check(row)
+            answer = _check(row)
         except Error as e:
-            yield _answer(row, error=str(e))
+            answer = _answer(row, error=e)
+        yield answer
 
 
-def _check(row: Mapping[str, Any]) -> dict[str, Any]:
+def _check(row: Any) -> dict[str, Any]:
+    if isinstance(row, Error):
+        raise row
+    if not isinstance(row, Mapping):
+        raise RequestError("the row is not an object", where="")
+    text = _read_text(row)
+    keeps_tags = read_field(row, "reasoning_format", "auto", "auto", "deepseek", "none") == "none"
+    frame = read_frame(row)
+    text = _without_end(text, frame.ends)
+    raw, tools, error = _read_tools(row.get("tools"))
+    count, complete, state = 0, False, State()
+    try:
+        state = frame.find_state(row, as_openai(raw))
+        count, complete = _match(row, frame, tools, state, text)
+    except Error as e:
+        error = error or e
+    recover = not complete
+    read = _parse_with_tags if keeps_tags else parse
+    turn = read(text, frame.format, tools, state, recover=recover)
+    whole = count == len(text.encode())
+    return _answer(row, whole, count, complete, frame.format.name, state, turn, error)
+
+
+def _read_text(row: Mapping[str, Any]) -> str:
     text = row.get("text")
     if not isinstance(text, str):
         raise RequestError("the row has no text", where="/text")
-    frame = _frame(row)
-    text = _without_end(text, frame.format)
-    tools, error = _tools(row)
-    accepted, complete = -1, False
-    if error is None:
-        try:
-            accepted, complete = _match(row, frame, tools, text)
-        except Error as e:
-            error = str(e)
-    whole = accepted == len(text.encode())
-    turn = parse(text, frame.format, tools, frame.state, recover=not (whole and complete))
-    turn = _reasoning_format(turn, text, row.get("reasoning_format", "auto"))
-    return _answer(
-        row,
-        accepted=whole,
-        accepted_bytes=max(accepted, 0),
-        complete=whole and complete,
-        frame=frame,
-        turn=turn,
-        error=error,
-    )
-
-
-def _tools(row: Mapping[str, Any]) -> tuple[tuple[Tool, ...], str | None]:
-    """The tools that can be read, and why not all of them."""
     try:
-        return read_tools(row.get("tools") or []), None
+        text.encode()
+    except UnicodeEncodeError as e:
+        message = f"the text has a lone surrogate, at character {e.start}"
+        raise RequestError(message, where="/text") from e
+    return text
+
+
+def _read_tools(tools: Any) -> tuple[list[Any], tuple[Tool, ...], Error | None]:
+    """The tools that can be read, as they stand and as `Tool`s, and why not all of them can."""
+    try:
+        read = read_tools([] if tools is None else tools)
+        return list(tools or ()), read, None
     except Error as e:
-        readable: list[Tool] = []
-        for tool in row["tools"] if isinstance(row["tools"], list) else []:
+        readable: dict[str, tuple[Any, Tool]] = {}
+        for tool in tools if isinstance(tools, list) else []:
             try:
-                readable += read_tools([tool])
+                (one,) = read_tools([tool])
             except Error:
                 continue
-        return tuple({t.name: t for t in readable}.values()), str(e)
+            readable.setdefault(one.name, (tool, one))
+        return [r for r, _ in readable.values()], tuple(t for _, t in readable.values()), e
 
 
-def _frame(row: Mapping[str, Any]) -> _Frame:
-    if "template" not in row:
-        name = row.get("format")
-        format = find_format(str(name), FORMATS)
-        if format is None:
-            known = ", ".join(f.name for f in FORMATS)
-            raise RequestError(f"unknown format {name!r}", where="/format", hint=f"Known: {known}")
-        return _Frame(format, State())
-    bos, eos = row.get("bos_token", "<s>"), row.get("eos_token", "</s>")
-    template, format = _read_template(str(row["template"]), bos, eos)
-    messages = row.get("messages") or DEFAULT_MESSAGES
-    tools = as_openai(row.get("tools") or []) or None
-    kwargs = row.get("chat_template_kwargs") or {}
-    check_kwargs(kwargs)
-    opened, plain = (
-        template.render(messages, tools, add_generation_prompt=on, **kwargs) for on in (True, False)
-    )
-    return _Frame(format, find_state(opened, plain, format))
-
-
-@lru_cache(maxsize=128)
-def _read_template(source: str, bos: str, eos: str) -> tuple[ChatTemplate, Format]:
-    """A template given as a path, if such a file exists, else as the template itself."""
-    if "\n" not in source and "{" not in source:
-        path = Path(source)
-        if not path.is_file():
-            hint = "Give the path of a template, or the template itself"
-            raise RequestError(f"no template {source!r}", where="/template", hint=hint)
-        source = path.read_text(encoding="utf-8")
-    template = ChatTemplate(source, bos_token=bos, eos_token=eos)
-    return template, detect(template.render)
-
-
-def _without_end(text: str, format: Format) -> str:
-    """The text up to the first end of turn, and without the white space written before it."""
-    places = [at for end in format.ends if (at := text.find(end)) >= 0]
+def _without_end(text: str, ends: Iterable[str]) -> str:
+    """The text up to the first end of turn."""
+    places = [at for end in ends if (at := text.find(end)) >= 0]
     return text[: min(places)] if places else text
 
 
 def _match(
-    row: Mapping[str, Any], frame: _Frame, tools: tuple[Tool, ...], text: str
+    row: Mapping[str, Any], frame: Frame, tools: tuple[Tool, ...], state: State, text: str
 ) -> tuple[int, bool]:
-    """How many bytes the grammar takes, and whether the turn could end there."""
-    policy = read_policy(row.get("tool_choice"), parallel=row.get("parallel_tool_calls", True))
-    single = row.get("markers", "text") == "token"
-    vocabulary, tokenizer = byte_tokenizer(frame.format.markers if single else ())
-    ids = {m: i for m in frame.format.markers if (i := vocabulary.marker(m)) is not None}
-    grammar = build_grammar(frame.format, tools, policy, frame.state, ids)
-    tokens = vocabulary.encode_special(text) if single else vocabulary.encode(text)
-    return _consume(_compile(tokenizer, grammar), vocabulary, tokens)
-
-
-def _consume(matcher: Matcher, vocabulary: Vocabulary, tokens: list[int]) -> tuple[int, bool]:
-    matcher = matcher.fork()
-    count = matcher.accepts(tokens)
-    for token in tokens[:count]:
-        matcher.commit(token)
-    return len(vocabulary.text(tokens[:count])), matcher.is_complete
-
-
-@lru_cache(maxsize=64)
-def byte_tokenizer(markers: tuple[str, ...]) -> tuple[Vocabulary, llguidance.LLTokenizer]:
-    vocabulary = byte_vocabulary(markers)
-    return vocabulary, build_tokenizer(vocabulary, markers)
+    """How many bytes the grammar takes, and whether it takes all and the turn could end there."""
+    if (read_field(row, "response_format", {}).get("type") or "text") != "text":
+        raise RequestError("response_format is not supported yet", where="/response_format")
+    parallel = read_field(row, "parallel_tool_calls", True)
+    policy = read_policy(row.get("tool_choice"), parallel=parallel)
+    grammar = build_grammar(frame.format, tools, policy, state, frame.ids)
+    tokens = frame.encode(text)
+    try:
+        matcher = _compile(frame.tokenizer, grammar).fork()
+        count = matcher.accepts(tokens)
+        for token in tokens[:count]:
+            matcher.commit(token)
+        complete = count == len(tokens) and matcher.is_complete
+    except GrammarError:
+        _compile.cache_clear()  # one that failed has spoilt what its forks share
+        raise
+    return len(frame.vocabulary.text(tokens[:count])), complete
 
 
 @lru_cache(maxsize=16)
-def _compile(tokenizer: llguidance.LLTokenizer, grammar: str) -> Matcher:
+def _compile(tokenizer: Tokenizer, grammar: str) -> Matcher:
     return Matcher.compile(tokenizer, grammar)
 
 
-def _reasoning_format(turn: Turn, text: str, name: str) -> Turn:
-    """`none` leaves the tags in the content, as llama-server's --reasoning-format does."""
-    if name in ("auto", "deepseek"):
-        return turn
-    if name != "none":
-        hint = "Use none, auto or deepseek"
-        raise RequestError(
-            f"unknown reasoning_format {name!r}", where="/reasoning_format", hint=hint
-        )
-    if not turn.reasoning:
-        return turn
-    behind = text.find(turn.reasoning) + len(turn.reasoning)
-    closed = text.find(turn.content, behind) if turn.content else behind
-    return replace(turn, reasoning="", content=text[:closed] + turn.content)
+def _parse_with_tags(
+    text: str, format: Format, tools: tuple[Tool, ...], state: State, *, recover: bool
+) -> Turn:
+    """The turn with its reasoning left in the content, tags and white space included.
+
+    So llama-server does with --reasoning-format none.
+    """
+    end = _end_of_reasoning(text, format, state)
+    bare = replace(format, reasoning=None)
+    inside, rest = (parse(part, bare, tools, recover=recover) for part in (text[:end], text[end:]))
+    return Turn(
+        content=inside.content + rest.content,
+        calls=inside.calls + rest.calls,
+        unfinished=inside.unfinished + rest.unfinished,
+    )
+
+
+def _end_of_reasoning(text: str, format: Format, state: State) -> int:
+    """Where the reasoning block is over, the white space behind it included; 0 if there is none."""
+    block = format.reasoning
+    if block is None or state.start is Start.CLOSED:
+        return 0
+    if state.start is Start.PLAIN and not text.lstrip().startswith(block.opener.text):
+        return 0
+    closer = text.find(block.closer.text)
+    if closer < 0:
+        return len(text)
+    end = closer + len(block.closer.text)
+    return end + count_common(text[end:], block.after)
 
 
 def _answer(
-    row: Mapping[str, Any],
-    *,
+    row: Any,
     accepted: bool = False,
     accepted_bytes: int = 0,
     complete: bool = False,
-    frame: _Frame | None = None,
+    format: str | None = None,
+    state: State | None = None,
     turn: Turn | None = None,
-    error: str | None = None,
+    error: Error | None = None,
 ) -> dict[str, Any]:
+    row = row if isinstance(row, Mapping) else {}
     turn = turn or Turn(content=row["text"] if isinstance(row.get("text"), str) else "")
     calls = [
         {"id": c.id or f"call_{i}", "name": c.name, "arguments": c.arguments, "valid": c.valid}
@@ -202,25 +179,28 @@ def _answer(
         "accepted": accepted,
         "accepted_bytes": accepted_bytes,
         "complete": complete,
-        "format": frame.format.name if frame else None,
-        "start_state": frame.state.start.value if frame else None,
+        "format": format,
+        "start_state": state.start.value if state else None,
         "reasoning_content": turn.reasoning,
         "content": turn.content + turn.unfinished,
         "tool_calls": calls,
         "valid": complete and all(c.valid for c in turn.calls),
-        "error": error,
+        "error": str(error) if error else None,
     }
 
 
-def read_rows(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
-    """Reads JSON Lines; a line that is not an object becomes a row that reports it."""
+def read_rows(lines: Iterable[str | bytes]) -> Iterator[dict[str, Any] | Error]:
+    """Reads JSON Lines; an error stands for a line that is no JSON object."""
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
-            if not isinstance(row, dict):
-                raise ToolError("not an object")
+            row = json.loads(line, parse_constant=_refuse)
         except (ValueError, RecursionError) as e:
-            row = {"id": None, "text": None, "unreadable": f"line {number}: {e}"}
-        yield row
+            yield RequestError(f"line {number} is not JSON: {e}")
+            continue
+        yield row if isinstance(row, dict) else RequestError(f"line {number} is not an object")
+
+
+def _refuse(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")

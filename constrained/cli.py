@@ -12,6 +12,7 @@ from constrained.check import check_rows, read_rows
 from constrained.engine.protocol import Sampling
 from constrained.errors import RequestError
 from constrained.reply import Reply
+from constrained.template import check_kwargs
 from constrained.tools import read_tools
 from grammars.errors import Error
 from grammars.turn import Think, ToolCall
@@ -24,19 +25,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         return options.run(options)
-    except Error as e:
-        return _report(str(e), options)
-    except BrokenPipeError:
+    except BrokenPipeError:  # who reads has seen enough; python would try to write the rest
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except (OSError, UnicodeDecodeError) as e:
+    except (Error, OSError) as e:
         return _report(str(e), options)
     except KeyboardInterrupt:
         return 130
 
 
 def _report(message: str, options: argparse.Namespace) -> int:
-    if getattr(options, "json", False):
-        print(json.dumps({"error": message}, ensure_ascii=False))
+    if options.json:
+        _print_json({"error": message})
     print(f"constrained: error: {message}", file=sys.stderr)
     return 2
 
@@ -101,13 +101,14 @@ def _exit(message: str) -> NoReturn:
 
 
 def _call(options: argparse.Namespace) -> int:
-    tools = _read_json_file(options.tools) if options.tools else []
+    tools = _read_json(_read(options.tools), options.tools) if options.tools else []
     read_tools(tools)  # a mistake in them shows before a model is loaded
     kwargs = _template_kwargs(options)
-    sampling = Sampling(options.temp, options.top_k, options.top_p, options.min_p, options.seed)
     messages = [{"role": "user", "content": options.message}]
     if options.system:
         messages.insert(0, {"role": "system", "content": options.system})
+    seed = None if options.seed == -1 else options.seed  # as in llama.cpp
+    sampling = Sampling(options.temp, options.top_k, options.top_p, options.min_p, seed)
     choice = options.tool_choice
     if choice not in _WORDS:
         choice = {"type": "function", "function": {"name": choice}}
@@ -120,9 +121,12 @@ def _call(options: argparse.Namespace) -> int:
         job = Job(messages, tools, choice, not options.no_parallel, think, kwargs)
         turn = model.compile(job)
         if options.show_prompt:
-            print(f"prompt: ...{turn.prompt.text[-160:]!r}\nstart: {turn.state.start.value}")
+            _print(f"prompt: ...{turn.prompt.text[-160:]!r}\nstart: {turn.state.start.value}")
         reply = model.run([turn], max_tokens=options.max_tokens, sampling=sampling)[0]
-    print(json.dumps(reply.to_json(), ensure_ascii=False) if options.json else _show(reply))
+    if options.json:
+        _print_json(reply.to_json())
+    else:
+        _print(_show(reply))
     return 0
 
 
@@ -134,7 +138,7 @@ def _load(options: argparse.Namespace) -> Any:
     template = options.chat_template_file
     return load(
         options.model,
-        chat_template=Path(template).read_text(encoding="utf-8") if template else None,
+        chat_template=_read(template) if template else None,
         context_length=options.ctx_size,
         threads=options.threads,
         gpu_layers=options.gpu_layers,
@@ -149,22 +153,39 @@ def _show_progress(part: float) -> None:
 
 
 def _template_kwargs(options: argparse.Namespace) -> dict[str, Any]:
-    try:
-        kwargs = json.loads(options.chat_template_kwargs)
-    except ValueError as e:
-        raise RequestError(f"--chat-template-kwargs is not JSON: {e}") from e
+    kwargs = _read_json(options.chat_template_kwargs, "--chat-template-kwargs")
     if not isinstance(kwargs, dict):
         raise RequestError("--chat-template-kwargs has to be a JSON object")
+    check_kwargs(kwargs)
     if options.reasoning != "auto":
         kwargs.setdefault("enable_thinking", options.reasoning == "on")
     return kwargs
 
 
-def _read_json_file(path: str) -> Any:
+def _read(path: str) -> str:
     try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
-    except ValueError as e:
-        raise RequestError(f"{path} is not JSON: {e}") from e
+        return Path(path).read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as e:
+        raise RequestError(f"{path} is not UTF-8: {e}") from e
+
+
+def _read_json(text: str, name: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as e:
+        raise RequestError(f"{name} is not JSON: {e}") from e
+
+
+def _print_json(value: Any) -> None:
+    try:
+        print(json.dumps(value, ensure_ascii=False), flush=True)
+    except UnicodeEncodeError:  # a lone surrogate, or a terminal that does not speak UTF-8
+        print(json.dumps(value), flush=True)
+
+
+def _print(text: str) -> None:
+    encoding = sys.stdout.encoding or "utf-8"
+    print(text.encode(encoding, "backslashreplace").decode(encoding))
 
 
 def _show(reply: Reply) -> str:
@@ -185,13 +206,13 @@ def _show_call(call: ToolCall) -> str:
 
 def _check(options: argparse.Namespace) -> int:
     for answer in check_rows(read_rows(_lines(options.rows))):
-        print(json.dumps(answer, ensure_ascii=False), flush=True)
+        _print_json(answer)
     return 0
 
 
-def _lines(path: str) -> Iterator[str]:
+def _lines(path: str) -> Iterator[bytes]:
     if path == "-":
-        yield from sys.stdin
+        yield from sys.stdin.buffer
         return
-    with Path(path).open(encoding="utf-8") as file:
+    with Path(path).open("rb") as file:
         yield from file

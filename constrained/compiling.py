@@ -5,16 +5,14 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any
 
-import llguidance
-
-from constrained.errors import GrammarError
+from constrained.errors import GrammarError, RequestError
 from constrained.mask import Matcher
 from constrained.quoting import Prompt, render_prompt
 from constrained.template import ChatTemplate, check_kwargs
 from constrained.tools import as_openai, read_policy, read_tools
-from constrained.vocabulary import Vocabulary, build_tokenizer
+from constrained.vocabulary import Tokenizer, Vocabulary, build_tokenizer
 from grammars.detect import detect, find_state
-from grammars.errors import SchemaError
+from grammars.errors import DetectError, SchemaError
 from grammars.lark import build_grammar
 from grammars.parse import Parser
 from grammars.turn import Choice, Policy, State, Think, Tool
@@ -61,6 +59,20 @@ class CompiledTurn:
         return Parser(self.format, self.tools, self.state, calls=bool(self.tools))
 
 
+def detect_format(template: ChatTemplate) -> Format:
+    """The wire format that a template teaches.
+
+    Raises:
+        TemplateError: the template fails on a plain message.
+        DetectError: it writes calls in a format that is not known.
+    """
+    try:
+        return detect(template.render)
+    except DetectError:
+        template.render([{"role": "user", "content": "Hello"}])  # says why, if it always fails
+        raise
+
+
 class Compiler:
     """Compiles jobs for one vocabulary and chat template; keeps compiled grammars.
 
@@ -72,7 +84,7 @@ class Compiler:
     def __init__(self, vocabulary: Vocabulary, template: ChatTemplate):
         self.vocabulary = vocabulary
         self.template = template
-        self.format = detect(template.render)
+        self.format = detect_format(template)
         self.markers = {
             text: token
             for text in self.format.markers
@@ -81,7 +93,7 @@ class Compiler:
         self._compile = lru_cache(maxsize=CACHED)(self._compile_grammar)
 
     @cached_property
-    def tokenizer(self) -> llguidance.LLTokenizer:
+    def tokenizer(self) -> Tokenizer:
         """What grammars are compiled against; built once."""
         return build_tokenizer(self.vocabulary, self.format.markers)
 
@@ -121,7 +133,7 @@ class Compiler:
             markers=self._names,
             keep=keep,
             add_generation_prompt=opened,
-            **job.template_kwargs,
+            variables=job.template_kwargs,
         )
 
     @cached_property
@@ -131,7 +143,15 @@ class Compiler:
         return frozenset(names | set(self.format.markers))
 
     def _encode(self, prompt: Prompt) -> tuple[int, ...]:
-        tokens = [t for piece in prompt.pieces for t in self.vocabulary.encode_special(piece)]
+        try:
+            parts = [
+                self.vocabulary.encode_special(piece, inside=number > 0)
+                for number, piece in enumerate(prompt.pieces)
+            ]
+        except UnicodeEncodeError as e:
+            hint = "Replace it in the messages or tools"
+            raise RequestError("the prompt has a lone surrogate", hint=hint) from e
+        tokens = [token for part in parts for token in part]
         bos = self.vocabulary.bos
         if bos is not None and tokens[:1] != [bos]:  # most templates write it themselves
             tokens.insert(0, bos)

@@ -4,7 +4,9 @@ llguidance reports nothing by itself: a matcher that has failed says that it has
 only an end token may follow, which looks like a clean end. So every call here asks for the error.
 """
 
+import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import NoReturn
 
 import llguidance
@@ -15,6 +17,11 @@ from constrained.errors import GrammarError
 # Verbose messages would carry the grammar and the text so far into logs.
 # A bounded string may cost 2 million once (15 ms); the default of 200,000 would end the request.
 LIMITS = llguidance.LLParserLimits(verbose_errors=False, step_lexer_fuel=20_000_000)
+# llguidance compiles rules that refer to each other by recursion. An object of 2,500 properties
+# would overrun a stack of 8 MB and thereby end the process; with this one, MOST_RULES fit.
+STACK = 256 * 2**20  # bytes, of address space only
+MOST_RULES = 30_000
+_stack_size = threading.Lock()
 # For each byte of a packed mask, what to add to the logits of its 8 tokens.
 BIAS = np.where(
     np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little"),
@@ -46,8 +53,12 @@ class Matcher:
         Raises:
             GrammarError: the grammar is not valid, or nothing fits it.
         """
-        inner = llguidance.LLMatcher(tokenizer, grammar, log_level=0, limits=LIMITS)
-        matcher = cls(tokenizer, inner)
+        if (rules := grammar.count("\n")) > MOST_RULES:
+            raise GrammarError(
+                f"the grammar has {rules:,} rules, the limit is {MOST_RULES:,}",
+                hint="Offer fewer tools, or simpler schemas",
+            )
+        matcher = cls(tokenizer, _compile(tokenizer, grammar))
         matcher._check("the grammar is not valid")
         matcher.prepare()  # also finds a grammar that nothing fits
         return matcher
@@ -150,3 +161,16 @@ class Matcher:
     def _fail(self, what: str) -> NoReturn:
         cause = self._inner.get_error().removesuffix("\n<non-verbose/>").strip()
         raise GrammarError(f"{what}: {cause}" if cause else what)
+
+
+def _compile(tokenizer: llguidance.LLTokenizer, grammar: str) -> llguidance.LLMatcher:
+    with ThreadPoolExecutor(1) as pool:
+        with _stack_size:
+            before = threading.stack_size(STACK)
+            try:
+                made = pool.submit(
+                    llguidance.LLMatcher, tokenizer, grammar, log_level=0, limits=LIMITS
+                )
+            finally:
+                threading.stack_size(before)
+        return made.result()

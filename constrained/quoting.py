@@ -58,7 +58,7 @@ def render_prompt(
     markers: Collection[str],
     keep: Collection[str] = (),
     add_generation_prompt: bool = True,
-    **kwargs: Any,
+    variables: Mapping[str, Any] | None = None,
 ) -> Prompt:
     """Render as `ChatTemplate.render` does, with no marker from the data inside a piece.
 
@@ -66,18 +66,19 @@ def render_prompt(
         markers: texts that the tokenizer reads as one token, each of two characters or more.
         keep: markers that stay whole in the content of assistant messages, where templates look
             for the end of the reasoning.
-        kwargs: as for `ChatTemplate.render`; text in them is data too.
+        variables: the `kwargs` of `ChatTemplate.render`; text in them is data too.
 
     Raises:
         TemplateError: as in `ChatTemplate.render`; or a role, an id or a type holds a marker.
         ValueError: a marker of fewer than two characters, which cannot be cut.
     """
-    check_kwargs(kwargs)
+    variables = variables or {}
+    check_kwargs(variables)
     if short := [marker for marker in markers if len(marker) < 2]:
         raise ValueError(f"markers of fewer than two characters: {short}")
     with template.failures():
         normal = normalise(messages)
-        data = [template.source, *template.tokens.values(), normal, tools, kwargs]
+        data = [template.source, *template.tokens.values(), normal, tools, variables]
         character = _free_character(json.dumps(data, ensure_ascii=False, default=str))
         removed = _searched_for(template.tree) | frozenset(keep)
         cutter = _Cutter(character, _breaks(frozenset(markers), frozenset(), removed))
@@ -86,7 +87,7 @@ def render_prompt(
             [_cut_message(m, ("messages", i), cutter, content) for i, m in enumerate(normal)],
             cutter.data(tools, ("tools",)),
             add_generation_prompt=add_generation_prompt,
-            **cutter.data(kwargs, ("chat_template_kwargs",)),
+            **cutter.data(variables, ("chat_template_kwargs",)),
         )
     return Prompt(_split(text, character))
 

@@ -52,6 +52,19 @@ class Speller:
         return ids
 
 
+class Continuation:
+    """A model's tokenizer for text that continues other text: SentencePiece adds no space to it."""
+
+    def __init__(self, tokenize: Callable[[bytes], list[int]], tokens: Sequence[bytes]):
+        is_exact = b"".join([tokens[token] for token in tokenize(b"a")]) == b"a"
+        self._tokenize = tokenize
+        self._guard = b"" if is_exact else GUARD
+        self._guard_size = len(tokenize(self._guard))
+
+    def __call__(self, data: bytes) -> list[int]:
+        return self._tokenize(self._guard + data)[self._guard_size :]
+
+
 class Encoder:
     """Encodes text with a model's tokenizer, and spells out what that one gets wrong.
 
@@ -69,13 +82,12 @@ class Encoder:
         names: Mapping[int, str],
         never: frozenset[int],
     ):
-        self._tokenize, self._tokens, self._never = tokenize, tokens, never
+        self._tokenize = Continuation(tokenize, tokens)
+        self._tokens, self._never = tokens, never
         # White space and single characters are text in every vocabulary that has them.
         self._markers = {t: n for t, n in names.items() if len(n) > 1 and not n.isspace()}
         self._spell = Speller(tokens, never.union(names))
         self._avoided: dict[frozenset[str] | None, frozenset[int]] = {}
-        self._guard = b"" if self._text(tokenize(b"a")) == b"a" else GUARD
-        self._guard_size = len(tokenize(self._guard))
 
     def __call__(self, text: str, markers: Collection[str] | None = None) -> list[int]:
         """Returns tokens whose bytes are exactly those of `text`; see `vocabulary.Encode`."""
@@ -86,7 +98,7 @@ class Encoder:
         return self._encode(text.encode(), self._avoided[key])
 
     def _encode(self, data: bytes, avoid: Container[int]) -> list[int]:
-        ids = self._tokenize(self._guard + data)[self._guard_size :]
+        ids = self._tokenize(data)
         found = {self._tokens[token] for token in ids if token in avoid}
         if not found:
             return ids if self._text(ids) == data else self._spell(data)

@@ -21,7 +21,7 @@ RESERVED = ("messages", "tools", "add_generation_prompt", "bos_token", "eos_toke
 
 # What a template can raise; SyntaxError: the Python that jinja2 makes of it nests too deeply.
 _FAILURES = (jinja2.TemplateError, ArithmeticError, AttributeError, LookupError, MemoryError)
-_FAILURES += (RecursionError, SyntaxError, TypeError, ValueError)
+_FAILURES += (RuntimeError, SyntaxError, TypeError, ValueError)
 _HINTS: tuple[tuple[type[Exception], str], ...] = (
     (TemplateSyntaxError, "Correct the template, or use another one"),
     (SecurityError, "Templates run in a sandbox; this one is broken or hostile: use another one"),

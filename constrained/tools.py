@@ -1,6 +1,7 @@
 """Tools and tool choices, in the shapes that people have them in."""
 
 import json
+import reprlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -28,6 +29,10 @@ def read_tools(tools: Any) -> tuple[Tool, ...]:
 
 
 def _read_tool(tool: Any, where: str) -> Tool:
+    try:
+        json.dumps(tool, ensure_ascii=False, allow_nan=False).encode()
+    except (TypeError, ValueError, RecursionError) as e:
+        raise ToolError(f"a tool is not JSON: {e}", where=where) from e
     body, where = _body(tool, where)
     name = body.get("name")
     if not isinstance(name, str) or not name:
@@ -62,11 +67,11 @@ def as_openai(tools: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The same tools as chat templates expect them, keys in the client's order."""
     shaped: list[dict[str, Any]] = []
     for tool in tools:
-        if "function" in tool:
+        if tool.get("function") is not None:
             shaped.append({"type": "function", **tool})
             continue
-        renamed = {"parameters" if k in _SCHEMA_KEYS else k: v for k, v in tool.items()}
-        renamed.pop("type", None)
+        given = {k: v for k, v in tool.items() if v is not None and k != "type"}
+        renamed = {"parameters" if k in _SCHEMA_KEYS else k: v for k, v in given.items()}
         renamed.setdefault("parameters", {"type": "object", "properties": {}})
         shaped.append({"type": "function", "function": renamed})
     return shaped
@@ -81,6 +86,9 @@ def read_policy(
         PolicyError: none of their forms.
     """
     match choice:
+        case {"type": str(), "disable_parallel_tool_use": True}:
+            rest = {k: v for k, v in choice.items() if k != "disable_parallel_tool_use"}
+            return read_policy(rest, parallel=False, think=think)
         case None | "auto" | {"type": "auto"}:
             return Policy(Choice.AUTO, None, parallel, think)
         case "none" | {"type": "none"}:
@@ -95,7 +103,7 @@ def read_policy(
             return Policy.named(name, think)
         case _:
             raise PolicyError(
-                f"tool_choice {json.dumps(choice, default=str)} is not known",
+                f"tool_choice {reprlib.repr(choice)} is not known",
                 where="/tool_choice",
                 hint='Use "auto", "none", "required" or '
                 '{"type": "function", "function": {"name": ...}}',

@@ -7,14 +7,17 @@ import ctypes
 import re
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Protocol, cast
+from functools import cached_property, partial
+from typing import Any, Protocol, TypeAlias, cast
 
 import llama_cpp
 import llguidance
 
 from constrained.errors import GrammarError, ModelError
-from constrained.spelling import Encoder
+from constrained.spelling import Continuation, Encoder
+
+Tokenizer: TypeAlias = llguidance.LLTokenizer
+"""What grammars are compiled against."""
 
 SPECIAL = llama_cpp.LLAMA_TOKEN_ATTR_CONTROL | llama_cpp.LLAMA_TOKEN_ATTR_UNKNOWN
 NAMED = SPECIAL | llama_cpp.LLAMA_TOKEN_ATTR_USER_DEFINED
@@ -45,6 +48,24 @@ class Encode(Protocol):
         ...
 
 
+class EncodeSpecial(Protocol):
+    def __call__(self, text: str, *, inside: bool = False) -> list[int]:
+        """Returns the tokens of a prompt or a part of it, names of special tokens recognised.
+
+        No BOS is added, but what llama.cpp adds otherwise: SentencePiece puts a space before a
+        text, and before each text that follows a special token.
+
+        Args:
+            text: any text.
+            inside: it continues other text, so that no space goes before it.
+
+        Raises:
+            ModelError: the model is closed.
+            UnicodeEncodeError: `text` has a lone surrogate.
+        """
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class Vocabulary:
     """The tokens of a model, by id."""
@@ -58,9 +79,7 @@ class Vocabulary:
     end: tuple[int, ...]
     """All end-of-generation tokens, the GGUF's EOS first."""
     encode: Encode
-    encode_special: Callable[[str], list[int]]
-    """Text to tokens with the names of special tokens recognised; adds no BOS, but what space
-    llama.cpp adds for SentencePiece vocabularies."""
+    encode_special: EncodeSpecial
     bos: int | None
     """What a prompt starts with, if the GGUF asks for it (`add_bos_token`)."""
 
@@ -87,7 +106,7 @@ def byte_vocabulary(markers: Sequence[str] = ()) -> Vocabulary:
     def encode(text: str, markers: Collection[str] | None = None) -> list[int]:
         return list(text.encode())
 
-    def encode_special(text: str) -> list[int]:
+    def encode_special(text: str, *, inside: bool = False) -> list[int]:
         parts = re.split(f"({split.pattern})", text)
         return [t for part in parts for t in ([ids[part]] if part in ids else encode(part))]
 
@@ -136,7 +155,7 @@ def read_vocabulary(
         control=control,
         end=end,
         encode=Encoder(tokenizer, tokens, names, control.union(padding, end)),
-        encode_special=tokenizer.encode_special,
+        encode_special=_SpecialEncoder(tokenizer, tokens),
         bos=bos if bos >= 0 and llama_cpp.llama_vocab_get_add_bos(vocab) else None,
     )
 
@@ -178,8 +197,14 @@ class _LlamaTokenizer:
             raise ModelError("llama.cpp cannot tokenise the text")
         return ids[:size]
 
-    def encode_special(self, text: str) -> list[int]:
-        return self(text.encode(), special=True)
+
+class _SpecialEncoder:
+    def __init__(self, tokenize: _LlamaTokenizer, tokens: Sequence[bytes]):
+        self._tokenize = partial(tokenize, special=True)
+        self._continue = Continuation(self._tokenize, tokens)
+
+    def __call__(self, text: str, *, inside: bool = False) -> list[int]:
+        return (self._continue if inside else self._tokenize)(text.encode())
 
 
 class _GrammarTokenizer:
@@ -202,7 +227,7 @@ class _GrammarTokenizer:
             return []  # An exception would be a panic in there. No tokens: nothing is forced.
 
 
-def build_tokenizer(vocabulary: Vocabulary, markers: Collection[str]) -> llguidance.LLTokenizer:
+def build_tokenizer(vocabulary: Vocabulary, markers: Collection[str]) -> Tokenizer:
     """Builds what grammars are compiled against (0.5 s for 152,000 tokens): once per format.
 
     Args:

@@ -7,7 +7,7 @@ candidate that fits the schema is the value. Nothing is ever changed to make it 
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import cast
 
 from grammars.errors import CoerceError
@@ -23,6 +23,8 @@ from grammars.schema import (
     Object,
     Schema,
     String,
+    Unfit,
+    escape,
     flatten,
 )
 
@@ -45,8 +47,6 @@ def coerce(raw: str, schema: Schema) -> Json:
         CoerceError: no type that the schema admits can hold the text; `where` is the pointer of
             the first thing that does not fit.
     """
-    if schema.node == AnyValue():
-        return next(_readings(raw), raw)
     admitted = {kind for node in flatten(schema.node, schema.definitions) for kind in _kinds(node)}
     candidates: list[Json] = []
     if admitted != {"string"}:
@@ -60,6 +60,35 @@ def coerce(raw: str, schema: Schema) -> Json:
         if schema.admits(candidate):
             return candidate
     raise _refusal(raw, candidates, schema, admitted)
+
+
+def coerce_members(
+    raws: Mapping[str, str], schema: Schema
+) -> tuple[dict[str, Json], tuple[Unfit, ...]]:
+    """The typed members of an object, and why they do not fit; a raw string where no type does.
+
+    Of several objects that the schema admits, it is read as the first that all of it fits.
+    """
+    options = zip(*(schema.find_members(key) for key in raws), strict=True) if raws else [()]
+    readings = [_read_members(raws, members, schema) for members in options]
+    return next((reading for reading in readings if not reading[1]), readings[0])
+
+
+def _read_members(
+    raws: Mapping[str, str], members: Sequence[Schema | None], schema: Schema
+) -> tuple[dict[str, Json], tuple[Unfit, ...]]:
+    values: dict[str, Json] = {}
+    errors: list[Unfit] = []
+    for (key, raw), member in zip(raws.items(), members, strict=True):
+        values[key] = raw
+        if member is None:
+            errors.append(Unfit(f"/{escape(key)}", f"{key!r} is not declared"))
+            continue
+        try:
+            values[key] = coerce(raw, member)
+        except CoerceError as e:
+            errors.append(Unfit(f"/{escape(key)}{e.where or ''}", e.message))
+    return values, tuple(errors) or schema.find_errors(values)
 
 
 def _refusal(raw: str, candidates: list[Json], schema: Schema, admitted: set[str]) -> CoerceError:

@@ -170,6 +170,10 @@ def find_state(with_prompt: str, without_prompt: str, format: Format) -> State:
     if block is None:
         return State()
     prompt = with_prompt[count_common(with_prompt, without_prompt) :]
+    if not prompt:  # the template opens the turn whether it is asked to or not
+        tail = with_prompt.rstrip()
+        marker = next((m for m in (block.opener.text, block.closer.text) if tail.endswith(m)), "")
+        prompt = with_prompt[len(tail) - len(marker) :] if marker else ""
     opened, closed = prompt.rfind(block.opener.text), prompt.rfind(block.closer.text)
     if opened > closed:
         written = prompt[opened + len(block.opener.text) :]

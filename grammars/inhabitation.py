@@ -2,8 +2,19 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from math import ceil, floor
 
-from grammars.schema import Array, Constant, Node, Object, Property, Reference, Union
+from grammars.schema import (
+    Array,
+    Constant,
+    Node,
+    Number,
+    Object,
+    Property,
+    Reference,
+    String,
+    Union,
+)
 
 NEVER = Union(())
 
@@ -29,6 +40,10 @@ def _prune(node: Node, alive: frozenset[str]) -> Node:
             return node if name in alive else NEVER
         case Constant(values):
             return node if values else NEVER
+        case String(shortest, longest):
+            return NEVER if longest is not None and longest < shortest else node
+        case Number():
+            return NEVER if _is_empty(node) else node
         case Union(branches):
             kept = tuple(b for b in (_prune(b, alive) for b in branches) if b != NEVER)
             return kept[0] if len(kept) == 1 else Union(kept)
@@ -38,6 +53,21 @@ def _prune(node: Node, alive: frozenset[str]) -> Node:
             return _prune_array(node, alive)
         case _:
             return node
+
+
+def _is_empty(node: Number) -> bool:
+    """Do the bounds leave no number?"""
+    inf = float("inf")
+    low, high = node.bounds.get("minimum", -inf), node.bounds.get("maximum", inf)
+    above, below = (
+        node.bounds.get("exclusiveMinimum", -inf),
+        node.bounds.get("exclusiveMaximum", inf),
+    )
+    if not node.integer:
+        return max(low, above) > min(high, below) or high <= above or below <= low
+    first = max(low if low == -inf else ceil(low), above if above == -inf else floor(above) + 1)
+    last = min(high if high == inf else floor(high), below if below == inf else ceil(below) - 1)
+    return first > last
 
 
 def _prune_object(node: Object, alive: frozenset[str]) -> Node:

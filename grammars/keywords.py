@@ -44,18 +44,20 @@ def is_idle(keyword: str, flat: Mapping[str, Json]) -> bool:
 def are_disjoint(branches: Sequence[Node], definitions: Mapping[str, Node]) -> bool:
     """Can no value fit two branches? Told by their kinds, or by a key with different constants."""
     resolved = [resolve(branch, definitions) for branch in branches]
-    kinds = [Number if isinstance(b, Number) else type(b) for b in resolved]
-    simple = {String, Number, Boolean, Null, Array, Object}
-    if set(kinds) <= simple and len(set(kinds)) == len(kinds):
+    kinds = {type(branch) for branch in resolved}
+    if kinds <= {String, Number, Boolean, Null, Array, Object} and len(kinds) == len(resolved):
         return True
-    if not all(isinstance(b, Object) for b in resolved):
-        return False
+    constants = [b.values for b in resolved if isinstance(b, Constant)]
+    if len(constants) == len(resolved):
+        return _are_apart(constants)
     tags = [
         {p.key: p.node.values for p in b.properties if p.required and isinstance(p.node, Constant)}
         for b in resolved
         if isinstance(b, Object)
     ]
-    shared = [key for key in tags[0] if all(key in t for t in tags)] if tags else []
+    if len(tags) < len(resolved):
+        return False
+    shared = [key for key in tags[0] if all(key in t for t in tags)]
     return any(_are_apart([t[key] for t in tags]) for key in shared)
 
 

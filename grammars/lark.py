@@ -20,6 +20,7 @@ from grammars.wire import (
     Name,
     Node,
     TaggedArguments,
+    is_taggable,
 )
 
 SPACE = r"/[ \t\r\n]{1,4}/"
@@ -80,6 +81,9 @@ class _Turn:
         if start is Start.OPEN:
             at_once = f"{self._space()}? {self._at(reasoning.closer.text)}"
             return at_once if think is Think.FORBIDDEN else closed
+        if start is Start.CLOSED and think is Think.REQUIRED:
+            hint = "Leave thinking optional, or let the template open the block"
+            raise PolicyError("the prompt has closed the reasoning block", hint=hint)
         if start is Start.CLOSED or think is Think.FORBIDDEN:
             return ""
         block = f"{self._space()}? {self._at(reasoning.opener.text)} {closed}"
@@ -167,6 +171,7 @@ def open_json_call(node: JsonCall, name: str) -> str:
 
 def check_name(format: Format, name: str) -> None:
     """Refuses a name that the format cannot write without a doubt (`ToolError`)."""
-    if Name() in format.call and (not name or any(c in name for c in "<>\"'\n\r\t {}")):
+    doubtful = not is_taggable(name) or any(c in name for c in "\"'\r\t {}")
+    if Name() in format.call and doubtful:
         hint = "Use letters, digits, '_', '-' and '.'"
         raise ToolError(f"format {format.name} cannot write the name {name!r}", hint=hint)

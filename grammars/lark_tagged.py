@@ -4,7 +4,7 @@ Nothing is escaped in such a format, so a raw value ends only where its closing 
 the next opening tag or by the end of the arguments (a composite terminator).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from grammars.errors import SchemaError
@@ -16,6 +16,7 @@ from grammars.schema import (
     Json,
     Node,
     Null,
+    Number,
     Object,
     Property,
     Schema,
@@ -23,7 +24,7 @@ from grammars.schema import (
     escape,
     flatten,
 )
-from grammars.wire import TaggedArguments, count_common
+from grammars.wire import LONGEST_NAME, TaggedArguments, count_common, is_taggable
 
 Definitions = Mapping[str, Node]
 
@@ -66,8 +67,13 @@ class TaggedRules:
             after = self._extra(node, node.additional, definitions)
         reachable = [after.more] if after.more else []
         for declared in reversed(node.properties):
-            head = quote(self._key(declared) + self.tags.after_key)
+            head = f"{quote(self._key(declared))} {quote(self.tags.after_key)}"
             value = self._value(declared.node, definitions, after)
+            if not value and not declared.required:
+                continue
+            if not value:
+                where = f"/properties/{escape(declared.key)}"
+                raise SchemaError("none of its values can be written between tags", where=where)
             argument = self.rules.define(f"{head} ({value})", "argument")
             reachable = [argument] if declared.required else [argument, *reachable]
             more = self.rules.define(" | ".join(reachable), "more")
@@ -76,18 +82,20 @@ class TaggedRules:
 
     def _extra(self, node: Object, additional: Node, definitions: Definitions) -> _Follow:
         """Undeclared arguments, any number of them, behind the declared ones."""
-        declared = "|".join(escape_regex(p.key) for p in node.properties)
-        key = self.rules.terminal(
-            r"/[^<>\s]+/" + (f" & ~/{declared}/" if declared else ""), "EXTRA"
-        )
+        regex = rf"/[^<>\s\x00-\x20]{{1,{LONGEST_NAME}}}/"
+        if node.properties:
+            regex += f" & ~{_one_of([p.key for p in node.properties])}"
+        key = self.rules.terminal(regex, "EXTRA")
         name = self.rules.reserve("extra")
         follow = _Follow(name, True)
         value = self._value(additional, definitions, follow)
+        if not value:
+            return _Follow(None, True)
         self.rules.fill(name, f"{key} {quote(self.tags.after_key)} ({value})")
         return follow
 
     def _key(self, declared: Property) -> str:
-        if any(c in declared.key for c in "<>\n") or declared.key != declared.key.strip():
+        if not is_taggable(declared.key):
             raise SchemaError(
                 f"the key {declared.key!r} cannot be written between tags",
                 where=f"/properties/{escape(declared.key)}",
@@ -96,18 +104,46 @@ class TaggedRules:
         return declared.key
 
     def _value(self, node: Node, definitions: Definitions, follow: _Follow) -> str:
-        branches = list(flatten(node, definitions))
+        """A value and what follows it; "" if no value can be written."""
+        flat = map(self._writable, flatten(node, definitions))
+        branches = [branch for branch in flat if branch is not None]
         if any(isinstance(b, AnyValue) or (isinstance(b, String) and b.is_free) for b in branches):
-            return self._text("(?s:.*)", (), follow)
+            return self._text("/(?s:.*)/", follow)
+        texts: list[str] = []
         options: list[str] = []
+        has_text = any(isinstance(b, String) for b in branches)
         for branch in branches:
-            if isinstance(branch, String):
-                longest = "" if branch.max_length is None else str(branch.max_length)
-                length = f"(?s:.{{{branch.min_length},{longest}}})"
-                options.append(self._text(length, [branch.pattern or ""], follow))
-            else:
+            regex = self._regex(branch) if has_text else None
+            if regex is None:
                 options.append(f"{self._spelled(branch, definitions)} {self._close(follow)}")
+            else:
+                texts.append(regex)
+        if texts:
+            options.append(self._text(" | ".join(dict.fromkeys(texts)), follow))
         return " | ".join(dict.fromkeys(options))
+
+    def _regex(self, node: Node) -> str | None:
+        """The text of a node as a terminal, if it is regular.
+
+        Beside text, everything has to be text: the lexer would not give up a lexeme that can go on
+        for one that is complete.
+        """
+        match node:
+            case String():
+                longest = "" if node.max_length is None else str(node.max_length)
+                length = f"/(?s:.{{{node.min_length},{longest}}})/"
+                pattern = f" & /{_in_lark(node.pattern)}/" if node.pattern else ""
+                return self.rules.terminal(length + pattern, "TEXT")
+            case Number() if "multipleOf" not in node.bounds:
+                return self.rules.value(node, {})
+            case Boolean():
+                return _one_of(self.tags.true + self.tags.false)
+            case Null():
+                return _one_of(self.tags.null)
+            case Constant(values):
+                return _one_of([word for value in values for word in self._spell(value)])
+            case _:
+                return None
 
     def _close(self, follow: _Follow) -> str:
         tags, options = self.tags, list[str]()
@@ -126,13 +162,25 @@ class TaggedRules:
             case Null():
                 return self.rules.define(" | ".join(map(quote, tags.null)), "null")
             case Constant(values):
-                spelled = dict.fromkeys(s for v in values for s in self._spell(v))
-                writable = [quote(s) for s in spelled if not self._terminator(s)]
-                if not writable:
-                    raise SchemaError("none of the values can be written between tags")
-                return self.rules.define(" | ".join(s or '""' for s in writable), "enum")
+                flat = [v for v in values if not isinstance(v, list | dict)]
+                options = [quote(word) for value in flat for word in self._spell(value)]
+                if nested := tuple(v for v in values if isinstance(v, list | dict)):
+                    options.append(self.rules.value(Constant(nested), definitions))
+                return self.rules.define(" | ".join(dict.fromkeys(options)), "enum")
             case _:
                 return self.rules.value(node, definitions)
+
+    def _writable(self, node: Node) -> Node | None:
+        """The node without those constants that contain a closing tag; None if none is left."""
+        if not isinstance(node, Constant):
+            return node
+        ends = self.tags.close + self.tags.open[0]
+        values = tuple(
+            value
+            for value in node.values
+            if not isinstance(value, str) or ends not in "\n" + value + self.tags.close
+        )
+        return Constant(values) if values else None
 
     def _spell(self, value: Json) -> tuple[str, ...]:
         match value:
@@ -147,10 +195,7 @@ class TaggedRules:
             case _:
                 return (self.rules.spell(value),)
 
-    def _terminator(self, text: str) -> bool:
-        return self.tags.close + self.tags.open[0] in text + self.tags.close
-
-    def _text(self, regex: str, patterns: "tuple[str, ...] | list[str]", follow: _Follow) -> str:
+    def _text(self, regex: str, follow: _Follow) -> str:
         """Raw text up to its terminator; two lexemes, because what follows differs."""
         tags = self.tags
         apart = count_common(tags.open, tags.end) + 1
@@ -159,14 +204,13 @@ class TaggedRules:
             tags.end if follow.end else tags.end[:apart],
         )
         stop = "|".join(escape_regex(s) for s in stops)
-        parts = [f"/{regex}/", *(f"/{_in_lark(p)}/" for p in patterns if p)]
         # The newline in front of a value counts too: `>\n</parameter>` is no value that starts so.
         line, tag = tags.close[:1], escape_regex(tags.close[1:])
         before = (
             f"((?s:.*){escape_regex(line)})?" if line == "\n" else f"(?s:.*){escape_regex(line)}"
         )
         without = f"~/{before}{tag}({stop})(?s:.*)/"
-        raw = self.rules.terminal(" & ".join([*parts, without]), "RAW")
+        raw = self.rules.terminal(f"({regex}) & {without}", "RAW")
         options: list[str] = []
         if follow.more:
             body = f"{raw} {quote(tags.close + tags.open)}"
@@ -175,6 +219,10 @@ class TaggedRules:
             body = f"{raw} {quote(tags.close + tags.end)}"
             options.append(self.rules.define(body, "text", lazy=True))
         return " | ".join(options)
+
+
+def _one_of(words: Sequence[str]) -> str:
+    return f"/({'|'.join(map(escape_regex, words))})/"
 
 
 def _in_lark(regex: str) -> str:

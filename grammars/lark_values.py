@@ -7,6 +7,7 @@ raw-text formats. Strings with a pattern and multiples are left to llguidance's 
 
 import json
 from collections.abc import Mapping
+from typing import cast
 
 from grammars.ranges import INTEGER, bound_regexes
 from grammars.schema import (
@@ -32,7 +33,10 @@ _CHARACTER = (
 )
 """One code point in a JSON string; a surrogate only as half of a pair (RFC 8259, 7 and 8.2)."""
 
-NUMBER = r"/-?(0|[1-9][0-9]{0,18})(\.[0-9]{1,30})?([eE][+-]?[0-9]{1,2}|[eE]-[12][0-9]{2})?/"
+NUMBER = (
+    r"/-?(0|[1-9][0-9]{0,18})(\.[0-9]{1,30})?"
+    r"([eE](-[0-9]{1,3}|\+?([0-9]{1,2}|1[0-9]{2}|2[0-8][0-9])))?/"
+)
 """Bounded in digits, so that every number is a finite double and no integer overflows 64 bits."""
 
 LARGEST = 10**15
@@ -40,7 +44,12 @@ LARGEST = 10**15
 
 def quote(text: str) -> str:
     """A Lark string literal."""
-    return json.dumps(text, ensure_ascii=False)
+    return _dump(text)
+
+
+def _dump(value: Json) -> str:
+    """JSON as the lexer of llguidance takes it: without a raw U+007F."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", r"\u007f")
 
 
 def escape_regex(text: str) -> str:
@@ -92,8 +101,7 @@ class Rules:
             case AnyValue():
                 return self._any()
             case Constant(values):
-                spelled = dict.fromkeys(self.spell(v) for v in values)
-                return self.define(" | ".join(quote(s) for s in spelled), "enum")
+                return self.define(" | ".join(dict.fromkeys(map(self._constant, values))), "enum")
             case String():
                 return self._string(node)
             case Number():
@@ -117,6 +125,22 @@ class Rules:
         style = self.style
         separators = (style.item, style.key)
         return json.dumps(value, ensure_ascii=style.ascii, separators=separators)
+
+    def _constant(self, value: Json) -> str:
+        """Cut into the same pieces as other values, for the lexer takes the longest it can."""
+        comma = f" {quote(self.style.item)} "
+        match value:
+            case list():
+                return f'"[" {comma.join(map(self._constant, cast(list[Json], value)))} "]"'
+            case dict():
+                members = cast(dict[str, Json], value).items()
+                pairs = [self._key(key) + self._constant(member) for key, member in members]
+                return f'"{{" {comma.join(pairs)} "}}"'
+            case _:
+                return quote(self.spell(value))
+
+    def _key(self, key: str) -> str:
+        return f"{quote(self.spell(key))} {quote(self.style.key)} "
 
     def _reference(self, name: str, definitions: Mapping[str, Node]) -> str:
         key = (id(definitions), name)
@@ -143,7 +167,7 @@ class Rules:
             schema: dict[str, Json] = {"type": "string", "pattern": f"^({node.pattern})$"}
             schema |= {"minLength": node.min_length} if node.min_length else {}
             schema |= {"maxLength": node.max_length} if node.max_length is not None else {}
-            return self.define(f"%json {json.dumps(schema)}", "string")
+            return self.define(f"%json {_dump(schema)}", "string")
         if node.is_free:
             return self.string()
         bounds = f"{{{node.min_length},{'' if node.max_length is None else node.max_length}}}"
@@ -157,7 +181,7 @@ class Rules:
             limits = {"minimum": -LARGEST, "maximum": LARGEST}
             limits = {keyword: limit for keyword, limit in limits.items() if keyword not in spoken}
             schema = {"type": "integer" if node.integer else "number", **limits, **node.bounds}
-            return self.define(f"%json {json.dumps(schema)}", "number")
+            return self.define(f"%json {_dump(schema)}", "number")
         regexes = bound_regexes(node.bounds, integer=node.integer)
         return self.terminal(" & ".join(f"/{r}/" for r in regexes), "NUMBER")
 
@@ -204,17 +228,18 @@ class Rules:
             body = f"{comma} {pair}" if declared.required else f"({comma} {pair})?"
             rest = self.define(f"{body} {rest}", "rest")
         if not starts:
-            return '"{}"'
+            return '"{" "}"'
         body = " | ".join(starts)
         return self.define('"{" ' + (f"({body})" if required else f"({body})?") + ' "}"', "object")
 
     def _pair(self, declared: Property, definitions: Mapping[str, Node]) -> str:
-        key = quote(self.spell(declared.key) + self.style.key)
-        return self.define(f"{key} {self.value(declared.node, definitions)}", "pair")
+        value = self.value(declared.node, definitions)
+        return self.define(self._key(declared.key) + value, "pair")
 
     def _extra_key(self, declared: tuple[Property, ...]) -> str:
         """Any key but the declared ones; no `\\u` where that could spell a declared one."""
         if not declared:
             return self.string()
-        names = "|".join(escape_regex(self.spell(p.key)) for p in declared)
+        spelled = (json.dumps(p.key, ensure_ascii=False) for p in declared)
+        names = "|".join(map(escape_regex, spelled))
         return self.terminal(rf'/"([^"\\\x00-\x1f]|\\["\\bfnrt])*"/ & ~/{names}/', "KEY")

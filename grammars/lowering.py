@@ -5,6 +5,7 @@ looks at it after generation. What cannot be read at all raises `SchemaError` wi
 """
 
 import json
+import re
 from collections.abc import Mapping
 from typing import cast
 from urllib.parse import unquote
@@ -34,8 +35,8 @@ from grammars.schema import (
     String,
     Union,
     escape,
+    flatten,
     make_validator,
-    resolve,
 )
 
 TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
@@ -53,32 +54,41 @@ def lower(source: Json, *, close: bool = True, only_object: bool = True) -> Sche
         SchemaError: the schema is malformed, a `$ref` leads nowhere, or it admits no value
             (with `only_object`, no object).
     """
-    _check_well_formed(source)
-    lowering = _Lowering(source, close)
-    root = source
-    if only_object and (source is True or (source and "type" not in source)):
-        root = {"allOf": [source, {"type": "object"}]}
-    node = lowering.lower(root, "")
-    definitions = lowering.definitions
-    node, definitions = prune(node, definitions)
-    schema = Schema(source, node, definitions, lowering.report(), source)
-    if node == NEVER:
-        raise SchemaError("the schema admits no value", where="", hint="Widen it")
-    if only_object and not isinstance(resolve(node, definitions), Object | Union):
-        raise SchemaError("the schema admits no object", where="", hint='Use "type": "object"')
-    return schema
-
-
-def _check_well_formed(source: Json) -> None:
     if not isinstance(source, dict | bool):
         raise SchemaError("a schema is an object, true or false", where="")
+    lowering = _Lowering(source, close)
+    root: Json = source
+    if only_object and (isinstance(source, bool) or cast(Json, source).get("type") != "object"):
+        root = {"allOf": [source, {"type": "object"}]}
+    problem = _find_problem(source)
+    if problem is not None and problem.where:
+        raise problem
+    try:
+        lowered = lowering.lower(root, "")  # knows where a reference leads nowhere
+    except RecursionError:
+        raise SchemaError("the schema is nested too deeply", where="") from None
+    if problem is not None:
+        raise problem
+    node, definitions = prune(lowered, lowering.definitions)
+    kind = "object" if only_object else "value"
+    if node == NEVER:
+        raise SchemaError(f"the schema admits no {kind}", where="", hint="Widen it")
+    if only_object and not all(isinstance(b, Object) for b in flatten(node, definitions)):
+        hint = "Declare its properties instead"
+        raise SchemaError("arguments cannot be an enum or const", where="", hint=hint)
+    return Schema(source, node, definitions, lowering.report(), source)
+
+
+def _find_problem(source: Json) -> SchemaError | None:
+    """Why this is no JSON Schema, if it is none."""
     try:
         make_validator(source, source)
     except jsonschema_rs.ValidationError as e:
         where = "".join(f"/{escape(str(step))}" for step in e.instance_path)
-        raise SchemaError(f"not a JSON Schema: {e.message}", where=where) from e
+        return SchemaError(f"not a JSON Schema: {e.message}", where=where)
     except (jsonschema_rs.ReferencingError, ValueError) as e:
-        raise SchemaError(f"not a JSON Schema: {e}", where="") from e
+        return SchemaError(f"not a JSON Schema: {e}", where="")
+    return None
 
 
 class _Lowering:
@@ -87,7 +97,10 @@ class _Lowering:
     def __init__(self, root: Json, close: bool):
         self.root = root
         self.close = close
+        draft = "" if isinstance(root, bool) else str(root.get("$schema", ""))
+        self.references_stand_alone = re.search(r"/draft-0[3-7]/", draft) is not None
         self.definitions: dict[str, Node] = {}
+        self.open: list[str] = []  # conjunctions on their way
         self.enforced: dict[tuple[str, str], Finding] = {}
         self.checked: dict[tuple[str, str], Finding] = {}
 
@@ -100,9 +113,29 @@ class _Lowering:
         if isinstance(schema, bool):
             return AnyValue() if schema else NEVER
         flat = cast(Mapping[str, Json], schema)
-        if "$ref" in flat and not set(flat) - ANNOTATIONS - {"$ref"}:
+        if "$ref" in flat and (self.references_stand_alone or not _says(flat).keys() - {"$ref"}):
             return self._refer(flat["$ref"], at)
-        flat = self._flatten(flat, at, ())
+        if "$ref" in flat or "allOf" in flat:
+            return self._conjunction(_says(flat), at)
+        return self._plain(flat, at)
+
+    def _conjunction(self, flat: Mapping[str, Json], at: str) -> Node:
+        """`allOf`, and `$ref` with siblings; met again inside itself it becomes a definition."""
+        if set(flat) == {"allOf"} and len(flat["allOf"]) == 1:
+            return self.lower(flat["allOf"][0], f"{at}/allOf/0")
+        name = json.dumps(flat)
+        if name in self.definitions or name in self.open:
+            self.definitions.setdefault(name, NEVER)
+            return Reference(name)
+        self.open.append(name)
+        node = self._plain(self._flatten(flat, at, ()), at)
+        self.open.remove(name)
+        if name not in self.definitions:
+            return node
+        self.definitions[name] = node
+        return Reference(name)
+
+    def _plain(self, flat: Mapping[str, Json], at: str) -> Node:
         for keyword in ("anyOf", "oneOf"):
             if keyword in flat:
                 return self._branch(flat, keyword, at)
@@ -137,7 +170,12 @@ class _Lowering:
     def _flatten(
         self, schema: Mapping[str, Json], at: str, seen: tuple[str, ...]
     ) -> dict[str, Json]:
-        """`$ref` with siblings and `allOf` merged into one object without either."""
+        """`$ref` with siblings and `allOf` merged into one object without `$ref`.
+
+        What `merge` cannot say in one object stays in an `allOf`, beside an `anyOf` or `oneOf`.
+        """
+        if self.references_stand_alone and "$ref" in schema:
+            schema = {"$ref": schema["$ref"]}
         flat = {k: v for k, v in schema.items() if k not in ("$ref", "allOf")}
         parts: list[tuple[str, Json]] = []
         if (reference := schema.get("$ref")) is not None:
@@ -155,12 +193,10 @@ class _Lowering:
             flat, left_out = merge(flat, inner)
             for name in left_out:
                 self._check(at, name, f"cannot be merged from {keyword}")
-        if "allOf" in flat:
-            return self._flatten(flat, at, seen)
         return flat
 
     def _branch(self, flat: Mapping[str, Json], keyword: str, at: str) -> Node:
-        base = {k: v for k, v in flat.items() if k != keyword and k not in ANNOTATIONS}
+        base = {k: v for k, v in _says(flat).items() if k != keyword}
         parts = cast(list[Json], flat[keyword])
         branches: list[Node] = []
         for i, part in enumerate(parts):
@@ -175,7 +211,10 @@ class _Lowering:
     def _constant(self, flat: Mapping[str, Json], at: str) -> Node:
         values = cast(list[Json], flat["enum"]) if "enum" in flat else [flat["const"]]
         rest = {k: v for k, v in flat.items() if k != "enum"}
-        admits = make_validator(rest, self.root).is_valid
+        try:
+            admits = make_validator(rest, self.root).is_valid
+        except ValueError as e:  # a reference that `_find_problem` has met already
+            raise SchemaError(f"not a JSON Schema: {e}", where=at) from e
         self._enforce(at, "enum" if "enum" in flat else "const")
         kept = {json.dumps(v, sort_keys=True): v for v in values if admits(v)}
         return Constant(tuple(kept.values())) if kept else NEVER
@@ -221,6 +260,9 @@ class _Lowering:
         rest = flat.get("additionalProperties")
         if rest is None:
             rest = not (self.close and "properties" in flat)
+        if patterns := flat.get("patternProperties"):
+            self._check(at, "additionalProperties", "beside patternProperties")
+            rest = {"anyOf": [*patterns.values(), rest]}
         for key in required:
             declared.setdefault(key, rest)
         properties: list[Property] = []
@@ -264,3 +306,8 @@ class _Lowering:
 
     def _check(self, at: str, keyword: str, reason: str) -> None:
         self.checked.setdefault((at, keyword), Finding(at, keyword, reason))
+
+
+def _says(schema: Mapping[str, Json]) -> dict[str, Json]:
+    """The schema without annotations."""
+    return {k: v for k, v in schema.items() if k not in ANNOTATIONS}

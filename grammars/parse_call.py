@@ -3,14 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from grammars.coerce import coerce, read_json
-from grammars.errors import CoerceError
+from grammars.coerce import coerce_members, read_json
 from grammars.scan import Buffer, CutError, NotACallError, Steps
-from grammars.schema import Json, Unfit, escape
+from grammars.schema import Json, Unfit
 from grammars.turn import Tool, ToolCall
-from grammars.wire import JsonCall, Literal, Marker, Name, Node, TaggedArguments
+from grammars.wire import LONGEST_NAME, JsonCall, Literal, Marker, Name, Node, TaggedArguments
 
-LONGEST_NAME = 256  # characters; no tool has a longer one, no other text is held back for it
 _ARGUMENT_KEYS = ("arguments", "parameters", "args")
 
 
@@ -35,7 +33,7 @@ class CallReader:
             NotACallError: the text is something else.
             CutError: the text ends inside the call.
         """
-        name, arguments, errors = "", dict[str, Json](), list[Unfit]()
+        name, arguments, errors = "", dict[str, Json](), tuple[Unfit, ...]()
         for i, node in enumerate(nodes):
             match node:
                 case Literal(text):
@@ -48,13 +46,11 @@ class CallReader:
                     arguments, errors = yield from self._tagged(node, self._tools.get(name))
                 case Marker(text):
                     yield from self._closer(text)
-        return self._judge(name, arguments, errors)
-
-    def _judge(self, name: str, arguments: dict[str, Json], errors: list[Unfit]) -> ToolCall:
-        tool = self._tools.get(name)
-        if tool is None:
-            return ToolCall(name, arguments, (Unfit("/name", f"no tool is called {name!r}"),))
-        return ToolCall(name, arguments, tuple(errors) or tool.schema.find_errors(arguments))
+        if (tool := self._tools.get(name)) is None:
+            errors = (Unfit("/name", f"no tool is called {name!r}"),)
+        elif not errors:
+            errors = tool.schema.find_errors(arguments)
+        return ToolCall(name, arguments, errors)
 
     def _name(self, after: Node) -> Steps[str]:
         """A name or key, up to the text that follows it."""
@@ -89,7 +85,7 @@ class CallReader:
 
     def _tagged(
         self, tags: TaggedArguments, tool: Tool | None
-    ) -> Steps[tuple[dict[str, Json], list[Unfit]]]:
+    ) -> Steps[tuple[dict[str, Json], tuple[Unfit, ...]]]:
         """All arguments between their tags; of a repeated one, the first that is not empty."""
         raws: dict[str, str] = {}
         yield from self._buffer.space()
@@ -104,8 +100,7 @@ class CallReader:
                 raise CutError
             raws[key] = raws.get(key) or "".join(parts)
             stop = tags.open if found.endswith(tags.open) else tags.end
-        errors: list[Unfit] = []
-        return {key: self._typed(raw, key, tool, errors) for key, raw in raws.items()}, errors
+        return coerce_members(raws, tool.schema) if tool else (dict(raws), ())
 
     def _terminators(self, tags: TaggedArguments) -> tuple[str, ...]:
         """What ends a raw value: its closing tag, but only in front of another tag."""
@@ -117,19 +112,6 @@ class CallReader:
             a + tag + b + tail for a in ("\n", "") for b in ("\n", "", "\n\n") for tail in tails
         ]
         return tuple(dict.fromkeys([*strict, *loose]))
-
-    def _typed(self, raw: str, key: str, tool: Tool | None, errors: list[Unfit]) -> Json:
-        """The typed value; the raw text where it fits no type, with the reason in `errors`."""
-        if tool is None:
-            return raw
-        if (schema := tool.schema.property(key)) is None:
-            errors.append(Unfit(f"/{escape(key)}", f"{key!r} is not declared"))
-            return raw
-        try:
-            return coerce(raw, schema)
-        except CoerceError as e:
-            errors.append(Unfit(f"/{escape(key)}{e.where or ''}", e.message))
-            return raw
 
     def _loose(self, text: str) -> Steps[None]:
         """Takes this text, whatever white space stands in front of it."""

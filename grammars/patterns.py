@@ -44,10 +44,15 @@ ASSERTED = frozenset(
 )
 """Formats that the mask does not hold, but the validator checks; all others are annotations."""
 
-_CLASSES = {"d": "0-9", "w": "A-Za-z0-9_", "s": r" \t\n\r\f\v"}
+_SPACES = (
+    r" \t\n\r\f\v\u{a0}\u{1680}\u{2000}-\u{200a}\u{2028}\u{2029}\u{202f}\u{205f}\u{3000}\u{feff}"
+)
+_CLASSES = {"d": "0-9", "w": "A-Za-z0-9_", "s": _SPACES}
 _ANYTHING = "(?s:.*)"
+_NEWLINES = {"\n": r"\n", "\r": r"\r"}
 _TOKEN = re.compile(r"\\(?:u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[pP]\{[^}]*\}|.)|\(\?<?[=!:]?|.", re.S)
-_UNSUPPORTED = frozenset(["(?=", "(?!", "(?<=", "(?<!", r"\b", r"\B", r"\c", r"\k"])
+_UNSUPPORTED = frozenset(["(?=", "(?!", "(?<=", "(?<!"])
+_ESCAPED_LETTERS = frozenset("dDwWsSnrtfvxupP0")
 
 
 def translate(pattern: str) -> str | None:
@@ -59,7 +64,7 @@ def translate(pattern: str) -> str | None:
     branches: list[list[str]] = [[]]
     depth, inside = 0, False
     for token in _TOKEN.findall(pattern):
-        if token in _UNSUPPORTED or re.fullmatch(r"\\[1-9]", token):
+        if token in _UNSUPPORTED or _is_unknown(token):
             return None
         if inside:
             inside = token != "]"
@@ -75,29 +80,43 @@ def translate(pattern: str) -> str | None:
     return None if None in wholes else "|".join(f"({w})" for w in wholes)
 
 
+def _is_unknown(token: str) -> bool:
+    """Escapes that mean nothing here (`\\b`, `\\1`), or not what they mean to Rust (`\\A`)."""
+    return (
+        len(token) == 2
+        and token[0] == "\\"
+        and token[1].isalnum()
+        and (token[1] not in _ESCAPED_LETTERS)
+    )
+
+
 def _translate_in_class(token: str) -> str:
     if len(token) == 2 and token[0] == "\\":
-        return _CLASSES.get(token[1], _unescape(token))
-    return "\\" + token if token in "[&~" else token
+        return _class(token[1]) or _unescape(token[1])
+    return "\\" + token if token in "[&~" else _NEWLINES.get(token, token)
 
 
 def _translate_outside(token: str) -> str:
     if token == ".":
         return r"[^\n\r\u{2028}\u{2029}]"
     if len(token) == 2 and token[0] == "\\":
-        name = token[1]
-        if name.lower() in _CLASSES:
-            return f"[{'^' if name.isupper() else ''}{_CLASSES[name.lower()]}]"
-        return _unescape(token)
-    return token
+        return _class(token[1]) or _unescape(token[1])
+    return _NEWLINES.get(token, token)
 
 
-def _unescape(token: str) -> str:
+def _class(name: str) -> str | None:
+    """`\\d`, `\\W` and the like, with what ECMA 262 means by them; also inside brackets."""
+    if name.lower() not in _CLASSES:
+        return None
+    return f"[{'^' if name.isupper() else ''}{_CLASSES[name.lower()]}]"
+
+
+def _unescape(name: str) -> str:
     """An identity escape; Rust knows only those of ASCII punctuation."""
-    name = token[1]
     if name == "0":
         return r"\x00"
-    return name if name in "/\"'<>=!:,;@_`% " or ord(name) > 127 else token
+    plain = name in "/\"'<>=!:,;@_`% " or ord(name) > 127
+    return name if plain else _NEWLINES.get(name, "\\" + name)
 
 
 def _anchor(branch: list[str]) -> str | None:

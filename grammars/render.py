@@ -1,14 +1,15 @@
 """Turn -> text: the inverse of `parse`. What the format cannot write unambiguously is refused."""
 
+import json
 from collections.abc import Sequence
 
-from grammars.coerce import coerce
-from grammars.errors import CoerceError, RenderError
+from grammars.coerce import coerce_members
+from grammars.errors import RenderError
 from grammars.lark import check_name, open_json_call
 from grammars.lark_values import Rules
-from grammars.schema import Json, Schema, escape
+from grammars.schema import Json, are_same, escape
 from grammars.turn import Start, State, Tool, ToolCall, Turn
-from grammars.wire import Format, JsonCall, Literal, Marker, Name, TaggedArguments
+from grammars.wire import Format, JsonCall, Literal, Marker, Name, TaggedArguments, is_taggable
 
 
 def render(
@@ -65,6 +66,10 @@ def _refuse_markers(text: str, format: Format, where: str) -> None:
 
 def _call(call: ToolCall, format: Format, tool: Tool | None, where: str) -> str:
     check_name(format, call.name)
+    try:
+        json.dumps(call.arguments, allow_nan=False, ensure_ascii=False).encode()
+    except ValueError as e:
+        raise RenderError(f"not JSON: {e}", where=f"{where}/arguments") from e
     text = ""
     for node in format.call:
         match node:
@@ -82,28 +87,19 @@ def _call(call: ToolCall, format: Format, tool: Tool | None, where: str) -> str:
 
 def _tagged(call: ToolCall, tags: TaggedArguments, tool: Tool | None, where: str) -> str:
     text = ""
+    raws = {key: _raw(value, tags) for key, value in call.arguments.items()}
+    read = coerce_members(raws, tool.schema)[0] if tool else call.arguments
     for key, value in call.arguments.items():
         at = f"{where}/arguments/{escape(key)}"
-        if not key or any(c in key for c in "<>\n"):
+        if not is_taggable(key):
             raise RenderError(f"the key {key!r} cannot be written between tags", where=at)
-        raw = _raw(value, tags)
+        raw = raws[key]
         if tags.close + "<" in "\n" + raw + tags.close:
             raise RenderError("the value contains its own closing tag", where=at)
-        schema = tool.schema.property(key) if tool else None
-        if schema is not None:
-            _check_reading(raw, value, schema, at)
+        if not are_same(read[key], value):
+            raise RenderError(f"{value!r} would be read back as {read[key]!r}", where=at)
         text += tags.open + key + tags.after_key + raw + tags.close
     return text + tags.end
-
-
-def _check_reading(raw: str, value: Json, schema: Schema, where: str) -> None:
-    """Raw text has to be read back as the value that it was written from."""
-    try:
-        read = coerce(raw, schema)
-    except CoerceError as e:
-        raise RenderError(e.message, where=where + (e.where or "")) from e
-    if read != value or isinstance(read, bool) != isinstance(value, bool):
-        raise RenderError(f"{value!r} would be read back as {read!r}", where=where)
 
 
 def _raw(value: Json, tags: TaggedArguments) -> str:

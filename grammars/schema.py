@@ -3,9 +3,10 @@
 `lowering.lower` makes it from JSON Schema; `lark_values`, `coerce` and the validator read it.
 """
 
+import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import Any, TypeAlias, cast
 
 import jsonschema_rs
@@ -148,22 +149,22 @@ class Schema:
     report: Report
     root: Json
 
-    def property(self, key: str) -> "Schema | None":
-        """The schema of a key of this object, declared or additional; None if there is none."""
-        found: list[tuple[Node, Json]] = []
+    def find_members(self, key: str) -> "list[Schema | None]":
+        """For each object that the schema admits, in order: the schema of this key, declared or
+        additional; None if that object cannot have it."""
+        found: list[Schema | None] = []
         for branch in flatten(self.node, self.definitions):
             if isinstance(branch, Object):
-                declared = {p.key: (p.node, p.source) for p in branch.properties}
-                if key in declared:
-                    found.append(declared[key])
-                elif branch.additional is not None:
-                    found.append((branch.additional, branch.additional_source))
-        if not found:
+                found.append(self._find_member(branch, key))
+        return found
+
+    def _find_member(self, node: Object, key: str) -> "Schema | None":
+        declared = next((p for p in node.properties if p.key == key), None)
+        if declared is not None:
+            return replace(self, source=declared.source, node=declared.node)
+        if node.additional is None:
             return None
-        node, source = found[0]
-        if len(found) > 1:
-            node, source = Union(tuple(n for n, _ in found)), {"anyOf": [s for _, s in found]}
-        return Schema(source, node, self.definitions, self.report, self.root)
+        return replace(self, source=node.additional_source, node=node.additional)
 
     def find_errors(self, value: Json) -> tuple[Unfit, ...]:
         """What keeps `value` from fitting; empty if it fits (jsonschema-rs, formats asserted)."""
@@ -226,12 +227,23 @@ def flatten(node: Node, definitions: Mapping[str, Node]) -> Iterator[Node]:
 
 def make_validator(source: Json, root: Json) -> Any:
     """A jsonschema-rs validator; the draft is that of `$schema`, 2020-12 if there is none."""
+    check: Any = partial(jsonschema_rs.validator_for, validate_formats=True, retriever=_refuse)
     if source is root or isinstance(source, bool):
-        return jsonschema_rs.validator_for(source, validate_formats=True)
+        return check(source)
+    root = cast(dict[str, Json], root if isinstance(root, dict) else {})
     dialect = root.get("$schema", "https://json-schema.org/draft/2020-12/schema")
-    registry = jsonschema_rs.Registry([("urn:root", {"$schema": dialect, **root})])
-    schema = {"$schema": dialect, **_absolute(source)}
-    return jsonschema_rs.validator_for(schema, registry=registry, validate_formats=True)
+    moved = {"$schema": dialect, **_absolute(source)}
+    if '"$ref"' not in json.dumps(moved):
+        return check(moved)
+    registry = jsonschema_rs.Registry(
+        [("urn:root", {"$schema": dialect, **root})], retriever=_refuse
+    )
+    return check(moved, registry=registry)
+
+
+def _refuse(uri: str) -> Json:
+    """What jsonschema-rs calls for other documents; by itself it would fetch them."""
+    raise ValueError(f"{uri} is another document")
 
 
 def _absolute(schema: Json) -> Json:
@@ -244,6 +256,11 @@ def _absolute(schema: Json) -> Json:
     if isinstance(reference := moved.get("$ref"), str) and reference.startswith("#"):
         moved["$ref"] = "urn:root" + reference
     return moved
+
+
+def are_same(a: Json, b: Json) -> bool:
+    """Are they spelled alike? (To Python, 1, 1.0 and True are equal.)"""
+    return json.dumps(a, sort_keys=True) == json.dumps(b, sort_keys=True)
 
 
 def escape(key: str) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+LONGEST_NAME = 256  # characters; no tool has a longer one, no other text is held back for it
 SHORTEST_TAG = 4  # characters; fewer could be anything
 
 
@@ -136,6 +137,12 @@ class Format:
         if self.reasoning is not None:
             nodes += [self.reasoning.opener, self.reasoning.closer]
         return tuple(dict.fromkeys(n.text for n in nodes if isinstance(n, Marker)))
+
+
+def is_taggable(name: str) -> bool:
+    """Can a tag carry this name, so that it is read back?"""
+    plain = 0 < len(name) <= LONGEST_NAME and not any(c in name for c in "<>\n")
+    return plain and name == name.strip()
 
 
 def count_common(a: str, b: str) -> int:

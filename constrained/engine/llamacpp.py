@@ -6,6 +6,7 @@ import re
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,10 +16,11 @@ import numpy as np
 from constrained.engine.batch import batches, check_chunks
 from constrained.engine.host import check_gguf, physical_cores
 from constrained.engine.protocol import Chunk, Sampling
-from constrained.errors import ContextError, ModelError
-from constrained.vocabulary import read_vocabulary
+from constrained.errors import ContextError, ModelError, RequestError
+from constrained.vocabulary import Vocabulary, read_vocabulary
 
 LOG_ERROR = 4  # ggml.h; the numbers in llama-cpp-python are those of an older ggml
+MOST_THREADS = 512  # GGML_MAX_N_THREADS; with more llama.cpp ends the process
 NO_SLOT = 1  # llama_decode: no room in the KV cache
 HINTS = {
     "unknown model architecture": "A newer llama-cpp-python may know it",
@@ -65,16 +67,18 @@ def load(
         context_length: tokens of each sequence, at most what the model was trained on; 0: that.
         sequences: how many can be decoded together, up to 256. Each has its own full context,
             or all share one where llama.cpp cannot allocate as much.
-        threads: None for one per physical core.
+        threads: None or 0 for one per physical core.
         gpu_layers: how many layers to put onto the GPU, if there is one; -1: all.
         flash_attention: None lets llama.cpp decide.
         progress: is told the part done, 0 to 1, while the file is read. If it raises, so does this.
 
     Raises:
         ModelError: the file is missing, damaged or not supported, or memory is short.
+        RequestError: a number is out of its range.
     """
-    if context_length < 0 or sequences < 1:
-        raise ValueError(f"context_length is {context_length}, sequences is {sequences}")
+    _require("context_length", context_length, 0, 2**32 - 1)
+    _require("sequences", sequences, 1, 2**32 - 1)
+    _require("threads", threads or 0, 0, MOST_THREADS)
     path = Path(path)
     check_gguf(path)
     model = _load_model(path, gpu_layers, progress)
@@ -91,8 +95,59 @@ def load(
     return LlamaEngine(model, context, length)
 
 
+def _require(name: str, value: int, least: int, most: int) -> None:
+    if not least <= value <= most:
+        raise RequestError(f"{name} is {value}, must be {least} to {most}")
+
+
+@dataclass(frozen=True)
+class Header:
+    """What a model file says without its weights; see `LlamaEngine` for the fields."""
+
+    vocabulary: Vocabulary
+    chat_template: str | None
+    bos_text: str
+    eos_text: str
+
+
+def read_header(path: str | os.PathLike[str]) -> Header:
+    """Reads the vocabulary and the chat template of a GGUF file; they stay in memory for good.
+
+    Raises:
+        ModelError: the file is missing, damaged or not supported.
+    """
+    path = Path(path)
+    check_gguf(path)
+    return _header(_load_model(path, 0, None, vocab_only=True), lambda: True)
+
+
+def _header(model: llama_cpp.llama_model_p, is_open: Callable[[], bool]) -> Header:
+    vocabulary = read_vocabulary(model, is_open)
+    vocab = cast(Any, llama_cpp.llama_model_get_vocab(model))
+    bos, eos = (
+        "" if token < 0 else vocabulary.text([token]).decode("utf-8", "replace")
+        for token in cast(
+            list[int], [llama_cpp.llama_vocab_bos(vocab), llama_cpp.llama_vocab_eos(vocab)]
+        )
+    )
+    return Header(vocabulary, _metadata(model, "tokenizer.chat_template"), bos, eos)
+
+
+def _metadata(model: llama_cpp.llama_model_p, key: str) -> str | None:
+    size = llama_cpp.llama_model_meta_val_str(model, key.encode(), b"", 0)
+    if size < 0:
+        return None
+    room: Any = ctypes.create_string_buffer(size + 1)
+    llama_cpp.llama_model_meta_val_str(model, key.encode(), room, size + 1)
+    return room.value.decode("utf-8", "replace")
+
+
 def _load_model(
-    path: Path, gpu_layers: int, progress: Callable[[float], None] | None
+    path: Path,
+    gpu_layers: int,
+    progress: Callable[[float], None] | None,
+    *,
+    vocab_only: bool = False,
 ) -> llama_cpp.llama_model_p:
     raised: list[BaseException] = []
 
@@ -107,6 +162,10 @@ def _load_model(
 
     params = llama_cpp.llama_model_default_params()
     params.n_gpu_layers = gpu_layers
+    params.vocab_only = vocab_only
+    # llama.cpp's code for AMX crashes on quantised weights where an older GCC (11, 12) compiled it
+    # (ggml-org/llama.cpp#20824), which nobody can ask. Elsewhere the default stays: it is faster.
+    params.use_extra_bufts = b"AMX_INT8 = 1" not in llama_cpp.llama_print_system_info()
     params.progress_callback = report
     _errors.clear()
     model = llama_cpp.llama_model_load_from_file(os.fsencode(path), params)
@@ -226,16 +285,15 @@ class LlamaEngine:
         self._free, self._model, self._context = free, model, context
         self._batch = _Batch(llama_cpp.llama_n_batch(context))
         self._slots: list[int] = []  # where in the last batch the last token of each chunk is
-        self.vocabulary = read_vocabulary(model, lambda: free.alive)
+        header = _header(model, lambda: free.alive)
+        self.vocabulary = header.vocabulary
         self.context_length = context_length
         self.n_ctx_train = llama_cpp.llama_model_n_ctx_train(model)
         self.max_sequences = llama_cpp.llama_n_seq_max(context)
         self._lengths = [0] * self.max_sequences
         self.architecture = self.metadata("general.architecture") or ""
-        self.chat_template = self.metadata("tokenizer.chat_template")
-        vocab = cast(Any, llama_cpp.llama_model_get_vocab(model))
-        self.bos_text = self._text_of(llama_cpp.llama_vocab_bos(vocab))
-        self.eos_text = self._text_of(llama_cpp.llama_vocab_eos(vocab))
+        self.chat_template = header.chat_template
+        self.bos_text, self.eos_text = header.bos_text, header.eos_text
 
     def __enter__(self) -> "LlamaEngine":
         return self
@@ -287,15 +345,7 @@ class LlamaEngine:
     def metadata(self, key: str) -> str | None:
         """Returns a value of the GGUF as text, or None: it is absent, or an array."""
         self._require_open()
-        size = llama_cpp.llama_model_meta_val_str(self._model, key.encode(), b"", 0)
-        if size < 0:
-            return None
-        room: Any = ctypes.create_string_buffer(size + 1)
-        llama_cpp.llama_model_meta_val_str(self._model, key.encode(), room, size + 1)
-        return room.value.decode("utf-8", "replace")
-
-    def _text_of(self, token: Any) -> str:
-        return "" if token < 0 else self.vocabulary.text([token]).decode("utf-8", "replace")
+        return _metadata(self._model, key)
 
     def _require_open(self) -> None:
         if not self._free.alive:

@@ -216,7 +216,7 @@ def test_reserved_names_are_refused_by_rendering(name):
     with pytest.raises(TemplateError, match=name):
         template.render([USER], None, **{name: []})
     with pytest.raises(TemplateError, match=name):
-        render_prompt(template, [USER], None, markers=(), **{name: []})
+        render_prompt(template, [USER], None, markers=(), variables={name: []})
 
 
 @pytest.mark.parametrize(
@@ -268,11 +268,10 @@ def test_data_that_nest_too_deeply():
     assert "recursion" in refusal("x", [call("[" * 100_000)]).message
 
 
-def prompt(source, messages, tools=None, markers=MARKERS, **kwargs):
+def prompt(source, messages, tools=None, markers=MARKERS, keep=(), **kwargs):
     """Renders with cuts, and checks that they do not change the text."""
     template = ChatTemplate(source)
-    result = render_prompt(template, messages, tools, markers=markers, **kwargs)
-    kwargs.pop("keep", None)
+    result = render_prompt(template, messages, tools, markers=markers, keep=keep, variables=kwargs)
     assert result.text == template.render(messages, tools, **kwargs)
     return result
 

@@ -1,0 +1,161 @@
+"""What the text of a recorded turn is read against: format, start state, vocabulary."""
+
+import os
+import re
+import reprlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+from constrained.compiling import detect_format
+from constrained.errors import RequestError, TemplateError
+from constrained.template import ChatTemplate, check_kwargs
+from constrained.vocabulary import Tokenizer, Vocabulary, build_tokenizer, byte_vocabulary
+from grammars.detect import find_state
+from grammars.formats import FORMATS
+from grammars.turn import State
+from grammars.wire import Format, find_format
+
+T = TypeVar("T")
+_KINDS = {str: "a string", bool: "true or false", dict: "an object"}
+DEFAULT_MESSAGES = [{"role": "user", "content": "Hello"}]
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A format and what writes it.
+
+    Args:
+        template: None where a row names the format alone.
+        ends: the texts that end a turn.
+    """
+
+    template: ChatTemplate | None
+    format: Format
+    vocabulary: Vocabulary
+    tokenizer: Tokenizer
+    ends: tuple[str, ...]
+
+    @property
+    def ids(self) -> dict[str, int]:
+        """The markers of the format that are one token."""
+        named = ((m, self.vocabulary.marker(m)) for m in self.format.markers)
+        return {marker: token for marker, token in named if token is not None}
+
+    def encode(self, text: str) -> list[int]:
+        """The text as tokens; what spells a marker that is one token is that token."""
+        ids, markers = self.ids, self.format.markers
+        parts = re.split(f"({'|'.join(map(re.escape, ids)) or '(?!)'})", text)
+        encoded = ([ids[p]] if p in ids else self.vocabulary.encode(p, markers) for p in parts)
+        return [token for tokens in encoded for token in tokens]
+
+    def find_state(self, row: Mapping[str, Any], tools: list[Any]) -> State:
+        """Where the prompt of this row ends.
+
+        Raises:
+            RequestError: the kwargs are no object.
+            TemplateError: the template refuses the messages, the tools or the kwargs.
+        """
+        kwargs = read_field(row, "chat_template_kwargs", dict[str, Any]())
+        check_kwargs(kwargs)
+        if self.template is None:
+            return State()
+        messages = row.get("messages")
+        messages = DEFAULT_MESSAGES if messages is None or messages == [] else messages
+        opened, plain = (
+            self.template.render(messages, tools, add_generation_prompt=on, **kwargs)
+            for on in (True, False)
+        )
+        return find_state(opened, plain, self.format)
+
+
+def read_field(row: Mapping[str, Any], name: str, default: T, *options: T) -> T:
+    """A field of a row, or the default where it is absent or null.
+
+    Raises:
+        RequestError: it has another type than the default, or is none of the options.
+    """
+    value = row.get(name)
+    if value is None:
+        return default
+    if not isinstance(value, type(default)) or (options and value not in options):
+        allowed = " or ".join(map(str, options)) or _KINDS[type(default)]
+        raise RequestError(f"{name} has to be {allowed}", where=f"/{name}")
+    return value
+
+
+def read_frame(row: Mapping[str, Any]) -> Frame:
+    """The frame that a row names with `model`, `template` or `format`.
+
+    Raises:
+        RequestError: a field is of the wrong type, or the row names nothing that is known.
+        ModelError, TemplateError, DetectError: the model or the template cannot be used.
+    """
+    model, source = read_field(row, "model", ""), read_field(row, "template", "")
+    if model:
+        return _frame_of_model(model, _read_source(source))
+    is_single = read_field(row, "markers", "text", "text", "token") == "token"
+    if row.get("template") is None:
+        return _byte_frame(None, _find_format(read_field(row, "format", "")), is_single)
+    bos, eos = read_field(row, "bos_token", "<s>"), read_field(row, "eos_token", "</s>")
+    return _byte_frame(*_read_template(_read_source(source), bos, eos), is_single)
+
+
+def _find_format(name: str) -> Format:
+    format = find_format(name, FORMATS)
+    if format is None:
+        hint = f"Known: {', '.join(f.name for f in FORMATS)}"
+        what = f"unknown format {name!r}" if name else "the row names no template or format"
+        raise RequestError(what, where="/format", hint=hint)
+    return format
+
+
+def _read_source(source: str) -> str:
+    """A template given as a path, if there is such a file, else as the template itself."""
+    try:
+        if source and os.path.isfile(source):
+            return Path(source).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as e:
+        raise RequestError(f"{source} cannot be read: {e}", where="/template") from e
+    if source and "{" not in source and "\n" not in source:
+        hint = "Give the path of a template, or the template itself"
+        raise RequestError(f"no template {reprlib.repr(source)}", where="/template", hint=hint)
+    return source
+
+
+@lru_cache(maxsize=128)
+def _read_template(source: str, bos: str, eos: str) -> tuple[ChatTemplate, Format]:
+    template = ChatTemplate(source, bos_token=bos, eos_token=eos)
+    return template, detect_format(template)
+
+
+def _byte_frame(template: ChatTemplate | None, format: Format, is_single: bool) -> Frame:
+    vocabulary, tokenizer = byte_tokenizer(format.markers if is_single else ())
+    return Frame(template, format, vocabulary, tokenizer, format.ends)
+
+
+@lru_cache(maxsize=64)
+def byte_tokenizer(markers: tuple[str, ...]) -> tuple[Vocabulary, Tokenizer]:
+    """The vocabulary of bytes, with these markers as single tokens."""
+    vocabulary = byte_vocabulary(markers)
+    return vocabulary, build_tokenizer(vocabulary, markers)
+
+
+@lru_cache(maxsize=4)
+def _frame_of_model(path: str, source: str) -> Frame:
+    """The vocabulary of a GGUF file, and its template unless `source` is another."""
+    from constrained.engine.llamacpp import read_header
+
+    header = read_header(path)
+    source = source or header.chat_template or ""
+    if not source:
+        hint = "Give one in the row's `template`"
+        raise TemplateError(f"{path} has no chat template", where="/model", hint=hint)
+    template, format = _read_template(source, header.bos_text, header.eos_text)
+    vocabulary = header.vocabulary
+    names = [vocabulary.names[token] for token in vocabulary.end if token in vocabulary.names]
+    ends = tuple(dict.fromkeys([*format.ends, *names]))
+    tokenizer = build_tokenizer(vocabulary, format.markers)
+    return Frame(template, format, vocabulary, tokenizer, ends)

@@ -1,0 +1,79 @@
+"""What llguidance says to a text, over the vocabulary of bytes."""
+
+import random
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from constrained.check import byte_tokenizer
+from constrained.mask import Matcher
+from constrained.vocabulary import Vocabulary
+from grammars.lark import build_grammar
+from grammars.turn import Policy, State, Tool
+from grammars.wire import Format
+
+CLOSERS = ('"', "}", "]", "</think>", "\n</parameter>\n</function>", "\n</parameter>\n<parameter=")
+
+
+class Masked:
+    """The grammar of a request; markers as text, or as single tokens."""
+
+    def __init__(
+        self, format: Format, tools: Sequence[Tool], policy: Policy, state: State, single: bool
+    ):
+        self.vocabulary, tokenizer = _tokenizer(format.markers if single else ())
+        self.single = single
+        ids = {m: i for m in format.markers if (i := self.vocabulary.marker(m)) is not None}
+        self.grammar = build_grammar(format, tools, policy, state, ids)
+        self.matcher = Matcher.compile(tokenizer, self.grammar)
+
+    def encode(self, text: str) -> list[int]:
+        encode = self.vocabulary.encode_special if self.single else self.vocabulary.encode
+        return encode(text)
+
+    def accepts(self, text: str) -> bool:
+        """Does the grammar take all of the text, and may the turn end there?"""
+        tokens, matcher = self.encode(text), self.matcher.fork()
+        if matcher.accepts(tokens) < len(tokens):
+            return False
+        for token in tokens:
+            matcher.commit(token)
+        return matcher.is_complete
+
+    def prefix(self, text: str) -> str:
+        """As much of the text as the grammar takes."""
+        tokens = self.encode(text)
+        taken = tokens[: self.matcher.fork().accepts(tokens)]
+        return self.vocabulary.text(taken).decode(errors="replace")
+
+    def walk(self, rng: random.Random, start: str = "", steps: int = 400) -> str | None:
+        """A random text of this grammar that begins with `start`; None if it finds no end."""
+        matcher, tokens = self.matcher.fork(), self.encode(start)
+        tokens = tokens[: matcher.accepts(tokens)]
+        for token in tokens:
+            matcher.commit(token)
+        patience = rng.randint(0, 60)
+        for step in range(steps):
+            if matcher.is_finished or (matcher.is_complete and rng.random() < 0.4):
+                return self.vocabulary.text(tokens).decode()
+            for token in self._step(matcher, rng, step > patience):
+                matcher.commit(token)
+                tokens.append(token)
+        return None
+
+    def _step(self, matcher: Matcher, rng: random.Random, hurry: bool) -> list[int]:
+        if hurry or rng.random() < 0.1:
+            for closer in CLOSERS if hurry else rng.sample(CLOSERS, len(CLOSERS)):
+                tokens = self.encode(closer)
+                if matcher.accepts(tokens) == len(tokens):
+                    return tokens
+        allowed = np.flatnonzero(matcher.mask()).tolist()
+        allowed = [t for t in allowed if not matcher.ends(t)]
+        printable = [t for t in allowed if t < 128 or t > 255]
+        return [rng.choice(printable if printable and rng.random() < 0.9 else allowed)]
+
+
+@lru_cache
+def _tokenizer(markers: tuple[str, ...]) -> tuple[Vocabulary, "object"]:
+    return byte_tokenizer(markers)

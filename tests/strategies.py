@@ -1,0 +1,142 @@
+"""Strategies for tools, turns, policies, states, and for what happens to a text."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hypothesis import reject
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn, SearchStrategy
+
+from grammars.errors import RenderError, SchemaError
+from grammars.lowering import lower
+from grammars.render import render
+from grammars.turn import Choice, Policy, Start, State, Think, Tool, ToolCall, Turn
+from grammars.wire import Format, Name
+from tests.shapes import FRAGMENTS, KEYS, TEXTS, UNTAGGED_KEYS, Shape, fitting, parameters
+
+NAMES = ["get", "get_weather", "x", "a-b.c", "Größe", "name", "tool_call", "f" * 60]
+
+STATES: SearchStrategy[State] = st.one_of(
+    st.just(State()),
+    st.sampled_from(["", "\n"]).map(lambda pad: State(Start.OPEN, pad)),
+    st.sampled_from(["", "\n", "\n\n"]).map(lambda pad: State(Start.CLOSED, pad)),
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A request, a turn that it allows, and how the format writes it."""
+
+    format: Format
+    tools: tuple[Tool, ...]
+    policy: Policy
+    state: State
+    turn: Turn
+    text: str
+
+    def __repr__(self) -> str:
+        schemas = {t.name: t.schema.source for t in self.tools}
+        return f"Case({self.text!r}, {schemas}, {self.policy}, {self.state}, {self.turn})"
+
+
+@st.composite
+def tool_sets(draw: DrawFn, keys: Sequence[str] = KEYS) -> list[tuple[Tool, Shape]]:
+    """One to three tools."""
+    names = draw(st.lists(st.sampled_from(NAMES), min_size=1, max_size=3, unique=True))
+    tools: list[tuple[Tool, Shape]] = []
+    for name in names:
+        shape = draw(parameters(keys))
+        try:
+            tools.append((Tool(name, lower(shape.schema)), shape))
+        except SchemaError:
+            reject()
+    return tools
+
+
+@st.composite
+def policies(draw: DrawFn, names: Sequence[str], state: State) -> Policy:
+    """A policy that these tools and this state can satisfy."""
+    thoughts = [t for t in Think if t is not Think.REQUIRED or state.start is not Start.CLOSED]
+    allowed = draw(st.none() | st.lists(st.sampled_from(names), min_size=1, unique=True).map(tuple))
+    think = draw(st.sampled_from(thoughts))
+    return Policy(draw(st.sampled_from(Choice)), allowed, draw(st.booleans()), think)
+
+
+@st.composite
+def cases(draw: DrawFn, format: Format) -> Case:
+    """A request and a turn that it allows; turns that the format cannot write are rejected."""
+    keys = KEYS if Name() in format.call else KEYS + UNTAGGED_KEYS
+    offer = draw(tool_sets(keys))
+    tools, shapes = tuple(tool for tool, _ in offer), {t.name: shape for t, shape in offer}
+    state = draw(STATES)
+    policy = draw(policies(list(shapes), state))
+    selected = policy.select(tools)
+    fewest = int(policy.choice is Choice.REQUIRED)
+    most = (3 if policy.parallel else 1) if selected else 0
+    calls = [
+        ToolCall(tool.name, draw(fitting(shapes[tool.name])))
+        for _ in range(draw(st.integers(fewest, most)))
+        for tool in [draw(st.sampled_from(selected))]
+    ]
+    turn = Turn(
+        content="" if policy.choice is Choice.REQUIRED else draw(prose(format, bool(calls))),
+        reasoning=draw(thoughts(format, policy, state)),
+        calls=tuple(calls),
+    )
+    try:
+        return Case(format, tools, policy, state, turn, render(turn, format, tools, state))
+    except RenderError:
+        reject()
+
+
+def prose(format: Format, before_call: bool = False) -> SearchStrategy[str]:
+    """Text without the markers of the format."""
+    free = TEXTS.filter(lambda t: not any(m in t for m in format.markers))
+    return free.filter(lambda t: not t or bool(t.strip())) if before_call else free
+
+
+def thoughts(format: Format, policy: Policy, state: State) -> SearchStrategy[str]:
+    """Reasoning, where there may be some."""
+    if state.start is Start.CLOSED or policy.think is Think.FORBIDDEN:
+        return st.just("")
+    fewest = int(policy.think is Think.REQUIRED and state.start is Start.PLAIN)
+    return prose(format).filter(lambda t: len(t) >= fewest)
+
+
+def chunkings(text: str) -> SearchStrategy[list[str]]:
+    """The text in pieces, some of them empty."""
+    places = st.lists(st.integers(0, len(text)), max_size=8).map(sorted)
+    return places.map(
+        lambda at: [text[i:j] for i, j in zip([0, *at], [*at, len(text)], strict=True)]
+    )
+
+
+def mutate(text: str, rng: random.Random, pieces: Sequence[str] = FRAGMENTS) -> str:
+    """The text after a few random edits."""
+    for _ in range(rng.choice((1, 1, 1, 2, 3))):
+        i, j = sorted(rng.randint(0, len(text)) for _ in range(2))
+        k = rng.randint(0, len(text))
+        character = rng.choice('abc019 \n\t"\\{}[]<>/=-.,:éu')
+        match rng.randrange(7):
+            case 0:
+                text = text[:k] + text[k + 1 :]
+            case 1:
+                text = text[:k] + character + text[k:]
+            case 2:
+                text = text[:k] + character + text[k + 1 :]
+            case 3:
+                text = text[:j] + text[i:j] + text[j:]
+            case 4:
+                text = text[:k] + rng.choice(pieces) + text[k:]
+            case 5:
+                text = text[:i] + text[min(j, i + 12) :]
+            case _:
+                text = text[:k] + text[i : min(j, i + 30)] + text[k:]
+    return text
+
+
+def seeds() -> SearchStrategy[Any]:
+    """Seeds of `random.Random`: for walks whose length only the grammar knows."""
+    return st.integers(0, 2**32 - 1)

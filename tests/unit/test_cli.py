@@ -1,0 +1,238 @@
+"""The command line: what it prints and returns, whatever it is given."""
+
+import io
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from constrained.cli import main
+from examples.random_model import MARKERS, load_small, with_markers, write_model
+from tests.templates import HERMES, PAINT, PING, hermes_call, tool
+
+ROOT = Path(__file__).parent.parent.parent
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    tokens = with_markers(load_small(), MARKERS)
+    return str(write_model(tmp_path_factory.mktemp("model") / "m.gguf", tokens, HERMES))
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs the command line in this process; returns its code and what it prints."""
+    monkeypatch.delenv("LLAMA_ARG_MODEL", raising=False)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        try:
+            code = main(arguments)
+        except SystemExit as stop:
+            assert isinstance(stop.code, int)
+            code = stop.code
+        printed = capsys.readouterr()
+        assert "Traceback" not in printed.err
+        return code, printed.out, printed.err
+
+    return run
+
+
+def write(path: Path, content: Any) -> str:
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    else:
+        path.write_text(content if isinstance(content, str) else json.dumps(content), "utf-8")
+    return str(path)
+
+
+@pytest.fixture
+def tools(tmp_path: Path) -> str:
+    return write(tmp_path / "tools.json", [PING, PAINT])
+
+
+def test_a_call(run: Run, model: str, tools: str):
+    for choice, name in (("paint", "paint"), ("ping", "ping")):
+        given = ["-m", model, "--tools", tools, "--tool-choice", choice, "--reasoning", "off"]
+        code, out, err = run("call", "hi", *given, "--seed", "1", "--json")
+        assert (code, err) == (0, "")
+        reply = json.loads(out)
+        assert [call["name"] for call in reply["tool_calls"]] == [name]
+        assert reply["finish_reason"] == "tool_calls"
+        code, out, _ = run("call", "hi", *given, "--seed", "1", "--show-prompt")
+        lines = out.splitlines()
+        assert (lines[0].startswith("prompt: ..."), lines[1]) == (True, "start: closed")
+        assert lines[2].startswith(f"{name}(")
+
+
+def test_options_of_a_call(run: Run, model: str, tools: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("LLAMA_ARG_MODEL", model)
+    monkeypatch.setenv("LLAMA_ARG_CTX_SIZE", "512")
+    options = "--no-parallel --temp 0 --top-k 0 --top-p 1 --min-p 0 -t 1 -ngl 0 -fa off".split()
+    options += ["--system", "Be brief.", "-n", "20", "--reasoning", "on", "--seed", "-1"]
+    code, out, err = run("call", "hi", "--tools", tools, *options, "--show-prompt")
+    assert (code, err) == (0, "")
+    assert "start: open" in out
+    assert "(the tokens ran out: raise --max-tokens)" in out
+    monkeypatch.setenv("LLAMA_ARG_CTX_SIZE", "8")
+    code, _, err = run("call", "hi")
+    assert code == 2
+    assert "the context 8. Shorten the conversation" in err
+    monkeypatch.setenv("LLAMA_ARG_CTX_SIZE", "much")
+    assert run("call", "hi") == (
+        2,
+        "",
+        "constrained: error: LLAMA_ARG_CTX_SIZE is 'much', not a number\n",
+    )
+
+
+def test_what_is_cut_is_shown_as_cut(run: Run, model: str, tools: str):
+    given = ["-m", model, "--tools", tools, "--tool-choice", "paint", "--reasoning", "off"]
+    code, out, _ = run("call", "hi", *given, "-n", "12")
+    assert code == 0
+    assert "(cut call, not delivered) '<tool_call>" in out
+
+
+def test_odd_but_fine(run: Run, model: str, tmp_path: Path):
+    odd = [
+        {"name": "type", "description": "x y " * 1_000},
+        {"name": "😀", "description": "😀", "input_schema": None},
+        {"name": "none", "inputSchema": {"properties": {"a": {"$ref": "#"}}}},
+    ]
+    path = write(tmp_path / "t.json", b"\xef\xbb\xbf" + json.dumps(odd).encode())
+    kwargs = json.dumps({"markers": 1, "keep": 2, "self": 3, "enable_thinking": False})
+    given = ["-m", model, "--tools", path, "--chat-template-kwargs", kwargs, "-c", "0", "--json"]
+    for name in ("type", "😀"):
+        code, out, _ = run("call", "", *given, "--tool-choice", name)
+        assert code == 0
+        assert json.loads(out)["tool_calls"] == [{"name": name, "arguments": {}}]
+    empty = write(tmp_path / "e.json", "[]")
+    assert run("call", "hi", "-m", model, "--tools", empty, "-n", "3")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("-m no.gguf", "no.gguf cannot be read: No such file or directory. Check the path"),
+        ("", "no model is named. Give one with -m MODEL.gguf"),
+        ("-m TEXT", "is not a GGUF file. Convert the model to GGUF"),
+        ("-m CUT", "corrupted or incomplete. Download the file again"),
+        ("-m BARE", "bare.gguf has no chat template. Name one with --chat-template-file"),
+        ("-m MODEL --tools no.json", "No such file or directory: 'no.json'"),
+        ("-m MODEL --tools TEXT", "text is not JSON: Expecting value"),
+        ("-m MODEL --tools BYTES", "bytes is not UTF-8"),
+        ("-m MODEL --tools DEEP", "deep is not JSON: maximum recursion depth"),
+        ("-m MODEL --tools OBJECT", "tools have to be a list, not dict (at /tools)"),
+        ("-m MODEL --tools BAD", "tool 'bad': the schema admits no object (at /tools/0/function/"),
+        ("-m MODEL --tools TOOLS --tool-choice x", "unknown tool 'x'. Offered: ping, paint"),
+        ("-m MODEL --tool-choice required", "a call is required, but no tool is offered"),
+        ("-m MODEL -n 0", "max_tokens of 1 or more"),
+        ("-m MODEL -n -1", "max_tokens of 1 or more"),
+        ("-m MODEL --temp -1", "temperature is -1.0, must be 0 or more"),
+        ("-m MODEL --temp nan", "temperature is nan"),
+        ("-m MODEL --top-p 2", "top_p is 2.0, must be from 0 to 1"),
+        ("-m MODEL --seed -2", "seed is -2"),
+        ("-m MODEL -c -1", "context_length is -1, must be 0 to"),
+        (f"-m MODEL -c {10**30}", "context_length is 1000"),
+        ("-m MODEL -c 4", "tokens, the context 4. Shorten the conversation"),
+        ("-m MODEL -t -1", "threads is -1, must be 0 to 512"),
+        ("-m MODEL -t 1000", "threads is 1000, must be 0 to 512"),
+        ("-m MODEL --chat-template-kwargs {", "--chat-template-kwargs is not JSON: Expecting"),
+        ("-m MODEL --chat-template-kwargs []", "--chat-template-kwargs has to be a JSON object"),
+        ('-m MODEL --chat-template-kwargs {"tools":1}', "may not set tools (at /chat_template_kw"),
+        ("-m MODEL --chat-template-file no.jinja", "No such file or directory: 'no.jinja'"),
+        ("-m MODEL --chat-template-file TEXT", "in a format that is not known. Known formats: "),
+        ("-m MODEL --chat-template-file RAISES", "m.gguf, line 1: no!. The template refuses"),
+        ("-m MODEL --system \udc80", "the prompt has a lone surrogate"),
+    ],
+)
+def test_errors_of_call(run: Run, model: str, tmp_path: Path, arguments: str, message: str):
+    bare = write_model(tmp_path / "bare.gguf", load_small(), None, n_layer=1)
+    files = {
+        "MODEL": model,
+        "BARE": str(bare),
+        "CUT": write(tmp_path / "cut", bare.read_bytes()[:-1000]),
+        "TEXT": write(tmp_path / "text", "some text"),
+        "BYTES": write(tmp_path / "bytes", b"\xff\xfe"),
+        "DEEP": write(tmp_path / "deep", "[" * 100_000),
+        "OBJECT": write(tmp_path / "object", {"tools": []}),
+        "BAD": write(tmp_path / "bad", [tool("bad", type="string")]),
+        "TOOLS": write(tmp_path / "tools", [PING, PAINT]),
+        "RAISES": write(tmp_path / "raises", "{{ raise_exception('no!') }}"),
+    }
+    words = [files.get(word, word) for word in arguments.split()]
+    code, out, err = run("call", "hi", *words)
+    assert (code, out) == (2, "")
+    assert err.startswith("constrained: error: ")
+    assert message in err
+    code, out, err = run("call", "hi", *words, "--json")
+    assert code == 2
+    assert message in json.loads(out)["error"]
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("arguments", ["", "call", "call hi -c much", "call hi -fa maybe", "cal"])
+def test_usage(run: Run, arguments: str):
+    code, out, err = run(*arguments.split())
+    assert (code, out) == (2, "")
+    assert "usage: constrained" in err
+
+
+def test_help(run: Run):
+    for words in (["--help"], ["call", "--help"], ["check", "--help"]):
+        code, out, _ = run(*words)
+        assert code == 0
+        assert "usage: constrained" in out
+
+
+def test_check(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    rows = [
+        {"id": "é", "format": "hermes", "tools": [PING], "text": hermes_call("ping")},
+        {"id": "\ud800", "format": "hermes", "text": "\ud800"},
+    ]
+    data = b"\n".join([json.dumps(rows[0]).encode(), b"", b"\xff", json.dumps(rows[1]).encode()])
+    code, out, err = run("check", write(tmp_path / "rows.jsonl", data))
+    assert (code, err) == (0, "")
+    answers = [json.loads(line) for line in out.splitlines()]
+    assert [a["id"] for a in answers] == ["é", None, "\ud800"]
+    assert [a["valid"] for a in answers] == [True, False, False]
+    assert answers[1]["error"].startswith("line 3 is not JSON")
+    for words in (["check"], ["check", "-"], ["check", "--json"]):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+        assert run(*words) == (0, out, "")
+
+
+def test_check_of_files_that_cannot_be_read(run: Run, tmp_path: Path):
+    for path in (tmp_path / "none", tmp_path):
+        code, out, err = run("check", str(path))
+        assert (code, out) == (2, "")
+        assert str(path) in err
+
+
+def test_a_real_process(model: str, tools: str):
+    def start(
+        *words: str, given: bytes = b"", **options: Any
+    ) -> subprocess.CompletedProcess[bytes]:
+        command = [sys.executable, "-m", "constrained", *words]
+        return subprocess.run(command, cwd=ROOT, input=given, capture_output=True, **options)
+
+    done = start("call", "hi", "-m", model, "--tools", tools, "--tool-choice", "ping", "-n", "300")
+    assert done.returncode == 0, done.stderr
+    row = json.dumps({"id": "é", "format": "hermes", "text": "hi"}).encode()
+    ascii_only = {"PYTHONIOENCODING": "ascii", "PYTHONPATH": str(ROOT)}
+    done = start("check", given=row, env=ascii_only)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert json.loads(done.stdout)["id"] == "é"
+    assert start("call", "hi", "-m", "none").returncode == 2
+
+
+def test_a_reader_that_has_seen_enough():
+    row = json.dumps({"format": "hermes", "text": "hi"})
+    command = f"yes '{row}' | head -n 20000 | {sys.executable} -m constrained check | head -n 1"
+    done = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True)
+    assert done.stderr == ""
+    assert json.loads(done.stdout)["content"] == "hi"
