@@ -92,7 +92,8 @@ def play(row: dict[str, Any], number: int, seed: int) -> Outcome | None:
     offered = usable(row, format).tools
     if not offered:
         return None
-    policy, state = _policy(choice, offered, draw), _state(format, draw)
+    state = _state(format, draw)
+    policy = _policy(choice, offered, state, draw)
     tools = read_tools(offered)
     vocabulary, tokenizer = byte_tokenizer(format.markers if draw.random() < 0.5 else ())
     ids = {m: i for m in format.markers if (i := vocabulary.marker(m)) is not None}
@@ -108,9 +109,12 @@ def play(row: dict[str, Any], number: int, seed: int) -> Outcome | None:
     return Outcome(format.name, choice, generation.finish, len(turn.calls), tuple(faults))
 
 
-def _policy(choice: str, tools: Sequence[dict[str, Any]], draw: random.Random) -> Policy:
+def _policy(
+    choice: str, tools: Sequence[dict[str, Any]], state: State, draw: random.Random
+) -> Policy:
     names = [t.get("function", t)["name"] for t in tools]
-    think = draw.choice(list(Think))
+    closed = state.start is Start.CLOSED  # nothing can be required of a closed block
+    think = draw.choice([t for t in Think if not (closed and t is Think.REQUIRED)])
     word, _, single = choice.partition(", ")
     if word == "named":
         return Policy.named(draw.choice(names), think)
