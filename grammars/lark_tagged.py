@@ -6,6 +6,7 @@ the next opening tag or by the end of the arguments (a composite terminator).
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from grammars.errors import SchemaError
 from grammars.lark_values import Rules, escape_regex, quote
@@ -162,13 +163,15 @@ class TaggedRules:
             case Null():
                 return self.rules.define(" | ".join(map(quote, tags.null)), "null")
             case Constant(values):
-                flat = [v for v in values if not isinstance(v, list | dict)]
-                options = [quote(word) for value in flat for word in self._spell(value)]
-                if nested := tuple(v for v in values if isinstance(v, list | dict)):
-                    options.append(self.rules.value(Constant(nested), definitions))
-                return self.rules.define(" | ".join(dict.fromkeys(options)), "enum")
+                options = dict.fromkeys(o for value in values for o in self._constant(value))
+                return self.rules.define(" | ".join(options), "enum")
             case _:
                 return self.rules.value(node, definitions)
+
+    def _constant(self, value: Json) -> list[str]:
+        if isinstance(value, list | dict):
+            return [self.rules.value(Constant((cast(Json, value),)), {})]
+        return [quote(word) for word in self._spell(value)]
 
     def _writable(self, node: Node) -> Node | None:
         """The node without those constants that contain a closing tag; None if none is left."""

@@ -57,9 +57,9 @@ def lower(source: Json, *, close: bool = True, only_object: bool = True) -> Sche
     if not isinstance(source, dict | bool):
         raise SchemaError("a schema is an object, true or false", where="")
     lowering = _Lowering(source, close)
-    root: Json = source
-    if only_object and (isinstance(source, bool) or cast(Json, source).get("type") != "object"):
-        root = {"allOf": [source, {"type": "object"}]}
+    root = cast(Json, source)
+    if only_object and (isinstance(root, bool) or root.get("type") != "object"):
+        root = {"allOf": [root, {"type": "object"}]}
     problem = _find_problem(source)
     if problem is not None and problem.where:
         raise problem

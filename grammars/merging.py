@@ -31,6 +31,9 @@ def merge(a: Mapping[str, Json], b: Mapping[str, Json]) -> tuple[dict[str, Json]
             merged["allOf"] = [*cast(list[Json], merged.get("allOf", [])), {keyword: value}]
         elif keyword == "const":
             merged["enum"] = []
+        elif keyword == "type":
+            both = _intersect_types(merged[keyword], value)
+            merged |= {"type": both} if both else {"enum": []}
         elif keyword == "items" and _has_tuple(a, b):
             left_out.append(keyword)
         elif keyword in RULES:
@@ -65,7 +68,7 @@ def _has_tuple(*schemas: Mapping[str, Json]) -> bool:
     return any("prefixItems" in s or isinstance(s.get("items"), list) for s in schemas)
 
 
-def _intersect_types(a: Json, b: Json) -> Json:
+def _intersect_types(a: Json, b: Json) -> list[Json]:
     left, right = as_list(a), as_list(b)
     both = [x for x in left if x in right]
     for some, others in ((left, right), (right, left)):
@@ -106,7 +109,6 @@ def as_list(value: Json) -> list[Json]:
 
 
 RULES: dict[str, Callable[[Json, Json], Json]] = {
-    "type": _intersect_types,
     "enum": _intersect_values,
     "properties": _join,
     "required": _unite,

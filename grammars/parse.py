@@ -141,6 +141,7 @@ class Parser:
             self._emit(opener or taken[:1])
             self._buffer.unread(taken if opener else taken[1:])
         except CutError:
+            self._buffer.drain()  # what was looked at, but not taken
             text = opener + self._buffer.forget()
             if self._recover:
                 self._emit(text)

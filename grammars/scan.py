@@ -52,6 +52,10 @@ class Buffer:
             self._taken.append(text)
         return text
 
+    def drain(self) -> None:
+        """Takes all that is there."""
+        self.take(len(self._text) - self._at)
+
     def need(self, count: int = 1) -> Steps[str]:
         """The next characters, without taking them; `CutError` if the text ends before."""
         while len(self._text) - self._at < count:

@@ -180,8 +180,10 @@ class Schema:
 
     def _find_undeclared(self, node: Node, value: Json, pointer: str) -> Iterator[Unfit]:
         """Keys of closed objects that nobody declared: the mask excludes them, so does this."""
-        match resolve(node, self.definitions):
-            case Object(properties, additional) if isinstance(value, dict):
+        kind = Object if isinstance(value, dict) else Array
+        branches = [b for b in flatten(node, self.definitions) if isinstance(b, kind)]
+        match branches:
+            case [Object(properties, additional)] if isinstance(value, dict):
                 declared = {p.key: p.node for p in properties}
                 for key, member in cast(dict[str, Json], value).items():
                     inner = declared.get(key, additional)
@@ -189,7 +191,7 @@ class Schema:
                         yield Unfit(f"{pointer}/{escape(key)}", f"{key!r} is not declared")
                     else:
                         yield from self._find_undeclared(inner, member, f"{pointer}/{escape(key)}")
-            case Array(prefix, items) if isinstance(value, list):
+            case [Array(prefix, items)] if isinstance(value, list):
                 for i, member in enumerate(cast(list[Json], value)):
                     inner = prefix[i] if i < len(prefix) else items
                     if inner is not None:

@@ -24,8 +24,9 @@ TEXTS: SearchStrategy[str] = st.text(max_size=12) | st.lists(
 ).map("".join)
 
 KEYS = (
-    "a b type name properties required enum items arguments null True $ref $defs path content é 日本"
-).split() + ["it's", 'say "hi"', "two words", "a/b~c", "x.y", "a&b", "0", "-", "a=b", "back\\slash"]
+    "a|b|type|name|properties|required|enum|items|arguments|null|True|$ref|$defs|path|content|é|日本|"
+    'it\'s|say "hi"|two words|a/b~c|x.y|a&b|0|-|a=b|back\\slash'
+).split("|")
 UNTAGGED_KEYS = ["", " lead", "<a>", "x\ny", "\x01", "a>b"]
 """Keys that can be written in JSON, but not between tags."""
 

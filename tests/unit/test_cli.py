@@ -28,6 +28,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
 def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
     """Runs the command line in this process; returns its code and what it prints."""
     monkeypatch.delenv("LLAMA_ARG_MODEL", raising=False)
+    monkeypatch.setenv("LLAMA_ARG_THREADS", "1")
 
     def run(*arguments: str) -> tuple[int, str, str]:
         try:

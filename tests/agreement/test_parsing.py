@@ -1,0 +1,120 @@
+"""The parser reads every text, in every cut, and loses none of it."""
+
+import random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from grammars.formats import FORMATS
+from grammars.parse import Parser, collect, parse
+from grammars.turn import Event, Start, State, Tool, Turn
+from grammars.wire import Format
+from tests.agreement.test_agreement import by_name, spell
+from tests.shapes import FRAGMENTS, TEXTS
+from tests.strategies import STATES, Case, cases, chunkings, mutate, seeds
+
+BOTH = pytest.mark.parametrize("name", [f.name for f in FORMATS])
+MODES = pytest.mark.parametrize("recover", [False, True], ids=["strict", "recover"])
+QUIET = settings(suppress_health_check=list(HealthCheck))
+
+
+def read_in_pieces(
+    pieces: list[str], format: Format, tools: tuple[Tool, ...], state: State, recover: bool
+) -> Turn:
+    parser = Parser(format, tools, state, recover=recover)
+    events: list[Event] = [event for piece in pieces for event in parser.feed(piece)]
+    return collect([*events, *parser.close()])
+
+
+def squeeze(text: str) -> str:
+    return "".join(text.split())
+
+
+def without_tags(text: str, format: Format, state: State) -> str:
+    """The text without the tags of the reasoning block that stands at its start."""
+    block = format.reasoning
+    assert block is not None
+    is_open = state.start is Start.OPEN
+    if state.start is Start.PLAIN and text.lstrip().startswith(block.opener.text):
+        text, is_open = text.replace(block.opener.text, "", 1), True
+    return text.replace(block.closer.text, "", 1) if is_open else text
+
+
+def assert_complete(turn: Turn, text: str, format: Format, state: State) -> None:
+    """A turn without calls holds all of the text but white space and the tags of its reasoning."""
+    if not turn.calls:
+        read = turn.reasoning + turn.content + turn.unfinished
+        assert squeeze(read) == squeeze(without_tags(text, format, state))
+
+
+@BOTH
+@MODES
+@QUIET
+@given(data=st.data())
+def test_a_turn_reads_the_same_in_every_cut(name: str, recover: bool, data: st.DataObject) -> None:
+    case = data.draw(cases(by_name(name)))
+    text = case.text
+    if data.draw(st.booleans()):
+        text = mutate(text, random.Random(data.draw(seeds())))
+    whole = parse(text, case.format, case.tools, case.state, recover=recover)
+    for pieces in (data.draw(chunkings(text)), list(text)):
+        read = read_in_pieces(pieces, case.format, case.tools, case.state, recover)
+        assert spell(read) == spell(whole)
+    assert_complete(whole, text, case.format, case.state)
+
+
+@BOTH
+@MODES
+@QUIET
+@given(text=st.text() | st.lists(TEXTS | st.sampled_from(FRAGMENTS)).map("".join), state=STATES)
+def test_any_text_is_read(name: str, recover: bool, text: str, state: State) -> None:
+    turn = parse(text, by_name(name), (), state, recover=recover)
+    assert_complete(turn, text, by_name(name), state)
+    assert spell(read_in_pieces(list(text), by_name(name), (), state, recover)) == spell(turn)
+
+
+@BOTH
+@settings(QUIET, max_examples=40)
+@given(data=st.data())
+def test_a_cut_turn_delivers_no_cut_call(name: str, data: st.DataObject) -> None:
+    case = data.draw(cases(by_name(name)))
+    before = 0
+    for at in range(len(case.text)):
+        read = parse(case.text[:at], case.format, case.tools, case.state)
+        assert spell_calls(read) == spell_calls(case.turn)[: len(read.calls)]
+        assert len(read.calls) >= before
+        before = len(read.calls)
+        assert_accounted(read, case, case.text[:at])
+
+
+def spell_calls(turn: Turn) -> list[object]:
+    return [(call.name, repr(call.arguments)) for call in turn.calls]
+
+
+def assert_accounted(read: Turn, case: Case, text: str) -> None:
+    """What is not in a call that was delivered is reasoning, content or unfinished."""
+    opener = case.format.opener.text
+    rest = without_tags(text, case.format, case.state)
+    said = case.turn.content if read.calls else ""
+    assert read.content.startswith(said)
+    head = read.reasoning + said
+    tail = read.content[len(said) :] + read.unfinished
+    assert squeeze(rest).startswith(squeeze(head))
+    assert squeeze(rest).endswith(squeeze(tail))
+    called = squeeze(rest)[len(squeeze(head)) : len(squeeze(rest)) - len(squeeze(tail))]
+    assert called.startswith(opener) == bool(read.calls)
+    assert bool(called) == bool(read.calls)
+    assert len(read.calls) < len(case.turn.calls) or not read.unfinished
+
+
+@BOTH
+@QUIET
+@given(data=st.data())
+def test_truncations_are_read_in_recovery_too(name: str, data: st.DataObject) -> None:
+    case = data.draw(cases(by_name(name)))
+    text = case.text[: data.draw(st.integers(0, len(case.text)))]
+    turn = parse(text, case.format, case.tools, case.state, recover=True)
+    assert not turn.unfinished
+    assert spell_calls(turn) == spell_calls(case.turn)[: len(turn.calls)]
+    assert_complete(turn, text, case.format, case.state)

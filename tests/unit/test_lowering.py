@@ -1,0 +1,254 @@
+"""JSON Schema as the mask sees it: what becomes of each keyword, and what is refused."""
+
+from typing import Any
+
+import pytest
+
+from grammars.errors import SchemaError
+from grammars.lowering import lower
+from grammars.schema import (
+    AnyValue,
+    Array,
+    Boolean,
+    Constant,
+    Null,
+    Number,
+    Object,
+    Reference,
+    Schema,
+    String,
+    Union,
+)
+
+
+def lower_value(schema: Any, **definitions: Any) -> Schema:
+    """The lowered schema of a property."""
+    root = {"type": "object", "properties": {"v": schema}, "required": ["v"]}
+    member = lower(root | ({"$defs": definitions} if definitions else {})).find_members("v")[0]
+    assert member is not None
+    return member
+
+
+def checked(schema: Schema) -> list[tuple[str, str]]:
+    return [(f.pointer, f.keyword) for f in schema.report.checked]
+
+
+@pytest.mark.parametrize(
+    ("schema", "node"),
+    [
+        (True, AnyValue()),
+        ({}, AnyValue()),
+        ({"description": "d"}, AnyValue()),
+        ({"type": "string"}, String()),
+        ({"type": "string", "minLength": 1, "maxLength": 3.0}, String(1, 3)),
+        ({"type": "boolean"}, Boolean()),
+        ({"type": "null"}, Null()),
+        ({"type": "integer", "minimum": 1}, Number(True, {"minimum": 1})),
+        ({"type": ["number", "null"]}, Union((Number(), Null()))),
+        ({"type": "array"}, Array()),
+        ({"type": "array", "items": {"type": "null"}, "minItems": 1}, Array((), Null(), 1)),
+        ({"type": "array", "items": False}, Array((), None, 0, 0)),
+        ({"prefixItems": [{"type": "null"}], "type": "array"}, Array((Null(),))),
+        ({"type": "array", "prefixItems": [False]}, Array((), None, 0, 0)),
+        ({"enum": [1, 1, "a"]}, Constant((1, "a"))),
+        ({"const": None}, Constant((None,))),
+        ({"enum": [1, "a", None], "type": "string"}, Constant(("a",))),
+        ({"enum": ["a", "bb"], "minLength": 2}, Constant(("bb",))),
+        ({"type": "number", "enum": [1, True]}, Constant((1,))),
+        ({"anyOf": [{"type": "null"}, False]}, Null()),
+        ({"type": "string", "oneOf": [{"minLength": 2}, {"const": ""}]},
+         Union((String(2), Constant(("",))))),
+        ({"allOf": [{"type": ["string", "null"]}, {"type": ["null", "array"]}]}, Null()),
+        ({"allOf": [True, {"type": "null"}]}, Null()),
+        ({"allOf": [{"anyOf": [{"type": "string"}, {"type": "integer"}]},
+                    {"anyOf": [{"type": "string"}, {"type": "null"}]}]}, String()),
+        ({"anyOf": [{"type": "null"}], "oneOf": [{"type": ["null", "string"]}]}, Null()),
+    ],
+)  # fmt: skip
+def test_values_are_lowered(schema: Any, node: Any) -> None:
+    assert lower_value(schema).node == node
+
+
+def test_objects_that_declare_properties_are_closed_unless_they_say_otherwise() -> None:
+    declares = {"type": "object", "properties": {"a": {}}}
+    a = (lower({"type": "object", "properties": {"a": {}}}).node,)
+    assert a[0].additional is None
+    assert lower(declares, close=False).node.additional == AnyValue()
+    assert lower(declares | {"additionalProperties": True}).node.additional == AnyValue()
+    assert lower(declares | {"additionalProperties": {"type": "null"}}).node.additional == Null()
+    assert lower({"type": "object"}).node == Object()
+    assert lower(True).node == Object()
+
+
+def test_undeclared_keys_are_found_where_the_object_is_closed() -> None:
+    items = {"type": "array", "prefixItems": [{"properties": {"a": {}}}], "items": {"type": "null"}}
+    schema = lower({"type": "object", "properties": {"b": items, "c": {"type": "object"}}})
+    assert schema.admits({"b": [{"a": 1}, None], "c": {"x": 1}})
+    assert [e.pointer for e in schema.find_errors({"b": [{"x/y": 1}]})] == ["/b/0/x~1y"]
+    assert [e.pointer for e in schema.find_errors({"z": 1})] == ["/z"]
+    closed = lower({"type": "object", "properties": {"b": {"type": "array", "items": False}}})
+    assert not closed.admits({"b": [1]})
+
+
+def test_pattern_properties_keep_an_object_open_for_their_values() -> None:
+    schema = lower(
+        {
+            "type": "object",
+            "patternProperties": {"^x": {"type": "string"}},
+            "additionalProperties": False,
+        }
+    )
+    assert schema.node == Object((), String(), {"anyOf": [{"type": "string"}, False]})
+    assert checked(schema) == [("", "patternProperties"), ("", "additionalProperties")]
+
+
+def test_all_of_is_one_object() -> None:
+    schema = lower(
+        {
+            "allOf": [{"properties": {"a": {"type": "string"}}}, {"required": ["b"]}],
+            "properties": {"b": {"type": "null"}, "a": {"minLength": 1}},
+        }
+    )
+    assert isinstance(schema.node, Object)
+    keys = [(p.key, p.node, p.required) for p in schema.node.properties]
+    assert keys == [("b", Null(), True), ("a", String(1), False)]
+    assert schema.node.additional is None
+
+
+def test_a_closed_part_closes_the_whole() -> None:
+    closed = {"properties": {"a": {}}, "additionalProperties": False}
+    schema = lower({"allOf": [closed, {"properties": {"b": {}}}]})
+    assert [p.key for p in schema.node.properties] == ["a"]
+    with pytest.raises(SchemaError, match="admits no object"):
+        lower({"allOf": [closed, {"properties": {"b": {}}, "required": ["b"]}]})
+
+
+def test_branches_are_lowered_with_what_stands_beside_them() -> None:
+    schema = lower(
+        {
+            "type": "object",
+            "properties": {"a": {}, "b": {}},
+            "anyOf": [{"required": ["a"]}, {"required": ["b"]}],
+        }
+    )
+    assert isinstance(schema.node, Union)
+    required = [[p.key for p in b.properties if p.required] for b in schema.node.branches]
+    assert required == [["a"], ["b"]]
+
+
+def test_references() -> None:
+    assert lower_value({"$ref": "#/$defs/A"}, A={"type": "null"}).node == Reference("#/$defs/A")
+    pydantic = {"allOf": [{"$ref": "#/$defs/A"}], "description": "d", "default": None}
+    assert lower_value(pydantic, A={"type": "null"}).node == Reference("#/$defs/A")
+    beside = {"$ref": "#/$defs/A", "minLength": 2}
+    assert lower_value(beside, A={"type": "string"}).node == String(2)
+    odd = {"a/b": {"anyOf": [{"properties": {"c%": {"type": "null"}}}]}}
+    pointer = "#/$defs/a~1b/anyOf/0/properties/c%25"
+    assert lower_value({"$ref": pointer}, **odd).definitions == {pointer: Null()}
+
+
+def test_before_2019_nothing_counts_beside_a_reference() -> None:
+    root = {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "type": "object",
+        "properties": {"v": {"$ref": "#/definitions/A", "minLength": 2}},
+        "definitions": {"A": {"type": "string"}},
+    }
+    assert lower(root).node.properties[0].node == Reference("#/definitions/A")
+    root["properties"] = {"v": {"allOf": [{"$ref": "#/definitions/A", "minLength": 2}, {}]}}
+    assert lower(root).node.properties[0].node == String()
+
+
+@pytest.mark.parametrize(
+    "following",
+    [
+        {"$ref": "#/$defs/A"},
+        {"$ref": "#/$defs/A", "minProperties": 1},
+        {"allOf": [{"$ref": "#/$defs/A"}, {"$ref": "#/$defs/B"}]},
+        {"anyOf": [{"$ref": "#/$defs/A", "maxProperties": 3}, {"type": "null"}]},
+    ],
+)
+def test_recursion_ends(following: Any) -> None:
+    a = {"type": "object", "properties": {"x": following, "y": {"type": "null"}}}
+    b = {"type": "object", "properties": {"x": {"$ref": "#/$defs/A"}}}
+    schema = lower_value(following, A=a, B=b)
+    assert schema.definitions
+    assert schema.admits({"x": {"y": None}})
+
+
+def test_a_reference_to_itself_says_nothing() -> None:
+    assert lower({"$ref": "#"}).node == Object()
+    assert lower_value({"$ref": "#/$defs/A", "minLength": 1}, A={"type": "string"}).node == String(1)
+
+
+@pytest.mark.parametrize(
+    ("schema", "where", "words"),
+    [
+        ([], "", "an object, true or false"),
+        (False, "", "admits no object"),
+        ({"type": "string"}, "", "admits no object"),
+        ({"const": {}}, "", "enum or const"),
+        ({"anyOf": [{"type": "object"}, {"enum": [{}]}]}, "", "enum or const"),
+        ({"type": "objekt"}, "/type", "not a JSON Schema"),
+        ({"properties": {"a/b": {"minLength": -1}}}, "/properties/a~1b/minLength", "minimum"),
+        ({"properties": {"a": {"pattern": "["}}}, "/properties/a/pattern", "regex"),
+        ({"$schema": "https://no.where/schema"}, "", "not a JSON Schema"),
+        ({"properties": {"a": {"$ref": "#/$defs/A"}}}, "/properties/a/$ref", "leads nowhere"),
+        ({"properties": {"a": {"$ref": "#/type/3"}}, "type": "object"}, "/properties/a/$ref",
+         "leads nowhere"),
+        ({"properties": {"a": {"$ref": "#b"}}, "$defs": {"b": {"$anchor": "b"}}},
+         "/properties/a/$ref", "anchor"),
+        ({"properties": {"a": {"$ref": "https://no.where/s"}}}, "/properties/a/$ref", "not local"),
+        ({"properties": {"a": {"not": {"$ref": "https://no.where/s"}}}}, "", "another document"),
+        ({"properties": {"a": {"enum": [1], "not": {"$ref": "https://no.where/s"}}}},
+         "/properties/a", "another document"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_read_is_refused_with_its_place(schema: Any, where: str, words: str) -> None:
+    with pytest.raises(SchemaError, match=words) as info:
+        lower(schema)
+    assert info.value.where == where
+
+
+def test_a_schema_that_is_too_deep_is_refused() -> None:
+    schema: Any = {}
+    for _ in range(400):
+        schema = {"properties": {"a": schema}}
+    with pytest.raises(SchemaError, match="too deeply"):
+        lower(schema)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "string", "minLength": 3, "maxLength": 2},
+        {"type": "array", "minItems": 3, "maxItems": 2},
+        {"type": "array", "items": False, "minItems": 1},
+        {"type": "number", "minimum": 1, "exclusiveMaximum": 1},
+        {"type": "number", "exclusiveMinimum": 2, "maximum": 2},
+        {"type": "number", "minimum": 2, "maximum": 1},
+        {"type": "integer", "minimum": 0.2, "maximum": 0.8},
+        {"type": "integer", "exclusiveMinimum": 1, "exclusiveMaximum": 2},
+        {"enum": ["a"], "type": "integer"},
+        {"allOf": [{"type": "string"}, {"type": ["integer", "number"]}]},
+        {"allOf": [{"const": 1}, {"const": True}]},
+        {"allOf": [{"enum": [1, 2]}, {"enum": [True, "1"]}]},
+        {"allOf": [{"type": "string"}, False]},
+        {"allOf": [{"type": "string"}, {"type": "integer"}], "enum": [1, "1"]},
+        {"$ref": "#/$defs/Endless"},
+        {"type": "object", "properties": {"a": False}, "required": ["a"]},
+        {"type": "object", "required": ["a"], "additionalProperties": False},
+    ],
+)
+def test_a_required_property_without_any_value_is_a_contradiction(schema: Any) -> None:
+    endless = {"properties": {"a": {"$ref": "#/$defs/Endless"}}, "required": ["a"]}
+    with pytest.raises(SchemaError, match="admits no object"):
+        lower_value(schema, Endless={"type": "object", **endless})
+    optional = lower({"type": "object", "properties": {"v": schema}, "$defs": {
+        "Endless": {"type": "object", **endless}}})  # fmt: skip
+    assert optional.node == Object((), None, False)
+
+
+def test_an_integer_bound_is_not_empty() -> None:
+    for bounds in ({"minimum": 1, "maximum": 1}, {"exclusiveMinimum": 0}, {"maximum": 0.5}):
+        assert lower_value({"type": "integer", **bounds}).node == Number(True, bounds)

@@ -1,0 +1,96 @@
+"""What a schema's report lists as held by the mask, and what as checked afterwards."""
+
+from typing import Any
+
+import pytest
+
+from grammars.lowering import lower
+from grammars.schema import Number, Object, String
+
+
+def report(value: Any) -> tuple[list[str], list[str]]:
+    """The keywords of a property that are enforced, and those that are checked."""
+    found = lower({"type": "object", "properties": {"v": value}}).report
+    enforced = [f.keyword for f in found.enforced if f.pointer.startswith("/properties/v")]
+    return enforced, [f.keyword for f in found.checked]
+
+
+@pytest.mark.parametrize(
+    ("schema", "enforced", "checked"),
+    [
+        ({"type": "string", "minLength": 1}, ["type", "minLength"], []),
+        ({"type": "string", "pattern": "^a$"}, ["type", "pattern"], []),
+        ({"type": "string", "pattern": "(?=a)b"}, ["type"], ["pattern"]),
+        ({"type": "string", "format": "date"}, ["type", "format"], []),
+        ({"type": "string", "format": "hostname"}, ["type"], ["format"]),
+        ({"type": "string", "format": "date", "pattern": "^2"}, ["type", "pattern"], ["format"]),
+        ({"type": "string", "format": "topic"}, ["type", "format"], []),
+        ({"type": "integer", "multipleOf": 2}, ["type", "multipleOf"], []),
+        ({"type": "array", "uniqueItems": True}, ["type"], ["uniqueItems"]),
+        ({"type": "string", "items": {}}, ["type"], []),
+        ({"not": {"type": "null"}}, [], ["not"]),
+        ({"enum": [1]}, ["enum"], []),
+        ({"const": 1}, ["const"], []),
+        ({"anyOf": [{"type": "null"}]}, ["anyOf", "type"], []),
+        ({"allOf": [{"multipleOf": 2}, {"multipleOf": 3, "type": "number"}]},
+         ["type"], ["multipleOf"]),
+        ({"oneOf": [{"type": "string"}, {"type": "number"}]}, ["type", "type", "oneOf"], []),
+        ({"oneOf": [{"type": "string"}, {"minLength": 1}]}, ["type", "minLength"], ["oneOf"]),
+        ({"oneOf": [{"const": "a"}, {"const": "b"}]}, ["const", "const", "oneOf"], []),
+        ({"oneOf": [{"const": 1}, {"enum": [2, 1]}]}, ["const", "enum"], ["oneOf"]),
+        ({"oneOf": [{"const": 1}, {"type": "object"}]}, ["const", "type"], ["oneOf"]),
+    ],
+)  # fmt: skip
+def test_each_keyword_is_listed_once(schema: Any, enforced: list[str], checked: list[str]) -> None:
+    found = report(schema)
+    assert sorted(found[0]) == sorted(enforced)
+    assert found[1] == checked
+
+
+@pytest.mark.parametrize(
+    "idle",
+    [
+        {"propertyNames": {"type": "string"}},
+        {"propertyNames": True},
+        {"uniqueItems": False},
+        {"minProperties": 0},
+        {"unevaluatedProperties": True},
+        {"additionalItems": False},
+        {"nullable": False},
+        {"then": {}, "else": {}},
+        {"x-enum-names": ["a"]},
+        {"title": "t", "examples": [1]},
+    ],
+)
+def test_keywords_that_exclude_nothing_are_not_listed(idle: Any) -> None:
+    assert report({"type": "object", **idle}) == (["type"], [])
+
+
+def test_a_tag_tells_objects_apart() -> None:
+    def tagged(*kinds: str, required: bool = True) -> Any:
+        branches = [
+            {"type": "object", "properties": {"kind": {"const": k}, "a": {}}} for k in kinds
+        ]
+        return {"oneOf": [b | ({"required": ["kind"]} if required else {}) for b in branches]}
+
+    assert report(tagged("a", "b"))[1] == []
+    assert report(tagged("a", "a"))[1] == ["oneOf"]
+    assert report(tagged("a", "b", required=False))[1] == ["oneOf"]
+    assert report({"oneOf": [{"type": "object"}, {"type": "object"}]})[1] == ["oneOf"]
+
+
+def test_tuples_as_drafts_before_2020_write_them() -> None:
+    draft = "http://json-schema.org/draft-07/schema#"
+    value = {"type": "array", "items": [{"type": "null"}], "additionalItems": {"type": "string"}}
+    node = lower({"$schema": draft, "type": "object", "properties": {"v": value}}).node
+    assert isinstance(node, Object)
+    assert node.properties[0].node.items == String()
+
+
+def test_exclusive_bounds_as_draft_4_writes_them_are_checked() -> None:
+    draft = "http://json-schema.org/draft-04/schema#"
+    value = {"type": "number", "minimum": 1, "exclusiveMinimum": True}
+    schema = lower({"$schema": draft, "type": "object", "properties": {"v": value}})
+    assert schema.node.properties[0].node == Number(False, {"minimum": 1})
+    assert [f.keyword for f in schema.report.checked] == ["exclusiveMinimum"]
+    assert not schema.admits({"v": 1})
