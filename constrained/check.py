@@ -31,8 +31,9 @@ def check_rows(rows: Iterable[Mapping[str, Any] | Error]) -> Iterator[dict[str, 
 
     Yields:
         one answer for each row, in order: `{id, accepted, accepted_bytes, complete, format,
-        start_state, reasoning_content, content, tool_calls, valid, error}`. A row that cannot be
-        checked has `accepted: false` and the reason in `error`.
+        start_state, reasoning_content, content, tool_calls, valid, error}`. `valid`: all calls that
+        were read name an offered tool and fit its schema (without any call: the turn is complete);
+        if not, `error` has the pointer. A row that cannot be checked has the reason in `error`.
     """
     for row in rows:
         try:
@@ -184,9 +185,17 @@ def _answer(
         "reasoning_content": turn.reasoning,
         "content": turn.content + turn.unfinished,
         "tool_calls": calls,
-        "valid": complete and all(c.valid for c in turn.calls),
-        "error": str(error) if error else None,
+        "valid": all(c.valid for c in turn.calls) if turn.calls else complete,
+        "error": str(error) if error else _first_unfit(turn),
     }
+
+
+def _first_unfit(turn: Turn) -> str | None:
+    """Why the first call that is not valid is not, with the pointer into `tool_calls`."""
+    for i, call in enumerate(turn.calls):
+        for unfit in call.errors:
+            return f"{unfit.message} (at /tool_calls/{i}{unfit.pointer})"
+    return None
 
 
 def read_rows(lines: Iterable[str | bytes]) -> Iterator[dict[str, Any] | Error]:

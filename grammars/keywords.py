@@ -12,8 +12,8 @@ from grammars.schema import (
     Null,
     Number,
     Object,
+    Reference,
     String,
-    resolve,
 )
 
 HELD = {
@@ -43,7 +43,7 @@ def is_idle(keyword: str, flat: Mapping[str, Json]) -> bool:
 
 def are_disjoint(branches: Sequence[Node], definitions: Mapping[str, Node]) -> bool:
     """Can no value fit two branches? Told by their kinds, or by a key with different constants."""
-    resolved = [resolve(branch, definitions) for branch in branches]
+    resolved = [_resolve(branch, definitions) for branch in branches]
     kinds = {type(branch) for branch in resolved}
     if kinds <= {String, Number, Boolean, Null, Array, Object} and len(kinds) == len(resolved):
         return True
@@ -59,6 +59,15 @@ def are_disjoint(branches: Sequence[Node], definitions: Mapping[str, Node]) -> b
         return False
     shared = [key for key in tags[0] if all(key in t for t in tags)]
     return any(_are_apart([t[key] for t in tags]) for key in shared)
+
+
+def _resolve(node: Node, definitions: Mapping[str, Node]) -> Node:
+    """The node itself, references followed; a reference if they lead in a circle."""
+    seen: set[str] = set()
+    while isinstance(node, Reference) and node.name not in seen:
+        seen.add(node.name)
+        node = definitions[node.name]
+    return node
 
 
 def _are_apart(groups: list[tuple[Json, ...]]) -> bool:

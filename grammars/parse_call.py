@@ -48,8 +48,9 @@ class CallReader:
                     yield from self._closer(text)
         if (tool := self._tools.get(name)) is None:
             errors = (Unfit("/name", f"no tool is called {name!r}"),)
-        elif not errors:
-            errors = tool.schema.find_errors(arguments)
+        else:
+            found = errors or tool.schema.find_errors(arguments)
+            errors = tuple(Unfit(f"/arguments{e.pointer}", e.message) for e in found)
         return ToolCall(name, arguments, errors)
 
     def _name(self, after: Node) -> Steps[str]:

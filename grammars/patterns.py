@@ -52,7 +52,7 @@ _ANYTHING = "(?s:.*)"
 _NEWLINES = {"\n": r"\n", "\r": r"\r"}
 _TOKEN = re.compile(r"\\(?:u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[pP]\{[^}]*\}|.)|\(\?<?[=!:]?|.", re.S)
 _UNSUPPORTED = frozenset(["(?=", "(?!", "(?<=", "(?<!"])
-_ESCAPED_LETTERS = frozenset("dDwWsSnrtfvxupP0")
+_ESCAPED_LETTERS = frozenset("dDwWsSnrtfvxupP")
 
 
 def translate(pattern: str) -> str | None:
@@ -113,8 +113,6 @@ def _class(name: str) -> str | None:
 
 def _unescape(name: str) -> str:
     """An identity escape; Rust knows only those of ASCII punctuation."""
-    if name == "0":
-        return r"\x00"
     plain = name in "/\"'<>=!:,;@_`% " or ord(name) > 127
     return name if plain else _NEWLINES.get(name, "\\" + name)
 

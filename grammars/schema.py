@@ -204,13 +204,6 @@ class Schema:
         return make_validator(self.source, self.root)
 
 
-def resolve(node: Node, definitions: Mapping[str, Node]) -> Node:
-    """The node itself, references followed."""
-    while isinstance(node, Reference):
-        node = definitions[node.name]
-    return node
-
-
 def flatten(node: Node, definitions: Mapping[str, Node]) -> Iterator[Node]:
     """The branches of a node, unions and references followed, each reference once."""
     seen: set[str] = set()

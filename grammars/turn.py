@@ -25,7 +25,8 @@ class ToolCall:
     Args:
         name: the name that was written, also when no such tool was offered.
         arguments: typed values; raw strings where they fit no type.
-        errors: why the call is not valid; empty if it is.
+        errors: why the call is not valid, with pointers into the call (`/name`,
+            `/arguments/...`); empty if it is.
         id: the call's id, where the format has one or the caller gave one.
     """
 

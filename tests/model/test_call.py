@@ -202,7 +202,7 @@ def test_a_keyword_that_is_only_checked(hermes: Model):
     numbers |= {"maxItems": 2, "uniqueItems": True}
     with pytest.raises(ReplyError, match=r"the call f\(.*\) does not fit: .*unique") as info:
         hermes.call(USER, [tool("f", {"n": numbers})], tool_choice="required", template_kwargs=OFF)
-    assert info.value.where == "/n"
+    assert info.value.where == "/arguments/n"
 
 
 DECODE = """

@@ -46,8 +46,8 @@ def test_tagged_calls(markers: str, source: str | None):
 @KINDS
 def test_what_does_not_fit_has_a_pointer(markers: str):
     wrong = [
-        ("paint", '{"color": "blue", "glossy": true}', "/color"),
-        ("paint", '{"color": "red", "glossy": 1}', "/glossy"),
+        ("paint", '{"color": "blue", "glossy": true}', "/arguments/color"),
+        ("paint", '{"color": "red", "glossy": 1}', "/arguments/glossy"),
         ("delete", "{}", "/name"),
     ]
     for name, arguments, pointer in wrong:
@@ -56,7 +56,7 @@ def test_what_does_not_fit_has_a_pointer(markers: str):
         assert calls(answer) == [(name, json.loads(arguments), False)]
         assert [e["pointer"] for e in answer["tool_calls"][0]["errors"]] == [pointer]
         assert answer["accepted_bytes"] > 10
-        assert answer["error"] is None
+        assert answer["error"].endswith(f"(at /tool_calls/0{pointer})")
 
 
 def test_accepted_bytes_counts_bytes():
@@ -70,7 +70,7 @@ def test_complete_needs_what_the_policy_asks_for():
     assert judged(answer_to("hi")) == "acv"
     assert judged(answer_to("", tool_choice="required")) == "a--"
     assert judged(answer_to("hi", tool_choice="required")) == "---"
-    assert judged(answer_to(CALL[:-3])) == "a--"
+    assert judged(answer_to(CALL[:-3])) == "a-v"
     assert judged(answer_to("<think>\nhm")) == "a--"
 
 
@@ -79,15 +79,15 @@ def test_complete_needs_what_the_policy_asks_for():
     ("choice", "verdicts"),
     [
         ("auto", "acv acv acv acv"),
-        ("none", "acv --- --- ---"),
-        ({"type": "none"}, "acv --- --- ---"),
+        ("none", "acv --v --v --v"),
+        ({"type": "none"}, "acv --v --v --v"),
         ("required", "--- acv acv acv"),
         ({"type": "any"}, "--- acv acv acv"),
-        ({"type": "any", "disable_parallel_tool_use": True}, "--- acv acv ---"),
-        ({"type": "tool", "name": "ping"}, "--- acv --- ---"),
-        ({"type": "function", "function": {"name": "ping"}}, "--- acv --- ---"),
-        ({"type": "function", "name": "ping"}, "--- acv --- ---"),
-        ({"type": "allowed_tools", "tools": [{"name": "ping"}]}, "acv acv --- ---"),
+        ({"type": "any", "disable_parallel_tool_use": True}, "--- acv acv --v"),
+        ({"type": "tool", "name": "ping"}, "--- acv --v --v"),
+        ({"type": "function", "function": {"name": "ping"}}, "--- acv --v --v"),
+        ({"type": "function", "name": "ping"}, "--- acv --v --v"),
+        ({"type": "allowed_tools", "tools": [{"name": "ping"}]}, "acv acv --v --v"),
     ],
 )
 def test_tool_choice(choice: Any, verdicts: str, markers: str):
@@ -103,7 +103,7 @@ def test_parallel_tool_calls():
     assert judged(answer_to(two)) == "acv"
     assert judged(answer_to(two, parallel_tool_calls=None)) == "acv"
     single = answer_to(two, parallel_tool_calls=False)
-    assert judged(single) == "---"
+    assert judged(single) == "--v"
     assert single["accepted_bytes"] == len(CALL)
     assert len(single["tool_calls"]) == 2
 
@@ -163,7 +163,7 @@ def test_white_space_before_the_end_is_legal_where_the_template_writes_it():
     text = CALL + "\n<|im_end|>"
     assert judged(answer_to(text, template=spaced)) == "acv"
     assert judged(answer_to(CALL + "<|im_end|>", template=spaced)) == "acv"
-    assert judged(answer_to(text)) == "a--"  # another call could follow, not the end
+    assert judged(answer_to(text)) == "a-v"  # another call could follow, not the end
 
 
 @KINDS

@@ -137,7 +137,7 @@ def test_a_matcher_that_failed_is_not_used_again(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(Matcher, "accepts", fail)
     failed = answer_to(CALL)
     assert failed["error"] == "the grammar failed: too many states"
-    assert judged(failed) == "---"
+    assert judged(failed) == "--v"
     assert calls(failed) == [("ping", {}, True)]
     assert check._compile.cache_info().currsize == 0
     monkeypatch.setattr(Matcher, "accepts", accepts)

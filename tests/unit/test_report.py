@@ -94,3 +94,10 @@ def test_exclusive_bounds_as_draft_4_writes_them_are_checked() -> None:
     assert schema.node.properties[0].node == Number(False, {"minimum": 1})
     assert [f.keyword for f in schema.report.checked] == ["exclusiveMinimum"]
     assert not schema.admits({"v": 1})
+
+
+def test_references_in_a_circle_tell_nothing_apart() -> None:
+    circle = {"A": {"$ref": "#/$defs/B"}, "B": {"$ref": "#/$defs/A"}}
+    value = {"oneOf": [{"$ref": "#/$defs/A"}, {"type": "null"}, {"$ref": "#/$defs/C"}]}
+    root = {"type": "object", "properties": {"v": value}, "$defs": circle | {"C": {"const": 1}}}
+    assert [f.keyword for f in lower(root).report.checked] == ["oneOf"]

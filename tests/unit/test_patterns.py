@@ -1,0 +1,118 @@
+"""Regular expressions of JSON Schema, for the mask: what it takes, jsonschema-rs takes too."""
+
+import re
+
+import jsonschema_rs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from constrained.check import byte_tokenizer
+from constrained.mask import Matcher
+from grammars.lark_values import Rules
+from grammars.patterns import FORMATS, translate
+from grammars.schema import String
+from tests.shapes import TEXTS
+
+
+def matches(expression: str, text: str) -> bool:
+    """Does llguidance match all of the text?"""
+    regex = expression.replace("/", "\\/")
+    vocabulary, tokenizer = byte_tokenizer(())
+    matcher = Matcher.compile(tokenizer, f"%llguidance {{}}\nstart: T\nT: /{regex}/\n")
+    tokens = vocabulary.encode(text)
+    if matcher.accepts(tokens) < len(tokens):
+        return False
+    for token in tokens:
+        matcher.commit(token)
+    return matcher.is_complete
+
+
+TRANSLATED = [
+    "^a$",
+    "a",
+    "^a|b$",
+    "a|^b",
+    "^(a|b)c?$",
+    "^[a-z]{2,3}$",
+    "^\\d+$",
+    "^\\D$",
+    "^\\w\\W\\s\\S$",
+    "^[\\s\\S]$",
+    "^[^\\w]$",
+    "^[\\d\\-x]$",
+    "^.$",
+    "^[.|$^]$",
+    "^[[&~]$",
+    "^a\\/b\\.c\\_\\-\\$$",
+    "^\\x41\\u0042$",
+    "^a\nb\\\n$",
+    "^\\p{Lu}$",
+    "^é$",
+    "^(?:a|b)$",
+    "^$",
+    "",
+    "$",
+    "^a\\\\b$",
+    '^"\'$',
+]
+ALPHABET = 'abcABx12é_ \t\n\r\x0b\xa0\u2028\ufeff"\'/\\.-$^|[&~\x00\x7f日'
+
+
+@pytest.mark.parametrize("pattern", TRANSLATED)
+@given(text=st.text(ALPHABET, max_size=3) | TEXTS)
+def test_a_translated_pattern_says_the_same(pattern: str, text: str) -> None:
+    expression = translate(pattern)
+    assert expression is not None
+    ours = matches(expression, text)
+    theirs = jsonschema_rs.is_valid({"pattern": pattern}, text)
+    if "." in pattern and re.search("[\r\u2028]", text):
+        assert ours <= theirs  # `.` is no line end to ECMA 262; to jsonschema-rs only \n is one
+    else:
+        assert ours == theirs
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["(?=a)", "(?!a)", "(?<=a)", "(?<!a)", "\\bfoo", "foo\\B", "(a)\\1", "\\cA", "(?<n>a)\\k<n>"]
+    + ["\\Aa", "a\\z", "\\Z", "\\a", "(^a|b$)", "a^", "$a", "^(a$)"],
+)
+def test_what_a_mask_cannot_hold_is_not_translated(pattern: str) -> None:
+    assert translate(pattern) is None
+
+
+@pytest.mark.parametrize("name", sorted(FORMATS))
+@given(data=st.data())
+def test_the_mask_admits_only_what_a_format_admits(name: str, data: st.DataObject) -> None:
+    text = data.draw(st.from_regex(FORMATS[name], fullmatch=True))
+    assert jsonschema_rs.is_valid(
+        {"type": "string", "format": name}, text, validate_formats=True
+    ), text
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("date", "2024-02-29"),
+        ("time", "23:59:59.123Z"),
+        ("date-time", "2024-12-31T00:00:00+01:00"),
+        ("uuid", "123e4567-e89b-12d3-a456-426614174000"),
+        ("ipv4", "192.168.0.255"),
+        ("email", "first.last@mail.example.com"),
+        ("uri", "https://user@example.com:8080/a/b%20c?q=1&r=2#top"),
+        ("uri", "mailto:someone@example.com"),
+        ("uri", "urn:isbn:0451450523"),
+        ("uri", "file:///etc/hosts"),
+    ],
+)
+def test_usual_values_of_a_format_are_admitted(name: str, text: str) -> None:
+    assert matches(FORMATS[name], text)
+
+
+def test_a_pattern_in_json_is_matched_on_the_value() -> None:
+    rules = Rules()
+    rule = rules.value(String(pattern=translate('^a"\\\\\n$')), {})
+    vocabulary, tokenizer = byte_tokenizer(())
+    matcher = Matcher.compile(tokenizer, f"%llguidance {{}}\nstart: {rule}\n{rules.text()}")
+    tokens = vocabulary.encode('"a\\"\\\\\\n"')
+    assert matcher.accepts(tokens) == len(tokens)

@@ -1,0 +1,72 @@
+"""Policies, errors, and the parts of a format."""
+
+import pytest
+
+from grammars.errors import Error, PolicyError, SchemaError, ToolError
+from grammars.formats import FORMATS, HERMES, QWEN3_CODER
+from grammars.lark import build_grammar
+from grammars.lowering import lower
+from grammars.turn import Choice, Policy, Start, State, Think, Tool, ToolCall
+from grammars.wire import Format, Literal, count_common, find_format, is_taggable
+
+A, B = (Tool(name, lower({"type": "object"})) for name in "ab")
+
+
+def test_a_policy_selects_in_the_order_of_the_offer() -> None:
+    assert Policy().select([A, B]) == (A, B)
+    assert Policy(names=("b", "a")).select([A, B]) == (A, B)
+    assert Policy.named("b").select([A, B]) == (B,)
+    assert Policy(Choice.NONE).select([A, B]) == ()
+    assert Policy(names=()).select([A, B]) == ()
+    assert Policy().select([]) == ()
+
+
+def test_a_policy_that_cannot_be_kept_is_refused() -> None:
+    with pytest.raises(PolicyError, match="unknown tool 'c'") as info:
+        Policy.named("c").select([A, B])
+    assert info.value.hint == "Offered: a, b"
+    with pytest.raises(PolicyError, match="'c'") as info:
+        Policy(names=("c",)).select([])
+    assert info.value.hint == "Offered: none"
+    with pytest.raises(PolicyError, match="no tool is offered"):
+        Policy(Choice.REQUIRED).select([])
+    with pytest.raises(ToolError, match="two tools") as clash:
+        Policy(Choice.NONE).select([A, B, A])
+    assert clash.value.where == "/tools/2"
+
+
+def test_a_start_state_that_cannot_be_kept_is_refused() -> None:
+    thinks = Policy(think=Think.REQUIRED)
+    with pytest.raises(PolicyError, match="closed the reasoning block"):
+        build_grammar(HERMES, [A], thinks, State(Start.CLOSED))
+    plain = Format("plain", HERMES.call)
+    with pytest.raises(PolicyError, match="has no reasoning block"):
+        build_grammar(plain, [A], thinks)
+    assert "think" not in build_grammar(plain, [A])
+
+
+def test_errors_say_what_where_and_what_to_do() -> None:
+    assert str(Error("wrong")) == "wrong"
+    assert str(SchemaError("wrong", where="", hint="Do it")) == "wrong (at the root). Do it"
+    assert str(Error("wrong", where="/a")) == "wrong (at /a)"
+
+
+def test_a_call_without_errors_is_valid() -> None:
+    assert ToolCall("a", {}).valid
+
+
+def test_formats_know_what_opens_a_call() -> None:
+    assert list(HERMES.openings) == ["<tool_call>"]
+    assert list(QWEN3_CODER.openings) == ["<tool_call>", "<function="]
+    assert HERMES.markers == ("<tool_call>", "</tool_call>", "<think>", "</think>")
+    with pytest.raises(TypeError, match="has to open with a marker"):
+        Format("odd", (Literal("a"),)).opener  # noqa: B018
+    assert find_format("hermes", FORMATS) is HERMES
+    assert find_format("none", FORMATS) is None
+
+
+def test_names_between_tags() -> None:
+    assert is_taggable("a b")
+    assert not any(is_taggable(name) for name in ("", " a", "a\x1c", "a<", "a>", "a\nb", "a" * 257))
+    assert count_common("abc", "abd") == 2
+    assert count_common("ab", "abd") == 2
