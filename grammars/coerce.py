@@ -40,6 +40,10 @@ _KINDS: tuple[tuple[str, Callable[[Json], bool]], ...] = (
 )
 
 
+class DeepJsonError(ValueError):
+    """JSON that nests more deeply than Python's reader goes (about 1,000 levels)."""
+
+
 def coerce(raw: str, schema: Schema) -> Json:
     """The typed value that `raw` spells.
 
@@ -147,7 +151,7 @@ def read_json(text: str) -> Json:
     try:
         value = json.loads(text, parse_constant=_refuse, parse_float=_finite)
     except RecursionError:
-        raise ValueError("nested too deeply") from None
+        raise DeepJsonError("the JSON is nested too deeply to be read") from None
     if "\\u" in text and _has_lone_surrogate(value):
         raise ValueError("a lone surrogate")
     return value

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from grammars.coerce import coerce_members, read_json
+from grammars.coerce import DeepJsonError, coerce_members, read_json
 from grammars.scan import Buffer, CutError, NotACallError, Steps
 from grammars.schema import Json, Unfit
 from grammars.turn import Tool, ToolCall
@@ -41,11 +41,16 @@ class CallReader:
                 case Name():
                     name = yield from self._name(nodes[i + 1])
                 case JsonCall():
-                    name, arguments = yield from self._json_call(node)
+                    try:
+                        name, arguments = yield from self._json_call(node)
+                    except DeepJsonError as e:
+                        errors = (Unfit("", str(e)),)
                 case TaggedArguments():
                     arguments, errors = yield from self._tagged(node, self._tools.get(name))
                 case Marker(text):
                     yield from self._closer(text)
+        if errors and not name:
+            return ToolCall(name, arguments, errors)
         if (tool := self._tools.get(name)) is None:
             errors = (Unfit("/name", f"no tool is called {name!r}"),)
         else:
@@ -70,6 +75,8 @@ class CallReader:
         try:
             value = read_json((yield from self._buffer.json()))
             name, arguments = value.get(node.name_key), self._arguments(node, value)
+        except DeepJsonError:
+            raise  # a legal call all the same: it must not pass for text
         except ValueError:
             raise NotACallError from None
         if not isinstance(name, str) or not isinstance(arguments, dict):
