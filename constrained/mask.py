@@ -159,7 +159,8 @@ class Matcher:
             self._fail(what)
 
     def _fail(self, what: str) -> NoReturn:
-        cause = self._inner.get_error().removesuffix("\n<non-verbose/>").strip()
+        # Only the first line: the others show the grammar, and with it the user's data.
+        cause = self._inner.get_error().strip().partition("\n")[0]
         raise GrammarError(f"{what}: {cause}" if cause else what)
 
 

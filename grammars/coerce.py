@@ -16,8 +16,8 @@ from grammars.schema import (
     Array,
     Boolean,
     Constant,
+    Flat,
     Json,
-    Node,
     Null,
     Number,
     Object,
@@ -104,7 +104,7 @@ def _refusal(raw: str, candidates: list[Json], schema: Schema, admitted: set[str
     return CoerceError(f"{shown!r} is not {kinds}", where="")
 
 
-def _kinds(node: Node) -> Iterator[str]:
+def _kinds(node: Flat) -> Iterator[str]:
     """The names of the types that a node admits; a number admits integers too."""
     match node:
         case AnyValue():
@@ -124,8 +124,6 @@ def _kinds(node: Node) -> Iterator[str]:
             yield "array"
         case Object():
             yield "object"
-        case _:
-            raise TypeError(f"{node} is not flat")
 
 
 def _readings(raw: str) -> Iterator[Json]:

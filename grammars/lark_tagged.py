@@ -52,13 +52,12 @@ class TaggedRules:
             SchemaError: a key that these tags cannot write.
         """
         options: list[str] = []
-        for branch in flatten(schema.node, schema.definitions):
-            if isinstance(branch, Object):
-                follow = self._follow(branch, schema.definitions)
-                if follow.more:
-                    options.append(f"{quote(self.tags.open)} {follow.more}")
-                if follow.end:
-                    options.append(quote(self.tags.end))
+        for branch in schema.objects:
+            follow = self._follow(branch, schema.definitions)
+            if follow.more:
+                options.append(f"{quote(self.tags.open)} {follow.more}")
+            if follow.end:
+                options.append(quote(self.tags.end))
         return self.rules.define(" | ".join(dict.fromkeys(options)), "arguments")
 
     def _follow(self, node: Object, definitions: Definitions) -> _Follow:

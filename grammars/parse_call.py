@@ -75,9 +75,9 @@ class CallReader:
         try:
             value = read_json((yield from self._buffer.json()))
             name, arguments = value.get(node.name_key), self._arguments(node, value)
-        except DeepJsonError:
-            raise  # a legal call all the same: it must not pass for text
-        except ValueError:
+        except ValueError as e:
+            if isinstance(e, DeepJsonError) and not self._recover:
+                raise  # the mask holds no depth: it is a call, and must not pass for text
             raise NotACallError from None
         if not isinstance(name, str) or not isinstance(arguments, dict):
             raise NotACallError

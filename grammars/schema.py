@@ -101,9 +101,8 @@ class Reference:
     name: str
 
 
-Node: TypeAlias = (
-    AnyValue | Constant | String | Number | Boolean | Null | Array | Object | Union | Reference
-)
+Flat: TypeAlias = AnyValue | Constant | String | Number | Boolean | Null | Array | Object
+Node: TypeAlias = Flat | Union | Reference
 
 
 @dataclass(frozen=True)
@@ -152,11 +151,12 @@ class Schema:
     def find_members(self, key: str) -> "list[Schema | None]":
         """For each object that the schema admits, in order: the schema of this key, declared or
         additional; None if that object cannot have it."""
-        found: list[Schema | None] = []
-        for branch in flatten(self.node, self.definitions):
-            if isinstance(branch, Object):
-                found.append(self._find_member(branch, key))
-        return found
+        return [self._find_member(branch, key) for branch in self.objects]
+
+    @property
+    def objects(self) -> list[Object]:
+        """The objects that the schema admits, in order."""
+        return [b for b in flatten(self.node, self.definitions) if isinstance(b, Object)]
 
     def _find_member(self, node: Object, key: str) -> "Schema | None":
         declared = next((p for p in node.properties if p.key == key), None)
@@ -168,11 +168,15 @@ class Schema:
 
     def find_errors(self, value: Json) -> tuple[Unfit, ...]:
         """What keeps `value` from fitting; empty if it fits (jsonschema-rs, formats asserted)."""
-        errors = [
-            Unfit("".join(f"/{escape(str(step))}" for step in e.instance_path), e.message)
-            for e in self._validator.iter_errors(value)
-        ]
-        return (*errors, *self._find_undeclared(self.node, value, ""))
+        validator = self._validator
+        try:
+            errors = [
+                Unfit("".join(f"/{escape(str(step))}" for step in e.instance_path), e.message)
+                for e in validator.iter_errors(value)
+            ]
+            return (*errors, *self._find_undeclared(self.node, value, ""))
+        except (RecursionError, ValueError):  # jsonschema-rs reports no value of 256 levels
+            return (Unfit("", "the value is nested too deeply to be checked"),)
 
     def admits(self, value: Json) -> bool:
         """Does the value fit?"""
@@ -204,7 +208,7 @@ class Schema:
         return make_validator(self.source, self.root)
 
 
-def flatten(node: Node, definitions: Mapping[str, Node]) -> Iterator[Node]:
+def flatten(node: Node, definitions: Mapping[str, Node]) -> Iterator[Flat]:
     """The branches of a node, unions and references followed, each reference once."""
     seen: set[str] = set()
     queue = [node]

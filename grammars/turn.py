@@ -152,9 +152,11 @@ class Policy:
         for name in self.names or ():
             if name not in offered:
                 hint = f"Offered: {', '.join(offered) or 'none'}"
-                raise PolicyError(f"tool_choice names the unknown tool {name!r}", hint=hint)
+                message = f"tool_choice names the unknown tool {name!r}"
+                raise PolicyError(message, where="/tool_choice", hint=hint)
         selected = tuple(t for t in tools if self.names is None or t.name in self.names)
         if self.choice is Choice.REQUIRED and not selected:
             hint = 'Offer one, or use tool_choice "auto"'
-            raise PolicyError("a call is required, but no tool is offered", hint=hint)
+            message = "a call is required, but no tool is offered"
+            raise PolicyError(message, where="/tool_choice", hint=hint)
         return () if self.choice is Choice.NONE else selected

@@ -178,7 +178,9 @@ def test_recursion_ends(following: Any) -> None:
 
 def test_a_reference_to_itself_says_nothing() -> None:
     assert lower({"$ref": "#"}).node == Object()
-    assert lower_value({"$ref": "#/$defs/A", "minLength": 1}, A={"type": "string"}).node == String(1)
+    assert lower_value({"$ref": "#/$defs/A", "minLength": 1}, A={"type": "string"}).node == String(
+        1
+    )
 
 
 @pytest.mark.parametrize(

@@ -54,9 +54,9 @@ TRANSLATED = [
     "",
     "$",
     "^a\\\\b$",
-    '^"\'$',
+    "^\"'$",
 ]
-ALPHABET = 'abcABx12é_ \t\n\r\x0b\xa0\u2028\ufeff"\'/\\.-$^|[&~\x00\x7f日'
+ALPHABET = "abcABx12é_ \t\n\r\x0b\xa0\u2028\ufeff\"'/\\.-$^|[&~\x00\x7f日"
 
 
 @pytest.mark.parametrize("pattern", TRANSLATED)

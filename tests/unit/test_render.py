@@ -76,7 +76,7 @@ def test_what_would_be_read_differently_is_refused(
 
 
 def test_a_closing_tag_alone_is_text() -> None:
-    turn = call(a="</parameter>\n</parameter>")
+    turn = call(a="<b></parameter>\n </parameter> </function>")
     assert parse(render(turn, QWEN3_CODER, [TOOL]), QWEN3_CODER, [TOOL]) == turn
 
 

@@ -1,0 +1,120 @@
+"""The format that a template teaches, read off what a small stand-in for a template renders."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from grammars.detect import detect, find_state
+from grammars.errors import DetectError, Error
+from grammars.formats import HERMES, QWEN3_CODER
+from grammars.render import render
+from grammars.turn import Start, State, ToolCall, Turn
+from grammars.wire import Format, JsonCall, JsonStyle
+
+Message = Mapping[str, Any]
+
+
+def chat(
+    format: Format,
+    *,
+    end: str = "<|im_end|>\n",
+    opening: str = "<|im_start|>assistant\n",
+    refuses: Callable[[Sequence[Message]], bool] = lambda messages: False,
+) -> Any:
+    """Renders conversations as a ChatML template with this format does."""
+
+    def render_chat(
+        messages: Sequence[Message],
+        tools: Any = None,
+        /,
+        *,
+        add_generation_prompt: bool = True,
+        **kwargs: Any,
+    ) -> str:
+        if refuses(messages):
+            raise Error("refused")
+        text = ""
+        for message in messages:
+            calls = tuple(
+                ToolCall(c["function"]["name"], c["function"]["arguments"])
+                for c in message.get("tool_calls", ())
+            )
+            thought = message.get("reasoning_content", "") if format.reasoning else ""
+            turn = Turn(message["content"], thought, calls)
+            text += f"<|im_start|>{message['role']}\n{render(turn, format)}{format.after * bool(calls)}{end}"
+        return text + (opening if add_generation_prompt else "")
+
+    return render_chat
+
+
+@pytest.mark.parametrize("format", [HERMES, QWEN3_CODER], ids=lambda f: f.name)
+def test_a_format_is_found_with_its_separators(format: Format) -> None:
+    assert detect(chat(format)) == format
+    assert detect(chat(replace(format, before="\n\n", between="", after="\n"))) == replace(
+        format, before="\n\n", between="", after="\n"
+    )
+    assert detect(chat(format, end="</s>")).ends == ("</s>",)
+    assert detect(chat(format, end="")).ends == ()
+
+
+def test_the_spelling_of_json_is_found() -> None:
+    style = JsonStyle(",", ":", ascii=True)
+    nodes = tuple(replace(n, style=style) if isinstance(n, JsonCall) else n for n in HERMES.call)
+    assert detect(chat(replace(HERMES, call=nodes))).call == nodes
+
+
+def test_the_reasoning_block_is_found_as_it_is_written() -> None:
+    assert HERMES.reasoning is not None
+    tight = replace(HERMES.reasoning, pad_open="", pad_close="", after="\n")
+    assert detect(chat(replace(HERMES, reasoning=tight))).reasoning == tight
+    silent = replace(HERMES, reasoning=None)
+    assert detect(chat(silent)).reasoning is None
+    assert detect(chat(silent), [silent]).reasoning is None
+    odd = replace(HERMES.reasoning, pad_open=" so: ")
+    assert detect(chat(replace(HERMES, reasoning=odd))).reasoning is None
+    opens = chat(silent, opening="<|im_start|>assistant\n<think>\n")
+    assert detect(opens).reasoning == HERMES.reasoning
+
+
+def test_what_a_template_refuses_is_left_as_it_is_known() -> None:
+    def refuses(messages: Sequence[Message]) -> bool:
+        return bool(messages[-1]["content"] and "tool_calls" in messages[-1])
+
+    found = detect(chat(replace(HERMES, before="\n\n"), refuses=refuses))
+    assert found.before == HERMES.before
+    assert found.reasoning is None
+
+
+def test_an_unknown_format_is_refused() -> None:
+    with pytest.raises(DetectError, match="not known") as info:
+        detect(chat(HERMES, refuses=lambda messages: True))
+    assert info.value.hint == "Known formats: hermes, qwen3_coder"
+
+
+@pytest.mark.parametrize(
+    ("prompt", "state"),
+    [
+        ("<|im_start|>assistant\n", State()),
+        ("<|im_start|>assistant\n<think>", State(Start.OPEN, "\n")),
+        ("<|im_start|>assistant\n<think>\n", State(Start.OPEN, "")),
+        ("<|im_start|>assistant\n<think>\n ", State(Start.OPEN, "")),
+        ("<|im_start|>assistant\n<think>\n\n</think>\n\n", State(Start.CLOSED, "")),
+        ("<|im_start|>assistant\n<think></think>\n", State(Start.CLOSED, "\n")),
+        ("<|im_start|>assistant\n</think>", State(Start.CLOSED, "\n\n")),
+    ],
+)
+def test_the_end_of_the_prompt_is_the_start_of_the_turn(prompt: str, state: State) -> None:
+    conversation = "<|im_start|>user\nWhat is <think>?<|im_end|>\n"
+    assert find_state(conversation + prompt, conversation, HERMES) == state
+    assert find_state(prompt, "", replace(HERMES, reasoning=None)) == State()
+
+
+def test_a_template_that_always_opens_the_turn() -> None:
+    for text, state in (
+        ("<|user|>a<|assistant|><think>\n", State(Start.OPEN, "")),
+        ("<|user|>a<|assistant|><think></think>", State(Start.CLOSED, "\n\n")),
+        ("<|user|><think>a<|assistant|>", State()),
+    ):
+        assert find_state(text, text, HERMES) == state

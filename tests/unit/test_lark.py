@@ -1,0 +1,181 @@
+"""The grammar: what it lets through, character by character."""
+
+from typing import Any
+
+import pytest
+
+from grammars.errors import SchemaError, ToolError
+from grammars.formats import HERMES, QWEN3_CODER
+from grammars.lark import build_grammar
+from grammars.lark_values import Rules
+from grammars.lowering import lower
+from grammars.schema import Object, Property, String
+from grammars.turn import Choice, Policy, State, Tool
+from grammars.wire import Format, JsonStyle
+from tests.agreement.matching import Masked
+
+REQUIRED = Policy(Choice.REQUIRED)
+
+
+def grammar(format: Format, properties: Any, policy: Policy = REQUIRED, **root: Any) -> Masked:
+    schema = lower({"type": "object", "properties": properties, **root})
+    return Masked(format, [Tool("f", schema)], policy, State(), single=False)
+
+
+def in_json(arguments: str) -> str:
+    return f'<tool_call>\n{{"name": "f", "arguments": {arguments}}}\n</tool_call>'
+
+
+def in_tags(**arguments: str) -> str:
+    written = "".join(f"<parameter={k}>\n{v}\n</parameter>\n" for k, v in arguments.items())
+    return f"<tool_call>\n<function=f>\n{written}</function>\n</tool_call>"
+
+
+def takes(properties: Any, arguments: str, **root: Any) -> bool:
+    return grammar(HERMES, properties, **root).accepts(in_json(arguments))
+
+
+def takes_raw(schema: Any, value: str) -> bool:
+    return grammar(QWEN3_CODER, {"v": schema}).accepts(in_tags(v=value))
+
+
+TEXT = {"type": "string"}
+
+
+def test_a_declared_key_cannot_be_written_a_second_time_as_another() -> None:
+    two = {"path": TEXT, "content": TEXT}
+    written = '<tool_call>\n{"name": "f", "arguments": {"path": "a", "content": "b"'
+    trap = written + ', "path'
+    assert grammar(HERMES, two).prefix(trap) == written
+    assert grammar(HERMES, two, additionalProperties=True).prefix(trap + '": "c"') == trap
+    for root in ({}, {"additionalProperties": True}):
+        assert not takes(two, '{"path": "a", "content": "b", "path": "c"}', **root)
+        assert not takes(two, '{"path": "a", "\\u0063ontent": 5}', **root)
+    assert not takes(two, '{"path": "a", "content": "b", "pathx": 1}')
+    assert takes(two, '{"path": "a", "content": "b", "pathx": 1}', additionalProperties=True)
+    assert not takes(two, '{"path": "a", "x": 1}')
+    assert takes({}, '{"\\u0063": 1}', additionalProperties=True)
+
+
+def test_no_spelling_of_a_declared_key_is_an_additional_one() -> None:
+    rules = Rules(JsonStyle(ascii=True))
+    rules.value(Object((Property("é", String(), required=False),)), {})
+    key = next(line for line in rules.text().splitlines() if line.startswith("KEY"))
+    assert key.endswith('& ~/\\"é\\"/')
+
+
+@pytest.mark.parametrize(
+    ("schema", "good", "bad"),
+    [
+        ({"type": "integer"}, ["0", "-1", "12345678901"], ["01", "1.0", "1e3", '"1"', "+1"]),
+        ({"type": "integer", "minimum": 3, "maximum": 12}, ["3", "12"], ["2", "13", "-3", "3.5"]),
+        ({"type": "integer", "multipleOf": 5}, ["15", "0", "-5"], ["16"]),
+        ({"type": "number"}, ["1", "1.5e-3", "1e+289", "2.5e-324"], ["1e290", "NaN", "1.", ".5"]),
+        ({"type": "number", "exclusiveMinimum": 0}, ["0.1"], ["0", "-1", "0.0"]),
+        (TEXT, ['"a"', '"\\u00e9\\n\\/"', '"\\ud83d\\ude00"', '"\x7f"'],
+         ['"\\ud800"', '"\\udc00a"', '"\n"', '"\\x"', "a"]),
+        (TEXT | {"minLength": 2, "maxLength": 3}, ['"ab"', '"日本語"', '"\\n\\u0041"'], ['"a"']),
+        (TEXT | {"pattern": "^[a-c]+$"}, ['"abc"'], ['"d"', '""']),
+        (TEXT | {"format": "date"}, ['"2024-02-29"'], ['"2023-02-29"']),
+        ({"enum": ["a", 1, [1, {"a": {}}], {}, None, "\x7f"]},
+         ['"a"', "1", '[1, {"a": {}}]', "{}", "null", '"\x7f"'], ['"b"', "2", "[1]"]),
+        ({"type": "array", "items": {"type": "null"}, "minItems": 1, "maxItems": 2},
+         ["[null]", "[null, null]"], ["[]", "[null,null]", "[null, null, null]"]),
+        ({"type": "array", "maxItems": 0}, ["[]"], ["[1]"]),
+        ({"type": "array", "minItems": 2}, ["[1, 2]", "[1, 2, 3]"], ["[1]"]),
+        ({"type": "array", "prefixItems": [{"type": "null"}, TEXT], "minItems": 1},
+         ["[null]", '[null, "a"]', '[null, "a", 1, 2]'], ["[]", "[1]"]),
+        ({"type": "array", "prefixItems": [{"type": "null"}, TEXT], "items": False},
+         ["[]", "[null]", '[null, "a"]'], ['[null, "a", 1]']),
+        ({"type": "array", "prefixItems": [TEXT, TEXT], "maxItems": 1}, ['["a"]'], ['["a", "a"]']),
+        ({"type": ["boolean", "null"]}, ["true", "null"], ["True", "None"]),
+        ({}, ['{"a": [1, "b", {}]}', "[]", "false"], ["x"]),
+        ({"type": "object", "properties": {}}, ["{}"], ['{"a": 1}']),
+    ],
+)  # fmt: skip
+def test_json_values(schema: Any, good: list[str], bad: list[str]) -> None:
+    held = grammar(HERMES, {"v": schema})
+    assert [v for v in good if not held.accepts(in_json(f'{{"v": {v}}}'))] == []
+    assert [v for v in bad if held.accepts(in_json(f'{{"v": {v}}}'))] == []
+
+
+@pytest.mark.parametrize(
+    ("schema", "good", "bad"),
+    [
+        (TEXT, ["", "null", " a\n\n<b> ", "</parameter>", '"', "\n</parameter>\n</div>", "</function>"],
+         ["\n</parameter>\n<parameter=v>\n", "</parameter>\n</function>"]),
+        (TEXT | {"enum": ["", "a", "x\n</parameter>\n</function>"]}, ["", "a"],
+         ["b", "x\n</parameter>\n</function>"]),
+        (TEXT | {"pattern": "^a/\n\\d$"}, ["a/\n1"], ["a/1", "a/\n1\n"]),
+        (TEXT | {"minLength": 2, "maxLength": 3}, ["ab", "\n\n\n", "日本"], ["a", "abcd"]),
+        ({"const": 3}, ["3"], ["4"]),
+        ({"enum": [False, None]}, ["False", "false", "null"], ["True"]),
+        ({"type": "boolean"}, ["True", "true", "False", "false"], ["TRUE", "1"]),
+        ({"type": "null"}, ["None", "null"], [""]),
+        ({"type": "integer", "minimum": 1}, ["1"], ["0", " 1", "a"]),
+        ({"type": "array", "items": {"type": "boolean"}}, ["[true]"], ["[True]"]),
+        ({"type": ["integer", "string"], "minLength": 3}, ["5", "abc"], ["ab"]),
+        ({"anyOf": [{"type": ["boolean", "null"]}, TEXT | {"pattern": "^xx"}]}, ["True", "None"],
+         ["yes"]),
+        ({"anyOf": [{"enum": ["a", 2]}, TEXT | {"minLength": 3}]}, ["a", "2", "abc"], ["b"]),
+        ({"anyOf": [{"enum": [{"k": 1}, 2]}, {"type": "object", "properties": {"m": {}}}]},
+         ['{"k": 1}', '{"m": 1}', "2"], ['{"k": 2}']),
+        ({"anyOf": [{"const": "\n</parameter>\n<"}, {"type": "null"}]}, ["None"], ["a"]),
+    ],
+)  # fmt: skip
+def test_raw_values(schema: Any, good: list[str], bad: list[str]) -> None:
+    held = grammar(QWEN3_CODER, {"v": schema})
+    assert [v for v in good if not held.accepts(in_tags(v=v))] == []
+    assert [v for v in bad if held.accepts(in_tags(v=v))] == []
+
+
+def test_tagged_arguments_keep_the_order_and_what_is_required() -> None:
+    held = grammar(QWEN3_CODER, {"a": TEXT, "b": TEXT, "c": TEXT}, required=["b"])
+    assert held.accepts(in_tags(b="1"))
+    assert held.accepts(in_tags(a="1", b="2", c="3"))
+    assert not held.accepts(in_tags(a="1"))
+    assert not held.accepts(in_tags(b="1", a="2"))
+    assert not held.accepts(in_tags(b="1", d="2"))
+    free = grammar(QWEN3_CODER, {"a": TEXT}, additionalProperties={"type": "integer"})
+    assert free.accepts(in_tags(a="x", n="1", m="2"))
+    assert free.accepts(in_tags(n="1"))
+    assert not free.accepts(in_tags(n="x"))
+    assert not free.accepts(in_tags(n="1", a="x"))
+    assert not free.accepts(in_tags(**{"k" * 257: "1"}))
+
+
+def test_what_cannot_be_written_between_tags() -> None:
+    unwritable = {"const": "\n</parameter>\n</function>"}
+    with pytest.raises(SchemaError, match="key 'a>' cannot be written") as info:
+        grammar(QWEN3_CODER, {"a>": TEXT})
+    assert info.value.where == "/properties/a>"
+    with pytest.raises(SchemaError, match="none of its values") as info:
+        grammar(QWEN3_CODER, {"v": unwritable}, required=["v"])
+    assert info.value.where == "/properties/v"
+    assert grammar(QWEN3_CODER, {"v": unwritable, "w": TEXT}).accepts(in_tags(w="a"))
+    assert grammar(QWEN3_CODER, {"w": TEXT}, additionalProperties=unwritable).accepts(in_tags(w=""))
+    for name in ("", "a b", "é>"):
+        with pytest.raises(ToolError, match="cannot write the name"):
+            build_grammar(QWEN3_CODER, [Tool(name, lower(True))])
+        build_grammar(HERMES, [Tool(name, lower(True))])
+
+
+def test_recursion_is_held() -> None:
+    tree = {"type": "object", "properties": {"next": {"$ref": "#/$defs/T"}}}
+    root = {"$defs": {"T": tree}, "required": ["t"]}
+    assert takes({"t": {"$ref": "#/$defs/T"}}, '{"t": {"next": {"next": {}}}}', **root)
+    assert not takes({"t": {"$ref": "#/$defs/T"}}, '{"t": {"next": {"last": {}}}}', **root)
+
+
+def test_free_text_holds_no_marker_and_no_unknown_tool() -> None:
+    for format, call in ((HERMES, in_json("{}")), (QWEN3_CODER, in_tags())):
+        held = grammar(format, {}, Policy())
+        assert held.accepts("Hi <b> {}")
+        assert held.accepts(f"Hi\n{call}")
+        assert held.accepts(f"<think>a</think>{call}\n{call}")
+        assert not held.accepts("a <tool_call> b")
+        assert not held.accepts("a </think> b")
+        assert not held.accepts(call.replace('"f"', '"g"').replace("=f", "=g"))
+        assert not grammar(format, {}, Policy(Choice.NONE)).accepts(call)
+        assert not grammar(format, {}, Policy(parallel=False)).accepts(f"{call}\n{call}")
+        assert not grammar(format, {}).accepts(f"Hi\n{call}")
