@@ -1,6 +1,6 @@
 """Random logits against the grammar: whatever the model wants, what comes out is valid.
 
-    python -m benchmarks.adversary [PATH ...] [--turns 2000] [--seed 0]
+    python -m benchmarks.adversary [PATH ...] [--turns 2000] [--seed 0] [--max-tokens 4096]
 
 Every turn runs on a vocabulary of 256 bytes with random logits. At each step, with p = 0.1, the
 model begins to write an opener or closer that is legal there (a marker, a terminator, a quote, a
@@ -32,7 +32,7 @@ from grammars.formats import FORMATS
 from grammars.lark import build_grammar
 from grammars.parse import Parser, collect
 from grammars.turn import Choice, Policy, Start, State, Think, Turn
-from grammars.wire import Format, TaggedArguments
+from grammars.wire import Format, Marker, TaggedArguments
 
 FOLLOW = 0.1
 MAX_TOKENS = 4096
@@ -84,7 +84,9 @@ class Outcome:
     faults: tuple[str, ...]
 
 
-def play(row: dict[str, Any], number: int, seed: int) -> Outcome | None:
+def play(
+    row: dict[str, Any], number: int, seed: int, max_tokens: int = MAX_TOKENS
+) -> Outcome | None:
     """Plays turn `number` on the tools of a row; None where the format refuses all of them."""
     format = FORMATS[number % len(FORMATS)]
     choice = CHOICES[number // len(FORMATS) % len(CHOICES)]
@@ -99,13 +101,14 @@ def play(row: dict[str, Any], number: int, seed: int) -> Outcome | None:
     ids = {m: i for m in format.markers if (i := vocabulary.marker(m)) is not None}
     matcher = Matcher.compile(tokenizer, build_grammar(format, tools, policy, state, ids))
     adversary = Adversary(vocabulary, format, matcher, draw.randrange(2**32))
-    engine = ScriptedEngine(vocabulary, adversary, context_length=MAX_TOKENS + 1)
+    engine = ScriptedEngine(vocabulary, adversary, context_length=max_tokens + 1)
     sampling = Sampling(*list(vars(DRAW).values())[:-1], seed=draw.randrange(2**31))
     parser = Parser(format, tools, state)
-    request = Request([ord("\n")], matcher, parser, sampling, MAX_TOKENS)
+    request = Request([ord("\n")], matcher, parser, sampling, max_tokens)
     generation = generate(engine, [request])[0]
     turn = collect(generation.events)
     faults = find_faults(turn, generation.finish, policy, offered)
+    faults += _find_uncut(turn, generation.text, format)
     return Outcome(format.name, choice, generation.finish, len(turn.calls), tuple(faults))
 
 
@@ -158,7 +161,15 @@ def find_faults(
     return faults
 
 
-def _play(job: tuple[dict[str, Any], int, int]) -> Outcome | None:
+def _find_uncut(turn: Turn, text: str, format: Format) -> list[str]:
+    """A delivered call has to be closed in the text; a cut one has to be kept apart."""
+    closer = next(n.text for n in reversed(format.call) if isinstance(n, Marker))
+    if text.count(closer) < len(turn.calls):
+        return ["a cut call was delivered as complete"]
+    return []
+
+
+def _play(job: tuple[dict[str, Any], int, int, int]) -> Outcome | None:
     return play(*job)
 
 
@@ -168,10 +179,11 @@ def main() -> int:
     parser.add_argument("paths", nargs="*")
     parser.add_argument("--turns", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--max-tokens", type=int, default=MAX_TOKENS)
     options = parser.parse_args()
     rows = list(read_rows(options.paths or sample_paths()))
     order = random.Random(options.seed).choices(range(len(rows)), k=options.turns)
-    jobs = [(rows[at], number, options.seed) for number, at in enumerate(order)]
+    jobs = [(rows[at], n, options.seed, options.max_tokens) for n, at in enumerate(order)]
     with multiprocessing.Pool() as pool:
         outcomes = [o for o in pool.imap(_play, jobs, chunksize=8) if o is not None]
     _print_counts(outcomes)

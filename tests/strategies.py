@@ -14,7 +14,8 @@ from grammars.lowering import lower
 from grammars.render import render
 from grammars.turn import Choice, Policy, Start, State, Think, Tool, ToolCall, Turn
 from grammars.wire import Format, Name
-from tests.shapes import FRAGMENTS, KEYS, TEXTS, UNTAGGED_KEYS, Shape, fitting, parameters
+from tests.shapes import Shape, fitting, parameters
+from tests.texts import FRAGMENTS, KEYS, TEXTS, UNTAGGED_KEYS
 
 NAMES = ["get", "get_weather", "x", "a-b.c", "Größe", "name", "tool_call", "f" * 60]
 

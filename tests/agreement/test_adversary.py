@@ -23,6 +23,14 @@ def test_random_logits_give_valid_calls_or_none() -> None:
     assert sum(o.calls > 0 for o in complete) >= len(complete) / 2
 
 
+def test_no_cut_turn_delivers_a_cut_call() -> None:
+    rows = list(read_rows(sample_paths()))
+    picks = random.Random(4).choices(rows, k=TURNS)
+    outcomes = [o for n, row in enumerate(picks) if (o := play(row, n, 4, 60)) is not None]
+    assert not [fault for o in outcomes for fault in o.faults]
+    assert sum(o.finish is Finish.LENGTH for o in outcomes) >= TURNS / 4
+
+
 @pytest.mark.parametrize("markers", ["text", "token"])
 def test_recorded_turns_read_as_they_should(markers: str) -> None:
     rows = list(read(sorted(SAMPLE.glob("turns_*.jsonl"))))

@@ -47,8 +47,8 @@ def is_held_whole(tool: Tool, format: Format) -> bool:
     Between tags, the lexer cannot give up text that may go on for a list that is complete: where
     the same argument may be constrained text or a list, some of the values are out of reach.
     """
-    objects = [b for b in flatten(tool.schema.node, tool.schema.definitions)]
-    members = [m for o in objects if isinstance(o, Object) for m in (o.additional, *o.properties)]
+    objects = tool.schema.objects
+    members = [member for o in objects for member in (o.additional, *o.properties)]
     if Name() not in format.call:
         return True
     for member in members:

@@ -11,8 +11,8 @@ from grammars.parse import Parser, collect, parse
 from grammars.turn import Event, Start, State, Tool, Turn
 from grammars.wire import Format
 from tests.agreement.test_agreement import by_name, spell
-from tests.shapes import FRAGMENTS, TEXTS
 from tests.strategies import STATES, Case, cases, chunkings, mutate, seeds
+from tests.texts import FRAGMENTS, TEXTS
 
 BOTH = pytest.mark.parametrize("name", [f.name for f in FORMATS])
 MODES = pytest.mark.parametrize("recover", [False, True], ids=["strict", "recover"])

@@ -128,7 +128,10 @@ def test_odd_but_fine(run: Run, model: str, tmp_path: Path):
         ("-m MODEL --tools DEEP", "deep is not JSON: maximum recursion depth"),
         ("-m MODEL --tools OBJECT", "tools have to be a list, not dict (at /tools)"),
         ("-m MODEL --tools BAD", "tool 'bad': the schema admits no object (at /tools/0/function/"),
-        ("-m MODEL --tools TOOLS --tool-choice x", "unknown tool 'x' (at /tool_choice). Offered: ping, paint"),
+        (
+            "-m MODEL --tools TOOLS --tool-choice x",
+            "unknown tool 'x' (at /tool_choice). Offered: ping, paint",
+        ),
         ("-m MODEL --tool-choice required", "a call is required, but no tool is offered"),
         ("-m MODEL -n 0", "max_tokens of 1 or more"),
         ("-m MODEL -n -1", "max_tokens of 1 or more"),

@@ -73,8 +73,10 @@ def test_a_refusal_says_where() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["NaN", "Infinity", "-Infinity", "1e400", '"\\ud800"', '[{"a": ["\\udc00"]}]', '{"\\ud800": 1}']
-    + ["[" * 100_000, "", "{'a': 1}", "1" * 5000],
+    [
+        *("NaN", "Infinity", "-Infinity", "1e400", "", "{'a': 1}", "1" * 5000, "[" * 100_000),
+        *('"\\ud800"', '[{"a": ["\\udc00"]}]', '{"\\ud800": 1}'),
+    ],
 )
 def test_what_is_no_json_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r".*"):

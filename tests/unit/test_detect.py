@@ -43,7 +43,8 @@ def chat(
             )
             thought = message.get("reasoning_content", "") if format.reasoning else ""
             turn = Turn(message["content"], thought, calls)
-            text += f"<|im_start|>{message['role']}\n{render(turn, format)}{format.after * bool(calls)}{end}"
+            written = render(turn, format) + format.after * bool(calls)
+            text += f"<|im_start|>{message['role']}\n{written}{end}"
         return text + (opening if add_generation_prompt else "")
 
     return render_chat

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-FILES = sorted(p for name in ("grammars", "constrained", "server") for p in (ROOT / name).rglob("*.py"))  # fmt: skip
+PACKAGES = ("grammars", "constrained", "server")
+FILES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 NAMES = [path.relative_to(ROOT).as_posix() for path in FILES]
 MAX_LINES = 400
 

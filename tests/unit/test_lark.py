@@ -102,7 +102,7 @@ def test_json_values(schema: Any, good: list[str], bad: list[str]) -> None:
 @pytest.mark.parametrize(
     ("schema", "good", "bad"),
     [
-        (TEXT, ["", "null", " a\n\n<b> ", "</parameter>", '"', "\n</parameter>\n</div>", "</function>"],
+        (TEXT, ["", "null", " a\n\n<b> ", "</parameter>", '"', "\n</parameter>\n</div>"],
          ["\n</parameter>\n<parameter=v>\n", "</parameter>\n</function>"]),
         (TEXT | {"enum": ["", "a", "x\n</parameter>\n</function>"]}, ["", "a"],
          ["b", "x\n</parameter>\n</function>"]),

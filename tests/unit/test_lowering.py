@@ -218,39 +218,3 @@ def test_a_schema_that_is_too_deep_is_refused() -> None:
         schema = {"properties": {"a": schema}}
     with pytest.raises(SchemaError, match="too deeply"):
         lower(schema)
-
-
-@pytest.mark.parametrize(
-    "schema",
-    [
-        {"type": "string", "minLength": 3, "maxLength": 2},
-        {"type": "array", "minItems": 3, "maxItems": 2},
-        {"type": "array", "items": False, "minItems": 1},
-        {"type": "number", "minimum": 1, "exclusiveMaximum": 1},
-        {"type": "number", "exclusiveMinimum": 2, "maximum": 2},
-        {"type": "number", "minimum": 2, "maximum": 1},
-        {"type": "integer", "minimum": 0.2, "maximum": 0.8},
-        {"type": "integer", "exclusiveMinimum": 1, "exclusiveMaximum": 2},
-        {"enum": ["a"], "type": "integer"},
-        {"allOf": [{"type": "string"}, {"type": ["integer", "number"]}]},
-        {"allOf": [{"const": 1}, {"const": True}]},
-        {"allOf": [{"enum": [1, 2]}, {"enum": [True, "1"]}]},
-        {"allOf": [{"type": "string"}, False]},
-        {"allOf": [{"type": "string"}, {"type": "integer"}], "enum": [1, "1"]},
-        {"$ref": "#/$defs/Endless"},
-        {"type": "object", "properties": {"a": False}, "required": ["a"]},
-        {"type": "object", "required": ["a"], "additionalProperties": False},
-    ],
-)
-def test_a_required_property_without_any_value_is_a_contradiction(schema: Any) -> None:
-    endless = {"properties": {"a": {"$ref": "#/$defs/Endless"}}, "required": ["a"]}
-    with pytest.raises(SchemaError, match="admits no object"):
-        lower_value(schema, Endless={"type": "object", **endless})
-    optional = lower({"type": "object", "properties": {"v": schema}, "$defs": {
-        "Endless": {"type": "object", **endless}}})  # fmt: skip
-    assert optional.node == Object((), None, False)
-
-
-def test_an_integer_bound_is_not_empty() -> None:
-    for bounds in ({"minimum": 1, "maximum": 1}, {"exclusiveMinimum": 0}, {"maximum": 0.5}):
-        assert lower_value({"type": "integer", **bounds}).node == Number(True, bounds)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from grammars.lowering import lower
-from grammars.schema import Number, Object, String
+from grammars.schema import Null, Number, Object, String, flatten
 
 
 def report(value: Any) -> tuple[list[str], list[str]]:
@@ -94,6 +94,14 @@ def test_exclusive_bounds_as_draft_4_writes_them_are_checked() -> None:
     assert schema.node.properties[0].node == Number(False, {"minimum": 1})
     assert [f.keyword for f in schema.report.checked] == ["exclusiveMinimum"]
     assert not schema.admits({"v": 1})
+
+
+def test_a_reference_counts_once() -> None:
+    value = {"anyOf": [{"$ref": "#/$defs/A"}, {"$ref": "#/$defs/A"}]}
+    schema = lower({"type": "object", "properties": {"v": value}, "$defs": {"A": {"type": "null"}}})
+    member = schema.find_members("v")[0]
+    assert member is not None
+    assert list(flatten(member.node, member.definitions)) == [Null()]
 
 
 def test_references_in_a_circle_tell_nothing_apart() -> None:
