@@ -184,8 +184,8 @@ class Schema:
 
     def _find_undeclared(self, node: Node, value: Json, pointer: str) -> Iterator[Unfit]:
         """Keys of closed objects that nobody declared: the mask excludes them, so does this."""
-        kind = Object if isinstance(value, dict) else Array
-        branches = [b for b in flatten(node, self.definitions) if isinstance(b, kind)]
+        kinds = (Object if isinstance(value, dict) else Array, Constant, AnyValue)
+        branches = [b for b in flatten(node, self.definitions) if isinstance(b, kinds)]
         match branches:
             case [Object(properties, additional)] if isinstance(value, dict):
                 declared = {p.key: p.node for p in properties}

@@ -90,6 +90,11 @@ def test_undeclared_keys_are_found_where_the_object_is_closed() -> None:
     assert not closed.admits({"b": [1]})
 
 
+def test_a_key_of_an_enum_is_declared() -> None:
+    union = {"anyOf": [{"enum": [{"a": 1}]}, {"type": "object", "properties": {}}]}
+    assert lower({"type": "object", "properties": {"v": union}}).admits({"v": {"a": 1}})
+
+
 def test_pattern_properties_keep_an_object_open_for_their_values() -> None:
     schema = lower(
         {
