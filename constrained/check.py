@@ -185,7 +185,7 @@ def _answer(
         "reasoning_content": turn.reasoning,
         "content": turn.content + turn.unfinished,
         "tool_calls": calls,
-        "valid": all(c.valid for c in turn.calls) if turn.calls else complete,
+        "valid": all(c.valid for c in turn.calls) if turn.calls else complete and not error,
         "error": str(error) if error else _first_unfit(turn),
     }
 

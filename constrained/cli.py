@@ -120,6 +120,8 @@ def _call(options: argparse.Namespace) -> int:
             think = Think.OPTIONAL
         job = Job(messages, tools, choice, not options.no_parallel, think, kwargs)
         turn = model.compile(job)
+        for note in _notes(model, turn, options):
+            print(f"constrained: note: {note}", file=sys.stderr)
         if options.show_prompt:
             _print(f"prompt: ...{turn.prompt.text[-160:]!r}\nstart: {turn.state.start.value}")
         reply = model.run([turn], max_tokens=options.max_tokens, sampling=sampling)[0]
@@ -128,6 +130,19 @@ def _call(options: argparse.Namespace) -> int:
     else:
         _print(_show(reply))
     return 0
+
+
+def _notes(model: Any, turn: Any, options: argparse.Namespace) -> Iterator[str]:
+    """What was asked for and is not so, and what the mask does not hold."""
+    if options.reasoning != "auto" and turn.format.reasoning is None:
+        yield "the chat template has no reasoning block: --reasoning is ignored"
+    length = model.engine.context_length
+    if options.ctx_size > length:
+        yield f"the model was trained on a context of {length} tokens: -c is lowered to that"
+    for tool in turn.tools:
+        for finding in tool.schema.report.checked:
+            where = f"tool {tool.name!r}, {finding.pointer or 'the root'}"
+            yield f"{where}: {finding.keyword} is checked after generation ({finding.reason})"
 
 
 def _load(options: argparse.Namespace) -> Any:
@@ -193,7 +208,7 @@ def _show(reply: Reply) -> str:
     lines += [reply.content] if reply.content else []
     lines += [_show_call(call) for call in reply.calls]
     if reply.finish_reason == "length":
-        lines.append("(the tokens ran out: raise --max-tokens)")
+        lines.append("(the tokens ran out: raise --max-tokens, or the context with -c)")
     if reply.unfinished:
         lines.append(f"(cut call, not delivered) {reply.unfinished!r}")
     return "\n".join(lines)

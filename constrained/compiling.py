@@ -73,6 +73,17 @@ def detect_format(template: ChatTemplate) -> Format:
         raise
 
 
+def _check_job(job: Job) -> None:
+    """Refuses values of the wrong type, which would otherwise count as the default."""
+    if job.think not in list(Think):
+        hint = f"Use {', '.join(Think)}"
+        raise RequestError(f"think is {job.think!r}", where="/think", hint=hint)
+    if not isinstance(job.parallel, bool):
+        raise RequestError(f"parallel is {job.parallel!r}, not a boolean", where="/parallel")
+    if not isinstance(job.template_kwargs, Mapping):
+        raise RequestError("template_kwargs are not an object", where="/chat_template_kwargs")
+
+
 class Compiler:
     """Compiles jobs for one vocabulary and chat template; keeps compiled grammars.
 
@@ -105,8 +116,9 @@ class Compiler:
             TemplateError: the template refuses the messages.
             GrammarError: llguidance refuses the grammar; names the tool that is to blame.
         """
+        _check_job(job)
         tools = read_tools(job.tools)
-        policy = read_policy(job.tool_choice, parallel=job.parallel, think=job.think)
+        policy = read_policy(job.tool_choice, parallel=job.parallel, think=Think(job.think))
         policy.select(tools)
         prompt = self._render(job, opened=True)
         state = find_state(prompt.text, self._render(job, opened=False).text, self.format)

@@ -16,7 +16,13 @@ from constrained.errors import GrammarError
 
 # Verbose messages would carry the grammar and the text so far into logs.
 # A bounded string may cost 2 million once (15 ms); the default of 200,000 would end the request.
-LIMITS = llguidance.LLParserLimits(verbose_errors=False, step_lexer_fuel=20_000_000)
+# An enum of n values is n items in a row; the default of 2,000 is less than real ones have.
+LIMITS = llguidance.LLParserLimits(
+    verbose_errors=False,
+    step_lexer_fuel=20_000_000,
+    max_items_in_row=20_000,
+    step_max_items=500_000,
+)
 # llguidance compiles rules that refer to each other by recursion. An object of 2,500 properties
 # would overrun a stack of 8 MB and thereby end the process; with this one, MOST_RULES fit.
 STACK = 256 * 2**20  # bytes, of address space only

@@ -32,7 +32,7 @@ class Model:
     def call(
         self,
         messages: Sequence[Mapping[str, Any]] | str,
-        tools: Sequence[Mapping[str, Any]] = (),
+        tools: Sequence[Mapping[str, Any]] | None = None,
         *,
         tool_choice: Any = None,
         max_tokens: int = 1024,
@@ -54,7 +54,7 @@ class Model:
         """
         if isinstance(messages, str):
             messages = [{"role": "user", "content": messages}]
-        turn = self.compile(Job(messages, tools, tool_choice, **options))
+        turn = self.compile(Job(messages, tools or (), tool_choice, **options))
         return self.run([turn], max_tokens=max_tokens, sampling=sampling)[0]
 
     def compile(self, job: Job) -> CompiledTurn:

@@ -10,6 +10,8 @@ from grammars.parse import collect
 from grammars.schema import Json
 from grammars.turn import ToolCall
 
+LONGEST_SHOWN = 500  # characters of a call in an error
+
 
 @dataclass(frozen=True)
 class Usage:
@@ -52,6 +54,11 @@ class Reply:
         return kept | {"finish_reason": self.finish_reason, "usage": vars(self.usage)}
 
 
+def _shorten(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + " ..."
+
+
 def make_reply(generation: Generation, prompt: Sequence[int]) -> Reply:
     """The reply of a generation.
 
@@ -64,7 +71,8 @@ def make_reply(generation: Generation, prompt: Sequence[int]) -> Reply:
         if not call.valid:
             unfit = call.errors[0]
             raise ReplyError(
-                f"the call {call.name}({call.arguments}) does not fit: {unfit.message}",
+                f"the call {call.name}({_shorten(call.arguments)}) does not fit: "
+                f"{_shorten(unfit.message)}",
                 where=unfit.pointer,
                 hint="The schema has a keyword that is only checked: see the tool's report",
             )

@@ -137,16 +137,38 @@ def _as_object(arguments: Any) -> Any:
     return value if isinstance(value, dict) else arguments
 
 
-def _write(messages: list[dict[str, Any]], empty: str | None, as_text: bool) -> list[Any]:
-    """Copy normal messages, with `empty` for the content None and perhaps arguments as text."""
+def _is_text_parts(content: Any) -> bool:
+    """Is it OpenAI's list of content parts, all of them text?"""
+    return isinstance(content, list) and all(
+        isinstance(part, dict) and part.get("type") == "text" and isinstance(part.get("text"), str)
+        for part in content
+    )
+
+
+def _write(
+    messages: list[dict[str, Any]], empty: str | None, as_text: bool, joined: bool
+) -> list[Any]:
+    """Copy normal messages, with `empty` for the content None and perhaps arguments as text.
+
+    `joined`: parts of text become one text, a line each, as in llama.cpp; few templates know parts.
+    """
     written = copy_json(messages)
     for message in written:
         if message["content"] is None:
             message["content"] = empty
+        if joined and _is_text_parts(message["content"]):
+            message["content"] = "\n".join(part["text"] for part in message["content"])
         for function in _functions(message) if as_text else ():
             if isinstance(function["arguments"], dict):
                 function["arguments"] = json.dumps(function["arguments"], ensure_ascii=False)
     return written
+
+
+def _has_parts(messages: list[dict[str, Any]], text: str) -> bool:
+    """Did the template write the parts that were joined? One that knows only parts does not."""
+    contents = [message["content"] for message in messages]
+    parts = [part for content in contents if _is_text_parts(content) for part in content]
+    return all(part["text"].strip() in text for part in parts)
 
 
 def _tests_content_for_none(tree: nodes.Template) -> bool:
@@ -197,8 +219,9 @@ class ChatTemplate:
     ) -> str:
         """The prompt for a conversation in OpenAI form (see `normalise`), which is not changed.
 
-        The template gets arguments of tool calls as objects; if that fails, as JSON text. None
-        and [] are both no tools. `kwargs` are further variables (`chat_template_kwargs`).
+        The template gets arguments of tool calls as objects; if that fails, as JSON text. Parts
+        of text it gets as one text; if that fails, as parts. None and [] are both no tools.
+        `kwargs` are further variables (`chat_template_kwargs`).
 
         Raises:
             TemplateError: the template fails or refuses (the first failure of several), or
@@ -212,17 +235,24 @@ class ChatTemplate:
             [tools] if tools else [None, []],  # Hermes-2 loops over tools without a look at them
             self._empty if calls else [""],
             [False, True] if calls else [False],
+            [True, False] if any(_is_text_parts(m["content"]) for m in normal) else [False],
         )
         errors: list[TemplateError] = []
-        for listed, empty, as_text in forms:
+        doubtful: list[str] = []
+        for listed, empty, as_text, joined in forms:
             given = {"tools": listed, "add_generation_prompt": add_generation_prompt}
             try:
                 with self.failures():
                     variables = copy_json({**self._extras(tools), **kwargs, **given})
-                    variables["messages"] = _write(normal, empty, as_text)
-                    return self._template.render(variables)
+                    variables["messages"] = _write(normal, empty, as_text, joined)
+                    text = self._template.render(variables)
+                    if not joined or _has_parts(normal, text):
+                        return text
+                    doubtful.append(text)
             except TemplateError as error:
                 errors.append(error)
+        if doubtful:
+            return doubtful[0]
         raise errors[0]
 
     def _extras(self, tools: Any) -> dict[str, Any]:

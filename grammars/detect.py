@@ -82,6 +82,9 @@ def detect(render_chat: Render, formats: Sequence[Format] = FORMATS) -> Format:
             rest = probes.calls[then + len(second) :]
             return _complete(replace(candidate, between=between), rest, first, probes)
     known = ", ".join(f.name for f in formats)
+    if _CALLS[0].name not in probes.calls.partition(_USER["content"])[2]:
+        hint = "Use a template that supports tools; formats known here: " + known
+        raise DetectError("the chat template writes no tool calls", hint=hint)
     raise DetectError(
         "the chat template writes tool calls in a format that is not known",
         hint=f"Known formats: {known}",

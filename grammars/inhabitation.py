@@ -14,6 +14,7 @@ from grammars.schema import (
     Reference,
     String,
     Union,
+    escape,
 )
 
 NEVER = Union(())
@@ -32,6 +33,19 @@ def prune(node: Node, definitions: Mapping[str, Node]) -> tuple[Node, dict[str, 
         if now == alive:
             return _prune(node, alive), pruned
         alive = now
+
+
+def find_cause(node: Node, definitions: Mapping[str, Node]) -> str:
+    """The JSON pointer of the innermost required property that no value fits; "" if none does."""
+    alive = frozenset(name for name, d in prune(node, definitions)[1].items() if d != NEVER)
+    where = ""
+    while isinstance(node, Object):
+        required = (p for p in node.properties if p.required)
+        empty = next((p for p in required if _prune(p.node, alive) == NEVER), None)
+        if empty is None:
+            break
+        where, node = f"{where}/properties/{escape(empty.key)}", empty.node
+    return where
 
 
 def _prune(node: Node, alive: frozenset[str]) -> Node:

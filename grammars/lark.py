@@ -7,7 +7,7 @@ end of turn. End-of-generation tokens are not in it: the matcher admits them whe
 import json
 from collections.abc import Mapping, Sequence
 
-from grammars.errors import PolicyError, ToolError
+from grammars.errors import PolicyError, SchemaError, ToolError
 from grammars.lark_tagged import TaggedRules
 from grammars.lark_values import Rules, escape_regex, quote
 from grammars.turn import Choice, Policy, Start, State, Think, Tool
@@ -110,7 +110,13 @@ class _Turn:
         return self.rules.define(f"{self._any_call(first)} {more} {after}", "calls")
 
     def _any_call(self, nodes: tuple[Node, ...]) -> str:
-        return self.rules.define(" | ".join(self._call(t, nodes) for t in self.tools), "call")
+        return self.rules.define(" | ".join(self._named(t, nodes) for t in self.tools), "call")
+
+    def _named(self, tool: Tool, nodes: tuple[Node, ...]) -> str:
+        try:
+            return self._call(tool, nodes)
+        except SchemaError as e:
+            raise SchemaError(f"tool {tool.name!r}: {e.message}", where=e.where, hint=e.hint) from e
 
     def _call(self, tool: Tool, nodes: tuple[Node, ...]) -> str:
         """One call of that tool, without its opener."""

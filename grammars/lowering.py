@@ -13,7 +13,7 @@ from urllib.parse import unquote
 import jsonschema_rs
 
 from grammars.errors import SchemaError
-from grammars.inhabitation import NEVER, prune
+from grammars.inhabitation import NEVER, find_cause, prune
 from grammars.keywords import HELD, are_disjoint, is_idle
 from grammars.merging import ANNOTATIONS, as_list, merge
 from grammars.patterns import ASSERTED, FORMATS, translate
@@ -72,7 +72,9 @@ def lower(source: Json, *, close: bool = True, only_object: bool = True) -> Sche
     node, definitions = prune(lowered, lowering.definitions)
     kind = "object" if only_object else "value"
     if node == NEVER:
-        raise SchemaError(f"the schema admits no {kind}", where="", hint="Widen it")
+        where = find_cause(lowered, lowering.definitions)
+        reason = f": nothing fits {where}" if where else ""
+        raise SchemaError(f"the schema admits no {kind}{reason}", where=where, hint="Widen it")
     if only_object and not all(isinstance(b, Object) for b in flatten(node, definitions)):
         hint = "Declare its properties instead"
         raise SchemaError("arguments cannot be an enum or const", where="", hint=hint)
@@ -220,6 +222,8 @@ class _Lowering:
         return Constant(tuple(kept.values())) if kept else NEVER
 
     def _typed(self, flat: Mapping[str, Json], at: str) -> Node:
+        if flat.get("not", False) in ({}, True):
+            return NEVER
         types = cast(list[str], as_list(flat.get("type", [t for t in TYPES if t != "integer"])))
         if "type" in flat:
             self._enforce(at, "type")

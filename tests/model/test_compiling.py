@@ -162,3 +162,11 @@ def test_a_template_that_refuses_a_conversation(tmp_path: Path):
         pytest.raises(TemplateError, match=r"not this\. The template refuses"),
     ):
         model.call("no")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("think", "off"), ("parallel", "no"), ("template_kwargs", 5)]
+)
+def test_fields_of_the_wrong_type_are_refused(hermes: Model, field: str, value: Any):
+    with pytest.raises(RequestError, match=field):
+        hermes.compile(Job(USER, TOOLS, **{field: value}))

@@ -205,3 +205,11 @@ def test_a_model_gives_its_vocabulary_and_template(tmp_path: Path, single: bool)
     bare = str(write_model(tmp_path / "bare.gguf", tokens, None, n_layer=1))
     assert "has no chat template" in answer_to(model=bare)["error"]
     assert judged(answer_to(model=bare, template=HERMES)) == "acv"
+
+
+@KINDS
+def test_an_enum_may_have_thousands_of_values(markers: str):
+    values = [f"value number {i}" for i in range(3_000)]
+    pick = tool("pick", {"value": {"type": "string", "enum": values}})
+    call = hermes_call("pick", '{"value": "value number 2999"}')
+    assert judged(answer_to(call, (pick,), markers=markers)) == "acv"

@@ -41,7 +41,7 @@ def test_fields_of_the_wrong_type(field: str):
         ({"template": "no/such.jinja"}, "no template 'no/such.jinja' (at /template). Give"),
         ({"template": "{% for %}"}, "chat template, line 1: Expected an expression"),
         ({"template": "{{ raise_exception('no!') }}"}, "chat template, line 1: no!"),
-        ({"template": "{{ messages[0].content }}"}, "in a format that is not known"),
+        ({"template": "{{ messages[0].content }}"}, "writes no tool calls"),
         ({"messages": [{}]}, "a message has no role (at /messages/0/role)"),
         ({"messages": "hi"}, "messages are not an array (at /messages)"),
         ({"messages": [{"role": "user", "content": 5}]}, "chat template, line 14"),

@@ -77,7 +77,7 @@ def test_options_of_a_call(run: Run, model: str, tools: str, monkeypatch: pytest
     code, out, err = run("call", "hi", "--tools", tools, *options, "--show-prompt")
     assert (code, err) == (0, "")
     assert "start: open" in out
-    assert "(the tokens ran out: raise --max-tokens)" in out
+    assert "(the tokens ran out: raise --max-tokens, or the context with -c)" in out
     monkeypatch.setenv("LLAMA_ARG_CTX_SIZE", "8")
     code, _, err = run("call", "hi")
     assert code == 2
@@ -148,7 +148,10 @@ def test_odd_but_fine(run: Run, model: str, tmp_path: Path):
         ("-m MODEL --chat-template-kwargs []", "--chat-template-kwargs has to be a JSON object"),
         ('-m MODEL --chat-template-kwargs {"tools":1}', "may not set tools (at /chat_template_kw"),
         ("-m MODEL --chat-template-file no.jinja", "No such file or directory: 'no.jinja'"),
-        ("-m MODEL --chat-template-file TEXT", "in a format that is not known. Known formats: "),
+        (
+            "-m MODEL --chat-template-file TEXT",
+            "writes no tool calls. Use a template that supports tools",
+        ),
         ("-m MODEL --chat-template-file RAISES", "m.gguf, line 1: no!. The template refuses"),
         ("-m MODEL --system \udc80", "the prompt has a lone surrogate"),
     ],

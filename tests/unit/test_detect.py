@@ -11,7 +11,7 @@ from grammars.errors import DetectError, Error
 from grammars.formats import HERMES, QWEN3_CODER
 from grammars.render import render
 from grammars.turn import Start, State, ToolCall, Turn
-from grammars.wire import Format, JsonCall, JsonStyle
+from grammars.wire import Format, JsonCall, JsonStyle, Marker
 
 Message = Mapping[str, Any]
 
@@ -89,9 +89,16 @@ def test_what_a_template_refuses_is_left_as_it_is_known() -> None:
 
 
 def test_an_unknown_format_is_refused() -> None:
-    with pytest.raises(DetectError, match="not known") as info:
-        detect(chat(HERMES, refuses=lambda messages: True))
+    other = replace(HERMES, call=(Marker("<call>"), *HERMES.call[1:]))
+    with pytest.raises(DetectError, match="in a format that is not known") as info:
+        detect(chat(other))
     assert info.value.hint == "Known formats: hermes, qwen3_coder"
+
+
+def test_a_template_without_calls_is_refused() -> None:
+    with pytest.raises(DetectError, match="writes no tool calls") as info:
+        detect(chat(HERMES, refuses=lambda messages: True))
+    assert "hermes, qwen3_coder" in str(info.value.hint)
 
 
 @pytest.mark.parametrize(

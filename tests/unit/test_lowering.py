@@ -223,3 +223,11 @@ def test_a_schema_that_is_too_deep_is_refused() -> None:
         schema = {"properties": {"a": schema}}
     with pytest.raises(SchemaError, match="too deeply"):
         lower(schema)
+
+
+def test_the_cause_of_an_empty_schema_is_named() -> None:
+    inner = {"type": "object", "properties": {"b": {"not": {}}}, "required": ["b"]}
+    schema = {"type": "object", "properties": {"a": inner}, "required": ["a"]}
+    with pytest.raises(SchemaError, match="nothing fits") as info:
+        lower(schema)
+    assert info.value.where == "/properties/a/properties/b"

@@ -467,3 +467,12 @@ def test_no_marker_of_the_data_is_inside_a_piece(source, texts, markers):
     assume(not any(marker in own for marker in markers))
     for piece in prompt(source, messages, markers=markers).pieces:
         assert not any(marker in piece for marker in markers)
+
+
+def test_parts_of_text_are_one_text_where_the_template_knows_no_parts() -> None:
+    parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
+    messages = [{"role": "user", "content": parts}]
+    assert ChatTemplate("{{ messages[0].content }}").render(messages) == "a\nb"
+    loop = "{% for part in messages[0].content %}<{{ part.text }}>{% endfor %}"
+    assert ChatTemplate(loop).render(messages) == "<a><b>"
+    assert ChatTemplate("{{ messages[0].content + '!' }}").render(messages) == "a\nb!"
