@@ -6,6 +6,7 @@ import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 import jinja2
@@ -17,6 +18,7 @@ from jinja2.sandbox import SandboxedEnvironment
 
 from constrained.errors import TemplateError
 
+_PROBE = "PROBE-OF-A-TEXT"
 RESERVED = ("messages", "tools", "add_generation_prompt", "bos_token", "eos_token")
 
 # What a template can raise; SyntaxError: the Python that jinja2 makes of it nests too deeply.
@@ -164,13 +166,6 @@ def _write(
     return written
 
 
-def _has_parts(messages: list[dict[str, Any]], text: str) -> bool:
-    """Did the template write the parts that were joined? One that knows only parts does not."""
-    contents = [message["content"] for message in messages]
-    parts = [part for content in contents if _is_text_parts(content) for part in content]
-    return all(part["text"].strip() in text for part in parts)
-
-
 def _tests_content_for_none(tree: nodes.Template) -> bool:
     """Whether it asks `message.content is none`, or `message["content"] is none`."""
     tested = [test.node for test in tree.find_all(nodes.Test) if test.name == "none"]
@@ -235,25 +230,28 @@ class ChatTemplate:
             [tools] if tools else [None, []],  # Hermes-2 loops over tools without a look at them
             self._empty if calls else [""],
             [False, True] if calls else [False],
-            [True, False] if any(_is_text_parts(m["content"]) for m in normal) else [False],
+            self._part_forms if any(_is_text_parts(m["content"]) for m in normal) else [False],
         )
         errors: list[TemplateError] = []
-        doubtful: list[str] = []
         for listed, empty, as_text, joined in forms:
             given = {"tools": listed, "add_generation_prompt": add_generation_prompt}
             try:
                 with self.failures():
                     variables = copy_json({**self._extras(tools), **kwargs, **given})
                     variables["messages"] = _write(normal, empty, as_text, joined)
-                    text = self._template.render(variables)
-                    if not joined or _has_parts(normal, text):
-                        return text
-                    doubtful.append(text)
+                    return self._template.render(variables)
             except TemplateError as error:
                 errors.append(error)
-        if doubtful:
-            return doubtful[0]
         raise errors[0]
+
+    @cached_property
+    def _part_forms(self) -> tuple[bool, bool]:
+        """Whether to join parts of text, and what to try next; told once, not by the data."""
+        try:
+            writes_text = _PROBE in self.render([{"role": "user", "content": _PROBE}])
+        except TemplateError:
+            writes_text = True
+        return writes_text, not writes_text
 
     def _extras(self, tools: Any) -> dict[str, Any]:
         variables: dict[str, Any] = {"documents": None, **self.tokens}

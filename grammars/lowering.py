@@ -8,10 +8,8 @@ import json
 import re
 from collections.abc import Mapping
 from typing import cast
-from urllib.parse import unquote
 
-import jsonschema_rs
-
+from grammars.documents import find_problem, look_up
 from grammars.errors import SchemaError
 from grammars.inhabitation import NEVER, find_cause, prune
 from grammars.keywords import HELD, are_disjoint, is_idle
@@ -60,7 +58,7 @@ def lower(source: Json, *, close: bool = True, only_object: bool = True) -> Sche
     root = cast(Json, source)
     if only_object and (isinstance(root, bool) or root.get("type") != "object"):
         root = {"allOf": [root, {"type": "object"}]}
-    problem = _find_problem(source)
+    problem = find_problem(source)
     if problem is not None and problem.where:
         raise problem
     try:
@@ -79,18 +77,6 @@ def lower(source: Json, *, close: bool = True, only_object: bool = True) -> Sche
         hint = "Declare its properties instead"
         raise SchemaError("arguments cannot be an enum or const", where="", hint=hint)
     return Schema(source, node, definitions, lowering.report(), source)
-
-
-def _find_problem(source: Json) -> SchemaError | None:
-    """Why this is no JSON Schema, if it is none."""
-    try:
-        make_validator(source, source)
-    except jsonschema_rs.ValidationError as e:
-        where = "".join(f"/{escape(str(step))}" for step in e.instance_path)
-        return SchemaError(f"not a JSON Schema: {e.message}", where=where)
-    except (jsonschema_rs.ReferencingError, ValueError) as e:
-        return SchemaError(f"not a JSON Schema: {e}", where="")
-    return None
 
 
 class _Lowering:
@@ -146,28 +132,11 @@ class _Lowering:
         return self._typed(flat, at)
 
     def _refer(self, pointer: Json, at: str) -> Node:
-        target = self._look_up(pointer, at)
+        target = look_up(self.root, pointer, at)
         if pointer not in self.definitions:
             self.definitions[pointer] = NEVER
             self.definitions[pointer] = self.lower(target, pointer.removeprefix("#"))
         return Reference(pointer)
-
-    def _look_up(self, pointer: Json, at: str) -> Json:
-        place: Json = self.root
-        hint = "Use a local reference such as #/$defs/Name"
-        if not isinstance(pointer, str) or not pointer.startswith("#"):
-            raise SchemaError(f"$ref {pointer!r} is not local", where=f"{at}/$ref", hint=hint)
-        for step in unquote(pointer[1:]).split("/")[1:]:
-            step = step.replace("~1", "/").replace("~0", "~")
-            if isinstance(place, list) and step.isdigit() and int(step) < len(place):  # pyright: ignore[reportUnknownArgumentType]
-                place = cast(Json, place[int(step)])
-            elif isinstance(place, dict) and step in place:
-                place = cast(Json, place[step])
-            else:
-                raise SchemaError(f"$ref {pointer!r} leads nowhere", where=f"{at}/$ref", hint=hint)
-        if pointer not in ("#",) and not pointer.startswith("#/"):
-            raise SchemaError(f"$ref {pointer!r} is an anchor", where=f"{at}/$ref", hint=hint)
-        return place
 
     def _flatten(
         self, schema: Mapping[str, Json], at: str, seen: tuple[str, ...]
@@ -188,7 +157,7 @@ class _Lowering:
                 if part in seen:
                     self._check(at, keyword, "refers to itself beside other keywords")
                     continue
-                part, seen = self._look_up(part, at), (*seen, part)
+                part, seen = look_up(self.root, part, at), (*seen, part)
             if isinstance(part, bool):
                 part = cast(Json, {} if part else {"enum": []})
             inner = self._flatten(cast(Mapping[str, Json], part), at, seen)
@@ -215,7 +184,7 @@ class _Lowering:
         rest = {k: v for k, v in flat.items() if k != "enum"}
         try:
             admits = make_validator(rest, self.root).is_valid
-        except ValueError as e:  # a reference that `_find_problem` has met already
+        except ValueError as e:  # a reference that `find_problem` has met already
             raise SchemaError(f"not a JSON Schema: {e}", where=at) from e
         self._enforce(at, "enum" if "enum" in flat else "const")
         kept = {json.dumps(v, sort_keys=True): v for v in values if admits(v)}
@@ -267,8 +236,9 @@ class _Lowering:
         if patterns := flat.get("patternProperties"):
             self._check(at, "additionalProperties", "beside patternProperties")
             rest = {"anyOf": [*patterns.values(), rest]}
-        for key in required:
-            declared.setdefault(key, rest)
+        undeclared = rest if {"additionalProperties", "patternProperties"} & set(flat) else True
+        for key in required:  # a key that is only required is declared, too
+            declared.setdefault(key, undeclared)
         properties: list[Property] = []
         for key, schema in declared.items():
             node = self.lower(schema, f"{at}/properties/{escape(key)}")

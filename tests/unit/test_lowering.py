@@ -231,3 +231,14 @@ def test_the_cause_of_an_empty_schema_is_named() -> None:
     with pytest.raises(SchemaError, match="nothing fits") as info:
         lower(schema)
     assert info.value.where == "/properties/a/properties/b"
+
+
+def test_a_key_that_is_required_but_not_declared_is_declared() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a", "b"]}
+    node = lower(schema).node
+    assert isinstance(node, Object)
+    assert [(p.key, p.required) for p in node.properties] == [("a", True), ("b", True)]
+    assert node.additional is None
+    assert lower(schema).admits({"a": "x", "b": [1]})
+    with pytest.raises(SchemaError, match="nothing fits /properties/b"):
+        lower(schema | {"additionalProperties": False})

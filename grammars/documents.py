@@ -1,0 +1,51 @@
+"""A schema document as a whole: is it one, and where do its references lead?"""
+
+from typing import cast
+from urllib.parse import unquote
+
+import jsonschema_rs
+
+from grammars.errors import SchemaError
+from grammars.schema import Json, escape, make_validator
+
+_HINT = "Use a local reference such as #/$defs/Name"
+
+
+def find_problem(source: Json) -> SchemaError | None:
+    """Why this is no JSON Schema, if it is none."""
+    try:
+        make_validator(source, source)
+    except jsonschema_rs.ValidationError as e:
+        where = "".join(f"/{escape(str(step))}" for step in e.instance_path)
+        return SchemaError(f"not a JSON Schema: {e.message}", where=where)
+    except (jsonschema_rs.ReferencingError, ValueError) as e:
+        return SchemaError(f"not a JSON Schema: {e}", where="")
+    return None
+
+
+def look_up(root: Json, pointer: Json, at: str) -> Json:
+    """What a local `$ref` refers to.
+
+    Args:
+        root: the document.
+        pointer: the value of `$ref`.
+        at: the JSON pointer of the schema that it stands in, for the error.
+
+    Raises:
+        SchemaError: it is not local, or leads nowhere.
+    """
+    where = f"{at}/$ref"
+    if not isinstance(pointer, str) or not pointer.startswith("#"):
+        raise SchemaError(f"$ref {pointer!r} is not local", where=where, hint=_HINT)
+    if pointer != "#" and not pointer.startswith("#/"):
+        raise SchemaError(f"$ref {pointer!r} is an anchor", where=where, hint=_HINT)
+    place: Json = root
+    for step in unquote(pointer[1:]).split("/")[1:]:
+        step = step.replace("~1", "/").replace("~0", "~")
+        if isinstance(place, list) and step.isdigit() and int(step) < len(cast(list[Json], place)):
+            place = cast(Json, place[int(step)])
+        elif isinstance(place, dict) and step in place:
+            place = cast(Json, place[step])
+        else:
+            raise SchemaError(f"$ref {pointer!r} leads nowhere", where=where, hint=_HINT)
+    return place
