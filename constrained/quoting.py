@@ -22,7 +22,8 @@ from typing import Any
 from jinja2 import nodes
 
 from constrained.errors import TemplateError
-from constrained.template import ChatTemplate, check_kwargs, normalise
+from constrained.messages import normalise
+from constrained.template import ChatTemplate, check_kwargs
 
 # What templates compare rather than write. It is not cut, so a marker in it is refused.
 _VERBATIM = {

@@ -7,8 +7,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from constrained.errors import TemplateError
+from constrained.messages import normalise
 from constrained.quoting import Prompt, render_prompt
-from constrained.template import RESERVED, ChatTemplate, check_kwargs, normalise
+from constrained.template import RESERVED, ChatTemplate, check_kwargs
 
 USER = {"role": "user", "content": "hi"}
 TOOL = {

@@ -1,0 +1,86 @@
+"""Conversations in OpenAI's form: read into one normal form, written as templates want them."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from constrained.errors import TemplateError
+
+
+def copy_json(value: Any) -> Any:
+    """Copy JSON data: mappings become dicts, lists and tuples lists; anything else is shared."""
+    if isinstance(value, Mapping):
+        return {key: copy_json(item) for key, item in value.items()}
+    return [copy_json(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def normalise(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Copy a conversation (OpenAI chat form) into the form that rendering starts from.
+
+    Developer messages become system messages; arguments that are the JSON text of an object
+    become that object; missing content becomes "", but beside tool calls None.
+
+    Raises:
+        TemplateError: not a list, empty, or a message that is no object or has no role.
+    """
+    if isinstance(messages, str) or not isinstance(messages, Sequence):
+        raise TemplateError("messages are not an array", where="/messages")
+    if not messages:
+        raise TemplateError("no messages", where="/messages")
+    return [_normal_message(message, f"/messages/{i}") for i, message in enumerate(messages)]
+
+
+def _normal_message(message: Any, where: str) -> dict[str, Any]:
+    if not isinstance(message, Mapping):
+        raise TemplateError("a message is not an object", where=where)
+    role = message.get("role")
+    if not isinstance(role, str) or not role:
+        raise TemplateError("a message has no role", where=f"{where}/role")
+    normal = copy_json(message) | {"role": "system" if role == "developer" else role}
+    if not normal.get("tool_calls"):
+        normal.pop("tool_calls", None)  # clients write null and [], and templates trip over them
+    for function in _functions(normal):
+        function["arguments"] = _as_object(function.get("arguments"))
+    normal["content"] = normal.get("content") or (None if "tool_calls" in normal else "")
+    return normal
+
+
+def _functions(message: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The `function` of each call; what is not shaped so is left for the template to refuse."""
+    calls = [call for call in message.get("tool_calls", ()) if isinstance(call, dict)]
+    return [call["function"] for call in calls if isinstance(call.get("function"), dict)]
+
+
+def _as_object(arguments: Any) -> Any:
+    try:
+        value = json.loads(arguments or "{}")
+    except (TypeError, ValueError):  # not a string (most often an object already), or not JSON
+        return arguments
+    return value if isinstance(value, dict) else arguments
+
+
+def is_text_parts(content: Any) -> bool:
+    """Is it OpenAI's list of content parts, all of them text?"""
+    return isinstance(content, list) and all(
+        isinstance(part, dict) and part.get("type") == "text" and isinstance(part.get("text"), str)
+        for part in content
+    )
+
+
+def write_messages(
+    messages: list[dict[str, Any]], empty: str | None, as_text: bool, joined: bool
+) -> list[Any]:
+    """Copy normal messages, with `empty` for the content None and perhaps arguments as text.
+
+    `joined`: parts of text become one text, a line each, as in llama.cpp; few templates know parts.
+    """
+    written = copy_json(messages)
+    for message in written:
+        if message["content"] is None:
+            message["content"] = empty
+        if joined and is_text_parts(message["content"]):
+            message["content"] = "\n".join(part["text"] for part in message["content"])
+        for function in _functions(message) if as_text else ():
+            if isinstance(function["arguments"], dict):
+                function["arguments"] = json.dumps(function["arguments"], ensure_ascii=False)
+    return written
