@@ -1,15 +1,19 @@
 # `make demo` shows a call, `make test` runs the tests; both set up .venv first.
+# `make search` lets Hypothesis look for counterexamples that the tests have not met (20 minutes).
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint clean
+.PHONY: demo test search lint clean
 
 demo: $(VENV)/.ready
 	$(BIN)/python -m examples.first_call
 
 test: $(VENV)/.ready lint
-	$(BIN)/python -m pytest -n auto
+	HYPOTHESIS_PROFILE=ci $(BIN)/python -m pytest -n auto
+
+search: $(VENV)/.ready
+	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n auto tests/agreement tests/property tests/unit
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check .

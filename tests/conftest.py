@@ -1,4 +1,4 @@
-"""Hypothesis profiles: `dev` searches anew each time, `ci` repeats, `thorough` searches long."""
+"""Hypothesis profiles: `ci` repeats itself, `dev` searches anew each time, `thorough` for long."""
 
 import os
 
