@@ -40,10 +40,8 @@ def find_cause(node: Node, definitions: Mapping[str, Node]) -> str:
     alive = frozenset(name for name, d in prune(node, definitions)[1].items() if d != NEVER)
     where = ""
     while isinstance(node, Object):
-        required = (p for p in node.properties if p.required)
-        empty = next((p for p in required if _prune(p.node, alive) == NEVER), None)
-        if empty is None:
-            break
+        # An object is empty only through a required property that is.
+        empty = next(p for p in node.properties if p.required and _prune(p.node, alive) == NEVER)
         where, node = f"{where}/properties/{escape(empty.key)}", empty.node
     return where
 
