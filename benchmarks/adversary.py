@@ -21,9 +21,9 @@ import jsonschema_rs
 import numpy as np
 
 from benchmarks.tool_sets import read_rows, sample_paths, usable
-from constrained.check import byte_tokenizer
 from constrained.engine.protocol import Sampling
 from constrained.engine.scripted import ScriptedEngine
+from constrained.frame import byte_tokenizer
 from constrained.generation import Finish, Request, generate
 from constrained.mask import Matcher
 from constrained.tools import read_policy, read_tools

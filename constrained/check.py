@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from constrained.errors import GrammarError, RequestError
-from constrained.frame import Frame, byte_tokenizer, read_field, read_frame
+from constrained.frame import Frame, read_field, read_frame
 from constrained.mask import Matcher
 from constrained.tools import as_openai, read_policy, read_tools
 from constrained.vocabulary import Tokenizer
@@ -16,8 +16,6 @@ from grammars.lark import build_grammar
 from grammars.parse import parse
 from grammars.turn import Start, State, Tool, Turn
 from grammars.wire import Format, count_common
-
-__all__ = ["byte_tokenizer", "check_rows", "read_rows"]
 
 
 def check_rows(rows: Iterable[Mapping[str, Any] | Error]) -> Iterator[dict[str, Any]]:

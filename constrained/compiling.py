@@ -8,7 +8,7 @@ from typing import Any
 from constrained.errors import GrammarError, RequestError
 from constrained.mask import Matcher
 from constrained.quoting import Prompt, render_prompt
-from constrained.template import ChatTemplate, check_kwargs
+from constrained.template import ChatTemplate
 from constrained.tools import as_openai, read_policy, read_tools
 from constrained.vocabulary import Tokenizer, Vocabulary, build_tokenizer
 from grammars.detect import detect, find_state
@@ -135,7 +135,6 @@ class Compiler:
         self._compile.cache_clear()
 
     def _render(self, job: Job, *, opened: bool) -> Prompt:
-        check_kwargs(job.template_kwargs)
         block = self.format.reasoning
         keep = [block.opener.text, block.closer.text] if block else []
         return render_prompt(

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from constrained.check import byte_tokenizer
+from constrained.frame import byte_tokenizer
 from constrained.mask import Matcher
 from constrained.vocabulary import Vocabulary
 from grammars.lark import build_grammar

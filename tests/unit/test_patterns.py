@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from constrained.check import byte_tokenizer
+from constrained.frame import byte_tokenizer
 from constrained.mask import Matcher
 from grammars.lark_values import Rules
 from grammars.patterns import FORMATS, translate
