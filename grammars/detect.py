@@ -4,12 +4,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from grammars.detect_reasoning import find_reasoning, find_state
 from grammars.errors import DetectError, Error
-from grammars.formats import FORMATS
+from grammars.formats import NATIVE
 from grammars.render import render
 from grammars.schema import Json
-from grammars.turn import Start, State, ToolCall, Turn
-from grammars.wire import Format, JsonCall, JsonStyle, Reasoning, TaggedArguments, count_common
+from grammars.turn import ToolCall, Turn
+from grammars.wire import Format, Hole, JsonStyle
+
+__all__ = ["Render", "detect", "find_state"]
 
 _CALLS = (
     ToolCall("get_weather", {"city": "Zürich", "days": 3}),
@@ -32,7 +35,6 @@ _TOOL: dict[str, Json] = {
 }
 _USER: dict[str, Json] = {"role": "user", "content": "PROBE-USER"}
 _TEXT = "PROBE-TEXT"
-_THOUGHT = "PROBE-THOUGHT"
 _STYLES = tuple(
     JsonStyle(item, key, ascii)
     for ascii in (False, True)
@@ -58,14 +60,14 @@ class Render(Protocol):
 class _Probes:
     """Renders of the same conversation that differ in one thing; "" where one was refused."""
 
+    call: str
     calls: str
     content: str
     both: str
-    thought: str
-    openings: tuple[str, ...]
+    opening: str
 
 
-def detect(render_chat: Render, formats: Sequence[Format] = FORMATS) -> Format:
+def detect(render_chat: Render, formats: Sequence[Format] = NATIVE) -> Format:
     """The format that the template teaches, its separators read off the template.
 
     Raises:
@@ -73,16 +75,11 @@ def detect(render_chat: Render, formats: Sequence[Format] = FORMATS) -> Format:
     """
     probes = _probe(render_chat)
     for candidate in _variants(formats):
-        first, second = (_write(call, candidate) for call in _CALLS)
-        at = probes.calls.find(first)
-        behind = at + len(first)
-        then = probes.calls.find(second, behind)
-        if at >= 0 and then >= 0:
-            between = probes.calls[behind:then]
-            rest = probes.calls[then + len(second) :]
-            return _complete(replace(candidate, between=between), rest, first, probes)
+        found = _find(candidate, probes)
+        if found is not None:
+            return replace(found, reasoning=find_reasoning(render_chat))
     known = ", ".join(f.name for f in formats)
-    if _CALLS[0].name not in probes.calls.partition(_USER["content"])[2]:
+    if _CALLS[0].name not in (probes.calls or probes.call).partition(_USER["content"])[2]:
         hint = "Use a template that supports tools; formats known here: " + known
         raise DetectError("the chat template writes no tool calls", hint=hint)
     raise DetectError(
@@ -91,11 +88,26 @@ def detect(render_chat: Render, formats: Sequence[Format] = FORMATS) -> Format:
     )
 
 
+def _find(candidate: Format, probes: _Probes) -> Format | None:
+    """The candidate with the template's separators, if the template writes calls like it."""
+    first, second = (_write(call, candidate) for call in _CALLS)
+    head, found, rest = probes.calls.partition(first)
+    between, again, rest = rest.partition(second)
+    single = not (found and again)
+    if single:
+        head, found, rest = probes.call.partition(first)
+        between = candidate.between
+    is_turn = candidate.bare is None or head == probes.opening  # any object could stand elsewhere
+    if not found or not is_turn:
+        return None
+    return _complete(replace(candidate, between=between, single=single), rest, first, probes)
+
+
 def _probe(render_chat: Render) -> _Probes:
-    def attempt(*assistant: Json, opening: bool = False, **kwargs: Any) -> str:
+    def attempt(*assistant: Json) -> str:
+        opening = not assistant
         try:
-            messages = [_USER, *assistant]
-            return render_chat(messages, [_TOOL], add_generation_prompt=opening, **kwargs)
+            return render_chat([_USER, *assistant], [_TOOL], add_generation_prompt=opening)
         except Error:
             return ""
 
@@ -106,11 +118,11 @@ def _probe(render_chat: Render) -> _Probes:
     ]
     says: dict[str, Json] = {"role": "assistant", "content": _TEXT}
     return _Probes(
+        call=attempt({"role": "assistant", "content": "", "tool_calls": calls[:1]}),
         calls=attempt({"role": "assistant", "content": "", "tool_calls": calls}),
         content=attempt(says),
         both=attempt(says | {"tool_calls": calls[:1]}),
-        thought=attempt(says | {"reasoning_content": _THOUGHT, "tool_calls": calls[:1]}),
-        openings=tuple(attempt(opening=True, enable_thinking=on) for on in (True, False)),
+        opening=attempt(),
     )
 
 
@@ -118,10 +130,7 @@ def _variants(formats: Sequence[Format]) -> Iterator[Format]:
     """Each format in each spelling of JSON."""
     for known in formats:
         for style in _STYLES:
-            nodes = tuple(
-                replace(n, style=style) if isinstance(n, JsonCall | TaggedArguments) else n
-                for n in known.call
-            )
+            nodes = tuple(replace(n, style=style) if isinstance(n, Hole) else n for n in known.call)
             yield replace(known, call=nodes)
 
 
@@ -130,7 +139,7 @@ def _write(call: ToolCall, format: Format) -> str:
 
 
 def _complete(format: Format, rest: str, first: str, probes: _Probes) -> Format:
-    """Fills in what stands around the calls: separators, end of turn, reasoning."""
+    """Fills in what stands around the calls: separators, end of turn."""
     end = probes.content.partition(_TEXT)[2].strip()
     after = rest[: rest.find(end)] if end and end in rest else ""
     _, text, behind = probes.both.partition(_TEXT)
@@ -140,52 +149,4 @@ def _complete(format: Format, rest: str, first: str, probes: _Probes) -> Format:
         before=format.before if before.strip() else before,
         after=after if not after.strip() else "",
         ends=(end,) if end else (),
-        reasoning=_reasoning(format.reasoning, probes),
     )
-
-
-def _reasoning(known: Reasoning | None, probes: _Probes) -> Reasoning | None:
-    """The reasoning block as the template writes it; None if it never does."""
-    if known is None:
-        return None
-    opener, closer = known.opener.text, known.closer.text
-    head, thought, tail = probes.thought.partition(_THOUGHT)
-    if thought and opener in head and closer in tail:
-        pad_open = head.rpartition(opener)[2]
-        pad_close, _, rest = tail.partition(closer)
-        after = rest[: len(rest) - len(rest.lstrip())]
-        if not (pad_open + pad_close).strip():
-            return Reasoning(known.opener, known.closer, pad_open, pad_close, after)
-    if any(opener in opening or closer in opening for opening in probes.openings):
-        return known
-    return None
-
-
-def find_state(with_prompt: str, without_prompt: str, format: Format) -> State:
-    """Where the generation prompt leaves the reasoning block.
-
-    Args:
-        with_prompt: the conversation rendered with the generation prompt.
-        without_prompt: the same without it; what the two share is conversation, not prompt.
-        format: the format that the template teaches.
-    """
-    block = format.reasoning
-    if block is None:
-        return State()
-    prompt = with_prompt[count_common(with_prompt, without_prompt) :]
-    if not prompt:  # the template opens the turn whether it is asked to or not
-        tail = with_prompt.rstrip()
-        marker = next((m for m in (block.opener.text, block.closer.text) if tail.endswith(m)), "")
-        prompt = with_prompt[len(tail) - len(marker) :] if marker else ""
-    opened, closed = prompt.rfind(block.opener.text), prompt.rfind(block.closer.text)
-    if opened > closed:
-        written = prompt[opened + len(block.opener.text) :]
-        return State(Start.OPEN, _rest(block.pad_open, written))
-    if closed >= 0:
-        written = prompt[closed + len(block.closer.text) :]
-        return State(Start.CLOSED, _rest(block.after, written))
-    return State()
-
-
-def _rest(pad: str, written: str) -> str:
-    return pad[len(written) :] if pad.startswith(written) else ""

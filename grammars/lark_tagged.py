@@ -4,7 +4,7 @@ Nothing is escaped in such a format, so a raw value ends only where its closing 
 the next opening tag or by the end of the arguments (a composite terminator).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -176,26 +176,11 @@ class TaggedRules:
         """The node without those constants that contain a closing tag; None if none is left."""
         if not isinstance(node, Constant):
             return node
-        ends = self.tags.close + self.tags.open[0]
-        values = tuple(
-            value
-            for value in node.values
-            if not isinstance(value, str) or ends not in "\n" + value + self.tags.close
-        )
+        values = tuple(value for value in node.values if is_writable(value, self.tags))
         return Constant(values) if values else None
 
     def _spell(self, value: Json) -> tuple[str, ...]:
-        match value:
-            case str():
-                return (value,)
-            case True:
-                return self.tags.true
-            case False:
-                return self.tags.false
-            case None:
-                return self.tags.null
-            case _:
-                return (self.rules.spell(value),)
+        return spell_words(value, self.tags, self.rules.spell)
 
     def _text(self, regex: str, follow: _Follow) -> str:
         """Raw text up to its terminator; two lexemes, because what follows differs."""
@@ -230,3 +215,26 @@ def _one_of(words: Sequence[str]) -> str:
 def _in_lark(regex: str) -> str:
     """An expression with its slashes escaped, to stand between slashes."""
     return regex.replace("\\/", "/").replace("/", "\\/")
+
+
+def is_writable(value: Json, tags: TaggedArguments) -> bool:
+    """Can a constant stand between these tags? Not if it contains their end."""
+    ends = tags.close + tags.open[0]
+    return not isinstance(value, str) or ends not in "\n" + value + tags.close
+
+
+def spell_words(
+    value: Json, tags: TaggedArguments, spell: Callable[[Json], str]
+) -> tuple[str, ...]:
+    """All spellings of a constant between these tags; `spell` writes the JSON of the others."""
+    match value:
+        case str():
+            return (value,)
+        case True:
+            return tags.true
+        case False:
+            return tags.false
+        case None:
+            return tags.null
+        case _:
+            return (spell(value),)

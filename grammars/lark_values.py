@@ -40,6 +40,8 @@ NUMBER = (
 """Bounded in digits, so that every number is a finite double and no integer overflows 64 bits."""
 
 LARGEST = 10**15
+_TIGHT: dict[str, Json] = {"x-guidance": {"whitespace_flexible": False}}
+"""Two `%json` side by side would else admit white space in front of them."""
 
 
 def quote(text: str) -> str:
@@ -86,6 +88,12 @@ class Rules:
     def fill(self, name: str, body: str, *, lazy: bool = False) -> None:
         """Gives a reserved name its body."""
         self._bodies[name] = f"{name}{'[lazy]' if lazy else ''}: {body}\n"
+
+    def capture(self, body: str, label: str) -> str:
+        """The name of a rule with this body, whose text the matcher keeps under the label."""
+        name = self.reserve("captured")
+        self._bodies[name] = f"{name}[capture={quote(label)}]: {body}\n"
+        return name
 
     def terminal(self, regex: str, hint: str = "T") -> str:
         """The name of the terminal with this expression (`/.../`, `&`, `~`)."""
@@ -164,7 +172,7 @@ class Rules:
 
     def _string(self, node: String) -> str:
         if node.pattern is not None:
-            schema: dict[str, Json] = {"type": "string", "pattern": f"^({node.pattern})$"}
+            schema: dict[str, Json] = {"type": "string", "pattern": f"^({node.pattern})$", **_TIGHT}
             schema |= {"minLength": node.min_length} if node.min_length else {}
             schema |= {"maxLength": node.max_length} if node.max_length is not None else {}
             return self.define(f"%json {_dump(schema)}", "string")
@@ -180,7 +188,8 @@ class Rules:
             spoken = " ".join(node.bounds).lower()
             limits = {"minimum": -LARGEST, "maximum": LARGEST}
             limits = {keyword: limit for keyword, limit in limits.items() if keyword not in spoken}
-            schema = {"type": "integer" if node.integer else "number", **limits, **node.bounds}
+            kind = {"type": "integer" if node.integer else "number", **_TIGHT}
+            schema = {**kind, **limits, **node.bounds}
             return self.define(f"%json {_dump(schema)}", "number")
         regexes = bound_regexes(node.bounds, integer=node.integer)
         return self.terminal(" & ".join(f"/{r}/" for r in regexes), "NUMBER")

@@ -1,11 +1,14 @@
 """Push parser: text -> events. Total, linear, and the same for every cut into chunks."""
 
+import json
 from collections.abc import Sequence
 
 from grammars.parse_call import CallReader
 from grammars.scan import Buffer, CutError, NotACallError, Steps
 from grammars.turn import (
+    ArgumentsDelta,
     CallCut,
+    CallOpened,
     CallRead,
     ContentDelta,
     Event,
@@ -29,6 +32,11 @@ class Parser:
         recover: read the variants that models really write as calls (a missing opener or closer,
             a call inside the reasoning). Off for text that a mask has held to the format.
         calls: look for calls at all.
+        answer: the turn is either calls or an answer of another form: what does not begin as a
+            call holds none.
+        stream: tell of a call and its arguments while they are written, not only when it is
+            complete. For text that a mask has held to the format: a call that turns out to be
+            none is a `CallCut` then.
     """
 
     def __init__(
@@ -39,20 +47,37 @@ class Parser:
         *,
         recover: bool = False,
         calls: bool = True,
+        answer: bool = False,
+        stream: bool = False,
     ):
         self._format = format
         self._calls = calls
+        self._answer = answer
         self._tools = {t.name: t for t in tools}
         self._state = state or State()
         self._recover = recover
         self._buffer = Buffer()
-        self._reader = CallReader(self._buffer, self._tools, recover)
         self._events: list[Event] = []
+        self._count = 0
+        certain = not recover and not (answer and format.bare)
+        tell = self._tell if stream and certain else None
+        self._reader = CallReader(self._buffer, self._tools, recover, tell)
         self._reasoning = self._state.start is Start.OPEN
         self._blank: str | None = ""  # white space that is content only if more content follows
-        self._count = 0
+        self._opened = False  # a call was told of that is not complete
         self._steps = self._turn()
         next(self._steps)
+
+    @property
+    def is_reasoning(self) -> bool:
+        """Is the text read so far inside the reasoning block?"""
+        return self._reasoning
+
+    @property
+    def closer(self) -> str:
+        """What ends the reasoning block; "" where there is none."""
+        block = self._format.reasoning
+        return block.closer.text if block else ""
 
     def feed(self, text: str) -> list[Event]:
         """Reads on; returns what has become certain."""
@@ -93,21 +118,61 @@ class Parser:
                 self._buffer.forget()
                 self._reasoning = True
                 yield from self._buffer.skip(block.pad_open)
-        if self._recover and self._calls and not self._reasoning:
+        if not self._reasoning:
+            yield from self._body()
+
+    def _body(self) -> Steps[None]:
+        """What the place behind the reasoning alone may hold: a call without its opener, or an
+        answer in which nothing is a call."""
+        if not self._calls:
+            return
+        if self._format.bare is not None:
+            before = -1
+            while self._count > before and (yield from self._sees_bare_call(self._format.bare)):
+                before = self._count if self._recover else self._count + 1
+                yield from self._attempt("", self._format.call)
+        elif self._recover:
             yield from self._bare_object()
+        elif self._answer:
+            self._calls = yield from self._looks_ahead(self._sees_opening())
+
+    def _looks_ahead(self, steps: Steps[bool]) -> Steps[bool]:
+        """What these steps find; takes nothing."""
+        self._buffer.mark()
+        try:
+            found = yield from steps
+        except (CutError, NotACallError):
+            found = False
+        self._buffer.unread(self._buffer.forget())
+        return found
+
+    def _sees_opening(self) -> Steps[bool]:
+        yield from self._buffer.space()
+        yield from self._buffer.literal(*self._format.openings)
+        return True
+
+    def _sees_bare_call(self, bare: JsonCall) -> Steps[bool]:
+        """Does the text begin as a call does that has no marker?"""
+
+        def steps() -> Steps[bool]:
+            for part in ("{", json.dumps(bare.name_key, ensure_ascii=bare.style.ascii)):
+                if (yield from self._buffer.space()).strip(" \t\r\n"):
+                    return False
+                yield from self._buffer.literal(part)
+            return True
+
+        return self._looks_ahead(steps())
 
     def _bare_object(self) -> Steps[None]:
         """A turn that begins with `{`: perhaps a JSON call without its opener."""
         nodes = self._format.call
         at = next((i for i, n in enumerate(nodes) if isinstance(n, JsonCall)), None)
-        self._buffer.mark()
-        try:
+
+        def steps() -> Steps[bool]:
             yield from self._buffer.space()
-            is_object = (yield from self._buffer.need()) == "{"
-        except CutError:
-            is_object = False
-        self._buffer.unread(self._buffer.forget())
-        if at is not None and is_object:
+            return (yield from self._buffer.need()) == "{"
+
+        if at is not None and (yield from self._looks_ahead(steps())):
             yield from self._attempt("", nodes[at:])
 
     def _stops(self) -> tuple[str, ...]:
@@ -124,6 +189,7 @@ class Parser:
         if self._reasoning and block is not None and stop.endswith(block.closer.text):
             self._reasoning = False
             yield from self._buffer.skip(block.after)
+            yield from self._body()
         else:
             openings = self._format.openings
             opener = next(o for o in openings if stop.endswith(o))
@@ -137,9 +203,7 @@ class Parser:
             if not opener and call.name not in self._tools:
                 raise NotACallError  # an object that happens to stand at the start
         except NotACallError:
-            taken = self._buffer.forget()
-            self._emit(opener or taken[:1])
-            self._buffer.unread(taken if opener else taken[1:])
+            self._refuse(opener, self._buffer.forget())
         except CutError:
             self._buffer.drain()  # what was looked at, but not taken
             text = opener + self._buffer.forget()
@@ -152,6 +216,24 @@ class Parser:
             self._events.append(CallRead(self._count, call))
             self._count += 1
             self._blank = ""
+        self._opened = False
+
+    def _refuse(self, opener: str, taken: str) -> None:
+        """What was taken for a call is text, unless somebody has been told of the call."""
+        if self._opened:
+            self._events.append(CallCut(opener + taken))
+            self._count += 1
+            return
+        self._emit(opener or taken[:1])
+        self._buffer.unread(taken if opener else taken[1:])
+
+    def _tell(self, name: str | None, arguments: str) -> None:
+        """Passes on what is known of a call under way: its name, or more of its arguments."""
+        if name is not None:
+            self._opened = True
+            self._events.append(CallOpened(self._count, name))
+        elif arguments:
+            self._events.append(ArgumentsDelta(self._count, arguments))
 
     def _emit(self, text: str) -> None:
         if not text:
@@ -193,4 +275,6 @@ def collect(events: Sequence[Event]) -> Turn:
                 calls.append(call)
             case CallCut(text):
                 unfinished = text
+            case CallOpened() | ArgumentsDelta():
+                pass
     return Turn("".join(content), "".join(reasoning), tuple(calls), unfinished)

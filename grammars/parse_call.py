@@ -4,10 +4,20 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 from grammars.coerce import DeepJsonError, coerce_members, read_json
+from grammars.parse_arguments import JsonCallText, TaggedText, Tell
 from grammars.scan import Buffer, CutError, NotACallError, Steps
 from grammars.schema import Json, Unfit
 from grammars.turn import Tool, ToolCall
-from grammars.wire import LONGEST_NAME, JsonCall, Literal, Marker, Name, Node, TaggedArguments
+from grammars.wire import (
+    LONGEST_NAME,
+    JsonArguments,
+    JsonCall,
+    Literal,
+    Marker,
+    Name,
+    Node,
+    TaggedArguments,
+)
 
 _ARGUMENT_KEYS = ("arguments", "parameters", "args")
 
@@ -19,10 +29,14 @@ class CallReader:
         buffer: where the text comes from.
         tools: the tools on offer, by name.
         recover: also read the variants that models write: a missing closer, other keys.
+        tell: is told of the name and the arguments of a call while it is read.
     """
 
-    def __init__(self, buffer: Buffer, tools: Mapping[str, Tool], recover: bool):
+    def __init__(
+        self, buffer: Buffer, tools: Mapping[str, Tool], recover: bool, tell: Tell | None = None
+    ):
         self._buffer = buffer
+        self._tell: Tell = tell or (lambda name, arguments: None)
         self._tools = tools
         self._recover = recover
 
@@ -40,9 +54,11 @@ class CallReader:
                     yield from self._loose(text)
                 case Name():
                     name = yield from self._name(nodes[i + 1])
-                case JsonCall():
+                    self._tell(name, "")
+                case JsonCall() | JsonArguments():
                     try:
-                        name, arguments = yield from self._json_call(node)
+                        found, arguments = yield from self._json(node)
+                        name = found or name
                     except DeepJsonError as e:
                         errors = (Unfit("", str(e)),)
                 case TaggedArguments():
@@ -60,7 +76,7 @@ class CallReader:
 
     def _name(self, after: Node) -> Steps[str]:
         """A name or key, up to the text that follows it."""
-        stop = after.text.strip() if isinstance(after, Literal) else ""
+        stop = after.text.strip() if isinstance(after, Literal | Marker) else ""
         name = ""
         while (character := (yield from self._buffer.need())) != stop[:1]:
             name += self._buffer.take(1)
@@ -68,13 +84,18 @@ class CallReader:
                 raise NotACallError
         return name.strip()
 
-    def _json_call(self, node: JsonCall) -> Steps[tuple[str, dict[str, Json]]]:
+    def _json(self, node: JsonCall | JsonArguments) -> Steps[tuple[str, dict[str, Json]]]:
+        """The name (or "", where it stands elsewhere) and the arguments of a JSON object."""
         yield from self._buffer.space()
         if (yield from self._buffer.need()) != "{":
             raise NotACallError
+        name: Json = ""
         try:
-            value = read_json((yield from self._buffer.json()))
-            name, arguments = value.get(node.name_key), self._arguments(node, value)
+            arguments: Json = read_json(
+                (yield from self._buffer.json(JsonCallText(node, self._tell).feed))
+            )
+            if isinstance(node, JsonCall):
+                name, arguments = arguments.get(node.name_key), self._arguments(node, arguments)
         except ValueError as e:
             if isinstance(e, DeepJsonError) and not self._recover:
                 raise  # the mask holds no depth: it is a call, and must not pass for text
@@ -96,19 +117,23 @@ class CallReader:
     ) -> Steps[tuple[dict[str, Json], tuple[Unfit, ...]]]:
         """All arguments between their tags; of a repeated one, the first that is not empty."""
         raws: dict[str, str] = {}
+        text = TaggedText(tool.schema if tool else None, self._tell)
         yield from self._buffer.space()
         stop = yield from self._buffer.literal(tags.open, tags.end)
         while stop == tags.open:
             key = yield from self._name(Literal(tags.after_key))
             yield from self._buffer.literal(tags.after_key.rstrip("\n"))
             yield from self._buffer.skip(tags.after_key[len(tags.after_key.rstrip("\n")) :])
-            parts: list[str] = []
-            found = yield from self._buffer.until(self._terminators(tags), parts.append)
+            text.open(key)
+            found = yield from self._buffer.until(self._terminators(tags), text.feed)
             if found is None:
                 raise CutError
-            raws[key] = raws.get(key) or "".join(parts)
+            raw = text.close()
+            raws[key] = raws.get(key) or raw
             stop = tags.open if found.endswith(tags.open) else tags.end
-        return coerce_members(raws, tool.schema) if tool else (dict(raws), ())
+        arguments, errors = coerce_members(raws, tool.schema) if tool else (dict(raws), ())
+        text.end(arguments)
+        return arguments, errors
 
     def _terminators(self, tags: TaggedArguments) -> tuple[str, ...]:
         """What ends a raw value: its closing tag, but only in front of another tag."""

@@ -1,15 +1,25 @@
 """Turn -> text: the inverse of `parse`. What the format cannot write unambiguously is refused."""
 
 import json
+import re
 from collections.abc import Sequence
 
 from grammars.coerce import coerce_members
 from grammars.errors import RenderError
-from grammars.lark import check_name, open_json_call
+from grammars.lark import begin_call, check_name, open_json_call
 from grammars.lark_values import Rules
 from grammars.schema import Json, are_same, escape
 from grammars.turn import Start, State, Tool, ToolCall, Turn
-from grammars.wire import Format, JsonCall, Literal, Marker, Name, TaggedArguments, is_taggable
+from grammars.wire import (
+    Format,
+    JsonArguments,
+    JsonCall,
+    Literal,
+    Marker,
+    Name,
+    TaggedArguments,
+    is_taggable,
+)
 
 
 def render(
@@ -29,6 +39,7 @@ def render(
     state = state or State()
     text = _reasoning(turn, format, state)
     _refuse_markers(turn.content, format, "/content")
+    _refuse_bare(turn, format)
     if turn.calls and turn.content and not turn.content.strip():
         raise RenderError("white space before a call is not content", where="/content")
     text += turn.content
@@ -64,6 +75,19 @@ def _refuse_markers(text: str, format: Format, where: str) -> None:
             raise RenderError(f"the text contains the marker {marker}", where=where)
 
 
+def _refuse_bare(turn: Turn, format: Format) -> None:
+    """Where no marker opens calls, a turn is content or one call."""
+    if format.single and len(turn.calls) > 1:
+        raise RenderError(f"format {format.name} has one call in a turn", where="/calls/1")
+    if format.bare is None:
+        return
+    if turn.calls and turn.content:
+        message = f"format {format.name} has no content beside a call"
+        raise RenderError(message, where="/content")
+    if re.match(begin_call(format.bare), turn.content):
+        raise RenderError("the content begins as a call does", where="/content")
+
+
 def _call(call: ToolCall, format: Format, tool: Tool | None, where: str) -> str:
     check_name(format, call.name)
     try:
@@ -80,6 +104,8 @@ def _call(call: ToolCall, format: Format, tool: Tool | None, where: str) -> str:
             case JsonCall():
                 arguments = Rules(node.style).spell(call.arguments)
                 text += open_json_call(node, call.name) + arguments + "}"
+            case JsonArguments():
+                text += Rules(node.style).spell(call.arguments)
             case TaggedArguments():
                 text += _tagged(call, node, tool, where)
     return text

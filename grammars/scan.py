@@ -119,13 +119,18 @@ class Buffer:
                 return None
             yield
 
-    def json(self) -> Steps[str]:
-        """Takes one JSON object or array; `ValueError` where it cannot be one."""
+    def json(self, sink: Callable[[str], None]) -> Steps[str]:
+        """Takes one JSON object or array; `sink` is told of it piece by piece.
+
+        Raises:
+            ValueError: it cannot be one.
+        """
         scanner, parts = JsonScanner(), list[str]()
         while True:
             yield from self.need()
             end = scanner.feed(self._text, self._at)
             parts.append(self.take((len(self._text) if end is None else end) - self._at))
+            sink(parts[-1])
             if end is not None:
                 return "".join(parts)
 

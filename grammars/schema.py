@@ -4,7 +4,7 @@
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, TypeAlias, cast
@@ -165,6 +165,16 @@ class Schema:
         if node.additional is None:
             return None
         return replace(self, source=node.additional_source, node=node.additional)
+
+    def can_have(self, keys: Iterable[str]) -> bool:
+        """Does the schema admit an object that may have all these keys?"""
+        branches = list(flatten(self.node, self.definitions))
+        constants = [v for b in branches if isinstance(b, Constant) for v in b.values]
+        if any(isinstance(b, AnyValue) for b in branches):
+            return True
+        if any(isinstance(v, dict) and set(keys) <= set(cast(Any, v)) for v in constants):
+            return True
+        return any(None not in map(partial(self._find_member, b), keys) for b in self.objects)
 
     def find_errors(self, value: Json) -> tuple[Unfit, ...]:
         """What keeps `value` from fitting; empty if it fits (jsonschema-rs, formats asserted)."""

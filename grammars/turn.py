@@ -11,11 +11,15 @@ from grammars.schema import Json, Schema, Unfit
 
 @dataclass(frozen=True)
 class Tool:
-    """A tool on offer: its name, and the lowered schema of its arguments."""
+    """A tool on offer: its name, and the lowered schema of its arguments.
+
+    A call of a tool that is not strict is delivered also where it fails a check.
+    """
 
     name: str
     schema: Schema
     description: str = ""
+    strict: bool = True
 
 
 @dataclass(frozen=True)
@@ -28,12 +32,15 @@ class ToolCall:
         errors: why the call is not valid, with pointers into the call (`/name`,
             `/arguments/...`); empty if it is.
         id: the call's id, where the format has one or the caller gave one.
+        truncated: the tokens ran out inside the call, and it was closed in the shortest way: its
+            arguments fit the schema, but may not be all that the model meant to write.
     """
 
     name: str
     arguments: dict[str, Json]
     errors: tuple[Unfit, ...] = ()
     id: str | None = None
+    truncated: bool = False
 
     @property
     def valid(self) -> bool:
@@ -66,6 +73,22 @@ class ContentDelta:
 
 
 @dataclass(frozen=True)
+class CallOpened:
+    """A call has begun, its name is known; `index` counts the calls of the turn from 0."""
+
+    index: int
+    name: str
+
+
+@dataclass(frozen=True)
+class ArgumentsDelta:
+    """More of the JSON text of a call's arguments, as one object."""
+
+    index: int
+    text: str
+
+
+@dataclass(frozen=True)
 class CallRead:
     """A call is complete; `index` counts the calls of the turn from 0."""
 
@@ -80,7 +103,7 @@ class CallCut:
     text: str
 
 
-Event: TypeAlias = ReasoningDelta | ContentDelta | CallRead | CallCut
+Event: TypeAlias = ReasoningDelta | ContentDelta | CallOpened | ArgumentsDelta | CallRead | CallCut
 
 
 class Start(StrEnum):
@@ -117,6 +140,37 @@ class Think(StrEnum):
 
 
 @dataclass(frozen=True)
+class JsonAnswer:
+    """Content that is one JSON value which fits a schema."""
+
+    schema: Schema
+
+
+@dataclass(frozen=True)
+class RegexAnswer:
+    """Content that an expression matches from its first character to its last."""
+
+    regex: str
+
+
+@dataclass(frozen=True)
+class ChoiceAnswer:
+    """Content that is one of these texts."""
+
+    options: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class GrammarAnswer:
+    """Content that a grammar in llguidance's Lark dialect describes, from its rule `start`."""
+
+    lark: str
+
+
+Answer: TypeAlias = JsonAnswer | RegexAnswer | ChoiceAnswer | GrammarAnswer
+
+
+@dataclass(frozen=True)
 class Policy:
     """What a request allows.
 
@@ -125,12 +179,15 @@ class Policy:
         names: the tools that may be called; None means all that are offered.
         parallel: whether there may be more than one call.
         think: whether there is a reasoning block.
+        answer: what content has to be; None: any text. With tools, the turn is either calls or
+            such an answer.
     """
 
     choice: Choice = Choice.AUTO
     names: tuple[str, ...] | None = None
     parallel: bool = True
     think: Think = Think.OPTIONAL
+    answer: Answer | None = None
 
     @classmethod
     def named(cls, name: str, think: Think = Think.OPTIONAL) -> "Policy":

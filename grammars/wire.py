@@ -50,6 +50,13 @@ class JsonCall:
 
 
 @dataclass(frozen=True)
+class JsonArguments:
+    """A hole: the arguments as one JSON object; the name stands elsewhere."""
+
+    style: JsonStyle = JsonStyle()
+
+
+@dataclass(frozen=True)
 class TaggedArguments:
     """A hole: every argument between tags of its own; strings raw, the rest JSON.
 
@@ -68,7 +75,8 @@ class TaggedArguments:
     style: JsonStyle = JsonStyle()
 
 
-Node: TypeAlias = Literal | Marker | Name | JsonCall | TaggedArguments
+Hole: TypeAlias = JsonCall | JsonArguments | TaggedArguments
+Node: TypeAlias = Literal | Marker | Name | Hole
 
 
 @dataclass(frozen=True)
@@ -89,14 +97,18 @@ class Reasoning:
 class Format:
     """A wire format: `[reasoning] [content before] call (between call)* after`.
 
+    A format whose call opens with a `JsonCall` has no marker: its turn is either content or calls,
+    and content may not begin as a call does.
+
     Args:
         name: its name in the registry.
-        call: one call; the first node is the marker that opens it.
+        call: one call; the first node is the marker that opens it, or a `JsonCall`.
         reasoning: the reasoning block, or None where the template knows none.
         before: what stands between content and the first call.
         between: what stands between two calls.
         after: white space that the template writes after the last call.
         ends: the texts that end a turn, when they are spelled out (replay of recorded turns).
+        single: the template can write one call in a turn, no more.
     """
 
     name: str
@@ -106,19 +118,35 @@ class Format:
     between: str = ""
     after: str = ""
     ends: tuple[str, ...] = field(default=())
+    single: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.call or not isinstance(self.call[0], Marker | JsonCall):
+            raise TypeError(f"format {self.name}: a call opens with a marker or a JsonCall")
 
     @property
-    def opener(self) -> Marker:
-        """The marker that opens a call."""
+    def opener(self) -> Marker | None:
+        """The marker that opens a call; None if none does."""
         first = self.call[0]
-        if not isinstance(first, Marker):
-            raise TypeError(f"format {self.name}: a call has to open with a marker")
-        return first
+        return first if isinstance(first, Marker) else None
+
+    @property
+    def bare(self) -> JsonCall | None:
+        """The JSON object that is a call by itself; None where a marker opens calls."""
+        first = self.call[0]
+        return first if isinstance(first, JsonCall) else None
+
+    @property
+    def hole(self) -> Hole:
+        """Where the arguments go."""
+        return next(n for n in self.call if isinstance(n, Hole))
 
     @property
     def openings(self) -> Mapping[str, tuple[Node, ...]]:
         """What opens a call, and the nodes that follow: its marker, and the tag behind the marker
         if that tells a call alone, for models leave the marker out."""
+        if self.opener is None:
+            return {}
         openings = {self.opener.text: self.call[1:]}
         second = self.call[1]
         if isinstance(second, Literal) and len(second.text.strip()) >= SHORTEST_TAG:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from hypothesis import strategies as st
@@ -119,7 +120,7 @@ IDLE: list[dict[str, Json]] = [
 @st.composite
 def mixed_enums(draw: DrawFn) -> Shape:
     """Enums over all types."""
-    options = draw(st.lists(VALUES, min_size=1, max_size=4, unique_by=repr))
+    options = draw(st.lists(SCALARS | VALUES, min_size=1, max_size=3, unique_by=repr))
     return Shape({"enum": options}, st.sampled_from(options))
 
 
@@ -172,8 +173,8 @@ def unions(draw: DrawFn, inner: SearchStrategy[Shape]) -> Shape:
 
 @st.composite
 def objects(draw: DrawFn, inner: SearchStrategy[Shape], keys: Sequence[str]) -> Shape:
-    """Objects of 0 to 6 properties: closed, silent or open to others; sometimes an `allOf`."""
-    names = draw(st.lists(st.sampled_from(keys), max_size=6, unique=True))
+    """Objects of 0 to 4 properties: closed, silent or open to others; sometimes an `allOf`."""
+    names = draw(st.lists(st.sampled_from(keys), max_size=4, unique=True))
     members = {name: draw(inner) for name in names}
     required = [name for name in names if draw(st.booleans())]
     schema: dict[str, Json] = {
@@ -230,15 +231,20 @@ def _tree(leaf: Shape) -> Shape:
 @st.composite
 def parameters(draw: DrawFn, keys: Sequence[str] = KEYS) -> Shape:
     """The arguments of a tool: an object, perhaps with definitions."""
-    definitions = {"Tree": _tree(draw(leaves([]))), "Item": draw(shapes())}
+    plain = objects(_shapes(), keys)
     match draw(st.sampled_from(["plain", "plain", "union", "definitions"])):
         case "plain":
-            return draw(objects(shapes(), keys))
+            return draw(plain)
         case "union":
-            return draw(unions(objects(shapes(), keys)))
+            return draw(unions(plain))
         case _:
             pass
+    definitions = {"Tree": _tree(draw(_leaves())), "Item": draw(_shapes())}
     references = [Shape({"$ref": f"#/$defs/{k}"}, d.values) for k, d in definitions.items()]
     shape = draw(objects(shapes(references), keys))
     defs = {name: d.schema for name, d in definitions.items()}
     return Shape({**shape.schema, "$defs": defs}, shape.values)
+
+
+# To build a strategy anew for each example takes longer than to draw from it.
+_shapes, _leaves = lru_cache(shapes), lru_cache(lambda: leaves([]))

@@ -19,11 +19,16 @@ from tests.texts import FRAGMENTS, KEYS, TEXTS, UNTAGGED_KEYS
 
 NAMES = ["get", "get_weather", "x", "a-b.c", "Größe", "name", "tool_call", "f" * 60]
 
-STATES: SearchStrategy[State] = st.one_of(
-    st.just(State()),
-    st.sampled_from(["", "\n"]).map(lambda pad: State(Start.OPEN, pad)),
-    st.sampled_from(["", "\n", "\n\n"]).map(lambda pad: State(Start.CLOSED, pad)),
-)
+
+def states(format: Format) -> SearchStrategy[State]:
+    """Where a prompt of this format can end."""
+    if format.reasoning is None:
+        return st.just(State())
+    return st.one_of(
+        st.just(State()),
+        st.sampled_from(["", "\n"]).map(lambda pad: State(Start.OPEN, pad)),
+        st.sampled_from(["", "\n", "\n\n"]).map(lambda pad: State(Start.CLOSED, pad)),
+    )
 
 
 @dataclass(frozen=True)
@@ -57,25 +62,28 @@ def tool_sets(draw: DrawFn, keys: Sequence[str] = KEYS) -> list[tuple[Tool, Shap
 
 
 @st.composite
-def policies(draw: DrawFn, names: Sequence[str], state: State) -> Policy:
-    """A policy that these tools and this state can satisfy."""
-    thoughts = [t for t in Think if t is not Think.REQUIRED or state.start is not Start.CLOSED]
+def policies(draw: DrawFn, names: Sequence[str], format: Format, state: State) -> Policy:
+    """A policy that these tools, this format and this state can satisfy."""
+    can_think = format.reasoning is not None and state.start is not Start.CLOSED
+    thoughts = [t for t in Think if t is not Think.REQUIRED or can_think]
     allowed = draw(st.none() | st.lists(st.sampled_from(names), min_size=1, unique=True).map(tuple))
     think = draw(st.sampled_from(thoughts))
     return Policy(draw(st.sampled_from(Choice)), allowed, draw(st.booleans()), think)
 
 
 @st.composite
-def cases(draw: DrawFn, format: Format) -> Case:
+def cases(
+    draw: DrawFn, format: Format, offers: SearchStrategy[list[tuple[Tool, Shape]]] | None = None
+) -> Case:
     """A request and a turn that it allows; turns that the format cannot write are rejected."""
     keys = KEYS if Name() in format.call else KEYS + UNTAGGED_KEYS
-    offer = draw(tool_sets(keys))
+    offer = draw(tool_sets(keys) if offers is None else offers)
     tools, shapes = tuple(tool for tool, _ in offer), {t.name: shape for t, shape in offer}
-    state = draw(STATES)
-    policy = draw(policies(list(shapes), state))
+    state = draw(states(format))
+    policy = draw(policies(list(shapes), format, state))
     selected = policy.select(tools)
     fewest = int(policy.choice is Choice.REQUIRED)
-    most = (3 if policy.parallel else 1) if selected else 0
+    most = (3 if policy.parallel and not format.single else 1) if selected else 0
     calls = [
         ToolCall(tool.name, draw(fitting(shapes[tool.name])))
         for _ in range(draw(st.integers(fewest, most)))
@@ -93,14 +101,17 @@ def cases(draw: DrawFn, format: Format) -> Case:
 
 
 def prose(format: Format, before_call: bool = False) -> SearchStrategy[str]:
-    """Text without the markers of the format."""
+    """Text without the markers of the format; none before a call that has no marker."""
     free = TEXTS.filter(lambda t: not any(m in t for m in format.markers))
+    if before_call and format.bare is not None:
+        return st.just("")
     return free.filter(lambda t: not t or bool(t.strip())) if before_call else free
 
 
 def thoughts(format: Format, policy: Policy, state: State) -> SearchStrategy[str]:
     """Reasoning, where there may be some."""
-    if state.start is Start.CLOSED or policy.think is Think.FORBIDDEN:
+    closed = format.reasoning is None or state.start is Start.CLOSED
+    if closed or policy.think is Think.FORBIDDEN:
         return st.just("")
     fewest = int(policy.think is Think.REQUIRED and state.start is Start.PLAIN)
     return prose(format).filter(lambda t: len(t) >= fewest)

@@ -2,13 +2,12 @@
 
 import random
 from collections.abc import Sequence
-from functools import lru_cache
 
 import numpy as np
 
 from constrained.frame import byte_tokenizer
 from constrained.mask import Matcher
-from constrained.vocabulary import Vocabulary
+from constrained.vocabulary import Tokenizer, Vocabulary
 from grammars.lark import build_grammar
 from grammars.turn import Policy, State, Tool
 from grammars.wire import Format
@@ -17,20 +16,29 @@ CLOSERS = ('"', "}", "]", "</think>", "\n</parameter>\n</function>", "\n</parame
 
 
 class Masked:
-    """The grammar of a request; markers as text, or as single tokens."""
+    """The grammar of a request; markers as text, or as single tokens.
+
+    `real` is a vocabulary other than that of bytes, and its tokenizer.
+    """
 
     def __init__(
-        self, format: Format, tools: Sequence[Tool], policy: Policy, state: State, single: bool
+        self,
+        format: Format,
+        tools: Sequence[Tool],
+        policy: Policy,
+        state: State,
+        single: bool = False,
+        real: tuple[Vocabulary, Tokenizer] | None = None,
     ):
-        self.vocabulary, tokenizer = _tokenizer(format.markers if single else ())
-        self.single = single
-        ids = {m: i for m in format.markers if (i := self.vocabulary.marker(m)) is not None}
-        self.grammar = build_grammar(format, tools, policy, state, ids)
+        self.format = format
+        self.vocabulary, tokenizer = real or byte_tokenizer(format.markers if single else ())
+        marked = ((m, self.vocabulary.marker(m)) for m in format.markers)
+        self.ids = {marker: token for marker, token in marked if token is not None}
+        self.grammar = build_grammar(format, tools, policy, state, self.ids)
         self.matcher = Matcher.compile(tokenizer, self.grammar)
 
     def encode(self, text: str) -> list[int]:
-        encode = self.vocabulary.encode_special if self.single else self.vocabulary.encode
-        return encode(text)
+        return self.vocabulary.encode_marked(text, self.ids)
 
     def accepts(self, text: str) -> bool:
         """Does the grammar take all of the text, and may the turn end there?"""
@@ -72,8 +80,3 @@ class Masked:
         allowed = [t for t in allowed if not matcher.ends(t)]
         printable = [t for t in allowed if t < 128 or t > 255]
         return [rng.choice(printable if printable and rng.random() < 0.9 else allowed)]
-
-
-@lru_cache
-def _tokenizer(markers: tuple[str, ...]) -> tuple[Vocabulary, "object"]:
-    return byte_tokenizer(markers)

@@ -1,34 +1,49 @@
-"""The adversary and the replays, on the committed sample."""
+"""The adversary, the endings, the reasoning budget and the replays, on the committed sample."""
 
 import random
 
 import pytest
 
-from benchmarks.adversary import play
+from benchmarks import adversary, endings, reasoning
 from benchmarks.replay import read, replay
+from benchmarks.stage import POLICIES, TEMPLATES
 from benchmarks.tool_sets import SAMPLE, read_rows, sample_paths
-from constrained.generation import Finish
 
-TURNS = 280  # twenty of each format and tool_choice
+TURNS = 3 * len(TEMPLATES) * len(POLICIES)
 
 
-def test_random_logits_give_valid_calls_or_none() -> None:
+def picks(seed: int, count: int) -> list[dict[str, object]]:
     rows = list(read_rows(sample_paths()))
-    picks = random.Random(3).choices(rows, k=TURNS)
-    outcomes = [o for n, row in enumerate(picks) if (o := play(row, n, 3)) is not None]
-    assert len(outcomes) == TURNS
-    assert not [fault for o in outcomes for fault in o.faults]
-    complete = [o for o in outcomes if o.finish is Finish.STOP]
-    assert len(complete) >= 0.95 * TURNS
-    assert sum(o.calls > 0 for o in complete) >= len(complete) / 2
+    return random.Random(seed).choices(rows, k=count)
 
 
-def test_no_cut_turn_delivers_a_cut_call() -> None:
-    rows = list(read_rows(sample_paths()))
-    picks = random.Random(4).choices(rows, k=TURNS)
-    outcomes = [o for n, row in enumerate(picks) if (o := play(row, n, 4, 60)) is not None]
+def test_random_logits_give_valid_calls_or_a_fitting_answer() -> None:
+    played = (adversary.play(row, n, 3) for n, row in enumerate(picks(3, TURNS)))
+    outcomes = [o for o in played if o is not None]
+    assert len(outcomes) >= 0.95 * TURNS
     assert not [fault for o in outcomes for fault in o.faults]
-    assert sum(o.finish is Finish.LENGTH for o in outcomes) >= TURNS / 4
+    assert {o.policy for o in outcomes} == set(POLICIES)
+    assert sum(o.finish != "length" for o in outcomes) >= 0.95 * len(outcomes)
+    assert sum(o.calls > 0 for o in outcomes) >= len(outcomes) / 4
+
+
+def test_turns_end_well_when_the_tokens_run_out() -> None:
+    played = (endings.play(row, n, 4, 1) for n, row in enumerate(picks(4, 15)))
+    outcomes = [o for os in played for o in os]
+    assert not [fault for o in outcomes for fault in o.faults]
+    ended = [o for o in outcomes if o.finish == "length"]
+    assert len(ended) >= len(outcomes) / 5
+    assert sum(o.truncated for o in ended) >= 10
+    assert any(o.finish == "refused" for o in outcomes)
+
+
+@pytest.mark.parametrize("budget", [0, 1, 32, 500])
+def test_an_open_block_is_closed_when_its_tokens_are_spent(budget: int) -> None:
+    played = (reasoning.play(row, seed, budget) for seed, row in enumerate(picks(5, 12)))
+    outcomes = [o for o in played if o is not None]
+    assert not [fault for o in outcomes for fault in o.faults]
+    assert all(o.calls for o in outcomes)
+    assert max(o.spent for o in outcomes) == budget
 
 
 @pytest.mark.parametrize("markers", ["text", "token"])

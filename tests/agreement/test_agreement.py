@@ -4,7 +4,7 @@ import json
 import random
 
 import pytest
-from hypothesis import HealthCheck, assume, event, given, reject, settings
+from hypothesis import HealthCheck, event, given, reject, settings
 from hypothesis import strategies as st
 
 from grammars.errors import SchemaError
@@ -12,13 +12,13 @@ from grammars.formats import FORMATS
 from grammars.parse import parse
 from grammars.schema import Array, Number, Object, String, flatten
 from grammars.turn import Choice, Start, Think, Tool, Turn
-from grammars.wire import Format, Name, find_format
+from grammars.wire import Format, TaggedArguments, find_format
 from tests.agreement.matching import Masked
 from tests.strategies import Case, cases, mutate, seeds
 
-BOTH = pytest.mark.parametrize("name", [f.name for f in FORMATS])
-MARKERS = pytest.mark.parametrize("single", [False, True], ids=["text", "token"])
+EACH = pytest.mark.parametrize("name", [f.name for f in FORMATS])
 SLOW = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
+QUIET = settings(suppress_health_check=list(HealthCheck))
 
 
 def by_name(name: str) -> Format:
@@ -27,15 +27,18 @@ def by_name(name: str) -> Format:
     return format
 
 
-def masked(case: Case, single: bool) -> Masked:
-    """The grammar of the case; rejects data that the tokenizer would take for a token's name, and
-    schemas that the format refuses because none of their values can be written."""
-    if single:
-        data = json.dumps([c.arguments for c in case.turn.calls], ensure_ascii=False)
-        data += case.turn.content + case.turn.reasoning
-        assume(not any(name in data for name in (*case.format.markers, "</s>")))
+def modes(case: Case) -> list[bool]:
+    """Markers as text and, if the data spell none that would be taken for a token, as tokens."""
+    data = json.dumps([c.arguments for c in case.turn.calls], ensure_ascii=False)
+    data += case.turn.content + case.turn.reasoning
+    return [False] if any(name in data for name in case.format.markers) else [False, True]
+
+
+def masked(case: Case) -> list[Masked]:
+    """The grammar of the case in all modes; rejects schemas that the format refuses because none
+    of their values can be written."""
     try:
-        return Masked(case.format, case.tools, case.policy, case.state, single)
+        return [Masked(case.format, case.tools, case.policy, case.state, m) for m in modes(case)]
     except SchemaError as e:
         if "written between tags" not in e.message:
             raise
@@ -56,7 +59,7 @@ def is_held_whole(tool: Tool, format: Format) -> bool:
     """
     objects = tool.schema.objects
     members = [member for o in objects for member in (o.additional, *o.properties)]
-    if Name() not in format.call:
+    if not isinstance(format.hole, TaggedArguments):
         return True
     for member in members:
         node = getattr(member, "node", member)
@@ -83,34 +86,31 @@ def assert_obeys(turn: Turn, case: Case) -> None:
         assert not turn.reasoning.strip()
 
 
-@BOTH
-@MARKERS
+@EACH
 @settings(suppress_health_check=SLOW)
 @given(data=st.data())
-def test_what_is_rendered_is_accepted_and_read_back(
-    name: str, single: bool, data: st.DataObject
-) -> None:
+def test_what_is_rendered_is_accepted_and_read_back(name: str, data: st.DataObject) -> None:
     case = data.draw(cases(by_name(name)))
-    grammar = masked(case, single)
+    grammars = masked(case)
     if all(is_held_whole(tool, case.format) for tool in case.tools):
-        assert grammar.accepts(case.text), (grammar.prefix(case.text), grammar.grammar)
+        for grammar in grammars:
+            assert grammar.accepts(case.text), (grammar.prefix(case.text), grammar.grammar)
     read = parse(case.text, case.format, case.tools, case.state)
     assert spell(read) == spell(case.turn)
     assert_obeys(read, case)
 
 
-@BOTH
-@MARKERS
+@EACH
 @settings(suppress_health_check=SLOW)
 @given(data=st.data())
-def test_what_is_accepted_is_read(name: str, single: bool, data: st.DataObject) -> None:
+def test_what_is_accepted_is_read(name: str, data: st.DataObject) -> None:
     case = data.draw(cases(by_name(name)))
-    grammar = masked(case, single)
     rng = random.Random(data.draw(seeds()))
-    texts = [mutate(case.text, rng) for _ in range(30)]
-    texts = [text for text in texts if grammar.accepts(text)]
-    event("mutants accepted" if texts else "no mutant accepted")
-    walks = (grammar.walk(rng, case.text[: rng.randint(0, len(case.text))]) for _ in range(4))
-    texts += [walk for walk in walks if walk is not None]
-    for text in texts:
-        assert_obeys(parse(text, case.format, case.tools, case.state), case)
+    for grammar in masked(case):
+        texts = [mutate(case.text, rng) for _ in range(30)]
+        texts = [text for text in texts if grammar.accepts(text)]
+        event("mutants accepted" if texts else "no mutant accepted")
+        walks = (grammar.walk(rng, case.text[: rng.randint(0, len(case.text))]) for _ in range(4))
+        texts += [walk for walk in walks if walk is not None]
+        for text in texts:
+            assert_obeys(parse(text, case.format, case.tools, case.state), case)

@@ -1,5 +1,6 @@
 """The parser reads every text, in every cut, and loses none of it."""
 
+import json
 import random
 
 import pytest
@@ -8,13 +9,22 @@ from hypothesis import strategies as st
 
 from grammars.formats import FORMATS
 from grammars.parse import Parser, collect, parse
-from grammars.turn import Event, Start, State, Tool, Turn
+from grammars.turn import (
+    ArgumentsDelta,
+    CallOpened,
+    CallRead,
+    Event,
+    Start,
+    State,
+    Tool,
+    Turn,
+)
 from grammars.wire import Format
 from tests.agreement.test_agreement import by_name, spell
-from tests.strategies import STATES, Case, cases, chunkings, mutate, seeds
+from tests.strategies import Case, cases, chunkings, mutate, seeds, states
 from tests.texts import FRAGMENTS, TEXTS
 
-BOTH = pytest.mark.parametrize("name", [f.name for f in FORMATS])
+EACH = pytest.mark.parametrize("name", [f.name for f in FORMATS])
 MODES = pytest.mark.parametrize("recover", [False, True], ids=["strict", "recover"])
 QUIET = settings(suppress_health_check=list(HealthCheck))
 
@@ -34,7 +44,8 @@ def squeeze(text: str) -> str:
 def without_tags(text: str, format: Format, state: State) -> str:
     """The text without the tags of the reasoning block that stands at its start."""
     block = format.reasoning
-    assert block is not None
+    if block is None:
+        return text
     is_open = state.start is Start.OPEN
     if state.start is Start.PLAIN and text.lstrip().startswith(block.opener.text):
         text, is_open = text.replace(block.opener.text, "", 1), True
@@ -48,7 +59,7 @@ def assert_complete(turn: Turn, text: str, format: Format, state: State) -> None
         assert squeeze(read) == squeeze(without_tags(text, format, state))
 
 
-@BOTH
+@EACH
 @MODES
 @QUIET
 @given(data=st.data())
@@ -64,17 +75,18 @@ def test_a_turn_reads_the_same_in_every_cut(name: str, recover: bool, data: st.D
     assert_complete(whole, text, case.format, case.state)
 
 
-@BOTH
+@EACH
 @MODES
 @QUIET
-@given(text=st.text() | st.lists(TEXTS | st.sampled_from(FRAGMENTS)).map("".join), state=STATES)
-def test_any_text_is_read(name: str, recover: bool, text: str, state: State) -> None:
+@given(text=st.text() | st.lists(TEXTS | st.sampled_from(FRAGMENTS)).map("".join), data=st.data())
+def test_any_text_is_read(name: str, recover: bool, text: str, data: st.DataObject) -> None:
+    state = data.draw(states(by_name(name)))
     turn = parse(text, by_name(name), (), state, recover=recover)
     assert_complete(turn, text, by_name(name), state)
     assert spell(read_in_pieces(list(text), by_name(name), (), state, recover)) == spell(turn)
 
 
-@BOTH
+@EACH
 @settings(QUIET, max_examples=40)
 @given(data=st.data())
 def test_a_cut_turn_delivers_no_cut_call(name: str, data: st.DataObject) -> None:
@@ -94,7 +106,7 @@ def spell_calls(turn: Turn) -> list[object]:
 
 def assert_accounted(read: Turn, case: Case, text: str) -> None:
     """What is not in a call that was delivered is reasoning, content or unfinished."""
-    opener = case.format.opener.text
+    opener = case.format.opener.text if case.format.opener else "{"
     rest = without_tags(text, case.format, case.state)
     said = case.turn.content if read.calls else ""
     assert read.content.startswith(said)
@@ -108,7 +120,7 @@ def assert_accounted(read: Turn, case: Case, text: str) -> None:
     assert len(read.calls) < len(case.turn.calls) or not read.unfinished
 
 
-@BOTH
+@EACH
 @QUIET
 @given(data=st.data())
 def test_truncations_are_read_in_recovery_too(name: str, data: st.DataObject) -> None:
@@ -118,3 +130,41 @@ def test_truncations_are_read_in_recovery_too(name: str, data: st.DataObject) ->
     assert not turn.unfinished
     assert spell_calls(turn) == spell_calls(case.turn)[: len(turn.calls)]
     assert_complete(turn, text, case.format, case.state)
+
+
+@EACH
+@QUIET
+@given(data=st.data())
+def test_arguments_stream_as_the_json_that_is_read(name: str, data: st.DataObject) -> None:
+    case = data.draw(cases(by_name(name)))
+    pieces = data.draw(chunkings(case.text))
+    parser = Parser(case.format, case.tools, case.state, stream=True)
+    events = [event for piece in [*pieces, ""] for event in parser.feed(piece)] + parser.close()
+    assert spell(collect(events)) == spell(parse(case.text, case.format, case.tools, case.state))
+    written: dict[int, str] = {}
+    for event in events:
+        match event:
+            case CallOpened(index, opened):
+                assert index == len(written)
+                assert opened == case.turn.calls[index].name
+                written[index] = ""
+            case ArgumentsDelta(index, text):
+                assert index == len(written) - 1
+                written[index] += text
+            case CallRead(index, call):
+                assert json.dumps(json.loads(written[index])) == json.dumps(call.arguments)
+            case _:
+                pass
+    assert len(written) == len(case.turn.calls)
+    for number in range(len(pieces)):  # what is certain is told at once
+        assert_tells_at_once(case, "".join(pieces[: number + 1]))
+
+
+def assert_tells_at_once(case: Case, text: str) -> None:
+    """The arguments that a cut turn has told of are the beginning of all of them."""
+    parser = Parser(case.format, case.tools, case.state, stream=True)
+    events = parser.feed(text)
+    told = [e for e in events if isinstance(e, ArgumentsDelta)]
+    whole = Parser(case.format, case.tools, case.state, stream=True)
+    everything = [e for e in whole.feed(case.text) if isinstance(e, ArgumentsDelta)]
+    assert "".join(e.text for e in everything).startswith("".join(e.text for e in told))

@@ -33,7 +33,7 @@ def chat(
         add_generation_prompt: bool = True,
         **kwargs: Any,
     ) -> str:
-        if refuses(messages):
+        if refuses(messages) or not all(isinstance(m["content"], str) for m in messages):
             raise Error("refused")
         text = ""
         for message in messages:
@@ -85,14 +85,14 @@ def test_what_a_template_refuses_is_left_as_it_is_known() -> None:
 
     found = detect(chat(replace(HERMES, before="\n\n"), refuses=refuses))
     assert found.before == HERMES.before
-    assert found.reasoning is None
+    assert found.reasoning == HERMES.reasoning  # seen without a call
 
 
 def test_an_unknown_format_is_refused() -> None:
     other = replace(HERMES, call=(Marker("<call>"), *HERMES.call[1:]))
     with pytest.raises(DetectError, match="in a format that is not known") as info:
         detect(chat(other))
-    assert info.value.hint == "Known formats: hermes, qwen3_coder"
+    assert info.value.hint == "Known formats: hermes, qwen3_coder, mistral, llama3_json"
 
 
 def test_a_template_without_calls_is_refused() -> None:

@@ -5,12 +5,23 @@ from typing import Any
 import pytest
 
 from grammars.errors import SchemaError, ToolError
-from grammars.formats import HERMES, QWEN3_CODER
+from grammars.formats import HERMES, LLAMA3_JSON, QWEN3_CODER
 from grammars.lark import build_grammar
 from grammars.lark_values import Rules
 from grammars.lowering import lower
+from grammars.parse import Parser, collect
 from grammars.schema import Object, Property, String
-from grammars.turn import Choice, Policy, State, Tool
+from grammars.turn import (
+    Answer,
+    Choice,
+    ChoiceAnswer,
+    JsonAnswer,
+    Policy,
+    RegexAnswer,
+    Start,
+    State,
+    Tool,
+)
 from grammars.wire import Format, JsonStyle
 from tests.agreement.matching import Masked
 
@@ -76,6 +87,8 @@ def test_no_spelling_of_a_declared_key_is_an_additional_one() -> None:
          ['"\\ud800"', '"\\udc00a"', '"\n"', '"\\x"', "a"]),
         (TEXT | {"minLength": 2, "maxLength": 3}, ['"ab"', '"日本語"', '"\\n\\u0041"'], ['"a"']),
         (TEXT | {"pattern": "^[a-c]+$"}, ['"abc"'], ['"d"', '""']),
+        ({"anyOf": [TEXT | {"pattern": "^a$"}, {"type": "integer", "multipleOf": 5}]},
+         ['"a"', "5"], [' "a"', '\n5']),
         (TEXT | {"format": "date"}, ['"2024-02-29"'], ['"2023-02-29"']),
         ({"enum": ["a", 1, [1, {"a": {}}], {}, None, "\x7f"]},
          ['"a"', "1", '[1, {"a": {}}]', "{}", "null", '"\x7f"'], ['"b"', "2", "[1]"]),
@@ -179,3 +192,34 @@ def test_free_text_holds_no_marker_and_no_unknown_tool() -> None:
         assert not grammar(format, {}, Policy(Choice.NONE)).accepts(call)
         assert not grammar(format, {}, Policy(parallel=False)).accepts(f"{call}\n{call}")
         assert not grammar(format, {}).accepts(f"Hi\n{call}")
+
+
+def test_an_answer_without_a_marker_may_be_an_object() -> None:
+    schema = lower({"type": "object", "properties": {"name": TEXT}}, only_object=False)
+    policy = Policy(answer=JsonAnswer(schema))
+    held = Masked(LLAMA3_JSON, [Tool("f", lower(True))], policy, State(), single=False)
+    assert held.accepts('{"name": "f"}')
+    assert held.accepts('\n{"name": "f", "parameters": {}}')
+    assert not held.accepts('{"name": "g", "parameters": {}}')
+
+
+@pytest.mark.parametrize("answer", [ChoiceAnswer(("yes", "no")), RegexAnswer("yes|no")])
+@pytest.mark.parametrize("tools", [[], [Tool("f", lower({"type": "object"}))]])
+def test_white_space_is_no_part_of_an_answer(answer: Answer, tools: list[Tool]) -> None:
+    def accepts(text: str, state: State) -> bool:
+        policy = Policy(answer=answer)
+        if not Masked(HERMES, tools, policy, state, single=False).accepts(text):
+            return False
+        parser = Parser(HERMES, tools, state, calls=bool(tools), answer=True)
+        assert collect([*parser.feed(text), *parser.close()]).content in ("yes", "no")
+        return True
+
+    plain, opened = State(), State(Start.OPEN)
+    assert accepts("yes", plain)
+    assert accepts("<think>a</think>\n\nyes", plain)
+    assert accepts("a</think>\n\nno", opened)
+    assert accepts("a</think>no", opened)
+    assert accepts("\n\nyes", State(Start.CLOSED, "\n\n"))
+    assert accepts("yes", State(Start.CLOSED))
+    for state in (plain, State(Start.CLOSED), State(Start.CLOSED, "\n")):
+        assert not accepts("\n\nyes", state)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from grammars.errors import RenderError, ToolError
-from grammars.formats import FORMATS, HERMES, QWEN3_CODER
+from grammars.formats import HERMES, LLAMA3_JSON, QWEN3_CODER
 from grammars.lowering import lower
 from grammars.parse import parse
 from grammars.render import render
@@ -37,7 +37,7 @@ def test_a_turn_is_written_as_the_templates_write_it() -> None:
         assert word in render(scalars, QWEN3_CODER)
 
 
-@pytest.mark.parametrize("format", FORMATS, ids=lambda f: f.name)
+@pytest.mark.parametrize("format", [HERMES, QWEN3_CODER], ids=lambda f: f.name)
 def test_a_block_that_the_prompt_has_opened_is_not_opened_again(format: Format) -> None:
     assert render(Turn("a", "b"), format, (), OPEN) == "\nb\n</think>\n\na"
     assert render(Turn("a"), format, (), OPEN) == "\n\n</think>\n\na"
@@ -53,6 +53,9 @@ def test_a_block_that_the_prompt_has_opened_is_not_opened_again(format: Format) 
         (Turn("a <think> b"), HERMES, None, "/content"),
         (Turn("", "a </tool_call> b"), HERMES, None, "/reasoning"),
         (Turn("<function=f>"), QWEN3_CODER, None, "/content"),
+        (Turn(' { "name" '), LLAMA3_JSON, None, "/content"),
+        (Turn("a", calls=(ToolCall("f", {}),)), LLAMA3_JSON, None, "/content"),
+        (Turn(calls=(ToolCall("f", {}),) * 2), LLAMA3_JSON, None, "/calls/1"),
         (Turn(" \n", calls=(ToolCall("f", {}),)), HERMES, None, "/content"),
         (call(a=float("nan")), HERMES, None, "/calls/0/arguments"),
         (call(a="\ud800"), QWEN3_CODER, None, "/calls/0/arguments"),

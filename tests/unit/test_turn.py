@@ -3,7 +3,7 @@
 import pytest
 
 from grammars.errors import Error, PolicyError, SchemaError, ToolError
-from grammars.formats import FORMATS, HERMES, QWEN3_CODER
+from grammars.formats import FORMATS, HERMES, LLAMA3_JSON, QWEN3_CODER
 from grammars.lark import build_grammar
 from grammars.lowering import lower
 from grammars.turn import Choice, Policy, Start, State, Think, Tool, ToolCall
@@ -59,8 +59,10 @@ def test_formats_know_what_opens_a_call() -> None:
     assert list(HERMES.openings) == ["<tool_call>"]
     assert list(QWEN3_CODER.openings) == ["<tool_call>", "<function="]
     assert HERMES.markers == ("<tool_call>", "</tool_call>", "<think>", "</think>")
-    with pytest.raises(TypeError, match="has to open with a marker"):
-        Format("odd", (Literal("a"),)).opener  # noqa: B018
+    assert not LLAMA3_JSON.openings
+    assert LLAMA3_JSON.bare == LLAMA3_JSON.hole
+    with pytest.raises(TypeError, match="opens with a marker or a JsonCall"):
+        Format("odd", (Literal("a"),))
     assert find_format("hermes", FORMATS) is HERMES
     assert find_format("none", FORMATS) is None
 

@@ -1,0 +1,102 @@
+"""Sets of characters, as ranges of code points."""
+
+import sys
+import unicodedata
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import groupby
+
+_SCALARS = ((0, 0xD7FF), (0xE000, sys.maxunicode))
+"""All characters: the code points without the surrogates, which no text in UTF-8 has."""
+_PLEASANT = "a0A-_ .:/" + "".join(map(chr, range(0x21, 0x7F))) + "\n\t\r"
+"""Which character stands for a set, the plainest first."""
+_LONG_NAMES = {
+    "Letter": "L", "Lowercase_Letter": "Ll", "Uppercase_Letter": "Lu", "Mark": "M", "Number": "N",
+    "Decimal_Number": "Nd", "Punctuation": "P", "Symbol": "S", "Separator": "Z", "Other": "C",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Characters:
+    """A set of characters; `ranges` are sorted, apart, and have their last one in them."""
+
+    ranges: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def collect(cls, ranges: Iterable[tuple[int, int]]) -> "Characters":
+        """The union of these ranges, without surrogates."""
+        merged: list[tuple[int, int]] = []
+        for first, last in sorted(_cut(ranges)):
+            if merged and first <= merged[-1][1] + 1:
+                merged[-1] = merged[-1][0], max(last, merged[-1][1])
+            else:
+                merged.append((first, last))
+        return cls(tuple(merged))
+
+    @classmethod
+    def of(cls, text: str) -> "Characters":
+        """The characters of this text."""
+        return cls.collect((ord(c), ord(c)) for c in text)
+
+    @cached_property
+    def _firsts(self) -> list[int]:
+        return [first for first, _ in self.ranges]
+
+    def __contains__(self, character: str) -> bool:
+        code = ord(character)
+        i = bisect_right(self._firsts, code)
+        return i > 0 and code <= self.ranges[i - 1][1]
+
+    def invert(self) -> "Characters":
+        """All other characters."""
+        gaps: list[tuple[int, int]] = []
+        before = 0
+        for first, last in self.ranges:
+            gaps.append((before, first - 1))
+            before = last + 1
+        gaps.append((before, sys.maxunicode))
+        return Characters.collect(gap for gap in gaps if gap[0] <= gap[1])
+
+
+EVERY = Characters(_SCALARS)
+
+
+def _cut(ranges: Iterable[tuple[int, int]]) -> Iterable[tuple[int, int]]:
+    for first, last in ranges:
+        for low, high in _SCALARS:
+            if max(first, low) <= min(last, high):
+                yield max(first, low), min(last, high)
+
+
+@lru_cache(maxsize=64)
+def find_category(name: str) -> Characters | None:
+    """The characters of a general category of Unicode (`L`, `Lu`, `Letter`); None if it is none."""
+    name = _LONG_NAMES.get(name, name)
+    found = [part for category, part in _categories() if category.startswith(name)]
+    return Characters.collect(found) if found and len(name) <= 2 else None
+
+
+@lru_cache(maxsize=1)
+def _categories() -> list[tuple[str, tuple[int, int]]]:
+    """All characters, cut where the category changes (150 ms)."""
+    runs: list[tuple[str, tuple[int, int]]] = []
+    first = 0
+    for category, run in groupby(map(unicodedata.category, map(chr, range(sys.maxunicode + 1)))):
+        length = len(list(run))
+        runs.append((category, (first, first + length - 1)))
+        first += length
+    return runs
+
+
+@lru_cache(maxsize=4096)
+def pick_representatives(sets: frozenset[Characters]) -> tuple[str, ...]:
+    """One character for each way to be in some of these sets, the plainest there is."""
+    borders = {border for s in sets for low, high in s.ranges for border in (low, high + 1)}
+    cells = [chr(b) for b in sorted(borders) if b <= sys.maxunicode and chr(b) in EVERY]
+    ordered = list(sets)
+    kinds: dict[tuple[bool, ...], str] = {}
+    for character in (*_PLEASANT, *cells):
+        kinds.setdefault(tuple(character in s for s in ordered), character)
+    return tuple(c for kind, c in kinds.items() if any(kind))

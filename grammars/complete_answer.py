@@ -1,0 +1,89 @@
+"""Reads the beginning of an answer that has to fit something, and ends it in the shortest way."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from grammars.automaton import compile_regexes
+from grammars.complete_call import Value
+from grammars.complete_scalar import fit_words, join
+from grammars.languages import Language, Texts, Unknown, Words
+from grammars.lark import BLANK
+from grammars.lark_answer import read_regex
+from grammars.lark_values import escape_regex
+from grammars.shortest import Shortest
+from grammars.turn import Answer, ChoiceAnswer, GrammarAnswer, JsonAnswer, RegexAnswer
+from grammars.wire import Format
+
+
+class AnswerEnd(Protocol):
+    """Ends answers."""
+
+    def end(self, text: str, at: int, pad: str) -> str | None:
+        """The shortest rest of the answer that begins at that index; None if none is known.
+
+        Args:
+            text: what is written.
+            at: where the answer begins.
+            pad: white space that may stand in front of it.
+        """
+        ...
+
+
+class JsonEnd:
+    """Ends a JSON value, which may have white space in front."""
+
+    def __init__(self, answer: JsonAnswer, format: Format):
+        shortest = Shortest(format.hole.style, answer.schema.definitions)
+        self._value = Value(answer.schema, shortest)
+
+    def end(self, text: str, at: int, pad: str) -> str | None:
+        fit = self._value.read(text, skip_space(text, at))
+        return ("" if fit == len(text) else None) if isinstance(fit, int) else fit
+
+
+class TextEnd:
+    """Ends a text; the white space that the template writes behind the reasoning may be there."""
+
+    def __init__(self, language: Language, openings: Sequence[str]):
+        self._language = language
+        self._beside_calls = bool(openings)
+
+    def end(self, text: str, at: int, pad: str) -> str | None:
+        plain = self._language.extend(text[at:])
+        fit = fit_words(text, at, pad)
+        if plain is not None or not pad or fit is None:
+            return plain  # where the answer may go on, the lexer takes nothing for a pad
+        pad, written = ("", text[fit:]) if isinstance(fit, int) else (fit, "")
+        rest = self._language.extend(written)
+        if self._beside_calls and (written + (rest or ""))[:1].isspace():
+            return None  # the lexer takes it for more of the space in front of a call
+        return join(pad, rest)
+
+
+def read_answer(answer: Answer, format: Format, openings: Sequence[str]) -> AnswerEnd:
+    """What ends answers of this kind.
+
+    Args:
+        answer: what the content has to be.
+        format: the wire format.
+        openings: what opens a call where the turn may also be calls; the answer begins otherwise.
+    """
+    match answer:
+        case JsonAnswer():
+            return JsonEnd(answer, format)
+        case RegexAnswer(regex):
+            calls = tuple(rf"{BLANK}*{escape_regex(o)}(?s:.*)" for o in openings)
+            automaton = compile_regexes((read_regex(regex),), calls)
+            return TextEnd(Texts(0, None, automaton) if automaton else Unknown(), openings)
+        case ChoiceAnswer(options):
+            return TextEnd(Words(options), openings)
+        case GrammarAnswer():
+            return TextEnd(Unknown(), openings)
+
+
+def skip_space(text: str, at: int) -> int:
+    """Where the white space ends that models put in front of a block."""
+    end = at
+    while end < min(at + 4, len(text)) and text[end] in " \t\r\n":
+        end += 1
+    return end

@@ -1,0 +1,163 @@
+"""Reads the beginning of tagged arguments, and ends them in the shortest way.
+
+It mirrors `lark_tagged`: raw text ends at a composite terminator, and where text may go on, the
+lexer gives nothing else a chance.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from grammars.complete_argument import Place, Raw, TaggedObject, Tail
+from grammars.complete_json import JsonReader
+from grammars.complete_scalar import Fit, fit_words, join
+from grammars.languages import Language, pick_shortest
+from grammars.wire import LONGEST_NAME
+
+_EXTRA_KEY = re.compile(rf"[^<>\s\x00-\x20]{{1,{LONGEST_NAME}}}")
+
+
+@dataclass(frozen=True)
+class Opened:
+    """Another argument has been opened."""
+
+    at: int
+    places: tuple[Place, ...]
+
+
+Outcome: TypeAlias = Fit | Opened
+
+
+def merge(outcomes: Iterable[Outcome]) -> Outcome:
+    """What several readings of the same text come to."""
+    known = list(outcomes)
+    opened = [outcome for outcome in known if isinstance(outcome, Opened)]
+    if opened:
+        return Opened(opened[0].at, tuple(p for outcome in opened for p in outcome.places))
+    whole = next((outcome for outcome in known if isinstance(outcome, int)), None)
+    return pick_shortest(o for o in known if isinstance(o, str)) if whole is None else whole
+
+
+class TaggedReader:
+    """Reads the arguments of one call.
+
+    Args:
+        objects: the objects that the schema of the tool admits.
+        json: reads the same text.
+        text: what has been written; a mask has held it.
+    """
+
+    def __init__(self, objects: Sequence[TaggedObject], json: JsonReader, text: str):
+        self._objects = objects
+        self._tags = objects[0].tags
+        self._json = json
+        self._text = text
+
+    def arguments(self, at: int) -> Fit:
+        """Reads all arguments, from the first tag to the end tag."""
+        close = len(self._tags.close)
+        starts = [
+            replace(tail, ending=tail.ending[close:]) for o in self._objects for tail in o.tails(0)
+        ]
+        outcome = self._tails(starts, at)
+        while isinstance(outcome, Opened):
+            outcome = self._argument(outcome)
+        return outcome
+
+    def _tails(self, tails: Iterable[Tail], at: int) -> Outcome:
+        """Reads what follows a value."""
+        outcomes: list[Outcome] = []
+        for tail in tails:
+            fit = fit_words(self._text, at, tail.ending)
+            if isinstance(fit, int):
+                outcomes.append(fit if tail.place is None else Opened(fit, (tail.place,)))
+            else:
+                outcomes.append(join(fit, tail.rest))
+        return merge(outcomes)
+
+    def _argument(self, opened: Opened) -> Outcome:
+        """Reads one argument, from its key on. Where raw text is possible, nothing else is."""
+        texts, others = list[Outcome](), list[Outcome]()
+        for place in opened.places:
+            for fit, raw, index in self._keys(place, opened.at):
+                if not isinstance(fit, int):
+                    rest = place.object.value(raw), place.object.tail(index)
+                    others.append(join(fit, *rest))
+                    continue
+                behind = Place(place.object, index)
+                texts.append(self._raw(raw.texts, behind, fit) if raw.texts else None)
+                others.append(self._spelled(raw, behind, fit))
+        found = merge(texts)
+        return merge(others) if found is None else found
+
+    def _keys(self, place: Place, at: int) -> Iterator[tuple[Fit, Raw, int]]:
+        """How each key that may come fits, up to its value; its value, and what comes next."""
+        node, after = place.object, self._tags.after_key
+        for i in node.reach(place.index):
+            argument = node.arguments[i]
+            yield fit_words(self._text, at, argument.key + after), argument.raw, i + 1
+        if node.extra is None or not node.may_end(place.index):
+            return
+        match = _EXTRA_KEY.match(self._text, at)
+        key = match.group() if match else ""
+        if at + len(key) == len(self._text):
+            yield node.extend_key(key) + after, node.extra, len(node.arguments)
+        elif key and key not in node.declared:
+            fit = fit_words(self._text, at + len(key), after)
+            yield fit, node.extra, len(node.arguments)
+
+    def _spelled(self, raw: Raw, place: Place, at: int) -> Outcome:
+        """Reads a value that is no raw text, and what follows it."""
+        node = place.object
+        fits = [fit_words(self._text, at, word) for word in raw.words]
+        fits += [self._json.value(inner, at) for inner in raw.nodes]
+        return merge(
+            self._tails(node.tails(place.index), fit)
+            if isinstance(fit, int)
+            else join(fit, node.tail(place.index))
+            for fit in fits
+        )
+
+    def _raw(self, texts: Sequence[Language], place: Place, at: int) -> Outcome:
+        """Reads raw text, and what follows it."""
+        node, written = place.object, self._text[at:]
+        stops = node.stops(place.index)
+        if stop := stops.search(written):
+            body = written[: stop.start()]
+            whole = stop.group().startswith(self._tags.close)
+            if not whole or not any(language.accepts(body) for language in texts):
+                return None
+            return self._tails(node.tails(place.index), at + stop.start())
+        for ends in (self._close_raw, self._end_raw):  # half a tag is rarely meant to be text
+            found = pick_shortest(
+                rest
+                for end, rest in ends(texts, place, written)
+                if rest is not None
+                and (stop := stops.search(written + rest))
+                and stop.start() == end
+            )
+            if found is not None:
+                return found
+        return None
+
+    def _end_raw(
+        self, texts: Sequence[Language], place: Place, written: str
+    ) -> Iterator[tuple[int, str | None]]:
+        """Where the value can be made to end, and the rest of the arguments then."""
+        for language in texts:
+            if (more := language.extend(written)) is not None:
+                rest = join(more, place.object.tail(place.index))
+                yield len(written) + len(more), rest
+
+    def _close_raw(
+        self, texts: Sequence[Language], place: Place, written: str
+    ) -> Iterator[tuple[int, str | None]]:
+        """Where it has ended if the text ends with half of what follows a value."""
+        for tail in place.object.tails(place.index):
+            for half in range(1, min(len(tail.ending), len(written) + 1)):
+                end = len(written) - half
+                if written.endswith(tail.ending[:half]) and any(
+                    language.extend(written[:end]) == "" for language in texts
+                ):
+                    yield end, join(tail.ending[half:], tail.rest)

@@ -1,0 +1,215 @@
+"""Regular expressions as an algebra, and their derivatives (Brzozowski 1964).
+
+The derivative of an expression by a character matches what may follow that character. So
+intersections and complements cost nothing extra, and counted repetitions are not unrolled.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import reduce
+from typing import TypeAlias
+
+from grammars.characters import EVERY, Characters
+
+ENDLESS = 10**9
+"""The least length of an expression that matches nothing."""
+
+
+@dataclass(frozen=True)
+class Nothing:
+    """Matches no text."""
+
+
+@dataclass(frozen=True)
+class Blank:
+    """Matches the empty text."""
+
+
+@dataclass(frozen=True)
+class One:
+    """Matches one character of a set."""
+
+    characters: Characters
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Matches one text behind the other."""
+
+    first: "Expression"
+    rest: "Expression"
+
+
+@dataclass(frozen=True)
+class Either:
+    """Matches what any of the options does."""
+
+    options: frozenset["Expression"]
+
+
+@dataclass(frozen=True)
+class Both:
+    """Matches what all of the parts do."""
+
+    parts: frozenset["Expression"]
+
+
+@dataclass(frozen=True)
+class Other:
+    """Matches what the expression does not."""
+
+    than: "Expression"
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """Matches `body`, `fewest` to `most` times (None: without end)."""
+
+    body: "Expression"
+    fewest: int = 0
+    most: int | None = None
+
+
+Expression: TypeAlias = Nothing | Blank | One | Chain | Either | Both | Other | Repeat
+
+NOTHING = Nothing()
+BLANK = Blank()
+ANYTHING = Repeat(One(EVERY))
+
+
+def chain(*parts: Expression) -> Expression:
+    """These expressions one behind the other."""
+    return reduce(lambda rest, first: _chain(first, rest), reversed(parts), BLANK)
+
+
+def _chain(first: Expression, rest: Expression) -> Expression:
+    match first, rest:
+        case (Nothing(), _) | (_, Nothing()):
+            return NOTHING
+        case (Blank(), other) | (other, Blank()):
+            return other
+        case Chain(head, tail), _:
+            return Chain(head, _chain(tail, rest))
+        case _:
+            return Chain(first, rest)
+
+
+def either(options: Iterable[Expression]) -> Expression:
+    """Any of these expressions."""
+    flat: set[Expression] = set()
+    for option in options:
+        flat |= option.options if isinstance(option, Either) else {option}
+    flat.discard(NOTHING)
+    if ANYTHING in flat:
+        return ANYTHING
+    if len(flat) < 2:
+        return next(iter(flat), NOTHING)
+    return Either(frozenset(flat))
+
+
+def both(parts: Iterable[Expression]) -> Expression:
+    """All of these expressions at once."""
+    flat: set[Expression] = set()
+    for part in parts:
+        flat |= part.parts if isinstance(part, Both) else {part}
+    flat.discard(ANYTHING)
+    if NOTHING in flat:
+        return NOTHING
+    if len(flat) < 2:
+        return next(iter(flat), ANYTHING)
+    return Both(frozenset(flat))
+
+
+def other(than: Expression) -> Expression:
+    """Whatever the expression does not match."""
+    if than == ANYTHING:
+        return NOTHING
+    return than.than if isinstance(than, Other) else Other(than)
+
+
+def repeat(body: Expression, fewest: int, most: int | None) -> Expression:
+    """The expression, so many times."""
+    if most == 0 or body == BLANK:
+        return BLANK
+    if body == NOTHING:
+        return NOTHING if fewest else BLANK
+    if fewest == most == 1:
+        return body
+    return Repeat(body, 0 if is_nullable(body) else fewest, most)
+
+
+def is_nullable(expression: Expression) -> bool:
+    """Does it match the empty text?"""
+    match expression:
+        case Blank():
+            return True
+        case Nothing() | One():
+            return False
+        case Chain(first, rest):
+            return is_nullable(first) and is_nullable(rest)
+        case Either(options):
+            return any(map(is_nullable, options))
+        case Both(parts):
+            return all(map(is_nullable, parts))
+        case Other(than):
+            return not is_nullable(than)
+        case Repeat(_, fewest):  # `repeat` sees to it that a nullable body is repeated from 0
+            return fewest == 0
+
+
+def derive(expression: Expression, character: str) -> Expression:
+    """What may follow that character."""
+    match expression:
+        case Nothing() | Blank():
+            return NOTHING
+        case One(characters):
+            return BLANK if character in characters else NOTHING
+        case Chain(first, rest):
+            derived = _chain(derive(first, character), rest)
+            return either((derived, derive(rest, character))) if is_nullable(first) else derived
+        case Either(options):
+            return either(derive(option, character) for option in options)
+        case Both(parts):
+            return both(derive(part, character) for part in parts)
+        case Other(than):
+            return other(derive(than, character))
+        case Repeat(body, fewest, most):
+            again = repeat(body, max(0, fewest - 1), None if most is None else most - 1)
+            return _chain(derive(body, character), again)
+
+
+def measure(expression: Expression) -> int:
+    """No shorter text matches; exact without `Both` and `Other`."""
+    match expression:
+        case Nothing():
+            return ENDLESS
+        case Blank() | Other():
+            return 0
+        case One(characters):
+            return 1 if characters.ranges else ENDLESS
+        case Chain(first, rest):
+            return min(ENDLESS, measure(first) + measure(rest))
+        case Either(options):
+            return min(map(measure, options))
+        case Both(parts):
+            return max(map(measure, parts))
+        case Repeat(body, fewest):
+            return min(ENDLESS, fewest * measure(body)) if fewest else 0
+
+
+def find_firsts(expression: Expression) -> frozenset[Characters]:
+    """The sets that the first character of a matching text may be in."""
+    match expression:
+        case Nothing() | Blank():
+            return frozenset()
+        case One(characters):
+            return frozenset([characters])
+        case Chain(first, rest):
+            firsts = find_firsts(first)
+            return firsts | find_firsts(rest) if is_nullable(first) else firsts
+        case Either(several) | Both(several):
+            return frozenset[Characters]().union(*map(find_firsts, several))
+        case Other(than):
+            return find_firsts(than) | {EVERY}
+        case Repeat(body):
+            return find_firsts(body)

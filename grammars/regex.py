@@ -1,0 +1,161 @@
+"""Reads regular expressions in Rust syntax, as the grammars are written with.
+
+Only what `patterns`, `ranges` and `lark_values` produce: no anchors, look-around or classes that
+depend on flags.
+"""
+
+import re
+
+from grammars.characters import EVERY, Characters, find_category
+from grammars.expressions import BLANK, Expression, One, chain, either, repeat
+
+_LETTERS = {"n": "\n", "r": "\r", "t": "\t", "f": "\f", "v": "\v"}
+_ESCAPE = re.compile(
+    r"\\(?:u\{([0-9a-fA-F]+)\}|u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|x\{([0-9a-fA-F]+)\})"
+)
+_CATEGORY = re.compile(r"\\([pP])(?:\{(\^?)([A-Za-z]+)\}|([A-Za-z]))")
+_TIMES = re.compile(r"\{([0-9]+)(,?)([0-9]*)\}")
+_GROUP = re.compile(r"\((?:\?(?:P?<[^>=!]*>|(s)?:))?")
+_FIXED = {"*": (0, None), "+": (1, None), "?": (0, 1)}
+_LINE = Characters.of("\n").invert()
+
+
+class UnreadableError(ValueError):
+    """The expression uses what this reader does not know."""
+
+
+def read(regex: str) -> Expression:
+    """The expression that is written so.
+
+    Raises:
+        UnreadableError: it uses what this reader does not know.
+    """
+    reader = _Reader(regex)
+    expression = reader.options()
+    if reader.at < len(regex):
+        raise UnreadableError(f"{regex[reader.at]!r} at {reader.at} in {regex!r}")
+    return expression
+
+
+class _Reader:
+    """A recursive descent."""
+
+    def __init__(self, text: str):
+        self.text = text
+        self.at = 0
+        self.any = _LINE  # what the dot means, by the flag `s`
+
+    def options(self) -> Expression:
+        branches = [self.sequence()]
+        while self.takes("|"):
+            branches.append(self.sequence())
+        return either(branches)
+
+    def sequence(self) -> Expression:
+        parts: list[Expression] = []
+        while self.at < len(self.text) and self.text[self.at] not in "|)":
+            parts.append(self.times(self.atom()))
+        return chain(*parts)
+
+    def times(self, body: Expression) -> Expression:
+        """The atom, as often as what stands behind it says; lazy or not is the same here."""
+        while self.at < len(self.text):
+            if match := _TIMES.match(self.text, self.at):
+                self.at = match.end()
+                fewest = int(match[1])
+                most = int(match[3]) if match[3] else None if match[2] else fewest
+            elif self.text[self.at] in _FIXED:
+                fewest, most = _FIXED[self.take()]
+            else:
+                break
+            self.takes("?")
+            body = repeat(body, fewest, most)
+        return body
+
+    def atom(self) -> Expression:
+        match self.text[self.at]:
+            case "(":
+                return self.group()
+            case "[":
+                return One(self.brackets())
+            case ".":
+                self.take()
+                return One(self.any)
+            case "\\":
+                return One(self.escape())
+            case c if c in "*+?{}^$":
+                raise UnreadableError(f"{c!r} at {self.at} in {self.text!r}")
+            case _:
+                return One(Characters.of(self.take()))
+
+    def group(self) -> Expression:
+        match = _GROUP.match(self.text, self.at)
+        assert match
+        self.at = match.end()
+        before, self.any = self.any, EVERY if match[1] else self.any
+        body = self.options() if self.text[self.at : self.at + 1] != ")" else BLANK
+        self.any = before
+        self.expect(")")
+        return body
+
+    def brackets(self) -> Characters:
+        self.expect("[")
+        negated = self.takes("^")
+        ranges: list[tuple[int, int]] = []
+        first = True
+        while first or not self.takes("]"):
+            ranges += self.members()
+            first = False
+        found = Characters.collect(ranges)
+        return found.invert() if negated else found
+
+    def members(self) -> tuple[tuple[int, int], ...]:
+        """A character, a range of them, or a class, inside brackets."""
+        if self.at >= len(self.text):
+            raise UnreadableError(f"an open bracket in {self.text!r}")
+        if self.text[self.at] == "[":
+            return self.brackets().ranges
+        low = self.member()
+        single = len(low.ranges) == 1 and low.ranges[0][0] == low.ranges[0][1]
+        ahead = self.text[self.at : self.at + 2]
+        if not single or ahead[:1] != "-" or ahead[1:] in ("]", "["):
+            return low.ranges
+        self.take()
+        high = self.member()
+        return ((low.ranges[0][0], high.ranges[-1][1]),)
+
+    def member(self) -> Characters:
+        if self.text.startswith("\\", self.at):
+            return self.escape()
+        return Characters.of(self.take())
+
+    def escape(self) -> Characters:
+        if match := _CATEGORY.match(self.text, self.at):
+            self.at = match.end()
+            found = find_category(match[3] or match[4])
+            if found is None:
+                raise UnreadableError(f"{match[0]} in {self.text!r}")
+            return found.invert() if (match[1] == "P") != bool(match[2]) else found
+        if match := _ESCAPE.match(self.text, self.at):
+            self.at = match.end()
+            return Characters.of(chr(int(next(filter(None, match.groups())), 16)))
+        self.expect("\\")
+        letter = self.take()
+        if letter.isalnum() and letter not in _LETTERS:
+            raise UnreadableError(f"\\{letter} in {self.text!r}")
+        return Characters.of(_LETTERS.get(letter, letter))
+
+    def take(self) -> str:
+        if self.at >= len(self.text):
+            raise UnreadableError(f"{self.text!r} ends too early")
+        self.at += 1
+        return self.text[self.at - 1]
+
+    def takes(self, character: str) -> bool:
+        found = self.text.startswith(character, self.at)
+        self.at += found
+        return found
+
+    def expect(self, character: str) -> None:
+        if not self.takes(character):
+            raise UnreadableError(f"no {character!r} at {self.at} in {self.text!r}")

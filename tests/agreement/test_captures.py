@@ -1,0 +1,66 @@
+"""llguidance captures the calls that the parser reads: two readings of one text."""
+
+import json
+import re
+from typing import Any
+
+import llguidance
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from constrained.frame import byte_tokenizer
+from constrained.mask import LIMITS
+from grammars.coerce import coerce_members
+from grammars.formats import FORMATS
+from grammars.lark import build_grammar
+from grammars.parse import parse
+from grammars.turn import Tool
+from grammars.wire import TaggedArguments
+from tests.agreement.offers import offers
+from tests.agreement.test_agreement import QUIET, by_name, modes
+from tests.strategies import Case, cases
+
+ARGUMENT = re.compile(r"<parameter=([^>]*)>\n((?s:.*?))\n</parameter>\n(?=<parameter=|</function>)")
+
+
+@pytest.mark.parametrize("name", [f.name for f in FORMATS])
+@settings(QUIET, max_examples=30)
+@given(data=st.data())
+def test_what_is_captured_is_what_is_read(name: str, data: st.DataObject) -> None:
+    case = data.draw(cases(by_name(name), offers()))
+    tools = {tool.name: tool for tool in case.tools}
+    calls = parse(case.text, case.format, case.tools, case.state).calls
+    # llguidance keeps what is captured twice, under one name and with one text, only once.
+    read = dict.fromkeys((call.name, json.dumps(call.arguments)) for call in calls)
+    for single in modes(case):
+        captured = [
+            (name, json.dumps(read_arguments(text, case, tools[name])))
+            for name, text in capture(case, single)
+        ]
+        assert captured == list(read)
+
+
+def capture(case: Case, single: bool) -> list[tuple[str, str]]:
+    """The names and argument texts that the grammar has captured."""
+    vocabulary, tokenizer = byte_tokenizer(case.format.markers if single else ())
+    marked = ((m, vocabulary.marker(m)) for m in case.format.markers)
+    ids = {m: token for m, token in marked if token is not None}
+    request = (case.format, case.tools, case.policy, case.state, ids)
+    grammar = build_grammar(*request, captures=True)
+    assert "capture" not in build_grammar(*request)
+    matcher = llguidance.LLMatcher(tokenizer, grammar, log_level=0, limits=LIMITS)
+    for token in vocabulary.encode_marked(case.text, ids):
+        matcher.consume_token(token)
+    assert matcher.is_accepting(), case.text
+    return [(name, text.decode()) for name, text in matcher.get_captures()]
+
+
+def read_arguments(text: str, case: Case, tool: Tool) -> dict[str, Any]:
+    """The arguments of one call, read without the parser."""
+    if not isinstance(case.format.hole, TaggedArguments):
+        return json.loads(text)
+    raws = {match[1]: match[2] for match in ARGUMENT.finditer(text)}
+    arguments, errors = coerce_members(raws, tool.schema)
+    assert not errors
+    return arguments

@@ -1,0 +1,177 @@
+"""Every beginning of a legal turn is completed to a legal turn."""
+
+import json
+import random
+
+from hypothesis import event, given, reject, settings
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn, SearchStrategy
+
+from grammars.complete import Completer
+from grammars.errors import PolicyError
+from grammars.lark_values import Rules
+from grammars.lowering import lower
+from grammars.parse import parse
+from grammars.turn import (
+    Answer,
+    Choice,
+    ChoiceAnswer,
+    JsonAnswer,
+    Policy,
+    RegexAnswer,
+    Start,
+    State,
+    Think,
+    Tool,
+)
+from grammars.wire import Format
+from tests.agreement.matching import Masked
+from tests.agreement.test_agreement import EACH, SLOW, assert_obeys, by_name, masked
+from tests.shapes import Shape, fitting, leaves, objects, parameters, shapes
+from tests.strategies import Case, cases, policies, seeds, states
+from tests.texts import KEYS
+
+FEW = settings(suppress_health_check=SLOW, max_examples=25)
+
+
+def completed(grammar: Masked, completer: Completer, text: str) -> str | None:
+    """The whole turn, taken by the mask; None where the mask does not take its beginning."""
+    tokens, matcher = grammar.encode(text), grammar.matcher.fork()
+    if matcher.accepts(tokens) < len(tokens):
+        return None
+    rest = completer.complete(text)
+    assert rest is not None, (text, grammar.grammar)
+    tokens += grammar.encode(rest)
+    assert matcher.accepts(tokens) == len(tokens), (text, rest, grammar.grammar)
+    for token in tokens:
+        matcher.commit(token)
+    assert matcher.is_complete, (text, rest, grammar.grammar)
+    return text + rest
+
+
+def completer_of(case: Case) -> Completer:
+    return Completer(case.format, case.tools, case.policy, case.state)
+
+
+def grammars(case: Case) -> list[Masked]:
+    """The grammar of the case; not with markers as tokens where a constant of a schema spells one,
+    which the tokenizer of the test would take for the marker itself."""
+    schemas = json.dumps([tool.schema.source for tool in case.tools], ensure_ascii=False)
+    named = any(marker in schemas for marker in case.format.markers)
+    return [grammar for grammar in masked(case) if not (grammar.ids and named)]
+
+
+@EACH
+@FEW
+@given(data=st.data())
+def test_a_turn_cut_anywhere_is_completed(name: str, data: st.DataObject) -> None:
+    case = data.draw(cases(by_name(name)))
+    drawn = data.draw(st.lists(st.integers(0, len(case.text)), max_size=12, unique=True))
+    places, completer = (0, len(case.text), *drawn), completer_of(case)
+    for grammar in grammars(case):
+        legal = completed(grammar, completer, case.text) is not None
+        event("legal" if legal else "not in the reach of the mask")
+        wholes = [completed(grammar, completer, case.text[:at]) for at in places]
+        for whole in filter(None, wholes):
+            assert_obeys(parse(whole, case.format, case.tools, case.state), case)
+            block = case.format.reasoning  # half a closer is followed by a whole one
+            assert not legal or len(whole) <= len(case.text) + len(
+                block.closer.text if block else ""
+            )
+
+
+@EACH
+@settings(FEW, max_examples=10)
+@given(data=st.data())
+def test_a_random_walk_cut_anywhere_is_completed(name: str, data: st.DataObject) -> None:
+    case = data.draw(cases(by_name(name)))
+    completer, rng = completer_of(case), random.Random(data.draw(seeds()))
+    for grammar in grammars(case):
+        walk = grammar.walk(rng, case.text[: rng.randint(0, len(case.text))], steps=150)
+        event("no end found" if walk is None else "walked")
+        for at in (rng.randint(0, len(walk)) for _ in range(8) if walk is not None):
+            whole = completed(grammar, completer, walk[:at])
+            if whole is not None:
+                assert_obeys(parse(whole, case.format, case.tools, case.state), case)
+
+
+REGEXES = {
+    "[a-z]+@[a-z]+\\.(com|org)": st.from_regex("[a-z]+@[a-z]+\\.(com|org)", fullmatch=True),
+    "^(yes|no|\\d{3,5})$": st.from_regex("(yes|no|[0-9]{3,5})", fullmatch=True),
+    "[^/]*/[^/]{2}": st.from_regex("[^/]*/[^/]{2}", fullmatch=True),
+    ".*": st.text(alphabet="ab 0<>é", max_size=8),
+    "(.|\\n)*!": st.text(alphabet="ab \n!", max_size=8).map(lambda text: text + "!"),
+}
+OPTIONS = ("yes", "no", "not sure", "é\n", "  maybe", '{"a": 1}', "n")
+
+
+@st.composite
+def answers(draw: DrawFn, format: Format) -> tuple[Answer, str]:
+    """What an answer has to be, and one that fits."""
+    match draw(st.sampled_from(["json", "json", "regex", "choice"])):
+        case "json":
+            shape = draw(answer_shapes())
+            schema = lower(shape.schema, only_object=False)
+            return JsonAnswer(schema), Rules(format.hole.style).spell(draw(fitting(shape)))
+        case "regex":
+            regex = draw(st.sampled_from(sorted(REGEXES)))
+            return RegexAnswer(regex), draw(REGEXES[regex])
+        case _:
+            options = draw(st.lists(st.sampled_from(OPTIONS), min_size=1, unique=True).map(tuple))
+            return ChoiceAnswer(options), draw(st.sampled_from(options))
+
+
+def answer_shapes() -> SearchStrategy[Shape]:
+    return leaves([]) | objects(shapes(), KEYS) | shapes() | parameters()
+
+
+def heads(format: Format, state: State, think: Think) -> SearchStrategy[str]:
+    """What may stand in front of an answer."""
+    block = format.reasoning
+    if block is None or state.start is Start.CLOSED:
+        return st.just("")
+    pads = st.sampled_from(["", block.after])
+    ends = pads.map(lambda pad: f"{block.closer.text}{pad}")
+    closed = ends if think is Think.FORBIDDEN else ends.map(lambda end: "hm\n" + end)
+    if state.start is Start.OPEN:
+        return closed
+    blocks = closed.map(lambda rest: block.opener.text + rest)
+    match think:
+        case Think.FORBIDDEN:
+            return st.just("")
+        case Think.REQUIRED:
+            return blocks
+        case Think.OPTIONAL:
+            return blocks | st.just("")
+
+
+TOOLS = (Tool("get", lower({"type": "object", "properties": {"a": {"type": "integer"}}})),)
+
+
+@EACH
+@FEW
+@given(data=st.data())
+def test_an_answer_cut_anywhere_is_completed(name: str, data: st.DataObject) -> None:
+    format = by_name(name)
+    state = data.draw(states(format))
+    drawn = data.draw(policies(["get"], format, state))
+    answer, text = data.draw(answers(format))
+    choice = data.draw(st.sampled_from([Choice.NONE, Choice.AUTO]))
+    policy = Policy(choice, think=drawn.think, answer=answer)
+    text = data.draw(heads(format, state, drawn.think)) + text
+    source = ""
+    if isinstance(answer, JsonAnswer):
+        source = json.dumps(answer.schema.source, ensure_ascii=False) + text[8:]
+    named = any(marker in source for marker in format.markers)
+    try:
+        modes = [False] if named else [False, True]
+        masks = [Masked(format, TOOLS, policy, state, single) for single in modes]
+    except PolicyError:
+        assert choice is Choice.AUTO
+        reject()
+    completer = Completer(format, TOOLS, policy, state)
+    places = data.draw(st.lists(st.integers(0, len(text)), max_size=10, unique=True))
+    for grammar in masks:
+        taken = [completed(grammar, completer, text[:at]) for at in (0, len(text), *places)]
+        assert taken[0] is not None
+        event("taken to the end" if taken[1] is not None else "not taken to the end")

@@ -1,0 +1,32 @@
+"""Texts drawn from the grammar itself, as plain Lark, are accepted and read as valid calls."""
+
+import pytest
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+
+from grammars.formats import FORMATS
+from grammars.parse import parse
+from grammars.turn import Turn
+from tests.agreement.matching import Masked
+from tests.agreement.offers import offers
+from tests.agreement.plain import turns
+from tests.agreement.test_agreement import QUIET, assert_obeys, by_name
+from tests.strategies import Case, policies, states
+
+
+@pytest.mark.parametrize("name", [f.name for f in FORMATS])
+@settings(QUIET, max_examples=20)
+@given(data=st.data())
+def test_what_the_grammar_describes_is_accepted_and_read(name: str, data: st.DataObject) -> None:
+    format = by_name(name)
+    tools = tuple(tool for tool, _ in data.draw(offers()))
+    state = data.draw(states(format))
+    policy = data.draw(policies([tool.name for tool in tools], format, state))
+    grammar = Masked(format, tools, policy, state)
+    described = turns(grammar.grammar)
+    for _ in range(2):
+        text = data.draw(described)
+        assert grammar.accepts(text), (text, grammar.prefix(text), grammar.grammar)
+        read = parse(text, format, tools, state)
+        event(f"{len(read.calls)} calls")
+        assert_obeys(read, Case(format, tools, policy, state, Turn(), text))
