@@ -1,9 +1,40 @@
 """Reliable tool calls from local, quantized models."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 import grammars
+
+if TYPE_CHECKING:
+    from constrained.engine.protocol import Sampling
+    from constrained.functions import FunctionTool, tool
+    from constrained.loading import from_llama, load
+    from constrained.model import Model
 
 if getattr(grammars, "PROJECT", None) != "constrained":
     raise ImportError(
         f"`grammars` is not the package that comes with constrained, but {grammars.__file__}: "
         "rename or move that one, or start Python elsewhere"
     )
+
+__all__ = ["FunctionTool", "Model", "Sampling", "from_llama", "load", "tool"]
+
+_HOMES = {
+    "FunctionTool": "constrained.functions",
+    "Model": "constrained.model",
+    "Sampling": "constrained.engine.protocol",
+    "from_llama": "constrained.loading",
+    "load": "constrained.loading",
+    "tool": "constrained.functions",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Imports the module of a public name where it is first used: `import constrained` is light."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
+from constrained.answers import read_response_format
 from constrained.errors import GrammarError, RequestError
 from constrained.frame import Frame, read_field, read_frame
 from constrained.mask import Matcher
@@ -23,8 +24,9 @@ def check_rows(rows: Iterable[Mapping[str, Any] | Error]) -> Iterator[dict[str, 
 
     Args:
         rows: `{id, template | format | model, tools, text, messages?, tool_choice?,
-            parallel_tool_calls?, chat_template_kwargs?, reasoning_format?, markers?, bos_token?,
-            eos_token?}`; `text` is what the model wrote behind the generation prompt. An error
+            parallel_tool_calls?, response_format?, chat_template_kwargs?, reasoning_format?,
+            markers?, bos_token?, eos_token?}`; `text` is what the model wrote behind the
+            generation prompt. An error
             stands for a row that could not be read.
 
     Yields:
@@ -102,10 +104,9 @@ def _match(
     row: Mapping[str, Any], frame: Frame, tools: tuple[Tool, ...], state: State, text: str
 ) -> tuple[int, bool]:
     """How many bytes the grammar takes, and whether it takes all and the turn could end there."""
-    if (read_field(row, "response_format", {}).get("type") or "text") != "text":
-        raise RequestError("response_format is not supported yet", where="/response_format")
     parallel = read_field(row, "parallel_tool_calls", True)
     policy = read_policy(row.get("tool_choice"), parallel=parallel)
+    policy = replace(policy, answer=read_response_format(row.get("response_format")))
     grammar = build_grammar(frame.format, tools, policy, state, frame.ids)
     tokens = frame.encode(text)
     try:

@@ -1,144 +1,156 @@
 """A request and a model's facts -> a compiled turn: prompt tokens, matcher, parser."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property, lru_cache
-from typing import Any
 
 from constrained.errors import GrammarError, RequestError
+from constrained.job import CompiledTurn, Job, check_job
 from constrained.mask import Matcher
 from constrained.quoting import Prompt, render_prompt
+from constrained.teaching import Teaching, find_teaching
 from constrained.template import ChatTemplate
+from constrained.thinking import Budget, make_budget
 from constrained.tools import as_openai, read_policy, read_tools
 from constrained.vocabulary import Tokenizer, Vocabulary, build_tokenizer
-from grammars.detect import detect, find_state
-from grammars.errors import DetectError, SchemaError
+from grammars.detect import find_state
+from grammars.errors import SchemaError
 from grammars.lark import build_grammar
-from grammars.parse import Parser
-from grammars.turn import Choice, Policy, State, Think, Tool
+from grammars.turn import Choice, GrammarAnswer, Policy, State, Think, Tool
 from grammars.wire import Format
 
 CACHED = 32  # compiled grammars; one of 100 tools is about 1 MB
 
 
-@dataclass(frozen=True)
-class Job:
-    """What is asked of a model.
-
-    Args:
-        messages: the conversation, in OpenAI form.
-        tools: OpenAI, Anthropic or MCP shapes.
-        tool_choice: a form that `read_policy` reads.
-        parallel: whether one turn may hold several calls.
-        think: whether the turn reasons first.
-        template_kwargs: handed to the chat template as they are.
-    """
-
-    messages: Sequence[Mapping[str, Any]]
-    tools: Sequence[Mapping[str, Any]] = ()
-    tool_choice: Any = None
-    parallel: bool = True
-    think: Think = Think.OPTIONAL
-    template_kwargs: Mapping[str, Any] = field(default_factory=dict[str, Any])
-
-
-@dataclass(frozen=True)
-class CompiledTurn:
-    """All that generation needs to know of a job."""
-
-    prompt: Prompt
-    tokens: tuple[int, ...]
-    format: Format
-    state: State
-    tools: tuple[Tool, ...]
-    grammar: str | None
-    matcher: Matcher | None
-
-    def parser(self) -> Parser:
-        """A new parser for the text of this turn."""
-        return Parser(self.format, self.tools, self.state, calls=bool(self.tools))
-
-
-def detect_format(template: ChatTemplate) -> Format:
-    """The wire format that a template teaches.
+def encode_prompt(prompt: Prompt, vocabulary: Vocabulary) -> tuple[int, ...]:
+    """The tokens of a prompt, with BOS in front of them if the model wants it.
 
     Raises:
-        TemplateError: the template fails on a plain message.
-        DetectError: it writes calls in a format that is not known.
+        RequestError: the text has a lone surrogate.
     """
     try:
-        return detect(template.render)
-    except DetectError:
-        template.render([{"role": "user", "content": "Hello"}])  # says why, if it always fails
-        raise
+        parts = [
+            vocabulary.encode_special(piece, inside=number > 0)
+            for number, piece in enumerate(prompt.pieces)
+        ]
+    except UnicodeEncodeError as e:
+        hint = "Replace it in the messages or tools"
+        raise RequestError("the prompt has a lone surrogate", hint=hint) from e
+    tokens = [token for part in parts for token in part]
+    bos = vocabulary.bos
+    if bos is not None and tokens[:1] != [bos]:  # most templates write it themselves
+        tokens.insert(0, bos)
+    return tuple(tokens)
 
 
-def _check_job(job: Job) -> None:
-    """Refuses values of the wrong type, which would otherwise count as the default."""
-    if job.think not in list(Think):
-        hint = f"Use {', '.join(Think)}"
-        raise RequestError(f"think is {job.think!r}", where="/think", hint=hint)
-    if not isinstance(job.parallel, bool):
-        raise RequestError(f"parallel is {job.parallel!r}, not a boolean", where="/parallel")
-    if not isinstance(job.template_kwargs, Mapping):
-        raise RequestError("template_kwargs are not an object", where="/chat_template_kwargs")
+def _forbid(think: Think) -> Think:
+    if think is Think.REQUIRED:
+        hint = "Leave thinking optional, or raise the budget"
+        message = "thinking is required, but its budget is 0"
+        raise RequestError(message, where="/reasoning_budget", hint=hint)
+    return Think.FORBIDDEN
 
 
 class Compiler:
     """Compiles jobs for one vocabulary and chat template; keeps compiled grammars.
 
+    Args:
+        vocabulary: that of the model.
+        template: its chat template.
+        tool_template: what is used in its place where tools are offered.
+
     Raises:
-        DetectError: the template writes calls in a format that is not known.
-        TemplateError: the template is broken.
+        TemplateError: a template is broken.
     """
 
-    def __init__(self, vocabulary: Vocabulary, template: ChatTemplate):
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        template: ChatTemplate,
+        tool_template: ChatTemplate | None = None,
+    ):
         self.vocabulary = vocabulary
-        self.template = template
-        self.format = detect_format(template)
-        self.markers = {
-            text: token
-            for text in self.format.markers
-            if (token := vocabulary.marker(text)) is not None
-        }
+        self._plain = find_teaching(template)
+        self._taught = self._plain if tool_template is None else find_teaching(tool_template)
+        self.template, self.format = self._taught.template, self._taught.format
+        self.notices = tuple(n for n in [self._taught.notice] if n)
         self._compile = lru_cache(maxsize=CACHED)(self._compile_grammar)
+
+    @cached_property
+    def markers(self) -> dict[str, int]:
+        """Token ids of those markers of the formats that are one token."""
+        ids = ((text, self.vocabulary.marker(text)) for text in self._all_markers)
+        return {text: token for text, token in ids if token is not None}
+
+    @property
+    def _all_markers(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(self._taught.format.markers + self._plain.format.markers))
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
         """What grammars are compiled against; built once."""
-        return build_tokenizer(self.vocabulary, self.format.markers)
+        return build_tokenizer(self.vocabulary, self._all_markers)
 
     def compile(self, job: Job) -> CompiledTurn:
         """Renders the prompt, then builds the grammar that starts where it ends.
 
         Raises:
-            ToolError, SchemaError, PolicyError: the tools or the choice cannot be used.
+            ToolError, SchemaError, PolicyError: the tools, the choice or the answer cannot be used.
             TemplateError: the template refuses the messages.
             GrammarError: llguidance refuses the grammar; names the tool that is to blame.
         """
-        _check_job(job)
+        check_job(job)
         tools = read_tools(job.tools)
         policy = read_policy(job.tool_choice, parallel=job.parallel, think=Think(job.think))
+        policy = replace(policy, answer=job.answer)
         policy.select(tools)
-        prompt = self._render(job, opened=True)
-        state = find_state(prompt.text, self._render(job, opened=False).text, self.format)
+        teaching = self._taught if tools else self._plain
+        format, markers = teaching.format, self.markers
+        prompt = self._render(job, teaching, opened=True)
+        state = find_state(prompt.text, self._render(job, teaching, opened=False).text, format)
+        budget = self._budget(job, format)
+        if budget is not None and budget.tokens == 0:
+            policy = replace(policy, think=_forbid(policy.think))
         grammar = matcher = None
-        if tools or policy.choice is Choice.REQUIRED or policy.think is not Think.OPTIONAL:
-            grammar = build_grammar(self.format, tools, policy, state, self.markers)
+        thinks = policy.think is not Think.OPTIONAL or budget is not None
+        if tools or thinks or policy.answer or policy.choice is Choice.REQUIRED:
+            grammar = build_grammar(format, tools, policy, state, markers)
             matcher = self._matcher(grammar, tools, policy, state)
         return CompiledTurn(
-            prompt, self._encode(prompt), self.format, state, tools, grammar, matcher
+            prompt,
+            encode_prompt(prompt, self.vocabulary),
+            format,
+            state,
+            tools,
+            policy,
+            grammar,
+            matcher,
+            budget,
+            self.vocabulary,
+            markers,
+        )
+
+    def _budget(self, job: Job, format: Format) -> Budget | None:
+        """The reasoning budget; None where the format knows no reasoning."""
+        block = format.reasoning
+        if job.reasoning_budget is None or block is None:
+            return None
+        if found := [m for m in format.reserved if m in job.reasoning_close]:
+            message = f"it holds the marker {found[0]}"
+            raise RequestError(message, where="/reasoning_close", hint="Leave it out")
+        return make_budget(
+            job.reasoning_budget, block, self.vocabulary, self.markers, job.reasoning_close
         )
 
     def forget(self) -> None:
         """Drops the compiled grammars: one that failed has spoilt what its forks share."""
         self._compile.cache_clear()
 
-    def _render(self, job: Job, *, opened: bool) -> Prompt:
-        block = self.format.reasoning
+    def _render(self, job: Job, teaching: Teaching, *, opened: bool) -> Prompt:
+        block = teaching.format.reasoning
         keep = [block.opener.text, block.closer.text] if block else []
         return render_prompt(
-            self.template,
+            teaching.template,
             job.messages,
             as_openai(job.tools) or None,
             markers=self._names,
@@ -151,22 +163,7 @@ class Compiler:
     def _names(self) -> frozenset[str]:
         """Texts that the tokenizer, or this format, would take for structure."""
         names = {name for name in self.vocabulary.names.values() if len(name.strip()) > 1}
-        return frozenset(names | set(self.format.markers))
-
-    def _encode(self, prompt: Prompt) -> tuple[int, ...]:
-        try:
-            parts = [
-                self.vocabulary.encode_special(piece, inside=number > 0)
-                for number, piece in enumerate(prompt.pieces)
-            ]
-        except UnicodeEncodeError as e:
-            hint = "Replace it in the messages or tools"
-            raise RequestError("the prompt has a lone surrogate", hint=hint) from e
-        tokens = [token for part in parts for token in part]
-        bos = self.vocabulary.bos
-        if bos is not None and tokens[:1] != [bos]:  # most templates write it themselves
-            tokens.insert(0, bos)
-        return tuple(tokens)
+        return frozenset(names | set(self._all_markers))
 
     def _matcher(
         self, grammar: str, tools: Sequence[Tool], policy: Policy, state: State
@@ -174,9 +171,17 @@ class Compiler:
         try:
             return self._compile(grammar).fork()
         except GrammarError as e:
+            if isinstance(policy.answer, GrammarAnswer):
+                self._check_answer(policy.answer)
             for i, tool in enumerate(tools):
                 self._blame(i, tool, state)
             raise e
+
+    def _check_answer(self, answer: GrammarAnswer) -> None:
+        try:
+            self._compile_grammar(answer.lark)
+        except GrammarError as e:
+            raise GrammarError(f"the grammar of the answer: {e.message}", where="/grammar") from e
 
     def _blame(self, number: int, tool: Tool, state: State) -> None:
         """Raises if this tool's schema is what llguidance refuses."""

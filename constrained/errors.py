@@ -25,3 +25,7 @@ class ContextError(Error):
 
 class ReplyError(Error):
     """A finished reply that does not fit what was asked for."""
+
+
+class CallError(Error):
+    """A call that cannot be carried out: no such function, or arguments that it does not take."""

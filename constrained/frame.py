@@ -1,7 +1,6 @@
 """What the text of a recorded turn is read against: format, start state, vocabulary."""
 
 import os
-import re
 import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,8 +8,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from constrained.compiling import detect_format
-from constrained.errors import RequestError, TemplateError
+from constrained.engine.header import choose_template
+from constrained.errors import RequestError
+from constrained.generic import CHATML
+from constrained.teaching import find_teaching
 from constrained.template import ChatTemplate, check_kwargs
 from constrained.vocabulary import Tokenizer, Vocabulary, build_tokenizer, byte_vocabulary
 from grammars.detect import find_state
@@ -46,10 +47,7 @@ class Frame:
 
     def encode(self, text: str) -> list[int]:
         """The text as tokens; what spells a marker that is one token is that token."""
-        ids, markers = self.ids, self.format.markers
-        parts = re.split(f"({'|'.join(map(re.escape, ids)) or '(?!)'})", text)
-        encoded = ([ids[p]] if p in ids else self.vocabulary.encode(p, markers) for p in parts)
-        return [token for tokens in encoded for token in tokens]
+        return self.vocabulary.encode_marked(text, self.ids)
 
     def find_state(self, row: Mapping[str, Any], tools: list[Any]) -> State:
         """Where the prompt of this row ends.
@@ -127,8 +125,8 @@ def _read_source(source: str) -> str:
 
 @lru_cache(maxsize=128)
 def _read_template(source: str, bos: str, eos: str) -> tuple[ChatTemplate, Format]:
-    template = ChatTemplate(source, bos_token=bos, eos_token=eos)
-    return template, detect_format(template)
+    taught = find_teaching(ChatTemplate(source, bos_token=bos, eos_token=eos))
+    return taught.template, taught.format
 
 
 def _byte_frame(template: ChatTemplate | None, format: Format, is_single: bool) -> Frame:
@@ -149,10 +147,9 @@ def _frame_of_model(path: str, source: str) -> Frame:
     from constrained.engine.llamacpp import read_header
 
     header = read_header(path)
-    source = source or header.chat_template or ""
-    if not source:
-        hint = "Give one in the row's `template`"
-        raise TemplateError(f"{path} has no chat template", where="/model", hint=hint)
+    if not source and header.chat_templates:
+        source = choose_template(header.chat_templates, with_tools=True)
+    source = source or CHATML
     template, format = _read_template(source, header.bos_text, header.eos_text)
     vocabulary = header.vocabulary
     names = [vocabulary.names[token] for token in vocabulary.end if token in vocabulary.names]

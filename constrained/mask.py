@@ -11,6 +11,7 @@ from typing import NoReturn
 
 import llguidance
 import numpy as np
+from llguidance.gbnf_to_lark import gbnf_to_lark
 
 from constrained.errors import GrammarError
 
@@ -27,6 +28,7 @@ LIMITS = llguidance.LLParserLimits(
 # would overrun a stack of 8 MB and thereby end the process; with this one, MOST_RULES fit.
 STACK = 256 * 2**20  # bytes, of address space only
 MOST_RULES = 30_000
+HEADER = "%llguidance {}\n"
 _stack_size = threading.Lock()
 # For each byte of a packed mask, what to add to the logits of its 8 tokens.
 BIAS = np.where(
@@ -138,6 +140,14 @@ class Matcher:
         self._check("the grammar failed")
         return count
 
+    def takes(self, tokens: Sequence[int]) -> bool:
+        """Commits the tokens if all of them are allowed, in order; returns whether they were."""
+        if self.accepts(tokens) < len(tokens):
+            return False
+        for token in tokens:
+            self.commit(token)
+        return True
+
     def ends(self, token: int) -> bool:
         """Returns whether `token` ends the turn."""
         return token in self._ends
@@ -168,6 +178,18 @@ class Matcher:
         # Only the first line: the others show the grammar, and with it the user's data.
         cause = self._inner.get_error().strip().partition("\n")[0]
         raise GrammarError(f"{what}: {cause}" if cause else what)
+
+
+def read_gbnf(grammar: str) -> str:
+    """A grammar of llama.cpp (GBNF) in llguidance's Lark dialect.
+
+    Raises:
+        GrammarError: it is not valid.
+    """
+    try:
+        return gbnf_to_lark(grammar).replace(HEADER, "")
+    except Exception as e:  # a bare one where a rule is missing
+        raise GrammarError(f"the GBNF grammar is not valid: {e}") from e
 
 
 def _compile(tokenizer: llguidance.LLTokenizer, grammar: str) -> llguidance.LLMatcher:

@@ -6,6 +6,8 @@ from typing import Any
 
 from constrained.errors import TemplateError
 
+_THOUGHTS = ("reasoning_content", "thinking", "reasoning")
+
 
 def copy_json(value: Any) -> Any:
     """Copy JSON data: mappings become dicts, lists and tuples lists; anything else is shared."""
@@ -45,6 +47,13 @@ def _normal_message(message: Any, where: str) -> dict[str, Any]:
     return normal
 
 
+def _name_thought(message: dict[str, Any]) -> dict[str, Any]:
+    thought = read_thought(message)
+    if thought is None:
+        return message
+    return {"thinking": thought, **message, "reasoning_content": thought}
+
+
 def _functions(message: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The `function` of each call; what is not shaped so is left for the template to refuse."""
     calls = [call for call in message.get("tool_calls", ()) if isinstance(call, dict)]
@@ -67,14 +76,28 @@ def is_text_parts(content: Any) -> bool:
     )
 
 
+def read_thought(message: Mapping[str, Any]) -> Any:
+    """The reasoning of a message, under whichever name the client gave it; None if it has none."""
+    return next((message[name] for name in _THOUGHTS if message.get(name) is not None), None)
+
+
 def write_messages(
-    messages: list[dict[str, Any]], empty: str | None, as_text: bool, joined: bool
+    messages: list[dict[str, Any]],
+    empty: str | None,
+    as_text: bool,
+    joined: bool,
+    named: bool = True,
 ) -> list[Any]:
     """Copy normal messages, with `empty` for the content None and perhaps arguments as text.
 
-    `joined`: parts of text become one text, a line each, as in llama.cpp; few templates know parts.
+    Args:
+        joined: parts of text become one text, a line each, as in llama.cpp; few templates know
+            parts.
+        named: reasoning goes by the names that templates read, as in transformers.
     """
     written = copy_json(messages)
+    if named:
+        written = [_name_thought(message) for message in written]
     for message in written:
         if message["content"] is None:
             message["content"] = empty

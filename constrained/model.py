@@ -1,67 +1,208 @@
 """A model ready for calls: a GGUF file, its chat template, and what they say about tool calls."""
 
-import os
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from types import TracebackType
-from typing import Any
+from typing import Any, TypedDict, TypeVar, Unpack
 
-from constrained.compiling import CompiledTurn, Compiler, Job
+from constrained.agent import Approve, Run, arun, run
+from constrained.answers import Target, read_response_format, read_target
+from constrained.compiling import Compiler
 from constrained.engine.protocol import Engine, Sampling
-from constrained.errors import GrammarError, TemplateError
-from constrained.generation import Request, generate
+from constrained.errors import GrammarError, ReplyError, RequestError
+from constrained.generation import generate
+from constrained.job import CompiledTurn, Job
+from constrained.messages import copy_json
 from constrained.reply import Reply, make_reply
+from constrained.request import Request
 from constrained.template import ChatTemplate
+from constrained.worker import AsyncStream, Sink, Stream, Wanted, Worker
+from grammars.turn import Event, Think
+
+T = TypeVar("T")
+Messages = Sequence[Mapping[str, Any]] | str
+
+
+class Options(TypedDict, total=False):
+    """What a request may say, beside its messages and tools.
+
+    tool_choice: "auto", "none", "required", or a tool, in the OpenAI or Anthropic form.
+    parallel: whether one turn may hold several calls.
+    response_format: what an answer has to be, in the OpenAI form, or a pydantic model.
+    max_tokens: generate at most so many tokens; 1,024 if not given.
+    sampling: how tokens are drawn; as the model's file recommends if not given.
+    think: whether the turn reasons first.
+    reasoning_budget: at most so many tokens of reasoning.
+    reasoning_close: a sentence that ends a reasoning whose budget is spent.
+    template_kwargs: variables for the chat template (`enable_thinking`).
+    """
+
+    tool_choice: Any
+    parallel: bool
+    response_format: Any
+    max_tokens: int
+    sampling: Sampling | None
+    think: Think
+    reasoning_budget: int | None
+    reasoning_close: str
+    template_kwargs: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class _Limits:
+    """How a turn is generated; what a `Job` does not say."""
+
+    max_tokens: int = 1024
+    sampling: Sampling | None = None
+    force: bool = True
+
+
+@dataclass(frozen=True)
+class _Order:
+    """A request: what is asked, and how it is generated."""
+
+    job: Job
+    limits: _Limits = field(default_factory=_Limits)
+
+
+def _ignore(events: Sequence[Event]) -> None:
+    """For whoever wants the reply alone."""
 
 
 class Model:
-    """One model in this process. Not for two threads at once.
+    """One model in this process. Requests of several threads or tasks queue for it.
 
     Args:
         engine: runs the model.
         template: its chat template.
+        tool_template: what is used in its place where tools are offered.
+        sampling: how tokens are drawn where a request does not say.
+        notices: what whoever loads the model should know.
 
     Raises:
-        TemplateError, DetectError: the template is broken, or its tool-call format unknown.
+        TemplateError: the template is broken.
     """
 
-    def __init__(self, engine: Engine, template: ChatTemplate):
+    def __init__(
+        self,
+        engine: Engine,
+        template: ChatTemplate,
+        tool_template: ChatTemplate | None = None,
+        *,
+        sampling: Sampling | None = None,
+        notices: Sequence[str] = (),
+    ):
         self.engine = engine
-        self.compiler = Compiler(engine.vocabulary, template)
+        self.compiler = Compiler(engine.vocabulary, template, tool_template)
+        self.sampling = sampling or Sampling()
+        self.notices = (*notices, *self.compiler.notices)
+        self._worker = Worker("constrained")
 
     def call(
-        self,
-        messages: Sequence[Mapping[str, Any]] | str,
-        tools: Sequence[Mapping[str, Any]] | None = None,
-        *,
-        tool_choice: Any = None,
-        max_tokens: int = 1024,
-        sampling: Sampling | None = None,
-        **options: Any,
+        self, messages: Messages, tools: Sequence[Any] | None = None, **options: Unpack[Options]
     ) -> Reply:
         """Generates one assistant turn.
 
         Args:
             messages: the conversation, or the text of a user message.
-            tools: what may be called.
-            tool_choice: "auto", "none", "required", or a tool, in the OpenAI or Anthropic form.
-            max_tokens: generate at most so many tokens.
-            sampling: how tokens are drawn.
-            options: further fields of `Job`.
+            tools: what may be called: functions, pydantic models, or JSON in the shapes of OpenAI,
+                Anthropic and MCP.
+            options: see `Options`.
 
         Raises:
             Error: one of `constrained.errors` or `grammars.errors`; says what, where, what to do.
         """
-        if isinstance(messages, str):
-            messages = [{"role": "user", "content": messages}]
-        turn = self.compile(Job(messages, tools or (), tool_choice, **options))
-        return self.run([turn], max_tokens=max_tokens, sampling=sampling)[0]
+        return self._worker.run(partial(self._generate, _read(messages, tools, options)))
+
+    async def acall(
+        self, messages: Messages, tools: Sequence[Any] | None = None, **options: Unpack[Options]
+    ) -> Reply:
+        """As `call`. Cancelling the task ends the turn within one step."""
+        return await self._worker.arun(partial(self._generate, _read(messages, tools, options)))
+
+    def stream(
+        self, messages: Messages, tools: Sequence[Any] | None = None, **options: Unpack[Options]
+    ) -> Stream[Reply]:
+        """As `call`, with the events of `grammars.turn` as they come; `result` is the reply."""
+        return Stream(self._worker, partial(self._generate, _read(messages, tools, options)))
+
+    def astream(
+        self, messages: Messages, tools: Sequence[Any] | None = None, **options: Unpack[Options]
+    ) -> AsyncStream[Reply]:
+        """As `stream`, for `async for`."""
+        return AsyncStream(self._worker, partial(self._generate, _read(messages, tools, options)))
+
+    def generate(
+        self,
+        messages: Messages,
+        *,
+        schema: Any = None,
+        regex: str | None = None,
+        choice: Sequence[str] | None = None,
+        grammar: str | None = None,
+        **options: Unpack[Options],
+    ) -> Any:
+        """Generates a value: see `read_target` for what can be asked for.
+
+        Returns:
+            a JSON value, or an instance of the pydantic model or type; text otherwise.
+
+        Raises:
+            Error: as in `call`; ReplyError also if the tokens ran out.
+        """
+        target = read_target(schema, regex, choice, grammar)
+        order = _read(messages, None, options, target)
+        return _finish(target, self._worker.run(partial(self._generate, order)))
+
+    async def agenerate(
+        self,
+        messages: Messages,
+        *,
+        schema: Any = None,
+        regex: str | None = None,
+        choice: Sequence[str] | None = None,
+        grammar: str | None = None,
+        **options: Unpack[Options],
+    ) -> Any:
+        """As `generate`. Cancelling the task ends the turn within one step."""
+        target = read_target(schema, regex, choice, grammar)
+        order = _read(messages, None, options, target)
+        return _finish(target, await self._worker.arun(partial(self._generate, order)))
+
+    def run(
+        self,
+        messages: Messages,
+        tools: Sequence[Any],
+        *,
+        max_steps: int = 8,
+        max_repeats: int = 2,
+        approve: Approve | None = None,
+        **options: Unpack[Options],
+    ) -> Run:
+        """Calls the model and the functions it asks for, until it answers; see `agent.run`."""
+        limits: Any = {"max_steps": max_steps, "max_repeats": max_repeats, "approve": approve}
+        return run(self, messages, tools, **limits, **options)
+
+    async def arun(
+        self,
+        messages: Messages,
+        tools: Sequence[Any],
+        *,
+        max_steps: int = 8,
+        max_repeats: int = 2,
+        approve: Approve | None = None,
+        **options: Unpack[Options],
+    ) -> Run:
+        """As `run`; the calls of one turn run concurrently."""
+        limits: Any = {"max_steps": max_steps, "max_repeats": max_repeats, "approve": approve}
+        return await arun(self, messages, tools, **limits, **options)
 
     def compile(self, job: Job) -> CompiledTurn:
         """The prompt and the grammar of a job; see `Compiler.compile`."""
-        return self.compiler.compile(job)
+        return self._worker.run(lambda _: self.compiler.compile(job))
 
-    def run(
+    def complete(
         self,
         turns: Sequence[CompiledTurn],
         *,
@@ -69,28 +210,61 @@ class Model:
         sampling: Sampling | None = None,
         force: bool = True,
     ) -> list[Reply]:
-        """Generates several turns together; see `generate` and `make_reply` for the errors."""
-        sampling = sampling or Sampling()
+        """Generates several turns together; see `generate` and `make_reply` for the errors.
+
+        Args:
+            force: take tokens that the grammar forces without asking the model.
+        """
+        limits = _Limits(max_tokens, sampling, force)
+        return self._worker.run(partial(self._complete, turns, limits))
+
+    def stream_turn(
+        self, turn: CompiledTurn, *, max_tokens: int = 1024, sampling: Sampling | None = None
+    ) -> Stream[Reply]:
+        """As `complete` for one turn, with its events as they come."""
+        limits = _Limits(max_tokens, sampling)
+
+        def work(is_wanted: Wanted, sink: Sink) -> Reply:
+            return self._complete([turn], limits, is_wanted, sink)[0]
+
+        return Stream(self._worker, work)
+
+    def _generate(self, order: _Order, is_wanted: Wanted, sink: Sink = _ignore) -> Reply:
+        turn = self.compiler.compile(order.job)
+        return self._complete([turn], order.limits, is_wanted, sink)[0]
+
+    def _complete(
+        self,
+        turns: Sequence[CompiledTurn],
+        limits: _Limits,
+        is_wanted: Wanted,
+        sink: Sink = _ignore,
+    ) -> list[Reply]:
         requests = [
             Request(
                 turn.tokens,
                 turn.matcher.fork() if turn.matcher else None,
                 turn.parser(),
-                sampling,
-                max_tokens,
-                force,
+                limits.sampling or self.sampling,
+                limits.max_tokens,
+                limits.force,
+                turn.budget,
+                turn.reserve,
+                sink,
+                is_wanted,
             )
             for turn in turns
         ]
         try:
-            replies = generate(self.engine, requests)
+            generations = generate(self.engine, requests)
         except GrammarError:
             self.compiler.forget()
             raise
-        return [make_reply(g, t.tokens) for g, t in zip(replies, turns, strict=True)]
+        return [make_reply(g, turn) for g, turn in zip(generations, turns, strict=True)]
 
     def close(self) -> None:
-        """Frees the model."""
+        """Frees the model when the requests in the queue are done."""
+        self._worker.close()
         self.engine.close()
 
     def __enter__(self) -> "Model":
@@ -105,52 +279,32 @@ class Model:
         self.close()
 
 
-def load(
-    path: str | os.PathLike[str],
-    *,
-    chat_template: str | None = None,
-    context_length: int = 4096,
-    sequences: int = 1,
-    threads: int | None = None,
-    gpu_layers: int = -1,
-    flash_attention: bool | None = None,
-    progress: Callable[[float], None] | None = None,
-) -> Model:
-    """Loads a GGUF file.
+def _read(
+    messages: Messages,
+    tools: Sequence[Any] | None,
+    options: Mapping[str, Any],
+    target: Target | None = None,
+) -> _Order:
+    """A request as a job and its limits; says which option is not known."""
+    if unknown := [name for name in options if name not in Options.__annotations__]:
+        hint = f"known: {', '.join(Options.__annotations__)}"
+        raise TypeError(f"unknown option {unknown[0]!r}; {hint}")
+    if isinstance(messages, str):
+        messages = [{"role": "user", "content": messages}]
+    given = dict(options)
+    if target and given.get("response_format") is not None:
+        hint = "Leave response_format out"
+        raise RequestError("the answer is asked for twice", where="/response_format", hint=hint)
+    limits = {k: given.pop(k) for k in ("max_tokens", "sampling") if k in given}
+    answer = read_response_format(given.pop("response_format", None))
+    # Copies: the request may wait in the queue while its owner goes on.
+    answer = target.answer if target else answer
+    job = Job(copy_json(messages), copy_json(tools or ()), answer=answer, **given)
+    return _Order(job, _Limits(**limits))
 
-    Args:
-        path: the file.
-        chat_template: Jinja text to use in place of the one in the file.
-        context_length: tokens of each sequence; 0: as many as the model was trained on.
-        sequences: how many turns can be generated together.
-        threads: None for one per physical core.
-        gpu_layers: layers on the GPU, if there is one; -1: all.
-        flash_attention: None lets llama.cpp decide.
-        progress: is told the part loaded, 0 to 1.
 
-    Raises:
-        ModelError: the file is missing, damaged or not supported.
-        TemplateError: it has no chat template, or a broken one.
-        DetectError: the template writes tool calls in a format that is not known.
-    """
-    from constrained.engine.llamacpp import load as load_engine
-
-    engine = load_engine(
-        path,
-        context_length=context_length,
-        sequences=sequences,
-        threads=threads,
-        gpu_layers=gpu_layers,
-        flash_attention=flash_attention,
-        progress=progress,
-    )
-    try:
-        source = chat_template or engine.chat_template
-        if not source:
-            hint = "Name one with --chat-template-file"
-            raise TemplateError(f"{Path(path).name} has no chat template", hint=hint)
-        tokens = {"bos_token": engine.bos_text, "eos_token": engine.eos_text}
-        return Model(engine, ChatTemplate(source, **tokens, name=Path(path).name))
-    except BaseException:
-        engine.close()
-        raise
+def _finish(target: Target, reply: Reply) -> Any:
+    if reply.finish_reason != "stop":
+        hint = "Raise max_tokens, or the context length (-c)"
+        raise ReplyError(f"the tokens ran out: {reply.content!r}", hint=hint)
+    return target.read(reply.content)

@@ -1,16 +1,22 @@
 """What a finished turn says, typed: content, reasoning, calls, and how it ended."""
 
+import hashlib
+import string
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from constrained.answers import read_answer
 from constrained.errors import ReplyError
-from constrained.generation import Finish, Generation
+from constrained.job import CompiledTurn
+from constrained.request import Finish, Generation
 from grammars.parse import collect
 from grammars.schema import Json
-from grammars.turn import ToolCall
+from grammars.turn import CallOpened, CallRead, Choice, JsonAnswer, Tool, ToolCall, Turn
 
 LONGEST_SHOWN = 500  # characters of a call in an error
+ID_LETTERS = string.ascii_letters + string.digits
+ID_LENGTH = 9  # what Mistral's templates insist on, and all others take
 
 
 @dataclass(frozen=True)
@@ -20,6 +26,7 @@ class Usage:
     prompt_tokens: int
     completion_tokens: int
     forward_passes: int
+    reasoning_tokens: int = 0
 
 
 @dataclass(frozen=True)
@@ -27,10 +34,13 @@ class Reply:
     """An assistant turn.
 
     Args:
-        calls: complete calls only; each names an offered tool and fits its schema.
-        finish_reason: "tool_calls", "stop", or "length" where the tokens ran out.
+        calls: complete calls only; each names an offered tool and fits its schema, or is marked
+            as not valid where the tool is not strict. A truncated one was closed when the tokens
+            ran out.
+        finish_reason: "tool_calls", "stop", "length" where the tokens ran out, or "cancelled".
         unfinished: the text of a call that was cut when the tokens ran out; "" otherwise.
         text: all that the model wrote, as it wrote it.
+        parsed: the value of a JSON answer, if one was asked for; None beside calls.
     """
 
     content: str
@@ -40,18 +50,41 @@ class Reply:
     usage: Usage
     unfinished: str
     text: str
+    parsed: Json = None
 
     def to_json(self) -> dict[str, Json]:
         """The reply as JSON, empty parts left out."""
-        calls = [{"name": call.name, "arguments": call.arguments} for call in self.calls]
         parts: dict[str, Any] = {
             "reasoning_content": self.reasoning,
             "content": self.content,
-            "tool_calls": calls,
+            "tool_calls": [_show(call) for call in self.calls],
             "unfinished": self.unfinished,
         }
         kept = {key: part for key, part in parts.items() if part}
         return kept | {"finish_reason": self.finish_reason, "usage": vars(self.usage)}
+
+    def message(self) -> dict[str, Json]:
+        """The turn as a message of the conversation, in OpenAI form, arguments as objects."""
+        message: dict[str, Json] = {"role": "assistant", "content": self.content}
+        if self.reasoning:
+            message["reasoning_content"] = self.reasoning
+        if self.calls:
+            message["tool_calls"] = [
+                {
+                    "id": call.id,
+                    "type": "function",
+                    "function": {"name": call.name, "arguments": call.arguments},
+                }
+                for call in self.calls
+            ]
+        return message
+
+
+def _show(call: ToolCall) -> dict[str, Json]:
+    shown: dict[str, Json] = {"id": call.id, "name": call.name, "arguments": call.arguments}
+    if not call.valid:
+        shown |= {"valid": False, "errors": [vars(e) for e in call.errors]}
+    return shown | ({"truncated": True} if call.truncated else {})
 
 
 def _shorten(value: object) -> str:
@@ -59,27 +92,83 @@ def _shorten(value: object) -> str:
     return text if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + " ..."
 
 
-def make_reply(generation: Generation, prompt: Sequence[int]) -> Reply:
+def make_reply(generation: Generation, turn: CompiledTurn) -> Reply:
     """The reply of a generation.
 
     Raises:
-        ReplyError: a call does not fit a keyword that the mask could not hold; the message shows
-            the call, the pointer and the reason.
+        ReplyError: a call or an answer does not fit a keyword that the mask could not hold; the
+            message shows the call, the pointer and the reason.
     """
-    turn = collect(generation.events)
-    for call in turn.calls:
-        if not call.valid:
-            unfit = call.errors[0]
-            raise ReplyError(
-                f"the call {call.name}({_shorten(call.arguments)}) does not fit: "
-                f"{_shorten(unfit.message)}",
-                where=unfit.pointer,
-                hint="The schema has a keyword that is only checked: see the tool's report",
-            )
-    finish = "tool_calls" if turn.calls else "stop"
-    if generation.finish is Finish.LENGTH:
-        finish = "length"
-    usage = Usage(len(prompt), len(generation.tokens), generation.forward_passes)
-    return Reply(
-        turn.content, turn.reasoning, turn.calls, finish, usage, turn.unfinished, generation.text
+    read = collect(generation.events)
+    calls = _mark(read.calls, generation, turn)
+    for call in calls:
+        _check(call, turn.tools)
+    finish = "tool_calls" if calls else "stop"
+    if generation.finish is not Finish.STOP:
+        finish = generation.finish.value
+    usage = Usage(
+        len(turn.tokens),
+        len(generation.tokens),
+        generation.forward_passes,
+        generation.reasoning_tokens,
     )
+    return Reply(
+        content=read.content,
+        reasoning=read.reasoning,
+        calls=calls,
+        finish_reason=finish,
+        usage=usage,
+        unfinished=read.unfinished,
+        text=generation.text,
+        parsed=_parse(read, generation, turn),
+    )
+
+
+def _mark(
+    calls: Sequence[ToolCall], generation: Generation, turn: CompiledTurn
+) -> tuple[ToolCall, ...]:
+    """The calls with ids, and with a mark on those that were closed for want of tokens.
+
+    A call that the model had not even named is none of its own, and is left out, unless one is
+    required and there is no other.
+    """
+    at = len(generation.events) if generation.ended_at is None else generation.ended_at
+    kept, ending = generation.events[:at], generation.events[at:]
+    whole = sum(isinstance(event, CallRead) for event in kept)
+    invented = sum(isinstance(event, CallOpened) for event in ending)
+    fewest = 1 if turn.policy.choice is Choice.REQUIRED else 0
+    return tuple(
+        replace(call, id=call.id or derive_id(turn.tokens, number), truncated=number >= whole)
+        for number, call in enumerate(calls[: max(fewest, len(calls) - invented)])
+    )
+
+
+def derive_id(prompt: Sequence[int], number: int) -> str:
+    """The id of call `number` of a turn: 9 letters and digits that depend on the prompt alone, so
+    that a seed replays, and two turns of a conversation differ."""
+    digest = hashlib.sha256(f"{list(prompt)} {number}".encode()).digest()
+    value, letters = int.from_bytes(digest), list[str]()
+    for _ in range(ID_LENGTH):
+        value, letter = divmod(value, len(ID_LETTERS))
+        letters.append(ID_LETTERS[letter])
+    return "".join(letters)
+
+
+def _check(call: ToolCall, tools: Sequence[Tool]) -> None:
+    strict = next((t.strict for t in tools if t.name == call.name), True)
+    if call.valid or not strict:
+        return
+    unfit = call.errors[0]
+    raise ReplyError(
+        f"the call {call.name}({_shorten(call.arguments)}) does not fit: {_shorten(unfit.message)}",
+        where=unfit.pointer,
+        hint="The schema has a keyword that is only checked: see the tool's report",
+    )
+
+
+def _parse(read: Turn, generation: Generation, turn: CompiledTurn) -> Json:
+    """The value of the answer; None where there is none, or it was cut."""
+    is_whole = generation.finish is Finish.STOP or generation.ended_at is not None
+    if not isinstance(turn.policy.answer, JsonAnswer) or read.calls or not is_whole:
+        return None
+    return read_answer(turn.policy.answer, read.content)

@@ -17,7 +17,7 @@ from jinja2.parser import Parser
 from jinja2.sandbox import SandboxedEnvironment
 
 from constrained.errors import TemplateError
-from constrained.messages import copy_json, is_text_parts, normalise, write_messages
+from constrained.messages import copy_json, is_text_parts, normalise, read_thought, write_messages
 
 _PROBE = "PROBE-OF-A-TEXT"
 RESERVED = ("messages", "tools", "add_generation_prompt", "bos_token", "eos_token")
@@ -137,7 +137,8 @@ class ChatTemplate:
         """The prompt for a conversation in OpenAI form (see `normalise`), which is not changed.
 
         The template gets arguments of tool calls as objects; if that fails, as JSON text. Parts
-        of text it gets as one text; if that fails, as parts. None and [] are both no tools.
+        of text it gets as one text; if that fails, as parts. Reasoning it gets by all names that
+        transformers gives it; if that fails, as the client named it. None and [] are both no tools.
         `kwargs` are further variables (`chat_template_kwargs`).
 
         Raises:
@@ -148,19 +149,22 @@ class ChatTemplate:
         with self.failures():
             normal = normalise(messages)
         calls = any("tool_calls" in message for message in normal)
+        thoughts = any(read_thought(message) is not None for message in normal)
         forms = itertools.product(
+            # gpt-oss reads "thinking", but refuses it beside content and a call
+            [True, False] if thoughts else [False],
             [tools] if tools else [None, []],  # Hermes-2 loops over tools without a look at them
             self._empty if calls else [""],
             [False, True] if calls else [False],
             self._part_forms if any(is_text_parts(m["content"]) for m in normal) else [False],
         )
         errors: list[TemplateError] = []
-        for listed, empty, as_text, joined in forms:
+        for named, listed, empty, as_text, joined in forms:
             given = {"tools": listed, "add_generation_prompt": add_generation_prompt}
             try:
                 with self.failures():
                     variables = copy_json({**self._extras(tools), **kwargs, **given})
-                    variables["messages"] = write_messages(normal, empty, as_text, joined)
+                    variables["messages"] = write_messages(normal, empty, as_text, joined, named)
                     return self._template.render(variables)
             except TemplateError as error:
                 errors.append(error)

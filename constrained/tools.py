@@ -5,15 +5,21 @@ import reprlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from constrained.functions import as_json
 from grammars.errors import PolicyError, SchemaError, ToolError
+from grammars.loosening import loosen
 from grammars.lowering import lower
+from grammars.schema import Schema
 from grammars.turn import Choice, Policy, Think, Tool
 
 _SCHEMA_KEYS = ("parameters", "input_schema", "inputSchema")
 
 
 def read_tools(tools: Any) -> tuple[Tool, ...]:
-    """Reads a list of tools: OpenAI (nested or flat), Anthropic or MCP shape.
+    """Reads a list of tools, each in one of these shapes.
+
+    JSON of OpenAI (nested or flat), Anthropic or MCP, an MCP tool as an object, a function or
+    other callable, a pydantic model or dataclass, or a `FunctionTool`.
 
     Raises:
         ToolError: not a list, not a tool, or two tools of the same name; `where` is the pointer.
@@ -28,7 +34,8 @@ def read_tools(tools: Any) -> tuple[Tool, ...]:
     return read
 
 
-def _read_tool(tool: Any, where: str) -> Tool:
+def _read_tool(given: Any, where: str) -> Tool:
+    tool = _as_json(given, where)
     try:
         json.dumps(tool, ensure_ascii=False, allow_nan=False).encode()
     except (TypeError, ValueError, RecursionError) as e:
@@ -37,20 +44,35 @@ def _read_tool(tool: Any, where: str) -> Tool:
     name = body.get("name")
     if not isinstance(name, str) or not name:
         raise ToolError("a tool has no name", where=f"{where}/name", hint="Give it a name")
+    strict = True if body.get("strict") is None else body["strict"]
+    if not isinstance(strict, bool):
+        message = f"tool {name!r}: strict is {reprlib.repr(strict)}, not a boolean"
+        raise ToolError(message, where=f"{where}/strict", hint="Use true or false")
+    schema = _lower(name, body, where)
+    schema = schema if strict else loosen(schema)
+    return Tool(name, schema, str(body.get("description") or ""), strict)
+
+
+def _lower(name: str, body: Mapping[str, Any], where: str) -> Schema:
     key = next((k for k in _SCHEMA_KEYS if body.get(k) is not None), None)
     if key is None:
-        schema: Any = {"type": "object", "properties": {}}
-    else:
-        schema, where = body[key], f"{where}/{key}"
-    if not isinstance(schema, Mapping):
+        return lower({"type": "object", "properties": {}})
+    where = f"{where}/{key}"
+    if not isinstance(body[key], Mapping):
         message = f"tool {name!r}: its parameters are not a JSON Schema object"
         raise ToolError(message, where=where, hint='Write {"type": "object", "properties": {...}}')
     try:
-        lowered = lower(schema)
+        return lower(body[key])
     except SchemaError as e:
         message = f"tool {name!r}: {e.message}"
         raise SchemaError(message, where=where + (e.where or ""), hint=e.hint) from e
-    return Tool(name, lowered, str(body.get("description") or ""))
+
+
+def _as_json(tool: Any, where: str) -> Any:
+    try:
+        return as_json(tool)
+    except ToolError as e:
+        raise ToolError(e.message, where=where, hint=e.hint) from e
 
 
 def _body(tool: Any, where: str) -> tuple[Mapping[str, Any], str]:
@@ -63,10 +85,14 @@ def _body(tool: Any, where: str) -> tuple[Mapping[str, Any], str]:
     return function, f"{where}/function"
 
 
-def as_openai(tools: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The same tools as chat templates expect them, keys in the client's order."""
+def as_openai(tools: Sequence[Any]) -> list[dict[str, Any]]:
+    """The same tools as chat templates expect them, keys in the client's order.
+
+    Raises:
+        ToolError: a function or class that cannot be a tool; `where` is the pointer.
+    """
     shaped: list[dict[str, Any]] = []
-    for tool in tools:
+    for tool in [_as_json(tool, f"/tools/{i}") for i, tool in enumerate(tools)]:
         if tool.get("function") is not None:
             shaped.append({"type": "function", **tool})
             continue

@@ -4,12 +4,14 @@ import ctypes
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 
 import llama_cpp
 import numpy as np
 import pytest
 
+from constrained.template import ChatTemplate
 from examples.random_model import SourceUnavailable, models_directory
 
 
@@ -24,6 +26,19 @@ def require_models_directory() -> Path:
         if os.environ.get("CI"):
             raise
         pytest.skip(f"needs llama.cpp's vocabularies: {error}")
+
+
+@lru_cache(maxsize=1)
+def real_templates() -> dict[str, ChatTemplate]:
+    """The 70 or so chat templates that llama.cpp keeps for its own tests, by name."""
+    paths = sorted(Path(require_models_directory(), "templates").glob("*.jinja"))
+    assert len(paths) >= 70
+    return {
+        path.stem: ChatTemplate(
+            path.read_text(encoding="utf-8"), bos_token="<s>", eos_token="</s>", name=path.stem
+        )
+        for path in paths
+    }
 
 
 class Model:

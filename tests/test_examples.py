@@ -1,6 +1,7 @@
 """The examples run, and say what they should."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -9,14 +10,19 @@ from pathlib import Path
 import pytest
 
 from examples import first_call, without_a_model
+from examples.model_file import make_model
+from grammars.formats import FORMATS
 from tests.support import require_models_directory
 
 ROOT = Path(__file__).parent.parent
 
 
 def run(*arguments: str) -> str:
+    # One thread: several that wait for each other on a busy machine are many times slower.
+    environment = {**os.environ, "OMP_THREAD_LIMIT": "1"}
+    command = [sys.executable, "-m", *arguments]
     result = subprocess.run(
-        [sys.executable, "-m", *arguments], cwd=ROOT, capture_output=True, text=True, check=False
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
     )
     assert result.returncode == 0, result.stderr
     return result.stdout
@@ -34,7 +40,33 @@ def test_first_call_prints_a_valid_call(small: bool) -> None:
     assert "start       closed" in printed
 
 
+RUNS = {
+    "functions": r"^(get_weather|add)\(\{.*\}\) -> (done|failed|repeated|cut): ",
+    "streaming": r"^so far     \{'to': '",
+    "structured": r"^Invoice \{'number': '[A-Z]{2}-\d{4}', 'total': .*\}\nregex  \d{4}-\d\d-\d\d\n",
+    "concurrent": r"^Tokyo\? \[('(Paris|Rome|Tokyo): 09:30'|'.*ran out.*')?\] \(\w+\)$",
+    "own_llama": r"^text .*\n(set_light \{'room': '(kitchen|hall)', 'on': (True|False)\}\n)?text ",
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_short_programs(name: str) -> None:
+    printed = run(f"examples.{name}")
+    assert printed.startswith("(random weights")
+    assert re.search(RUNS[name], printed, re.MULTILINE), printed
+
+
+def test_an_example_takes_a_model(tmp_path: Path) -> None:
+    path = make_model(tmp_path / "own.gguf")
+    assert "random weights" not in run("examples.own_llama", "-m", str(path))
+
+
+def test_all_examples_are_run() -> None:
+    programs = {path.stem for path in (ROOT / "examples").glob("*.py")}
+    assert programs == {*RUNS, "first_call", "without_a_model", "model_file"}
+
+
 def test_the_grammar_and_the_parser_need_no_model(capsys: pytest.CaptureFixture[str]) -> None:
     without_a_model.main()
     printed = capsys.readouterr().out
-    assert printed.count("write_file {'path': 'a.py', 'mode': 420} valid: True") == 2
+    assert printed.count("write_file {'path': 'a.py', 'mode': 420} valid: True") == len(FORMATS)

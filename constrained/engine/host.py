@@ -5,6 +5,7 @@ from pathlib import Path
 
 from constrained.errors import ModelError
 
+GGUF = b"GGUF"  # what such a file begins with
 CPU = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
 
 
@@ -23,10 +24,10 @@ def check_gguf(path: Path) -> None:
     """Raises ModelError if there is no file that can be read and starts as a GGUF does."""
     try:
         with path.open("rb") as file:
-            magic = file.read(4)
+            magic = file.read(len(GGUF))
     except OSError as error:
         hint = "Check the path of the model"
         raise ModelError(f"{path} cannot be read: {error.strerror}", hint=hint) from error
-    if magic != b"GGUF":
+    if magic != GGUF:
         hint = "Convert the model to GGUF, or download it in that format"
         raise ModelError(f"{path} is not a GGUF file", hint=hint)

@@ -6,7 +6,7 @@ import re
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,10 +14,11 @@ import llama_cpp
 import numpy as np
 
 from constrained.engine.batch import batches, check_chunks
+from constrained.engine.header import Header
 from constrained.engine.host import check_gguf, physical_cores
+from constrained.engine.llama_vocabulary import read_vocabulary
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.errors import ContextError, ModelError, RequestError
-from constrained.vocabulary import Vocabulary, read_vocabulary
 
 LOG_ERROR = 4  # ggml.h; the numbers in llama-cpp-python are those of an older ggml
 MOST_THREADS = 512  # GGML_MAX_N_THREADS; with more llama.cpp ends the process
@@ -95,23 +96,36 @@ def load(
     return LlamaEngine(model, context, length)
 
 
+def borrow(llama: Any) -> "LlamaEngine":
+    """An engine on a `llama_cpp.Llama`, with one sequence; its context is emptied, never freed.
+
+    Raises:
+        ModelError: it is no such object, is closed, or computes embeddings alone.
+    """
+    try:
+        model, context = llama._model.model, llama._ctx.ctx
+        params = llama.context_params
+    except AttributeError as e:
+        hint = "Give a llama_cpp.Llama that is open"
+        raise ModelError(f"{llama!r} has no model", hint=hint) from e
+    if not model or not context:
+        raise ModelError("the llama_cpp.Llama is closed", hint="Keep it open")
+    if params.embeddings:
+        hint = "Make it without embedding=True"
+        raise ModelError("the llama_cpp.Llama computes embeddings, no logits", hint=hint)
+    llama.reset()
+    if memory := llama_cpp.llama_get_memory(context):
+        llama_cpp.llama_memory_clear(memory, True)
+    return LlamaEngine(model, context, llama.n_ctx(), owner=llama)
+
+
 def _require(name: str, value: int, least: int, most: int) -> None:
     if not least <= value <= most:
         raise RequestError(f"{name} is {value}, must be {least} to {most}")
 
 
-@dataclass(frozen=True)
-class Header:
-    """What a model file says without its weights; see `LlamaEngine` for the fields."""
-
-    vocabulary: Vocabulary
-    chat_template: str | None
-    bos_text: str
-    eos_text: str
-
-
 def read_header(path: str | os.PathLike[str]) -> Header:
-    """Reads the vocabulary and the chat template of a GGUF file; they stay in memory for good.
+    """Reads what a GGUF file says without its weights; its vocabulary stays in memory for good.
 
     Raises:
         ModelError: the file is missing, damaged or not supported.
@@ -130,15 +144,20 @@ def _header(model: llama_cpp.llama_model_p, is_open: Callable[[], bool]) -> Head
             list[int], [llama_cpp.llama_vocab_bos(vocab), llama_cpp.llama_vocab_eos(vocab)]
         )
     )
-    return Header(vocabulary, _metadata(model, "tokenizer.chat_template"), bos, eos)
+    return Header(vocabulary, bos, eos, _read_metadata(model))
 
 
-def _metadata(model: llama_cpp.llama_model_p, key: str) -> str | None:
-    size = llama_cpp.llama_model_meta_val_str(model, key.encode(), b"", 0)
-    if size < 0:
-        return None
+def _read_metadata(model: llama_cpp.llama_model_p) -> dict[str, str]:
+    """All values of the file as text, without the arrays, which llama.cpp does not tell."""
+    read_key = partial(_read_text, llama_cpp.llama_model_meta_key_by_index, model)
+    read_value = partial(_read_text, llama_cpp.llama_model_meta_val_str_by_index, model)
+    return {read_key(i): read_value(i) for i in range(llama_cpp.llama_model_meta_count(model))}
+
+
+def _read_text(read: Callable[..., int], model: llama_cpp.llama_model_p, number: int) -> str:
+    size = read(model, number, ctypes.create_string_buffer(1), 1)
     room: Any = ctypes.create_string_buffer(size + 1)
-    llama_cpp.llama_model_meta_val_str(model, key.encode(), room, size + 1)
+    read(model, number, room, size + 1)
     return room.value.decode("utf-8", "replace")
 
 
@@ -264,14 +283,20 @@ def _free(context: llama_cpp.llama_context_p, model: llama_cpp.llama_model_p) ->
     llama_cpp.llama_model_free(model)
 
 
+def _keep(owner: object) -> None:
+    """Does nothing to what somebody else owns."""
+
+
 class LlamaEngine:
     """An `Engine` on a model in llama.cpp; made by `load`. Also a context manager.
 
     Attributes, beside those of `Engine`:
         n_ctx_train: how many tokens of context the model was trained on.
         architecture: of the model, such as "qwen3".
-        chat_template: the default one, or None; for others see `metadata`, with the keys
-            `tokenizer.chat_template.<name>`.
+        header: what the file says beside its weights: all values, how to sample.
+        chat_templates: by name, the default one under "".
+        chat_template: the default one, or None.
+        sampling: llama-server's defaults, and over them what the file recommends.
         bos_text, eos_text: what templates call `bos_token` and `eos_token`; "" if there is none.
     """
 
@@ -280,19 +305,23 @@ class LlamaEngine:
         model: llama_cpp.llama_model_p,
         context: llama_cpp.llama_context_p,
         context_length: int,
+        owner: Any = None,
     ):
-        free = weakref.finalize(self, _free, context, model)
+        # Whoever owns the model frees it, and lives at least as long as this engine.
+        release = partial(_keep, owner) if owner else partial(_free, context, model)
+        free = weakref.finalize(self, release)
         self._free, self._model, self._context = free, model, context
         self._batch = _Batch(llama_cpp.llama_n_batch(context))
         self._slots: list[int] = []  # where in the last batch the last token of each chunk is
-        header = _header(model, lambda: free.alive)
+        self.header = header = _header(model, lambda: free.alive)
         self.vocabulary = header.vocabulary
         self.context_length = context_length
         self.n_ctx_train = llama_cpp.llama_model_n_ctx_train(model)
-        self.max_sequences = llama_cpp.llama_n_seq_max(context)
+        self.max_sequences = llama_cpp.llama_n_seq_max(context) if owner is None else 1
         self._lengths = [0] * self.max_sequences
-        self.architecture = self.metadata("general.architecture") or ""
-        self.chat_template = header.chat_template
+        self.architecture = header.metadata.get("general.architecture", "")
+        self.chat_templates, self.chat_template = header.chat_templates, header.chat_template
+        self.sampling = header.sampling
         self.bos_text, self.eos_text = header.bos_text, header.eos_text
 
     def __enter__(self) -> "LlamaEngine":
@@ -345,7 +374,7 @@ class LlamaEngine:
     def metadata(self, key: str) -> str | None:
         """Returns a value of the GGUF as text, or None: it is absent, or an array."""
         self._require_open()
-        return _metadata(self._model, key)
+        return self.header.metadata.get(key)
 
     def _require_open(self) -> None:
         if not self._free.alive:

@@ -111,9 +111,9 @@ def draw(logits: np.ndarray, sampling: Sampling, random: np.random.Generator) ->
     allowed = np.flatnonzero(logits > -np.inf)
     if not len(allowed):
         raise GrammarError("every token is forbidden")
-    order = allowed[np.argsort(-logits[allowed], kind="stable")]
     if sampling.temperature == 0:
-        return int(order[0])
+        return int(logits.argmax())
+    order = allowed[np.argsort(-logits[allowed], kind="stable")]
     order = order[: sampling.top_k or None]
     if sampling.top_p < 1:
         reached = np.searchsorted(np.cumsum(_softmax(logits[order])), sampling.top_p)

@@ -9,16 +9,21 @@ from typing import Any
 import pytest
 from gguf import GGMLQuantizationType
 
-from constrained.compiling import Job
 from constrained.engine.protocol import Chunk, Sampling
+from constrained.engine.scripted import ScriptedEngine, scripted_logits
 from constrained.errors import ContextError, GrammarError, ReplyError, RequestError
-from constrained.generation import Request, generate
+from constrained.generation import generate
+from constrained.job import Job
+from constrained.loading import load
 from constrained.mask import Matcher
-from constrained.model import Model, load
+from constrained.model import Model
+from constrained.request import Request
+from constrained.template import ChatTemplate
 from constrained.tools import read_tools
+from constrained.vocabulary import byte_vocabulary
 from examples.random_model import MARKERS, load_small, with_markers, write_model
 from grammars.turn import Start, Think
-from tests.templates import HERMES, OPEN, PAINT, PING, QWEN3_CODER, tool
+from tests.templates import HERMES, OPEN, PAINT, PING, QWEN3_CODER, hermes_call, tool
 
 GREEDY = Sampling(temperature=0)
 USER = [{"role": "user", "content": "Paint it."}]
@@ -87,7 +92,7 @@ def test_forced_tokens_do_not_change_the_text(model: Model):
     tools = [tool("paint", {"color": {"enum": ["red", "green"]}, "note": {"maxLength": 8}})]
     job = Job(USER, tools, "required", parallel=False, template_kwargs=OFF)
     turn = model.compile(job)
-    on, off = (model.run([turn], sampling=GREEDY, force=force)[0] for force in (True, False))
+    on, off = (model.complete([turn], sampling=GREEDY, force=force)[0] for force in (True, False))
     assert on.text == off.text
     assert on.calls == off.calls
     assert on.usage.forward_passes < off.usage.forward_passes
@@ -100,11 +105,11 @@ def test_turns_together_equal_turns_alone(model: Model):
         Job(USER),
     ]
     turns = [model.compile(job) for job in jobs]
-    alone = [model.run([turn], max_tokens=16, sampling=GREEDY)[0].text for turn in turns]
-    together = [reply.text for reply in model.run(turns, max_tokens=16, sampling=GREEDY)]
+    alone = [model.complete([turn], max_tokens=48, sampling=GREEDY)[0].text for turn in turns]
+    together = [reply.text for reply in model.complete(turns, max_tokens=48, sampling=GREEDY)]
     assert together == alone
     with pytest.raises(RequestError, match="4 turns, 3 sequences"):
-        model.run([*turns, turns[0]])
+        model.complete([*turns, turns[0]])
 
 
 def test_without_tools_there_is_no_grammar(model: Model):
@@ -150,27 +155,53 @@ def test_a_template_that_opens_the_reasoning(tmp_path: Path):
     with load(make(tmp_path, HERMES, True), chat_template=OPEN) as model:
         turn = model.compile(Job(USER, TOOLS, "required"))
         assert turn.state.start is Start.OPEN
-        assert model.run([turn], max_tokens=10)[0].reasoning
+        assert model.complete([turn], max_tokens=40)[0].reasoning
 
 
-def test_a_cut_call_is_not_delivered(model: Model):
-    turn = model.compile(Job(USER, [PAINT], "required", parallel=False, template_kwargs=OFF))
-    whole = model.run([turn], sampling=GREEDY)[0]
-    for limit in range(1, whole.usage.completion_tokens):
-        reply = model.run([turn], sampling=GREEDY, max_tokens=limit)[0]
-        assert (reply.calls, reply.finish_reason) == ((), "length")
-        # Half an opener, and half a closer, may be content; nothing is lost.
-        written = "".join((reply.unfinished + reply.content).split())
-        assert sorted(written) == sorted("".join(reply.text.split()))
-        assert whole.text.startswith(reply.text)
-        assert reply.usage.completion_tokens == limit
-    assert model.run([turn], sampling=GREEDY, max_tokens=limit + 1)[0].calls == whole.calls
+def test_a_turn_ends_well_at_every_limit(model: Model):
+    tools = [tool("paint", {"color": {"enum": ["red", "green"]}, "note": {"type": "string"}})]
+    turn = model.compile(Job(USER, tools, "required", parallel=False, template_kwargs=OFF))
+    with pytest.raises(RequestError, match="the shortest turn") as info:
+        model.complete([turn], max_tokens=1)
+    assert info.value.where == "/max_tokens"
+    shortest = int(str(info.value.hint).split()[3])
+    truncated = 0
+    for limit in range(shortest, shortest + 30):
+        reply = model.complete([turn], sampling=GREEDY, max_tokens=limit)[0]
+        (call,) = reply.calls
+        assert_fits(call, tools)
+        assert call.truncated == (reply.finish_reason == "length")
+        assert (reply.content, reply.unfinished) == ("", "")
+        assert reply.usage.completion_tokens <= limit
+        truncated += call.truncated
+    assert truncated
+
+
+def test_a_call_that_the_model_has_not_named_is_not_delivered():
+    vocabulary = byte_vocabulary()
+    script = "sure\n" + hermes_call("ping") + "\n" + hermes_call("ping")
+    engine = ScriptedEngine(vocabulary, scripted_logits(vocabulary, script))
+    with Model(engine, ChatTemplate(HERMES)) as model:
+        one = len(f"sure\n{hermes_call('ping')}")
+        for limit, calls in ((one, 1), (one + 5, 1), (len(script), 2)):
+            reply = model.call(USER, [PING], max_tokens=limit, sampling=GREEDY)
+            assert len(reply.calls) == calls
+            assert not any(call.truncated for call in reply.calls)
+
+
+def test_reasoning_that_runs_out_of_tokens_is_closed(model: Model):
+    given = {"template_kwargs": {"enable_thinking": True}, "sampling": GREEDY}
+    reply = model.call(USER, TOOLS, max_tokens=20, **given)
+    assert reply.finish_reason == "length"
+    assert reply.reasoning
+    assert "</think>" in reply.text
+    assert reply.usage.completion_tokens <= 20
 
 
 def test_the_context_is_a_limit_too(hermes: Model):
     turn = hermes.compile(Job([{"role": "user", "content": "x " * 3_000}]))
     with pytest.raises(ContextError, match="the context 4096"):
-        hermes.run([turn, turn])
+        hermes.complete([turn, turn])
     room = 4096 - len(hermes.compile(Job([{"role": "user", "content": "x" * 4_000}])).tokens)
     assert 0 < room < 200
     reply = hermes.call("x" * 4_000, max_tokens=1000, sampling=GREEDY)
@@ -190,7 +221,7 @@ def test_a_matcher_that_fails_ends_the_request(hermes: Model, monkeypatch: pytes
     assert hermes.compiler._compile.cache_info().currsize
     monkeypatch.setattr(Matcher, "apply", fail)
     with pytest.raises(GrammarError, match="the grammar failed"):
-        hermes.run([turn])
+        hermes.complete([turn])
     assert hermes.compiler._compile.cache_info().currsize == 0
     monkeypatch.undo()
     reply = hermes.call(USER, TOOLS, tool_choice="required", template_kwargs=OFF, parallel=False)

@@ -2,52 +2,25 @@
 
 import io
 import json
+import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from constrained.cli import main
 from examples.random_model import MARKERS, load_small, with_markers, write_model
-from tests.templates import HERMES, PAINT, PING, hermes_call, tool
+from tests.command_line import Run, write
+from tests.templates import HERMES, PAINT, PING, WRITE, hermes_call, tool
 
 ROOT = Path(__file__).parent.parent.parent
-Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> str:
     tokens = with_markers(load_small(), MARKERS)
     return str(write_model(tmp_path_factory.mktemp("model") / "m.gguf", tokens, HERMES))
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Runs the command line in this process; returns its code and what it prints."""
-    monkeypatch.delenv("LLAMA_ARG_MODEL", raising=False)
-    monkeypatch.setenv("LLAMA_ARG_THREADS", "1")
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        try:
-            code = main(arguments)
-        except SystemExit as stop:
-            code = cast(int, stop.code)
-        printed = capsys.readouterr()
-        assert "Traceback" not in printed.err
-        return code, printed.out, printed.err
-
-    return run
-
-
-def write(path: Path, content: Any) -> str:
-    if isinstance(content, bytes):
-        path.write_bytes(content)
-    else:
-        path.write_text(content if isinstance(content, str) else json.dumps(content), "utf-8")
-    return str(path)
 
 
 @pytest.fixture
@@ -88,13 +61,94 @@ def test_options_of_a_call(run: Run, model: str, tools: str, monkeypatch: pytest
         "",
         "constrained: error: LLAMA_ARG_CTX_SIZE is 'much', not a number\n",
     )
+    assert run("call", "hi", "-n", "1", "-c", "512")[0] == 0  # what is given is not asked for
+    monkeypatch.delenv("LLAMA_ARG_CTX_SIZE")
+    monkeypatch.setenv("LLAMA_ARG_FLASH_ATTN", "maybe")
+    assert "LLAMA_ARG_FLASH_ATTN is 'maybe', not on, off or auto" in run("call", "hi")[2]
 
 
-def test_what_is_cut_is_shown_as_cut(run: Run, model: str, tools: str):
-    given = ["-m", model, "--tools", tools, "--tool-choice", "paint", "--reasoning", "off"]
-    code, out, _ = run("call", "hi", *given, "-n", "12")
+def test_what_ran_out_of_tokens_is_shown(run: Run, model: str, tmp_path: Path):
+    tools = write(tmp_path / "write.json", [WRITE])
+    given = ["-m", model, "--tools", tools, "--tool-choice", "write", "--reasoning", "off"]
+    for stream in ([], ["--stream"]):
+        code, out, _ = run("call", "hi", *given, "-n", "50", "--seed", "1", *stream)
+        assert code == 0
+        assert "(the tokens ran out: raise --max-tokens, or the context with -c)" in out
+        # The one where no ending of the call was known, the other where one was.
+        assert "(cut call, not delivered) '" in out or "(truncated call) write: its" in out
+
+
+def test_a_stream_shows_what_the_reply_says(run: Run, model: str, tools: str):
+    given = ["-m", model, "--tools", tools, "--tool-choice", "required", "--seed", "1"]
+    for reasoning in ("on", "off"):
+        words = [*given, "--reasoning", reasoning, "--reasoning-budget", "9", "--no-parallel"]
+        code, out, err = run("call", "hi", *words)
+        assert (code, err) == (0, "")
+        assert re.search(r"^(paint|ping)\(.*\)$", out, re.MULTILINE)
+        assert out.startswith("(reasoning) ") == (reasoning == "on")
+        assert run("call", "hi", *words, "--stream") == (0, out, "")
+
+
+@pytest.mark.parametrize(
+    ("options", "expression"),
+    [
+        (["--regex", r"\d{2}-\d{2}"], r"\d\d-\d\d"),
+        (["--choice", "yes", "--choice", "no"], "yes|no"),
+        (["--json-schema", ' {"type": "boolean"}'], "true|false"),
+        (["--json-schema", "SCHEMA"], "[12]"),
+        (["--grammar", "LARK"], "(ab)+"),
+        (["--grammar", "GBNF"], "(ab)+"),
+    ],
+)
+@pytest.mark.parametrize("stream", [True, False])
+def test_answers(
+    run: Run, model: str, tmp_path: Path, options: list[str], expression: str, stream: bool
+):
+    files = {
+        "SCHEMA": write(tmp_path / "s.json", {"enum": [1, 2]}),
+        "LARK": write(tmp_path / "g.lark", 'start: "ab" start?'),
+        "GBNF": write(tmp_path / "g.gbnf", 'root ::= "ab" root?'),
+    }
+    words = [files.get(word, word) for word in options]
+    given = ["-m", model, "-n", "40", "--reasoning", "off", "--seed", "1"]
+    code, out, err = run("call", "hi", *given, *words, *(["--stream"] if stream else []))
+    assert (code, err) == (0, "")
+    if "ran out" not in out:
+        assert re.fullmatch(expression, out.strip())
+
+
+def test_the_reasoning_budget(run: Run, model: str, monkeypatch: pytest.MonkeyPatch):
+    given = ["-m", model, "--reasoning", "on", "--choice", "yes", "--seed", "1", "--json"]
+    code, out, _ = run("call", "hi", *given, "--reasoning-budget", "5", "--reasoning-close", "So!")
+    reply = json.loads(out)
+    assert (code, reply["content"].strip(), reply["finish_reason"]) == (0, "yes", "stop")
+    assert reply["reasoning_content"].rstrip().endswith("So!")
+    monkeypatch.setenv("LLAMA_ARG_THINK_BUDGET", "3")
+    reply = json.loads(run("call", "hi", *given)[1])
+    assert 0 < reply["usage"]["reasoning_tokens"] <= 3
+    given += ["--reasoning-budget", "-1", "-n", "20"]
+    assert json.loads(run("call", "hi", *given)[1])["usage"]["reasoning_tokens"] > 3
+
+
+def test_a_model_without_a_chat_template(run: Run, tools: str, tmp_path: Path):
+    bare = str(write_model(tmp_path / "bare.gguf", with_markers(load_small(), MARKERS), None))
+    given = ["call", "hi", "-m", bare, "-n", "100", "--seed", "1"]
+    code, out, err = run(*given, "--tools", tools, "--tool-choice", "ping", "--no-parallel")
+    assert (code, out, err.count("note: ")) == (0, "ping()\n", 1)
+    assert "bare.gguf has no chat template: ChatML" in err
+    assert "--chat-template-file" in err
+    code, _, err = run(*given, "--reasoning", "on", "--reasoning-budget", "3")
+    assert (code, err.count("note: ")) == (0, 3)
+    assert "no reasoning block: --reasoning is ignored" in err
+    assert "no reasoning block: --reasoning-budget is ignored" in err
+
+
+def test_what_is_only_checked_of_an_answer_is_a_note(run: Run, model: str):
+    schema = json.dumps({"type": "string", "maxLength": 5, "not": {"const": ""}})
+    given = ["-m", model, "-n", "40", "--reasoning", "off", "--json-schema", schema]
+    code, _, err = run("call", "hi", *given)
     assert code == 0
-    assert "(cut call, not delivered) '<tool_call>" in out
+    assert "note: the answer, the root: not is checked after generation" in err
 
 
 def test_odd_but_fine(run: Run, model: str, tmp_path: Path):
@@ -109,7 +163,8 @@ def test_odd_but_fine(run: Run, model: str, tmp_path: Path):
     for name in ("type", "😀"):
         code, out, _ = run("call", "", *given, "--tool-choice", name)
         assert code == 0
-        assert json.loads(out)["tool_calls"] == [{"name": name, "arguments": {}}]
+        (call,) = json.loads(out)["tool_calls"]
+        assert (call["name"], call["arguments"], len(call["id"])) == (name, {}, 9)
     empty = write(tmp_path / "e.json", "[]")
     assert run("call", "hi", "-m", model, "--tools", empty, "-n", "3")[0] == 0
 
@@ -118,11 +173,16 @@ def test_odd_but_fine(run: Run, model: str, tmp_path: Path):
     ("arguments", "message"),
     [
         ("-m no.gguf", "no.gguf cannot be read: No such file or directory. Check the path"),
-        ("", "no model is named. Give one with -m MODEL.gguf"),
+        ("", "no model is named. Give one with -m MODEL.gguf, or -hf USER/REPO"),
+        ("-m MODEL -hf a/b", "both -m and -hf name a model. Give one of them"),
+        ("--hf-file a.gguf", "--hf-file needs a repository. Give it with -hf USER/REPO"),
+        ("-hf model", "'model' does not name a model of the Hub. Write user/repo"),
         ("-m TEXT", "is not a GGUF file. Convert the model to GGUF"),
         ("-m CUT", "corrupted or incomplete. Download the file again"),
-        ("-m BARE", "bare.gguf has no chat template. Name one with --chat-template-file"),
-        ("-m MODEL --tools no.json", "No such file or directory: 'no.json'"),
+        (
+            "-m MODEL --tools no.json",
+            "--tools: No such file or directory: 'no.json'. Check the path",
+        ),
         ("-m MODEL --tools TEXT", "text is not JSON: Expecting value"),
         ("-m MODEL --tools BYTES", "bytes is not UTF-8"),
         ("-m MODEL --tools DEEP", "deep is not JSON: maximum recursion depth"),
@@ -133,7 +193,8 @@ def test_odd_but_fine(run: Run, model: str, tmp_path: Path):
             "unknown tool 'x' (at /tool_choice). Offered: ping, paint",
         ),
         ("-m MODEL --tool-choice required", "a call is required, but no tool is offered"),
-        ("-m MODEL -n 0", "max_tokens of 1 or more"),
+        ("-m MODEL --tools FOLDER", "Name a file in it"),
+        ("-m MODEL -n 0", "-n is 0: a reply needs max_tokens of 1 or more"),
         ("-m MODEL -n -1", "max_tokens of 1 or more"),
         ("-m MODEL --temp -1", "temperature is -1.0, must be 0 or more"),
         ("-m MODEL --temp nan", "temperature is nan"),
@@ -148,11 +209,14 @@ def test_odd_but_fine(run: Run, model: str, tmp_path: Path):
         ("-m MODEL --chat-template-kwargs []", "--chat-template-kwargs has to be a JSON object"),
         ('-m MODEL --chat-template-kwargs {"tools":1}', "may not set tools (at /chat_template_kw"),
         ("-m MODEL --chat-template-file no.jinja", "No such file or directory: 'no.jinja'"),
-        (
-            "-m MODEL --chat-template-file TEXT",
-            "writes no tool calls. Use a template that supports tools",
-        ),
         ("-m MODEL --chat-template-file RAISES", "m.gguf, line 1: no!. The template refuses"),
+        ("-m MODEL --reasoning-budget -2", "it is -2 (at /reasoning_budget)"),
+        ("-m MODEL --reasoning on --reasoning-budget 0", "thinking is required, but its budget"),
+        ("-m MODEL --json-schema {", "--json-schema is not JSON: Expecting"),
+        ("-m MODEL --json-schema TOOLS", "is no JSON Schema. Write"),
+        ("-m MODEL --json-schema no.json", "--json-schema: No such file or directory: 'no.json'"),
+        ("-m MODEL --grammar no.lark", "--grammar: No such file or directory: 'no.lark'"),
+        ("-m MODEL --regex a(?=b)", "cannot be enforced (at /response_format)"),
         ("-m MODEL --system \udc80", "the prompt has a lone surrogate"),
     ],
 )
@@ -160,6 +224,7 @@ def test_errors_of_call(run: Run, model: str, tmp_path: Path, arguments: str, me
     bare = write_model(tmp_path / "bare.gguf", load_small(), None, n_layer=1)
     files = {
         "MODEL": model,
+        "FOLDER": str(tmp_path),
         "BARE": str(bare),
         "CUT": write(tmp_path / "cut", bare.read_bytes()[:-1000]),
         "TEXT": write(tmp_path / "text", "some text"),
@@ -181,7 +246,10 @@ def test_errors_of_call(run: Run, model: str, tmp_path: Path, arguments: str, me
     assert err.count("\n") == 1
 
 
-@pytest.mark.parametrize("arguments", ["", "call", "call hi -c much", "call hi -fa maybe", "cal"])
+@pytest.mark.parametrize(
+    "arguments",
+    ["", "call", "call hi -c much", "call hi -fa maybe", "cal", "call --regex a --choice b x"],
+)
 def test_usage(run: Run, arguments: str):
     code, out, err = run(*arguments.split())
     assert (code, out) == (2, "")
@@ -189,7 +257,8 @@ def test_usage(run: Run, arguments: str):
 
 
 def test_help(run: Run):
-    for words in (["--help"], ["call", "--help"], ["check", "--help"]):
+    commands = ([], ["call"], ["chat"], ["check"], ["grammar"], ["schema"], ["formats"])
+    for words in ([*command, "--help"] for command in commands):
         code, out, _ = run(*words)
         assert code == 0
         assert "usage: constrained" in out

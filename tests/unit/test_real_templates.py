@@ -1,13 +1,11 @@
 """The 70 or so chat templates that llama.cpp keeps for its own tests."""
 
-from pathlib import Path
-
 import pytest
 
 from constrained.errors import TemplateError
 from constrained.quoting import render_prompt
 from constrained.template import ChatTemplate
-from tests.support import require_models_directory
+from tests.support import real_templates
 
 MARKERS = ("<|im_start|>", "<|im_end|>", "<tool_call>", "</tool_call>", "<｜User｜>", "[INST]")
 MARKERS += ("<|eot_id|>", "<|turn>", "<turn|>", '<|"|>', "<think>", "</think>", "<|im_")
@@ -68,17 +66,7 @@ def tools(suffix: str = "") -> list[dict]:
 
 @pytest.fixture(scope="module")
 def templates() -> dict[str, ChatTemplate]:
-    paths = sorted(Path(require_models_directory(), "templates").glob("*.jinja"))
-    assert len(paths) >= 70
-    return {
-        path.stem: ChatTemplate(
-            path.read_text(encoding="utf-8"),
-            bos_token="<s>",
-            eos_token="</s>",
-            name=path.stem,
-        )
-        for path in paths
-    }
+    return real_templates()
 
 
 def test_a_user_message(templates):

@@ -62,6 +62,15 @@ def test_variables_and_tokens():
     assert template.render([USER], x=1) == "<s>1None"
 
 
+def test_kwargs_reach_the_template_as_they_are():
+    kwargs = {"a": True, "b": None, "c": [1.5, {"d": "é\n"}], "messages_": "", "strftime": 0}
+    for name, value in kwargs.items():
+        source = "{{ " + name + " is defined }} {{ " + name + " | tojson }}"
+        written = "True " + json.dumps(value, ensure_ascii=False)
+        assert render(source, **kwargs) == written
+        assert prompt(source, [USER], **kwargs).text == written
+
+
 def test_tools_are_none_if_there_are_none():
     assert render("{{ tools is none }}", tools=[]) == "True"
     assert render("{{ tools[0].function.name }}", tools=[TOOL]) == "get_weather"
@@ -176,6 +185,27 @@ def test_missing_content_is_empty(role):
     assert render(source, [{"role": role}]) == ".False"
     message = {"role": role, "content": None, "tool_calls": None}
     assert render(source, [message]) == ".False"
+
+
+@pytest.mark.parametrize("name", ["reasoning_content", "thinking", "reasoning"])
+def test_reasoning_goes_by_the_names_that_templates_read(name):
+    message = {"role": "assistant", "content": "a", name: "I think."}
+    for read in ("reasoning_content", "thinking", name):
+        source = "{{ messages[0]." + read + " }}{{ messages[1].reasoning_content is defined }}"
+        assert prompt(source, [message, USER]).text == "I think.False"
+    # The name that says most of where it comes from wins.
+    both = message | {"reasoning_content": "I know."}
+    assert render("{{ messages[0].reasoning_content }}", [both]) == "I know."
+
+
+def test_reasoning_by_a_name_that_the_template_refuses():
+    source = (
+        "{{ raise_exception('no') if messages[0].thinking and messages[0].content }}"
+        "{{ messages[0].thinking or messages[0].content }}"
+    )
+    message = {"role": "assistant", "reasoning_content": "I think."}
+    assert render(source, [message]) == "I think."
+    assert render(source, [message | {"content": "a"}]) == "a"
 
 
 def test_malformed_tool_calls_are_left_to_the_template():

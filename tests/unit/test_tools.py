@@ -208,3 +208,26 @@ def test_allowed_tools_that_are_no_tools():
     with pytest.raises(ToolError) as info:
         read_policy({"type": "allowed_tools", "tools": [5]})
     assert info.value.where == "/tool_choice"
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(("strict", "expected"), [(True, True), (False, False), (None, True)])
+def test_strict(shape: str, strict: bool | None, expected: bool):
+    tool: dict[str, Any] = dict(SHAPES[shape])
+    if tool.get("function"):
+        tool["function"] = tool["function"] | {"strict": strict}
+    else:
+        tool["strict"] = strict
+    (read,) = read_tools([tool])
+    assert read.strict is expected
+
+
+@pytest.mark.parametrize("strict", ["true", 1, [], {}])
+def test_strict_that_is_no_boolean(strict: Any):
+    for tool, where in (
+        ({"name": "f", "strict": strict}, "/tools/0/strict"),
+        ({"function": {"name": "f", "strict": strict}}, "/tools/0/function/strict"),
+    ):
+        with pytest.raises(ToolError, match=r"tool 'f': strict is .*, not a boolean") as info:
+            read_tools([tool])
+        assert info.value.where == where

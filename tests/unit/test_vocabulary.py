@@ -1,17 +1,16 @@
 import re
-import time
 from pathlib import Path
 
 import llama_cpp
 import pytest
 
+from constrained.engine.llama_vocabulary import read_vocabulary
 from constrained.errors import GrammarError, ModelError
 from constrained.spelling import Encoder, Speller
 from constrained.vocabulary import (
     Vocabulary,
     build_tokenizer,
     byte_vocabulary,
-    read_vocabulary,
 )
 from examples.random_model import MARKERS, load_small, with_markers, write_model
 from tests.support import require_models_directory
@@ -122,13 +121,6 @@ def test_a_text_token_that_ends_generation():
 def test_padding_is_blank(real: Vocabulary):
     assert not any(re.fullmatch(rb"\[PAD\d+\]", data) for data in real.tokens)
     assert not any(name.startswith("[PAD") for name in real.names.values())
-
-
-def test_reading_is_fast():
-    start = time.perf_counter()
-    vocabulary = vocabulary_of(require_models_directory() / "ggml-vocab-qwen2.gguf")
-    assert len(vocabulary.tokens) == 151936
-    assert time.perf_counter() - start < 3  # 0.5 s where this was written, with llama.cpp's part
 
 
 def test_a_vocabulary_that_loses_white_space_is_refused():

@@ -1,0 +1,149 @@
+"""What content has to be, in the shapes that people ask for it: types, schemas, response_format."""
+
+import json
+import reprlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
+
+from constrained.errors import ReplyError, RequestError
+from constrained.mask import read_gbnf
+from grammars.coerce import read_json
+from grammars.errors import SchemaError
+from grammars.lowering import lower
+from grammars.turn import Answer, ChoiceAnswer, GrammarAnswer, JsonAnswer, RegexAnswer
+
+_WHERE = "/response_format"
+_OBJECT = {"type": "object"}
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is to be generated, and what to make of the text."""
+
+    answer: Answer
+    read: Callable[[str], Any]
+
+
+def read_target(
+    schema: Any = None,
+    regex: str | None = None,
+    choice: Sequence[str] | None = None,
+    grammar: str | None = None,
+) -> Target:
+    """Reads the one of these that is given.
+
+    Args:
+        schema: a JSON schema, a pydantic model, or a type that pydantic knows (`list[int]`).
+        regex: an expression for the whole text.
+        choice: the texts to choose from.
+        grammar: in llguidance's Lark dialect, or in GBNF.
+
+    Raises:
+        RequestError: none is given, or several.
+        SchemaError, PolicyError: it cannot be enforced.
+    """
+    given = [schema is not None, regex is not None, choice is not None, grammar is not None]
+    if sum(given) != 1:
+        hint = "Give one of schema, regex, choice and grammar"
+        raise RequestError(f"{sum(given)} targets are given", where="/", hint=hint)
+    if regex is not None:
+        return Target(RegexAnswer(regex), str)
+    if choice is not None:
+        return Target(_read_choice(choice), str)
+    if grammar is not None:
+        return Target(GrammarAnswer(_read_grammar(grammar)), str)
+    if isinstance(schema, dict | bool):
+        return Target(_lower(schema, ""), read_json)
+    return _read_type(schema)
+
+
+def read_response_format(value: Any) -> Answer | None:
+    """Reads OpenAI's `response_format` (Chat Completions), or `text.format` (Responses).
+
+    Raises:
+        RequestError: none of their forms.
+        SchemaError: the schema cannot be enforced; `where` is the pointer.
+    """
+    match value:
+        case None | {"type": "text"}:
+            return None
+        case {"type": "json_object", "schema": dict() | bool() as schema}:  # as llama-server has it
+            return _lower(schema, f"{_WHERE}/schema")
+        case {"type": "json_object"}:
+            return _lower(_OBJECT, _WHERE)
+        case {"type": "json_schema", "json_schema": {"schema": dict() | bool() as schema}}:
+            return _lower(schema, f"{_WHERE}/json_schema/schema")
+        case {"type": "json_schema", "schema": dict() | bool() as schema}:
+            return _lower(schema, f"{_WHERE}/schema")
+        case type():
+            return _read_type(value).answer
+        case _:
+            raise RequestError(
+                f"response_format {reprlib.repr(value)} is not known",
+                where=_WHERE,
+                hint='Use {"type": "json_schema", "json_schema": {"schema": {...}}}, '
+                '{"type": "json_object"} or {"type": "text"}',
+            )
+
+
+def _lower(schema: Mapping[str, Any] | bool, where: str) -> JsonAnswer:
+    try:
+        return JsonAnswer(lower(schema, only_object=False))
+    except SchemaError as e:
+        raise SchemaError(e.message, where=where + (e.where or ""), hint=e.hint) from e
+
+
+def _read_type(kind: Any) -> Target:
+    try:
+        adapter: TypeAdapter[Any] = TypeAdapter(kind)
+        schema = adapter.json_schema()
+    except (PydanticSchemaGenerationError, PydanticUserError) as e:
+        hint = "Give a JSON schema, a pydantic model, or a type that pydantic can describe"
+        raise RequestError(f"{kind!r} has no JSON schema", where="/schema", hint=hint) from e
+
+    def read(text: str) -> Any:
+        try:
+            return adapter.validate_json(text)
+        except ValidationError as e:  # a validator of the model's own, which no schema shows
+            first = e.errors()[0]
+            where = "".join(f"/{step}" for step in first["loc"])
+            raise ReplyError(f"{text} does not fit: {first['msg']}", where=where) from e
+
+    return Target(_lower(schema, ""), read)
+
+
+def _read_choice(choice: Sequence[str]) -> ChoiceAnswer:
+    options = tuple(choice)
+    if isinstance(choice, str) or not options or not all(isinstance(o, str) for o in options):
+        hint = 'Give a list of texts, such as ["yes", "no"]'
+        raise RequestError(f"choice is {reprlib.repr(choice)}", where="/choice", hint=hint)
+    return ChoiceAnswer(options)
+
+
+def _read_grammar(grammar: str) -> str:
+    return read_gbnf(grammar) if "::=" in grammar else grammar
+
+
+def read_answer(answer: Answer | None, content: str) -> Any:
+    """The value of a finished answer: JSON read and checked, other content as it is.
+
+    Raises:
+        ReplyError: it does not fit a keyword that the mask could not hold.
+    """
+    if not isinstance(answer, JsonAnswer):
+        return content
+    try:
+        value = read_json(content)
+    except ValueError as e:
+        raise ReplyError(f"the answer {reprlib.repr(content)} is not JSON: {e}") from e
+    for unfit in answer.schema.find_errors(value):
+        raise ReplyError(
+            f"the answer {reprlib.repr(json.dumps(value))} does not fit: {unfit.message}",
+            where=unfit.pointer,
+            hint="The schema has a keyword that is only checked: see its report",
+        )
+    return value

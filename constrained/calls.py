@@ -1,0 +1,92 @@
+"""Calls carried out: JSON arguments into a function, and its result into text for the model."""
+
+import asyncio
+import contextvars
+import functools
+import inspect
+import json
+from collections.abc import Awaitable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from pydantic_core import to_jsonable_python
+
+from constrained.errors import CallError
+from constrained.functions import find_tool
+from grammars.turn import ToolCall
+
+
+def call_function(call: ToolCall, tools: Iterable[Any]) -> Any:
+    """Runs the function of a call, and returns what it returns; what it raises is not caught.
+
+    The arguments are converted to the annotated types by pydantic. An async function runs to its
+    end in an event loop of its own.
+
+    Raises:
+        CallError: the call is not valid or was cut short, its arguments do not fit, or there is
+            no function; `where` is the pointer into the call.
+    """
+    result = _bind(call, tools)()
+    return _wait(result) if inspect.isawaitable(result) else result
+
+
+async def acall_function(call: ToolCall, tools: Iterable[Any]) -> Any:
+    """As `call_function`; a sync function runs in a thread."""
+    bound = _bind(call, tools)
+    result = bound() if is_async(bound.func) else await asyncio.to_thread(_run, bound)
+    return await result if inspect.isawaitable(result) else result
+
+
+def is_async(function: Any) -> bool:
+    """Is it an async function, or an object that is called as one?"""
+    called = getattr(type(function), "__call__", None)  # noqa: B004
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
+
+
+def _bind(call: ToolCall, tools: Iterable[Any]) -> functools.partial[Any]:
+    tool = find_tool(call.name, tools)
+    if tool is None or tool.function is None:
+        hint = "Offer a function, or FunctionTool.from_schema(name, schema, function)"
+        raise CallError(f"the tool {call.name!r} has no function", where="/name", hint=hint)
+    if call.errors:
+        raise CallError(call.errors[0].message, where=call.errors[0].pointer)
+    if call.truncated:
+        hint = "Raise max_tokens"
+        raise CallError("the call was cut short, its arguments are not whole", hint=hint)
+    arguments, keywords = tool.bind(call.arguments)
+    return functools.partial(tool.function, *arguments, **keywords)
+
+
+def _run(bound: functools.partial[Any]) -> Any:
+    try:
+        return bound()
+    except StopIteration as e:  # asyncio would wait for ever: a future cannot hold it
+        raise RuntimeError("the function raised StopIteration") from e
+
+
+def _wait(result: Awaitable[Any]) -> Any:
+    async def finish() -> Any:
+        return await result
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(finish())
+    # In a notebook, say: this thread has a loop already, and it is busy with us.
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(contextvars.copy_context().run, asyncio.run, finish()).result()
+
+
+def format_result(result: Any) -> str:
+    """What the model is shown of a result.
+
+    Strings as they are; models, dataclasses and all that is JSON as JSON; dates, enums and the
+    like as pydantic writes them, other objects as `str` does. None is null. A lone surrogate,
+    which no prompt can hold, becomes U+FFFD.
+    """
+    try:
+        value = to_jsonable_python(result, by_alias=True, fallback=str)
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    except (ValueError, RecursionError):  # bytes that are no text, or a list in itself
+        text = str(result)
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -1,0 +1,144 @@
+"""`constrained chat`: a conversation, line by line."""
+
+import argparse
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from textwrap import shorten
+from typing import TYPE_CHECKING, Any
+
+from constrained.commands import options as shared
+from constrained.commands import request
+from constrained.commands.lines import Lines
+from constrained.commands.output import print_error, print_notes
+from constrained.commands.show import Screen, follow
+from constrained.errors import RequestError
+from grammars.errors import Error
+from grammars.turn import ToolCall
+
+if TYPE_CHECKING:
+    from constrained.job import Job
+    from constrained.model import Model
+
+HELP = """\
+/clear  forget the conversation, but for the system message
+/undo   forget the last message and what came of it
+/help   show this
+/exit   end, as Ctrl-D does
+Ctrl-C cancels the turn under way. A space in front sends a line that begins with "/".
+When the model calls a tool, type the result, text or JSON; an empty line: there is none."""
+SKIPPED = '{"error": "not executed: the user gives no result"}'
+
+
+def add(commands: Any) -> None:
+    """Declares the command."""
+    parser = commands.add_parser("chat", help="talk with a model, line by line")
+    parser.set_defaults(run=_run, json=False)
+    parser.add_argument("--system", metavar="TEXT", help="system message")
+    request.add_options(parser)
+
+
+def _run(options: argparse.Namespace) -> int:
+    job = replace(request.read_request(options), messages=shared.read_system(options))
+    with request.load_model(options) as model:
+        job = request.fit(job, model)
+        print_notes(request.describe(job, model, options))
+        sampling = shared.read_sampling(options, model.sampling)
+        Chat(model, job, max_tokens=options.max_tokens, sampling=sampling).run()
+    return 0
+
+
+class Chat:
+    """A conversation with a model; the user's part comes from stdin.
+
+    Args:
+        model: what answers.
+        job: what each turn asks for; its messages begin the conversation.
+        options: of the generation, as in `Model.stream_turn`.
+    """
+
+    def __init__(self, model: "Model", job: "Job", **options: Any):
+        self._model = model
+        self._job = job
+        self._options = options
+        self._lines = Lines()
+        self._screen = Screen()
+        self._messages: list[Mapping[str, Any]] = []  # behind those of the job
+        self._starts: list[int] = []  # where in them the turns of the user are
+
+    def run(self) -> None:
+        """Goes on until the user ends it, or there are no more lines."""
+        if self._lines.is_typed:
+            self._screen.say("/help tells what there is, /exit ends the chat")
+        with suppress(EOFError):
+            while (line := self._next()) != "/exit":
+                if line.startswith("/"):
+                    self._obey(line)
+                elif line:
+                    self._turn(line)
+
+    def _next(self) -> str:
+        """The next line of the user."""
+        while True:
+            try:
+                return self._lines.read("> ").rstrip()
+            except RequestError as e:
+                print_error(str(e))
+            except KeyboardInterrupt:
+                if not self._lines.is_typed:
+                    raise
+                self._screen.say("(/exit or Ctrl-D ends the chat)")
+
+    def _obey(self, command: str) -> None:
+        match command:
+            case "/help":
+                self._screen.say(HELP)
+            case "/clear":
+                self._messages.clear()
+                self._starts.clear()
+                self._screen.say("(forgotten)")
+            case "/undo" if self._starts:
+                start = self._starts.pop()
+                self._screen.say(f"(undone: {shorten(self._messages[start]['content'], 60)})")
+                del self._messages[start:]
+            case "/undo":
+                self._screen.say("(there is nothing to undo)")
+            case _:
+                hint = "See /help; put a space in front to send it"
+                print_error(f"{shorten(command, 60)} is not a command. {hint}")
+
+    def _turn(self, text: str) -> None:
+        """One message of the user, and what comes of it; nothing if it fails or is cancelled."""
+        start = len(self._messages)
+        self._messages.append({"role": "user", "content": text})
+        try:
+            self._answer()
+        except Error as e:
+            del self._messages[start:]
+            print_error(str(e))
+        except KeyboardInterrupt:
+            if not self._lines.is_typed:
+                raise
+            del self._messages[start:]
+            self._screen.say("(cancelled)")
+        else:
+            self._starts.append(start)
+
+    def _answer(self) -> None:
+        """Shows what the model says, asks for the results of its calls, until it calls no more."""
+        job, calls = self._job, True
+        while calls:
+            messages = [*self._job.messages, *self._messages]
+            turn = self._model.compile(replace(job, messages=messages))
+            reply = follow(self._model.stream_turn(turn, **self._options), self._screen)
+            calls = reply.calls if reply.finish_reason != "length" else ()
+            # What ran out of tokens is no call to carry out; templates want a result for each.
+            self._messages.append((reply if calls else replace(reply, calls=())).message())
+            self._messages += [self._ask(call) for call in calls]
+            if job.tool_choice != "none":  # a call is required once: else it would never answer
+                job = replace(job, tool_choice="auto")
+
+    def _ask(self, call: ToolCall) -> dict[str, Any]:
+        """The message with the result of a call, for which the user is asked."""
+        content = self._lines.read(f"result of {call.name}: ").strip() or SKIPPED
+        return {"role": "tool", "tool_call_id": call.id, "name": call.name, "content": content}

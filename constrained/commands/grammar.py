@@ -1,0 +1,67 @@
+"""`constrained grammar`: prints the grammar of a request."""
+
+import argparse
+from typing import Any
+
+from constrained.commands import options as shared
+from constrained.commands.output import describe_checked, print_json, print_notes, print_text
+from constrained.errors import RequestError
+from constrained.frame import Frame, read_frame
+from constrained.tools import as_openai, read_policy, read_tools
+from grammars.lark import build_grammar
+from grammars.turn import Think
+
+
+def add(commands: Any) -> None:
+    """Declares the command."""
+    parser = commands.add_parser("grammar", help="print the Lark grammar of a request")
+    parser.set_defaults(run=_run)
+    parser.add_argument("--format", metavar="NAME", help="a wire format, in place of a model")
+    parser.add_argument(
+        "--markers",
+        choices=("text", "token"),
+        help="without a model: what the format's markers are; default: text",
+    )
+    parser.add_argument("--json", action="store_true", help="print all that is known as JSON")
+    shared.add_tool_options(parser, required=True)
+    shared.add_model_options(parser)
+
+
+def _run(options: argparse.Namespace) -> int:
+    raw = shared.read_tool_file(options)
+    kwargs = shared.read_kwargs(options)
+    frame = _read_frame(options)
+    tools = read_tools(raw)
+    think = shared.THINKING[options.reasoning]
+    if frame.format.reasoning is None:
+        think = Think.OPTIONAL
+    choice = shared.read_choice(options)
+    policy = read_policy(choice, parallel=not options.no_parallel, think=think)
+    state = frame.find_state({"chat_template_kwargs": kwargs}, as_openai(raw))
+    grammar = build_grammar(frame.format, tools, policy, state, frame.ids)
+    print_notes(describe_checked(tools))
+    if options.json:
+        known = {"format": frame.format.name, "start_state": state.start.value}
+        print_json({**known, "markers": frame.ids, "grammar": grammar})
+    else:
+        print_text(grammar.rstrip("\n"))
+    return 0
+
+
+def _read_frame(options: argparse.Namespace) -> Frame:
+    if options.format:
+        if options.model or options.hf_repo or options.chat_template_file:
+            hint = "Leave --format out: it is read off the chat template"
+            raise RequestError("--format goes with no model or template", hint=hint)
+        return read_frame({"format": options.format, "markers": options.markers})
+    model = None
+    if not options.chat_template_file or options.model or options.hf_repo:
+        shared.complete(options)
+        model = shared.find_model(options)
+    template = shared.read_template(options)
+    if not model and template is None:
+        hint = "Give --format, --chat-template-file, -m or -hf"
+        raise RequestError("nothing says in which format calls are written", hint=hint)
+    if model and options.markers:
+        raise RequestError("--markers is of no use with a model", hint="Its vocabulary decides")
+    return read_frame({"model": model, "template": template, "markers": options.markers})

@@ -1,0 +1,62 @@
+"""What commands print."""
+
+import json
+import sys
+import unicodedata
+from collections.abc import Iterable, Iterator
+from typing import Any, TextIO
+
+from grammars.schema import Schema
+from grammars.turn import Tool
+
+
+def print_json(value: Any) -> None:
+    """One line of JSON on stdout."""
+    try:
+        print(json.dumps(value, ensure_ascii=False), flush=True)
+    except UnicodeEncodeError:  # a lone surrogate, or a terminal that does not speak UTF-8
+        print(json.dumps(value), flush=True)
+
+
+def make_printable(text: str, out: TextIO) -> str:
+    """The text with escapes for what the stream's encoding lacks, and on a terminal for control
+    characters: a model could write whatever moves the cursor or sets the title."""
+    if out.isatty():
+        text = "".join(
+            c if c in "\n\t" or unicodedata.category(c) != "Cc" else _spell(c) for c in text
+        )
+    encoding = out.encoding or "utf-8"
+    return text.encode(encoding, "backslashreplace").decode(encoding)
+
+
+def _spell(control: str) -> str:
+    return f"\\x{ord(control):02x}"
+
+
+def print_text(text: str) -> None:
+    """Text on stdout; what the terminal cannot show is escaped."""
+    print(make_printable(text, sys.stdout))
+
+
+def print_error(message: str) -> None:
+    """What went wrong, on stderr."""
+    print(f"constrained: error: {message}", file=sys.stderr)
+
+
+def print_notes(notes: Iterable[str]) -> None:
+    """What the user should know although it is no error, on stderr."""
+    for note in notes:
+        print(f"constrained: note: {note}", file=sys.stderr)
+
+
+def describe_checked(tools: Iterable[Tool]) -> Iterator[str]:
+    """What the mask does not hold of the tools' schemas."""
+    for tool in tools:
+        yield from describe_findings(f"tool {tool.name!r}", tool.schema)
+
+
+def describe_findings(name: str, schema: Schema) -> Iterator[str]:
+    """What the mask does not hold of a schema, which is called `name`."""
+    for finding in schema.report.checked:
+        where = f"{name}, {finding.pointer or 'the root'}"
+        yield f"{where}: {finding.keyword} is checked after generation ({finding.reason})"

@@ -1,0 +1,130 @@
+"""What the options of a command ask of a model, and that model; shared by `call` and `chat`."""
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from constrained.commands import options as shared
+from constrained.commands.input import read_json, read_text
+from constrained.commands.output import describe_checked, describe_findings
+from constrained.engine.protocol import Sampling
+from constrained.errors import RequestError
+from grammars.turn import Answer, JsonAnswer, Think
+
+if TYPE_CHECKING:
+    from constrained.job import Job
+    from constrained.model import Model
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declares all that a request and its model need."""
+    shared.add_tool_options(parser)
+    shared.add_answer_options(parser)
+    shared.add_model_options(parser)
+    shared.add_reasoning_options(parser)
+    shared.add_engine_options(parser)
+    shared.add_sampling_options(parser)
+
+
+def read_request(options: argparse.Namespace) -> "Job":
+    """The job that the options describe, its messages empty; completes the options.
+
+    Raises:
+        Error: what they say is wrong; found here, before a model is loaded.
+    """
+    from constrained.job import Job, check_job
+
+    tools, kwargs = shared.read_tool_file(options), shared.read_kwargs(options)
+    answer = _read_answer(options)
+    shared.read_sampling(options, Sampling())
+    if options.max_tokens < 1:
+        raise RequestError(f"-n is {options.max_tokens}: a reply needs max_tokens of 1 or more")
+    shared.complete(options)
+    job = Job(
+        (),
+        tools,
+        shared.read_choice(options),
+        not options.no_parallel,
+        shared.THINKING[options.reasoning],
+        kwargs,
+        answer,
+        None if options.reasoning_budget == -1 else options.reasoning_budget,
+        options.reasoning_close,
+    )
+    check_job(job)
+    return job
+
+
+def _read_answer(options: argparse.Namespace) -> Answer | None:
+    """What content has to be, if the options say so; they exclude each other."""
+    given: dict[str, Any] = {"regex": options.regex, "choice": options.choice}
+    if options.grammar is not None:
+        given["grammar"] = read_text(options.grammar, "--grammar")
+    if options.json_schema is not None:
+        given["schema"] = _read_schema(options.json_schema)
+    given = {name: value for name, value in given.items() if value is not None}
+    if not given:
+        return None
+    from constrained.answers import read_target
+
+    return read_target(**given).answer
+
+
+def _read_schema(given: str) -> Any:
+    is_text = given.lstrip().startswith("{")
+    name = "--json-schema" if is_text else given
+    schema = read_json(given if is_text else read_text(given, "--json-schema"), name)
+    if not isinstance(schema, dict):
+        raise RequestError(f"{name} is no JSON Schema", hint='Write {"type": "object", ...}')
+    return schema
+
+
+def load_model(options: argparse.Namespace) -> "Model":
+    """The model that the options name.
+
+    Raises:
+        Error: they name none, or it cannot be loaded.
+    """
+    from constrained.loading import load
+
+    path = shared.find_model(options)
+    if not path:
+        hint = "Give one with -m MODEL.gguf, or -hf USER/REPO"
+        raise RequestError("no model is named", hint=hint)
+    return load(
+        path,
+        chat_template=shared.read_template(options),
+        context_length=options.ctx_size,
+        threads=options.threads,
+        gpu_layers=options.gpu_layers,
+        flash_attention=options.flash_attn,
+        progress=shared.show_progress("loading"),
+    )
+
+
+def fit(job: "Job", model: "Model") -> "Job":
+    """The same job, without thinking where the model's template knows none."""
+    if model.compiler.format.reasoning is None:
+        return replace(job, think=Think.OPTIONAL)
+    return job
+
+
+def describe(job: "Job", model: "Model", options: argparse.Namespace) -> Iterator[str]:
+    """What was asked for and is not so, and what the mask does not hold."""
+    from constrained.tools import read_tools
+
+    yield from model.notices
+    if model.compiler.format.reasoning is None:
+        for name, is_given in (
+            ("--reasoning", options.reasoning != "auto"),
+            ("--reasoning-budget", job.reasoning_budget is not None),
+        ):
+            if is_given:
+                yield f"the chat template has no reasoning block: {name} is ignored"
+    length = model.engine.context_length
+    if options.ctx_size > length:
+        yield f"the model was trained on a context of {length} tokens: -c is lowered to that"
+    yield from describe_checked(read_tools(job.tools))
+    if isinstance(job.answer, JsonAnswer):
+        yield from describe_findings("the answer", job.answer.schema)

@@ -1,0 +1,210 @@
+"""A turn as text for people: reasoning, content, and calls as they are written."""
+
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, TextIO
+
+from constrained.commands.output import make_printable
+from grammars.turn import (
+    ArgumentsDelta,
+    CallCut,
+    CallOpened,
+    CallRead,
+    ContentDelta,
+    Event,
+    ReasoningDelta,
+    ToolCall,
+)
+
+if TYPE_CHECKING:
+    from constrained.reply import Reply
+    from constrained.worker import Stream
+
+DIM, PLAIN = "\x1b[2m", "\x1b[0m"
+
+
+class Screen:
+    """Text on a stream, stdout by default, piece by piece; knows whether a line has begun.
+
+    `is_styled`: reasoning is dimmed, as a terminal can and NO_COLOR does not forbid.
+    """
+
+    def __init__(self, out: TextIO | None = None):
+        self._out = out or sys.stdout
+        self._is_begun = False
+        self._is_dim = False
+        self.is_styled = self._out.isatty() and not os.environ.get("NO_COLOR")
+
+    def write(self, text: str, *, dim: bool = False) -> None:
+        """Writes on; what the stream cannot show is escaped."""
+        if not text:
+            return
+        if dim != self._is_dim and self.is_styled:
+            self._out.write(DIM if dim else PLAIN)
+            self._is_dim = dim
+        self._out.write(make_printable(text, self._out))
+        self._out.flush()
+        self._is_begun = not text.endswith("\n")
+
+    def end_line(self) -> None:
+        """Goes to the next line if one has begun, and ends the dimming."""
+        if self._is_dim:
+            self._out.write(PLAIN)
+            self._is_dim = False
+        if self._is_begun:
+            self.write("\n")
+        self._out.flush()
+
+    def say(self, text: str) -> None:
+        """Writes a line of its own."""
+        self.end_line()
+        self.write(text + "\n")
+
+
+class Show:
+    """Shows one turn: `take` its events as they come, then `finish`."""
+
+    def __init__(self, screen: Screen):
+        self._screen = screen
+        self._part: type | None = None  # of which event the line is that is being written
+        self._held = ""  # line ends that are shown if more of the part follows
+        self._arguments = ArgumentsText()
+        self._is_open = False
+
+    def take(self, event: Event) -> None:
+        """Shows an event."""
+        match event:
+            case ReasoningDelta(text) | ContentDelta(text):
+                self._tell(type(event), text)
+            case CallOpened(_, name):
+                self._open(name)
+            case ArgumentsDelta(_, text):
+                self._screen.write(self._arguments.feed(text))
+            case CallRead(_, call):
+                self._close(call)
+            case CallCut(text):
+                self._is_open = False
+                self._screen.say(f"(cut call, not delivered) {text!r}")
+
+    def finish(self, reply: "Reply") -> None:
+        """Ends the last line, and tells of what ran out of tokens."""
+        self._screen.end_line()
+        for call in reply.calls:
+            if call.truncated:
+                text = f"(truncated call) {call.name}: its arguments may not be all that was meant"
+                self._screen.say(text)
+        if reply.finish_reason == "length":
+            text = "(the tokens ran out: raise --max-tokens, or the context with -c)"
+            self._screen.say(text)
+
+    def _tell(self, part: type, text: str) -> None:
+        """Reasoning or content, without the line ends around it."""
+        is_new = self._part is not part
+        text = text.lstrip("\n") if is_new else self._held + text
+        shown = text.rstrip("\n")
+        if not shown:
+            self._held = "" if is_new else text
+            return
+        is_thought = part is ReasoningDelta
+        if is_new:
+            self._part = part
+            self._screen.end_line()
+            if is_thought and not self._screen.is_styled:
+                self._screen.write("(reasoning) ")
+        self._held = text[len(shown) :]
+        self._screen.write(shown, dim=is_thought)
+
+    def _open(self, name: str) -> None:
+        self._part = CallOpened
+        self._screen.end_line()
+        self._screen.write(f"{name}(")
+        self._arguments = ArgumentsText()
+        self._is_open = True
+
+    def _close(self, call: ToolCall) -> None:
+        if not self._is_open:
+            self._open(call.name)
+            self._screen.write(self._arguments.feed(json.dumps(call.arguments, ensure_ascii=False)))
+        errors = f"  (does not fit: {call.errors[0].message})" if call.errors else ""
+        self._screen.write(f"){errors}\n")
+        self._is_open = False
+
+
+def show_reply(reply: "Reply", screen: Screen) -> None:
+    """Shows a turn that is finished."""
+    show = Show(screen)
+    if reply.reasoning:
+        show.take(ReasoningDelta(reply.reasoning))
+    if reply.content:
+        show.take(ContentDelta(reply.content))
+    for number, call in enumerate(reply.calls):
+        show.take(CallRead(number, call))
+    if reply.unfinished:
+        show.take(CallCut(reply.unfinished))
+    show.finish(reply)
+
+
+def follow(stream: "Stream[Reply]", screen: Screen) -> "Reply":
+    """Shows a turn as it comes; ends it if that is interrupted.
+
+    Raises:
+        Error: what the model raises.
+    """
+    show = Show(screen)
+    try:
+        for event in stream:
+            show.take(event)
+        show.finish(stream.result)
+        return stream.result
+    finally:
+        stream.cancel()  # an interrupt can come while a piece is written, too
+        screen.end_line()
+
+
+class ArgumentsText:
+    """Turns the JSON text of an object, as it comes, into `key=value, key=value`."""
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._key: str | None = None  # as far as it is read; None: no key is being read
+        self._is_key_next = False
+        self._in_string = self._is_escaped = False
+
+    def feed(self, text: str) -> str:
+        """What the next piece of JSON adds."""
+        return "".join(map(self._step, text))
+
+    def _step(self, char: str) -> str:
+        if self._in_string:
+            return self._read_string(char)
+        if char == '"':
+            self._in_string = True
+            self._key = char if self._depth == 1 and self._is_key_next else None
+            return "" if self._key else char
+        if char in "{[":
+            self._depth += 1
+            self._is_key_next = char == "{"
+            return char if self._depth > 1 else ""
+        if char in "]}":
+            self._depth -= 1
+            return char if self._depth else ""
+        return self._separate(char)
+
+    def _separate(self, char: str) -> str:
+        """Space and punctuation between values, and values that are no strings."""
+        if char.isspace():
+            return ""
+        if self._depth == 1 and char in ":,":
+            self._is_key_next = char == ","
+            return "=" if char == ":" else ", "
+        return f"{char} " if char in ":," else char
+
+    def _read_string(self, char: str) -> str:
+        is_end = char == '"' and not self._is_escaped
+        self._is_escaped = char == "\\" and not self._is_escaped
+        self._in_string = not is_end
+        if self._key is None:
+            return char
+        self._key += char
+        return json.loads(self._key) if is_end else ""

@@ -1,0 +1,153 @@
+"""The reserve: at every step an ending of the turn is known that fits into the tokens left.
+
+Before a token is taken, the shortest ending behind it is looked for, on a fork of the matcher. If
+it no longer fits, the token is not taken, and the ending that was known before is written instead.
+So a turn never outgrows its tokens, and nothing that was streamed is taken back.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from constrained.mask import Matcher
+from constrained.vocabulary import Vocabulary, ends_inside
+
+Complete: TypeAlias = Callable[[str], str | None]
+"""Takes the text of a turn under way; returns the shortest text that ends it, if it knows one."""
+MOST_SPELLINGS = 8  # tries, for data that spell markers
+COSTLY = 64  # looks for an ending of that many tokens are one token apart, longer ones more
+PATIENCE = 32  # tokens kept in hand while no ending is known
+
+
+@dataclass(frozen=True)
+class Place:
+    """How far a turn has come: its matcher, its tokens, its bytes."""
+
+    matcher: Matcher
+    count: int
+    text: bytes
+
+
+class Reserve:
+    """Watches one turn.
+
+    Args:
+        complete: knows how the turn can end.
+        vocabulary: that of the matcher.
+        markers: token ids of the format's markers that are one token.
+        stride: by how many tokens one token makes the shortest ending longer, at most; where it is
+            more, the turn may be cut.
+        limit: how many tokens the turn may have.
+    """
+
+    def __init__(
+        self,
+        complete: Complete,
+        vocabulary: Vocabulary,
+        markers: Mapping[str, int],
+        stride: int,
+        limit: int,
+    ):
+        self._complete = complete
+        self._vocabulary = vocabulary
+        self._markers = markers
+        self._stride = stride
+        self._limit = limit
+        self._safe = 0  # so many more tokens can be taken without a look
+        self._last = 0
+        self.ending: list[int] | None = None
+
+    def start(self, matcher: Matcher) -> int | None:
+        """Looks for the shortest turn; returns its length in tokens, None if none is known."""
+        self.ending = self._find(Place(matcher, 0, b""))
+        self._look_again(0)
+        return None if self.ending is None else len(self.ending)
+
+    def admits(self, before: Place, after: Place) -> bool:
+        """Can a turn that has come so far still end in time?
+
+        If not, and if it still could before, `ending` is what has to be written there.
+
+        Args:
+            before: where the turn is.
+            after: where it would be.
+        """
+        if after.count > self._limit:
+            self._look_back(before)
+            return False
+        if after.count - self._last <= self._safe:
+            return True
+        ending = self._find(after)
+        count = after.count + len(ending or ())
+        # Where no ending is known, the turn goes on, but not to the last token.
+        wanted = count if ending is not None else count + 2 * len(self.ending or ()) + PATIENCE
+        if wanted > self._limit:
+            self._look_back(before)
+            return self.ending is None
+        self.ending = ending
+        self._look_again(after.count)
+        return True
+
+    def _look_back(self, place: Place) -> None:
+        """Makes sure that `ending` is one from here that fits; None if there is none."""
+        if self._last != place.count:
+            self.ending = self._find(place)
+            self._last, self._safe = place.count, 0
+        if self.ending is not None and place.count + len(self.ending) > self._limit:
+            self.ending = None
+
+    def _look_again(self, count: int) -> None:
+        """How far the turn can go on before any ending might no longer fit."""
+        self._last = count
+        slack = self._limit - count - len(self.ending or ())
+        rest = 0 if self.ending is None else len(self.ending) // COSTLY
+        self._safe = max(rest, 0 if self.ending is None else slack // (self._stride + 1))
+
+    def _find(self, place: Place) -> list[int] | None:
+        """An ending that the matcher takes from here."""
+        matcher = place.matcher.fork()
+        character = finish_character(matcher, place.text, self._vocabulary)
+        if character is None:
+            return None
+        written = place.text + self._vocabulary.text(character)
+        suffix = self._complete(written.decode("utf-8", "replace"))
+        if suffix is None:
+            return None
+        for ending in self._spell(suffix):
+            fork = matcher.fork()
+            if fork.takes(ending) and fork.is_complete:
+                return [*character, *ending]
+        return None
+
+    def _spell(self, text: str) -> Iterator[list[int]]:
+        """The text in tokens: every marker as one, or, since data may spell markers too, only those
+        from some place on."""
+        yield self._vocabulary.encode_marked(text, self._markers)
+        marker = "|".join(map(re.escape, self._markers)) or "(?!)"
+        for found in list(re.finditer(marker, text))[:MOST_SPELLINGS]:
+            data, rest = text[: found.end()], text[found.end() :]
+            spelled = self._vocabulary.encode(data, self._markers)
+            yield spelled + self._vocabulary.encode_marked(rest, self._markers)
+
+
+def finish_character(matcher: Matcher, text: bytes, vocabulary: Vocabulary) -> list[int] | None:
+    """The tokens that complete a character of which only some bytes are written; commits them.
+
+    Returns:
+        None if the matcher knows no such tokens.
+    """
+    tokens: list[int] = []
+    for _ in range(4):
+        if not ends_inside(text):
+            return tokens
+        allowed = np.flatnonzero(matcher.mask() & vocabulary.continuations)
+        if not len(allowed):
+            return None
+        token = int(allowed[0])
+        matcher.commit(token)
+        tokens.append(token)
+        text += vocabulary.tokens[token]
+    return None

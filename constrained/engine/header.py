@@ -1,0 +1,121 @@
+"""What a GGUF file says beside its weights: vocabulary, chat templates, how to sample.
+
+Source of the keys: `llm_kv` and `llama_model_meta_key` of llama.cpp, and gguf-py.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from constrained.engine.protocol import Sampling
+from constrained.errors import RequestError, TemplateError
+from constrained.vocabulary import Vocabulary
+
+TEMPLATE = "tokenizer.chat_template"
+TOOL_USE = "tool_use"
+SAMPLING = "general.sampling."
+FIELDS = {"temp": "temperature", "top_k": "top_k", "top_p": "top_p", "min_p": "min_p"}
+"""Keys behind SAMPLING, and the fields of `Sampling` that they set."""
+NEUTRAL = {"penalty_repeat": 1.0, "xtc_probability": 0.0, "mirostat": 0.0}
+"""Further keys: how to sample is another matter only if these have other values."""
+
+
+@dataclass(frozen=True, eq=False)
+class Header:
+    """What a model file says without its weights.
+
+    Args:
+        vocabulary: the tokens.
+        bos_text, eos_text: what templates call `bos_token` and `eos_token`; "" if there is none.
+        metadata: all values that are no arrays, as text.
+    """
+
+    vocabulary: Vocabulary
+    bos_text: str
+    eos_text: str
+    metadata: Mapping[str, str]
+
+    @cached_property
+    def chat_templates(self) -> Mapping[str, str]:
+        """The chat templates by name, the default one under ""."""
+        return find_templates(self.metadata)
+
+    @property
+    def chat_template(self) -> str | None:
+        """The default chat template, or None."""
+        return self.chat_templates.get("")
+
+    @property
+    def sampling(self) -> Sampling:
+        """llama-server's defaults, and over them what the file recommends."""
+        return self._sampling[0]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the file recommends and is not done, in words for the user."""
+        return self._sampling[1]
+
+    @cached_property
+    def _sampling(self) -> tuple[Sampling, tuple[str, ...]]:
+        return find_sampling(self.metadata)
+
+
+def find_templates(metadata: Mapping[str, str]) -> dict[str, str]:
+    """The chat templates of a file: name -> Jinja text, the default one under ""."""
+    named = f"{TEMPLATE}."
+    templates = {
+        key.removeprefix(named): text for key, text in metadata.items() if key.startswith(named)
+    }
+    default = metadata.get(TEMPLATE)
+    return templates if default is None else {"": default, **templates}
+
+
+def choose_template(templates: Mapping[str, str], with_tools: bool, name: str | None = None) -> str:
+    """The template to use, by the rule of transformers.
+
+    Args:
+        templates: name -> Jinja text, the default one under "".
+        with_tools: tools are on offer: `tool_use`, if there is one, goes before the default.
+        name: which one; "" and "default" are the default one. None leaves it to the rule.
+
+    Raises:
+        TemplateError: there is none of that name, or, by the rule, no default.
+    """
+    wanted = "" if name == "default" and name not in templates else name
+    if wanted is None:
+        wanted = TOOL_USE if with_tools and TOOL_USE in templates else ""
+    if wanted in templates:
+        return templates[wanted]
+    if not templates:
+        raise TemplateError("the model has no chat template", hint="Name a file that has one")
+    what = f"template {wanted!r}" if wanted else "default chat template"
+    known = ", ".join(key or "default" for key in templates)
+    raise TemplateError(f"the model has no {what}", hint=f"There is {known}")
+
+
+def find_sampling(metadata: Mapping[str, str]) -> tuple[Sampling, tuple[str, ...]]:
+    """How the file recommends to sample, and notes on what of it is not done.
+
+    A value that cannot be read or is out of its range is left out; the others count.
+    """
+    sampling, notes = Sampling(), list[str]()
+    for key, text in sorted(metadata.items()):  # llama.cpp tells them in no order
+        name = key.removeprefix(SAMPLING)
+        try:
+            if name == key:
+                continue
+            if field := FIELDS.get(name):
+                sampling = replace(sampling, **{field: _number(field, text)})
+            elif name == "sequence" or _number(name, text) != NEUTRAL.get(name, float(text)):
+                notes.append(f"the model recommends {name} {text}, which is not supported")
+        except ValueError as e:
+            reason = e.message if isinstance(e, RequestError) else f"{text!r} is not a number"
+            notes.append(f"the model's {key} is left out: {reason}")
+    return sampling, tuple(notes)
+
+
+def _number(field: str, text: str) -> float:
+    number = float(text)
+    if field != "top_k" or not number.is_integer():
+        return number
+    return max(0, int(number))  # below 0 it means all, too

@@ -1,0 +1,266 @@
+"""Models of the Hugging Face Hub by name, as llama-server's `-hf` takes them.
+
+Files lie in the cache that huggingface_hub shares with all other programs (HF_HOME, HF_HUB_CACHE).
+HF_ENDPOINT, HF_TOKEN and HF_HUB_OFFLINE mean what they mean there.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from huggingface_hub import HfApi, constants, errors, hf_hub_download
+from huggingface_hub.errors import HTTPError  # pyright: ignore[reportPrivateImportUsage]
+from huggingface_hub.file_download import repo_folder_name
+from huggingface_hub.utils import tqdm
+
+from constrained.errors import ModelError, RequestError
+
+PREFERRED = ("Q4_K_M", "Q4_0", "Q4_K_S", "IQ4_NL", "IQ4_XS", "MXFP4", "Q8_0")
+"""What a name without a quantisation takes, the first that is there; else the first by name."""
+
+TIMEOUT = 10  # seconds, for the list of files; huggingface_hub has the same for the rest
+SPEC = re.compile(r"(?:hf:)?([\w.-]+/[\w.-]+)(?::(.+))?", re.ASCII)
+PART = re.compile(r"(.*)-(\d{5})-of-(\d{5})\.gguf")
+QUANT = re.compile(
+    r"(?<![A-Z0-9])((?:UD-)?(?:I?Q\d(?:_[A-Z0-9]+)*|TQ\d_\d|MXFP4(?:_\w+)?|BF16|FP?(?:16|32)))[.\-/]",
+    re.IGNORECASE,
+)
+# Projectors, importance matrices and draft models, which llama-server does not take either.
+NO_MODEL = re.compile(r".*(mmproj|imatrix)|(mtp|eagle3|dflash|dspark)-", re.IGNORECASE)
+
+AGAIN = "Check the network, then run it again"
+ACCESS = "give the token of an account that may read it (--hf-token, HF_TOKEN)"
+
+
+def fetch(
+    spec: str,
+    *,
+    token: str | None = None,
+    offline: bool = False,
+    progress: Callable[[float], None] | None = None,
+    endpoint: str | None = None,
+) -> Path:
+    """Finds a model on the Hub or in the cache, and downloads it where it is not there yet.
+
+    Args:
+        spec: `user/repo`, which takes the first of PREFERRED, else the first GGUF by name;
+            `user/repo:quant`, a quantisation as the file names spell it, in any case;
+            `user/repo:path.gguf`, a file of the repository. May begin with `hf:`.
+        token: of an account that may read the repository; None for HF_TOKEN or the saved login.
+        offline: look into the cache alone. So is done, too, where the Hub cannot be reached.
+        progress: is told the part downloaded, 0 to 1.
+        endpoint: the address of the Hub; None for HF_ENDPOINT, else https://huggingface.co.
+
+    Returns:
+        The file to load: of a split model the first part, the others lie beside it.
+
+    Raises:
+        RequestError: the name is not of that form.
+        ModelError: no such model, no access to it, not in the cache, or the download broke.
+    """
+    match = SPEC.fullmatch(spec)
+    if match is None:
+        hint = "Write user/repo, user/repo:quant or user/repo:file.gguf"
+        raise RequestError(f"{spec!r} does not name a model of the Hub", hint=hint)
+    hub = _Hub(match[1], token, endpoint or constants.ENDPOINT)
+    wanted = match[2] or ""
+    if offline or constants.HF_HUB_OFFLINE:
+        return _find_cached(hub.repo, wanted, "the Hub may not be asked (offline)")
+    try:
+        sizes = hub.list_files()
+    except _UnreachableError as e:
+        return _find_cached(hub.repo, wanted, e.message)
+    parts = choose(sizes, wanted, f"the repository {hub.repo}")
+    return hub.download({part: sizes[part] for part in parts}, progress or (lambda part: None))
+
+
+def choose(files: Iterable[str], wanted: str, place: str) -> tuple[str, ...]:
+    """Chooses a model from the files of a repository: its path, or those of all its parts.
+
+    Args:
+        files: paths, in any order.
+        wanted: a quantisation, a path or file name ending in `.gguf`, or "".
+        place: what errors call the place where the files are.
+
+    Raises:
+        ModelError: nothing there is what is wanted.
+    """
+    models = _models(files)
+    if not wanted:
+        fitting = sorted(models, key=lambda path: (_rank(path), path))
+    elif wanted.lower().endswith(".gguf"):
+        fitting = [path for path in sorted(models) if _has_file(models[path], wanted)]
+        fitting.sort(key=lambda path: wanted not in models[path])  # the whole path goes first
+    else:
+        fitting = [path for path in sorted(models) if _has_quant(path, wanted)]
+    if fitting:
+        return models[fitting[0]]
+    if not models:
+        hint = "Take a repository with GGUF files; their names often end in -GGUF"
+        raise ModelError(f"there is no GGUF model in {place}", hint=hint)
+    named = [match[-1] for path in models if (match := QUANT.findall(path))]
+    known = sorted(set(named)) if len(named) == len(models) else sorted(models)
+    raise ModelError(f"there is no {wanted} in {place}", hint=f"There is {', '.join(known)}")
+
+
+def _models(files: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """The models among the files: path, or that of the first part -> all parts."""
+    present = {f for f in files if f.lower().endswith(".gguf")}
+    models: dict[str, tuple[str, ...]] = {}
+    for path in present:
+        if NO_MODEL.match(path.rpartition("/")[2]):
+            continue
+        parts = (path,)
+        if part := PART.fullmatch(path):
+            parts = tuple(f"{part[1]}-{i:05}-of-{part[3]}.gguf" for i in range(1, int(part[3]) + 1))
+        if present.issuperset(parts) and parts:
+            models[parts[0]] = parts
+    return models
+
+
+def _has_quant(path: str, quant: str) -> bool:
+    found = re.search(rf"(?<![a-z0-9]){re.escape(quant)}[.\-/]", path, re.IGNORECASE)
+    return found is not None
+
+
+def _has_file(parts: tuple[str, ...], name: str) -> bool:
+    return any(part == name or part.endswith(f"/{name}") for part in parts)
+
+
+def _rank(path: str) -> int:
+    fitting = (i for i, quant in enumerate(PREFERRED) if _has_quant(path, quant))
+    return next(fitting, len(PREFERRED))
+
+
+def _find_cached(repo: str, wanted: str, reason: str) -> Path:
+    folder = Path(constants.HF_HUB_CACHE) / repo_folder_name(repo_id=repo, repo_type="model")
+    found: dict[str, Path] = {}
+    for snapshot in _snapshots(folder):
+        files = [p.relative_to(snapshot).as_posix() for p in snapshot.rglob("*") if p.is_file()]
+        for first, parts in _models(files).items():
+            for part in (first, *parts):
+                found.setdefault(part, snapshot / part)
+    if not found:
+        message = f"{repo} is not in the cache {constants.HF_HUB_CACHE}, and {reason}"
+        raise ModelError(message, hint="Download it once with a network, or load a file with -m")
+    return found[choose(found, wanted, f"the cache of {repo}, and {reason}")[0]]
+
+
+def _snapshots(folder: Path) -> list[Path]:
+    """The cached versions of a repository, the newest known first."""
+    head = folder / "refs" / "main"
+    newest = head.read_text().strip() if head.is_file() else ""
+    found = folder.glob("snapshots/*/")
+    return sorted(found, key=lambda p: (p.name == newest, p.stat().st_mtime), reverse=True)
+
+
+class _UnreachableError(ModelError):
+    """The Hub does not answer, or breaks off."""
+
+
+@dataclass(frozen=True)
+class _Hub:
+    """A repository and how to get at it."""
+
+    repo: str
+    token: str | None
+    endpoint: str
+
+    def list_files(self) -> dict[str, int]:
+        """The files and their sizes in bytes."""
+        with self._failures():
+            api = HfApi(endpoint=self.endpoint, token=self.token)
+            info = api.model_info(self.repo, files_metadata=True, timeout=TIMEOUT)
+            return {file.rfilename: file.size or 0 for file in info.siblings or ()}
+
+    def download(self, sizes: Mapping[str, int], progress: Callable[[float], None]) -> Path:
+        """Downloads what the cache lacks of these files; the path of the first."""
+        counted = _Progress(sum(sizes.values()), progress)
+        options: dict[str, Any] = {"token": self.token, "endpoint": self.endpoint}
+        options["tqdm_class"] = counted.make_bar()
+        snapshots: list[Path] = []
+        for part, size in sizes.items():
+            try:
+                with self._failures():
+                    path = Path(hf_hub_download(self.repo, part, **options))
+            except _UnreachableError as e:
+                message = f"the download of {part} from {self.repo} broke off: {e.message}"
+                raise ModelError(message, hint=AGAIN) from e
+            counted.finish(size)
+            snapshots.append(path.parents[part.count("/")])
+        if len(set(snapshots)) > 1:
+            raise ModelError(f"{self.repo} changed while it was downloaded", hint="Run it again")
+        return snapshots[0] / next(iter(sizes))
+
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
+        """Turns what huggingface_hub raises into errors that say what to do."""
+        try:
+            yield
+        except errors.GatedRepoError as e:
+            hint = f"Accept its terms at {self.endpoint}/{self.repo}, then {ACCESS}"
+            raise ModelError(f"{self.repo} is gated", hint=hint) from e
+        except errors.RepositoryNotFoundError as e:
+            message = f"there is no repository {self.repo} at {self.endpoint}, or it is private"
+            raise ModelError(message, hint=f"Check the name, or {ACCESS}") from e
+        except errors.HfHubHTTPError as e:
+            raise self._refused(e.response.status_code) from e
+        except (HTTPError, errors.OfflineModeIsEnabled, errors.LocalEntryNotFoundError) as e:
+            message = f"{self.endpoint} does not answer: {_text(e.__cause__ or e)}"
+            raise _UnreachableError(message) from e
+        except (OSError, ValueError) as e:  # a full disk, a cut file, an answer of something else
+            raise ModelError(f"{self.repo} cannot be downloaded: {_text(e)}", hint=AGAIN) from e
+
+    def _refused(self, status: int) -> ModelError:
+        if status >= 500 or status in (408, 429):
+            return _UnreachableError(f"{self.endpoint} answers with status {status}")
+        hint = f"Check the token, or {ACCESS}" if status in (401, 403) else AGAIN
+        return ModelError(f"{self.endpoint} refuses {self.repo} with status {status}", hint=hint)
+
+
+def _text(error: BaseException) -> str:
+    return str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__
+
+
+class _Progress:
+    """Adds up what has come of several files."""
+
+    def __init__(self, size: int, report: Callable[[float], None]):
+        self._size, self._report = size, report
+        self._finished = self._done = 0  # bytes
+
+    def finish(self, size: int) -> None:
+        """A file of that size is there, downloaded or found in the cache."""
+        self._finished += size
+        self._done = 0
+        self._tell()
+
+    def add(self, size: int) -> None:
+        """So many bytes more of the file on its way."""
+        self._done += size
+        self._tell()
+
+    def _tell(self) -> None:
+        done = self._finished + self._done
+        self._report(min(done / self._size, 1.0) if self._size else 1.0)
+
+    def make_bar(self) -> type["_Bar"]:
+        """What huggingface_hub takes for a class of progress bars."""
+        return type("_Bar", (_Bar,), {"progress": self})
+
+
+class _Bar(tqdm):
+    progress: ClassVar[_Progress]
+
+    def __init__(self, *_: Any, **options: Any):
+        super().__init__(disable=True, total=options.get("total"))  # shows nothing
+        self.update(options.get("initial", 0))
+
+    def update(self, n: float | None = 1) -> None:
+        self.progress.add(int(n or 0))
+
+    def update_transfer(self, n: float | None = 1) -> None:
+        """What has come over the network; counted is what lies on the disk."""

@@ -1,0 +1,143 @@
+"""What is asked of a model, and what it is compiled to."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import ceil
+from typing import Any
+
+from constrained.ending import Reserve
+from constrained.errors import RequestError
+from constrained.mask import Matcher
+from constrained.quoting import Prompt
+from constrained.thinking import Budget
+from constrained.vocabulary import Vocabulary
+from grammars.complete import Completer
+from grammars.extent import bound_length
+from grammars.parse import Parser
+from grammars.turn import (
+    Answer,
+    Choice,
+    ChoiceAnswer,
+    JsonAnswer,
+    Policy,
+    RegexAnswer,
+    State,
+    Think,
+    Tool,
+)
+from grammars.wire import Format
+
+MARGIN = 1.5  # tokens of arguments may be shorter than those of schemas
+UNBOUNDED = 10**9  # tokens
+SAMPLE = 4_000  # characters of the schemas, enough to tell how long tokens are
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is asked of a model.
+
+    Args:
+        messages: the conversation, in OpenAI form.
+        tools: whatever `read_tools` reads.
+        tool_choice: a form that `read_policy` reads.
+        parallel: whether one turn may hold several calls.
+        think: whether the turn reasons first.
+        template_kwargs: handed to the chat template as they are.
+        answer: what content has to be; beside tools, the turn is calls or such an answer.
+        reasoning_budget: at most so many tokens of reasoning; None: as many as the model likes.
+        reasoning_close: what is written before the end of a block whose budget is spent.
+    """
+
+    messages: Sequence[Mapping[str, Any]]
+    tools: Sequence[Any] = ()
+    tool_choice: Any = None
+    parallel: bool = True
+    think: Think = Think.OPTIONAL
+    template_kwargs: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    answer: Answer | None = None
+    reasoning_budget: int | None = None
+    reasoning_close: str = ""
+
+
+@dataclass(frozen=True)
+class CompiledTurn:
+    """All that generation needs to know of a job.
+
+    Args:
+        markers: token ids of the format's markers that are one token.
+    """
+
+    prompt: Prompt
+    tokens: tuple[int, ...]
+    format: Format
+    state: State
+    tools: tuple[Tool, ...]
+    policy: Policy
+    grammar: str | None
+    matcher: Matcher | None
+    budget: Budget | None
+    vocabulary: Vocabulary
+    markers: Mapping[str, int]
+
+    def parser(self, *, stream: bool = True) -> Parser:
+        """A new parser for the text of this turn."""
+        calls = bool(self.policy.select(self.tools))
+        answer = self.policy.answer is not None and self.policy.choice is not Choice.REQUIRED
+        return Parser(
+            self.format,
+            self.tools,
+            self.state,
+            calls=calls,
+            answer=answer,
+            stream=stream and self.matcher is not None,
+        )
+
+    @cached_property
+    def _completer(self) -> Completer:
+        return Completer(self.format, self.tools, self.policy, self.state)
+
+    @cached_property
+    def _stride(self) -> int:
+        """By how many tokens one token can make the shortest ending longer: the longest call or
+        answer, in tokens of the size that the vocabulary has for the schemas themselves."""
+        answer = self.policy.answer
+        schemas = [t.schema for t in self.tools]
+        schemas += [answer.schema] if isinstance(answer, JsonAnswer) else []
+        sources = json.dumps([s.source for s in schemas], ensure_ascii=False)[:SAMPLE]
+        size = len(sources.encode()) / len(self.vocabulary.encode(sources))
+        names = max((len(t.name.encode()) for t in self.tools), default=0)
+        longest = max(map(bound_length, schemas), default=0) + names
+        match answer:
+            case ChoiceAnswer(options):
+                longest = max(longest, *(len(option.encode()) for option in options))
+            case RegexAnswer():  # one character can make any number of others necessary
+                return UNBOUNDED
+            case _:
+                pass
+        return ceil(MARGIN * longest / max(1, size))
+
+    def reserve(self, limit: int) -> Reserve:
+        """A new reserve for a turn of at most so many tokens."""
+        complete = self._completer.complete
+        return Reserve(complete, self.vocabulary, self.markers, self._stride, limit)
+
+
+def check_job(job: Job) -> None:
+    """Refuses values of the wrong type, which would otherwise count as the default.
+
+    Raises:
+        RequestError: names the field.
+    """
+    if job.think not in list(Think):
+        hint = f"Use {', '.join(Think)}"
+        raise RequestError(f"think is {job.think!r}", where="/think", hint=hint)
+    if not isinstance(job.parallel, bool):
+        raise RequestError(f"parallel is {job.parallel!r}, not a boolean", where="/parallel")
+    if not isinstance(job.template_kwargs, Mapping):
+        raise RequestError("template_kwargs are not an object", where="/chat_template_kwargs")
+    budget = job.reasoning_budget
+    if budget is not None and (type(budget) is not int or budget < 0):
+        hint = "Use a number of tokens, 0 or more, or nothing"
+        raise RequestError(f"it is {budget!r}", where="/reasoning_budget", hint=hint)

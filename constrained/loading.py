@@ -1,0 +1,125 @@
+"""Models from files, from the Hugging Face Hub, and from an open `llama_cpp.Llama`."""
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from constrained.engine.header import TOOL_USE, choose_template
+from constrained.errors import ModelError, TemplateError
+from constrained.generic import CHATML
+from constrained.model import Model
+from constrained.template import ChatTemplate
+
+if TYPE_CHECKING:
+    from constrained.engine.llamacpp import LlamaEngine
+
+HUB = "hf:"
+
+
+def load(
+    source: str | os.PathLike[str] | None = None,
+    *,
+    chat_template: str | None = None,
+    context_length: int = 4096,
+    sequences: int = 1,
+    threads: int | None = None,
+    gpu_layers: int = -1,
+    flash_attention: bool | None = None,
+    token: str | None = None,
+    offline: bool = False,
+    progress: Callable[[float], None] | None = None,
+) -> Model:
+    """Loads a model.
+
+    Args:
+        source: a GGUF file, or `hf:user/repo[:quant]` for one of the Hugging Face Hub, which is
+            downloaded once. None: the file that the environment variable LLAMA_ARG_MODEL names.
+        chat_template: Jinja text to use in place of those in the file.
+        context_length: tokens of each sequence; 0: as many as the model was trained on.
+        sequences: how many turns can be generated together.
+        threads: None for one per physical core.
+        gpu_layers: layers on the GPU, if there is one; -1: all.
+        flash_attention: None lets llama.cpp decide.
+        token: for the Hub; None for HF_TOKEN or the saved login.
+        offline: look for a model of the Hub in the cache alone.
+        progress: is told the part downloaded, then the part loaded, 0 to 1.
+
+    Raises:
+        ModelError: the file is missing, damaged or not supported, or the Hub does not give it.
+        TemplateError: its chat template is broken.
+    """
+    from constrained.engine.llamacpp import load as load_engine
+
+    path = _find(source, token=token, offline=offline, progress=progress)
+    engine = load_engine(
+        path,
+        context_length=context_length,
+        sequences=sequences,
+        threads=threads,
+        gpu_layers=gpu_layers,
+        flash_attention=flash_attention,
+        progress=progress,
+    )
+    return _make(engine, chat_template, path.name)
+
+
+def from_llama(llama: Any, *, chat_template: str | None = None) -> Model:
+    """A model on a `llama_cpp.Llama` that the caller holds, keeps open and does not use meanwhile.
+
+    Its context is emptied. Closing the model leaves it open.
+
+    Raises:
+        ModelError: it is closed, or its context serves embeddings alone.
+        TemplateError: its chat template is broken.
+    """
+    from constrained.engine.llamacpp import borrow
+
+    return _make(borrow(llama), chat_template, Path(llama.model_path).name)
+
+
+def _find(source: str | os.PathLike[str] | None, **options: Any) -> Path:
+    source = os.environ.get("LLAMA_ARG_MODEL") if source is None else source
+    if not source:
+        hint = 'Give a GGUF file, or "hf:user/repo:quant"'
+        raise ModelError("no model is named", hint=hint)
+    if isinstance(source, str) and source.startswith(HUB):
+        from constrained.hub import fetch
+
+        return fetch(source, **options)
+    return Path(source)
+
+
+def _make(engine: "LlamaEngine", chat_template: str | None, name: str) -> Model:
+    try:
+        templates, notices = _templates(engine.chat_templates, chat_template, name)
+        tokens = {"bos_token": engine.bos_text, "eos_token": engine.eos_text}
+        default, *named = [
+            ChatTemplate(source, **tokens, name=f"{name} ({key})" if key else name)
+            for key, source in templates.items()
+        ]
+        notices = (*notices, *engine.header.notes)
+        model = Model(engine, default, *named, sampling=engine.sampling, notices=notices)
+        if not (chat_template or engine.chat_templates):
+            model.notices = notices  # nothing was said of tools that is not said there
+        return model
+    except BaseException:
+        engine.close()
+        raise
+
+
+def _templates(
+    templates: Mapping[str, str], given: str | None, name: str
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    """The default template and perhaps that for tools, and what there is to say about them."""
+    if given:
+        return {"": given}, ()
+    try:
+        taught = choose_template(templates, with_tools=True)
+    except TemplateError:
+        if templates:
+            raise
+        hint = "ChatML and the generic tool format are used (--chat-template-file names another)"
+        return {"": CHATML}, (f"{name} has no chat template: {hint}",)
+    default = templates.get("") or taught
+    return {"": default} if default == taught else {"": default, TOOL_USE: taught}, ()

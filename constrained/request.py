@@ -1,0 +1,77 @@
+"""One turn to generate, and what came of it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from constrained.ending import Reserve
+from constrained.engine.protocol import Sampling
+from constrained.mask import Matcher
+from constrained.thinking import Budget
+from grammars.parse import Parser
+from grammars.turn import Event
+
+DEFAULT_SAMPLING = Sampling()
+
+
+class Finish(StrEnum):
+    """Why a generation ended: the turn was over, the tokens were, or nobody wants it any more."""
+
+    STOP = "stop"
+    LENGTH = "length"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True)
+class Request:
+    """One turn to generate.
+
+    Args:
+        prompt: token ids.
+        matcher: holds the turn to its grammar, from its first token; None: anything goes.
+        parser: reads the text as it comes.
+        sampling: how tokens are drawn.
+        max_tokens: at most so many tokens are generated.
+        force: take tokens that the grammar forces without asking the model, several at a time.
+        budget: bounds the reasoning; None: nothing does.
+        reserve: makes the reserve of a turn of at most so many tokens, so that the turn ends well
+            when they run out; None: it is cut then.
+        sink: is told of events as they come; all of them are in the `Generation` as well.
+        is_wanted: asked once a step; a turn that nobody wants ends there.
+    """
+
+    prompt: Sequence[int]
+    matcher: Matcher | None
+    parser: Parser
+    sampling: Sampling = DEFAULT_SAMPLING
+    max_tokens: int = 1024
+    force: bool = True
+    budget: Budget | None = None
+    reserve: Callable[[int], Reserve] | None = None
+    sink: Callable[[Sequence[Event]], None] = field(default=lambda events: None)
+    is_wanted: Callable[[], bool] = field(default=lambda: True)
+
+
+@dataclass(frozen=True)
+class Generation:
+    """What came of a request.
+
+    Args:
+        tokens: the generated ids, without the end token.
+        text: what they spell.
+        events: what the parser read in it.
+        finish: why it ended.
+        forward_passes: decodes that this sequence took part in, that of the prompt included.
+        reasoning_tokens: how many of them the model has spent inside the reasoning block, without
+            those that close it.
+        ended_at: how many of `events` had come when the tokens ran out and the shortest ending
+            was written; None if the turn ended by itself, or was cut.
+    """
+
+    tokens: tuple[int, ...]
+    text: str
+    events: tuple[Event, ...]
+    finish: Finish
+    forward_passes: int
+    reasoning_tokens: int = 0
+    ended_at: int | None = None

@@ -1,0 +1,126 @@
+"""What becomes of JSON Schemas: what of each the mask holds, and which instances get through."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from constrained.errors import GrammarError, RequestError
+from constrained.frame import byte_tokenizer
+from constrained.mask import Matcher
+from grammars.errors import Error, SchemaError
+from grammars.lark_values import Rules
+from grammars.lowering import lower
+from grammars.schema import Finding, Schema
+
+
+def check_schemas(
+    rows: Iterable[Mapping[str, Any] | Error], *, close: bool = False
+) -> Iterator[dict[str, Any]]:
+    """Tries schemas out, over the vocabulary of bytes.
+
+    Args:
+        rows: `{id, schema, tests: [{data, valid?}]}`; the schema may be true or false. An error
+            stands for a row that could not be read.
+        close: objects that declare properties and are silent about others admit no others.
+
+    Yields:
+        one answer for each row, in order: `{id, compiles, enforced, checked, refused, results,
+        error}`. The three lists hold `{pointer, keyword, reason}`: what the mask holds, what is
+        checked after generation, why there is no mask. `results` has `{accepted, delivered}` for
+        each test: the mask takes the instance as `json.dumps(data, ensure_ascii=False)` writes
+        it; and it is valid, too (formats asserted; the draft of `$schema`, else 2020-12). A row
+        that cannot be checked has the reason in `error`.
+    """
+    for row in rows:
+        given = row if isinstance(row, Mapping) else {}
+        try:
+            answer = _check(row, close)
+        except Error as e:
+            answer = {"error": str(e)}
+        yield {"id": given.get("id"), **_EMPTY, **answer}
+
+
+_EMPTY: Mapping[str, Any] = {
+    "compiles": False,
+    "enforced": [],
+    "checked": [],
+    "refused": [],
+    "results": [],
+    "error": None,
+}
+
+
+def _check(row: Mapping[str, Any] | Error, close: bool) -> dict[str, Any]:
+    if isinstance(row, Error):
+        raise row
+    if "schema" not in row:
+        raise RequestError("the row has no schema", where="/schema")
+    instances = _read_instances(row)
+    try:
+        schema = lower(row["schema"], close=close, only_object=False)
+        trial = _Trial(schema)
+    except (SchemaError, GrammarError) as e:
+        why = Finding(e.where or "", "", e.message)
+        nothing = [{"accepted": False, "delivered": False} for _ in instances]
+        return {"refused": _show([why]), "results": nothing, "error": str(e)}
+    return {
+        "compiles": True,
+        "enforced": _show(schema.report.enforced),
+        "checked": _show(schema.report.checked),
+        "results": [trial.run(instance) for instance in instances],
+        "error": trial.error,
+    }
+
+
+def _read_instances(row: Mapping[str, Any]) -> list[Any]:
+    tests = row.get("tests")
+    tests = [] if tests is None else tests
+    if not isinstance(tests, list):
+        raise RequestError("tests have to be a list", where="/tests")
+    for i, test in enumerate(tests):
+        if not isinstance(test, Mapping) or "data" not in test:
+            raise RequestError("the test has no data", where=f"/tests/{i}/data")
+    return [test["data"] for test in tests]
+
+
+def _show(findings: Sequence[Finding]) -> list[dict[str, str]]:
+    return [asdict(finding) for finding in findings]
+
+
+class _Trial:
+    """One schema, compiled; `error` is the last failure of its matcher."""
+
+    def __init__(self, schema: Schema):
+        self.schema = schema
+        self.error: str | None = None
+        self._vocabulary, self._tokenizer = byte_tokenizer(())
+        rules = Rules()
+        start = rules.value(schema.node, schema.definitions)
+        self._grammar = f"%llguidance {{}}\nstart: {start}\n{rules.text()}"
+        self._matcher = self._compile()
+
+    def run(self, instance: Any) -> dict[str, bool]:
+        """Does the instance get through the mask, and is it valid?"""
+        try:
+            accepted = self._accepts(instance)
+        except GrammarError as e:
+            self.error = str(e)
+            self._matcher = self._compile()  # one that failed has spoilt what its forks share
+            accepted = False
+        return {"accepted": accepted, "delivered": accepted and self.schema.admits(instance)}
+
+    def _compile(self) -> Matcher:
+        return Matcher.compile(self._tokenizer, self._grammar)
+
+    def _accepts(self, instance: Any) -> bool:
+        try:
+            tokens = self._vocabulary.encode(json.dumps(instance, ensure_ascii=False))
+        except UnicodeEncodeError:  # a lone surrogate: no model can write it
+            return False
+        matcher = self._matcher.fork()
+        if matcher.accepts(tokens) < len(tokens):
+            return False
+        for token in tokens:
+            matcher.commit(token)
+        return matcher.is_complete

@@ -1,0 +1,231 @@
+"""Python signatures as JSON Schema, and JSON arguments as the types that a signature names.
+
+Both by pydantic: what it can describe and convert, a tool can take.
+"""
+
+import functools
+import inspect
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from inspect import Parameter
+from typing import Annotated, Any, TypeAlias, TypeGuard, get_args, get_origin
+
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError, create_model
+from pydantic.fields import FieldInfo
+from pydantic.json_schema import GenerateJsonSchema
+
+from constrained.docstrings import read_docstring
+from constrained.errors import CallError
+from grammars.errors import ToolError
+from grammars.schema import Json, escape
+
+Bound: TypeAlias = tuple[Sequence[Any], Mapping[str, Any]]
+"""Positional and keyword arguments of a call."""
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What a function or class takes.
+
+    Args:
+        schema: JSON Schema of the arguments, an object.
+        description: what the docstring says of the whole; "" if nothing.
+        bind: JSON arguments -> converted ones; raises CallError where they do not fit.
+    """
+
+    schema: dict[str, Any]
+    description: str
+    bind: Callable[[Mapping[str, Json]], Bound]
+
+
+class _JsonSchema(GenerateJsonSchema):
+    """pydantic's schemas without the titles that it makes up from names."""
+
+    # A default that is no JSON is not shown; the function has it all the same.
+    ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+    def model_schema(self, schema: Any) -> dict[str, Any]:
+        return _without_title(super().model_schema(schema), schema)
+
+    def dataclass_schema(self, schema: Any) -> dict[str, Any]:
+        return _without_title(super().dataclass_schema(schema), schema)
+
+    def typed_dict_schema(self, schema: Any) -> dict[str, Any]:
+        return _without_title(super().typed_dict_schema(schema), schema)
+
+
+def _without_title(made: dict[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+    if made.get("title") == getattr(schema.get("cls"), "__name__", None):
+        made.pop("title", None)
+    return made
+
+
+def read_function(function: Callable[..., Any]) -> Signature:
+    """Reads the signature of a function, method or other callable, and its docstring.
+
+    A parameter with a default is optional, one without annotation takes any JSON value.
+
+    Raises:
+        ToolError: *args, **kwargs, or a parameter whose type JSON cannot express.
+    """
+    name = getattr(function, "__qualname__", None) or repr(function)
+    parameters = _read_parameters(function, name)
+    try:
+        model = _make_model(function, parameters)
+        schema = _make_schema(model)
+    except Exception as e:  # annotations are code of the user's, and may raise anything
+        raise _blame(function, parameters, name, e) from e
+    description, texts = read_docstring(_documented(function).__doc__)
+    schema["additionalProperties"] = False
+    properties = schema["properties"].values()
+    if len(properties) < len(parameters):
+        raise ToolError(f"{name} has two parameters with one alias", hint="Give each its own")
+    for parameter, described in zip(parameters, properties, strict=True):
+        if text := texts.get(parameter.name):
+            described.setdefault("description", text)
+    return Signature(
+        schema, description, functools.partial(_bind, model, parameters, list(schema["properties"]))
+    )
+
+
+def _read_parameters(function: Callable[..., Any], name: str) -> list[Parameter]:
+    try:
+        found = inspect.signature(function, eval_str=True).parameters.values()
+    except Exception as e:  # no signature, or an annotation that names what is not there
+        hint = "Names in annotations have to be known in the module of the function"
+        raise ToolError(f"the signature of {name} cannot be read: {e}", hint=hint) from e
+    for number, parameter in enumerate(found):
+        if parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD):
+            hint = "Write the parameters out, or take one list or dict"
+            raise ToolError(f"{name} takes {parameter}, which no schema can name", hint=hint)
+        is_bare = parameter.annotation is Parameter.empty
+        if number == 0 and is_bare and parameter.name in ("self", "cls"):
+            hint = "Hand over the method of an instance (or class)"
+            raise ToolError(f"{name} is a method without its {parameter.name}", hint=hint)
+    return list(found)
+
+
+def _make_model(function: Callable[..., Any], parameters: Sequence[Parameter]) -> type[BaseModel]:
+    """A model with a field for each parameter."""
+    # Under names of ours: pydantic reserves some (model_config), and takes no leading underscore.
+    # Nothing in a config, which dataclasses inherit.
+    fields: dict[str, Any] = {
+        f"p{number}": (_alias(p), ... if p.default is Parameter.empty else p.default)
+        for number, p in enumerate(parameters)
+    }
+    module = getattr(function, "__module__", None) or __name__
+    return create_model("arguments", __module__=module, **fields)
+
+
+def _alias(parameter: Parameter) -> Any:
+    """The annotation, with the parameter's name as alias unless it says another."""
+    annotation: Any = parameter.annotation
+    kind: Any = Any if annotation is Parameter.empty else annotation
+    said: list[Any] = []
+    if get_origin(kind) is Annotated:
+        kind, *said = get_args(kind)
+    return Annotated[kind, Field(alias=parameter.name), *said]
+
+
+def _make_schema(kind: Any) -> dict[str, Any]:
+    """The schema of the arguments, tidy for a prompt."""
+    schema = TypeAdapter(kind).json_schema(schema_generator=_JsonSchema)
+    for definition in schema.get("$defs", {}).values():
+        if not definition.keys().isdisjoint({"enum", "const"}):
+            definition.pop("title", None)  # the name of an enum class
+    if "$ref" in schema:  # a class that refers to itself; templates look for its properties here
+        definition = schema["$defs"][schema.pop("$ref").removeprefix("#/$defs/")]
+        schema = {**definition, **schema}
+    return schema
+
+
+def _blame(
+    function: Callable[..., Any], parameters: Sequence[Parameter], name: str, error: Exception
+) -> ToolError:
+    """The error with the parameter that is its cause."""
+    place = name
+    for parameter in parameters:
+        try:
+            _make_schema(_make_model(function, [parameter]))
+        except Exception as e:
+            place, error = f"parameter {parameter.name!r} of {name}", e
+            break
+    hint = "Annotate with types that pydantic can write as JSON Schema"
+    return ToolError(f"{place} cannot be described: {_first_line(error)}", hint=hint)
+
+
+def _first_line(error: Exception) -> str:
+    return f"{error}".partition("\n")[0].rstrip(".")
+
+
+def _documented(function: Any) -> Any:
+    """What carries the docstring; an instance or partial has that of its class."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function if inspect.isroutine(function) else type(function).__call__
+
+
+def _bind(
+    model: type[BaseModel],
+    parameters: Sequence[Parameter],
+    keys: Collection[str],
+    arguments: Mapping[str, Json],
+) -> Bound:
+    for key in arguments:
+        if key not in keys:
+            hint = f"There are: {', '.join(keys) or 'none'}"
+            raise CallError(f"no parameter {key!r}", where=_pointer([key]), hint=hint)
+    read = _validate(TypeAdapter(model), arguments)
+    positional: list[Any] = []
+    keywords: dict[str, Any] = {}
+    for key, parameter in zip(model.model_fields, parameters, strict=True):
+        # What was not given is Python's to fill in, but it does not know defaults in a Field.
+        knows = parameter.default is not Parameter.empty
+        knows = knows and not isinstance(parameter.default, FieldInfo)
+        is_given = key in read.model_fields_set or not knows
+        if parameter.kind is Parameter.POSITIONAL_ONLY:
+            positional.append(getattr(read, key) if is_given else parameter.default)
+        elif is_given:
+            keywords[parameter.name] = getattr(read, key)
+    return positional, keywords
+
+
+def _validate(adapter: TypeAdapter[Any], arguments: Mapping[str, Json]) -> Any:
+    try:
+        # As JSON, since strict types take a date only from there.
+        return adapter.validate_json(json.dumps(arguments))
+    except ValidationError as e:
+        first, *rest = [(_pointer(error["loc"]), error["msg"]) for error in e.errors()]
+        hint = "; ".join(f"also {where}: {message}" for where, message in rest) or None
+        raise CallError(first[1], where=first[0], hint=hint) from e
+
+
+def _pointer(steps: Sequence[int | str]) -> str:
+    return "".join(f"/{escape(str(step))}" for step in ("arguments", *steps))
+
+
+def is_model(kind: Any) -> TypeGuard[type]:
+    """Is it a class whose fields can be arguments: a pydantic model or a dataclass?"""
+    is_class = isinstance(kind, type)
+    return is_class and (issubclass(kind, BaseModel) or hasattr(kind, "__dataclass_fields__"))
+
+
+def read_model(kind: type) -> Signature:
+    """Reads the fields of a pydantic model or dataclass; bound arguments are one instance of it.
+
+    Raises:
+        ToolError: a field whose type JSON cannot express.
+    """
+    try:
+        adapter = TypeAdapter(kind)
+        schema = _make_schema(kind)
+    except Exception as e:  # annotations and hooks are code of the user's
+        hint = "Use types that pydantic can write as JSON Schema"
+        message = f"class {kind.__qualname__} cannot be described: {_first_line(e)}"
+        raise ToolError(message, hint=hint) from e
+    description = str(schema.pop("description", ""))
+    return Signature(schema, description, lambda arguments: ([_validate(adapter, arguments)], {}))

@@ -1,0 +1,181 @@
+"""One thread runs the model; requests queue for it, and events come back as they happen."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from queue import SimpleQueue
+from typing import Generic, TypeAlias, TypeVar
+
+from pydantic_core import from_json
+
+from constrained.errors import ModelError
+from grammars.schema import Json
+from grammars.turn import ArgumentsDelta, CallOpened, CallRead, Event
+
+T = TypeVar("T")
+Sink: TypeAlias = Callable[[Sequence[Event]], None]
+Wanted: TypeAlias = Callable[[], bool]
+"""Says whether work is still wanted."""
+Work: TypeAlias = Callable[[Wanted, Sink], T]
+"""Takes whether the work is still wanted, and where events go; returns a result."""
+
+
+class Worker:
+    """Runs one piece of work after the other, in the order of submission."""
+
+    def __init__(self, name: str):
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix=name)
+
+    def submit(self, work: Callable[[], T]) -> Future[T]:
+        """Queues the work.
+
+        Raises:
+            ModelError: the worker is closed.
+        """
+        try:
+            return self._pool.submit(work)
+        except RuntimeError as e:
+            raise ModelError("the model is closed") from e
+
+    def run(self, work: Callable[[Wanted], T]) -> T:
+        """Queues the work and waits for it; if the wait is interrupted, the work is, too.
+
+        Args:
+            work: takes what tells it whether it is still wanted.
+        """
+        cancelled = threading.Event()
+        future = self.submit(lambda: work(lambda: not cancelled.is_set()))
+        try:
+            return future.result()
+        except BaseException:  # Ctrl-C, most of all
+            cancelled.set()
+            future.cancel()
+            raise
+
+    async def arun(self, work: Callable[[Wanted], T]) -> T:
+        """As `run`; cancelling the task ends the work."""
+        cancelled = threading.Event()
+        future = self.submit(lambda: work(lambda: not cancelled.is_set()))
+        return await wait(future, cancelled.set)
+
+    def close(self) -> None:
+        """Waits for what is queued; a second time does nothing."""
+        self._pool.shutdown()
+
+
+class _Calls:
+    """The calls of a stream, as far as they are written."""
+
+    def __init__(self) -> None:
+        self._texts: dict[int, list[str]] = {}
+        self._whole: dict[int, dict[str, Json]] = {}
+
+    def note(self, event: Event) -> None:
+        match event:
+            case CallOpened(index):
+                self._texts[index] = []
+            case ArgumentsDelta(index, text):
+                self._texts[index].append(text)
+            case CallRead(index, call):
+                self._whole[index] = call.arguments
+            case _:
+                pass
+
+    def arguments(self, index: int) -> dict[str, Json]:
+        if index in self._whole:
+            return self._whole[index]
+        text = "".join(self._texts.get(index, ()))
+        return from_json(text, allow_partial="trailing-strings") if text else {}
+
+
+class _Watched:
+    """What is known of a turn under way, and the way to end it."""
+
+    def __init__(self) -> None:
+        self._cancelled = threading.Event()
+        self._calls = _Calls()
+
+    def arguments(self, index: int) -> dict[str, Json]:
+        """The arguments of a call as far as the events that were read tell of them, typed."""
+        return self._calls.arguments(index)
+
+    def cancel(self) -> None:
+        """Ends the turn within one step; does nothing if it is over."""
+        self._cancelled.set()
+
+    def _is_wanted(self) -> bool:
+        return not self._cancelled.is_set()
+
+
+class Stream(_Watched, Generic[T]):
+    """The events of a turn while it is generated. Iterate over it; then `result` is there.
+
+    Leaving the loop early, or `cancel`, ends the turn within one step.
+    """
+
+    def __init__(self, worker: Worker, work: Work[T]):
+        self._queue: SimpleQueue[Event | None] = SimpleQueue()
+        super().__init__()
+        self._future = worker.submit(lambda: work(self._is_wanted, self._put))
+        self._future.add_done_callback(lambda _: self._queue.put(None))
+
+    def _put(self, events: Sequence[Event]) -> None:
+        for event in events:
+            self._queue.put(event)
+
+    def __iter__(self) -> Iterator[Event]:
+        try:
+            while (event := self._queue.get()) is not None:
+                self._calls.note(event)
+                yield event
+            self._queue.put(None)  # for whoever iterates again
+            self._future.result()  # raises what the work has raised
+        finally:
+            self.cancel()
+
+    @property
+    def result(self) -> T:
+        """What the work returns; waits for it, and raises what it raises."""
+        return self._future.result()
+
+
+class AsyncStream(_Watched, Generic[T]):
+    """As `Stream`, for `async for`; `await stream.result()` at the end."""
+
+    def __init__(self, worker: Worker, work: Work[T]):
+        loop = asyncio.get_running_loop()
+        self._queue: asyncio.Queue[Sequence[Event] | None] = asyncio.Queue()
+        super().__init__()
+
+        def put(events: Sequence[Event] | None) -> None:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(self._queue.put_nowait, events)
+
+        self._future = worker.submit(lambda: work(self._is_wanted, put))
+        self._future.add_done_callback(lambda _: put(None))
+
+    async def __aiter__(self) -> AsyncIterator[Event]:
+        try:
+            while (events := await self._queue.get()) is not None:
+                for event in events:
+                    self._calls.note(event)
+                    yield event
+            self._queue.put_nowait(None)  # for whoever iterates again
+            self._future.result()
+        finally:
+            self.cancel()
+
+    async def result(self) -> T:
+        """What the work returns; cancelling the wait cancels the work."""
+        return await wait(self._future, self.cancel)
+
+
+async def wait(future: Future[T], cancel: Callable[[], None]) -> T:
+    """Awaits work of a worker; if the waiting task is cancelled, `cancel` is called."""
+    try:
+        return await asyncio.shield(asyncio.wrap_future(future))
+    except asyncio.CancelledError:
+        cancel()
+        future.cancel()
+        raise
