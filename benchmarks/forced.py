@@ -1,17 +1,21 @@
-"""Forced tokens against decoding one by one: forward passes and time for the same text.
+"""What the grammar costs and what forced tokens save: three loops that write the same text.
 
-    python -m benchmarks.forced [-m MODEL.gguf] [--shape small|0.6b] [--dtype F16] [--repeats 3]
+    python -m benchmarks.forced [-m MODEL.gguf] [--shape small|0.6b] [--dtype F16 [Q8_0 ...]]
+                                [--repeats 3]
 
-Both loops write the same call: its text is imposed by a sampler that always draws the next token of
-it, so the figures do not depend on what a model with random weights would say. Times are those
-after the prompt, medians of both loops run in turn. Without a model one is made: the vocabulary of
-Qwen, random weights, in the small shape or that of Qwen3-0.6B.
+unconstrained: the sampler chain of llama.cpp alone; masks: token by token under the grammar;
+forced: under the grammar, with the tokens that it forces decoded together. The text of each call is
+imposed by a sampler that runs the chain and then draws the next token of the text, so the figures
+do not depend on what a model with random weights would say. Times are those after the prompt,
+medians of the loops run in turn. Without a model one is made: the vocabulary of Qwen, random
+weights, in the small shape or that of Qwen3-0.6B.
 """
 
 import argparse
 import statistics
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,11 +23,14 @@ from typing import Any
 import numpy as np
 from gguf import GGMLQuantizationType
 
-from constrained.compiling import Job
 from constrained.engine.llamacpp import LlamaEngine
 from constrained.engine.protocol import Chunk, Sampling
-from constrained.generation import Generation, Request, generate
-from constrained.model import Model, load
+from constrained.generation import generate
+from constrained.job import Job
+from constrained.loading import load
+from constrained.mask import Matcher
+from constrained.model import Model
+from constrained.request import Generation, Request
 from constrained.template import ChatTemplate
 from examples.first_call import QUESTION, TOOLS
 from examples.random_model import (
@@ -37,22 +44,47 @@ from examples.random_model import (
     write_model,
 )
 
-CALLS = {
-    "Qwen-Qwen3-0.6B": '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris", '
-    '"day": "tomorrow", "unit": "celsius"}}\n</tool_call>',
-    "Qwen3-Coder": "<tool_call>\n<function=get_weather>\n<parameter=city>\nParis\n</parameter>\n"
-    "<parameter=day>\ntomorrow\n</parameter>\n<parameter=unit>\ncelsius\n</parameter>\n"
-    "</function>\n</tool_call>",
+NOTE = (
+    "Take the red umbrella and the warm coat; the ferry leaves at half past seven from the old "
+    "harbour, and the tickets are in the left pocket of the blue bag, next to the map of the city."
+)
+WRITE = {
+    "name": "send_note",
+    "description": "Send a note to somebody",
+    "input_schema": {
+        "type": "object",
+        "properties": {
+            "to": {"type": "string"},
+            "text": {"type": "string"},
+            "urgent": {"type": "boolean"},
+        },
+        "required": ["to", "text", "urgent"],
+    },
 }
+TEMPLATES = {"hermes": "Qwen-Qwen3-0.6B", "qwen3_coder": "Qwen3-Coder"}
+CALLS = {
+    ("hermes", "short"): '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris", '
+    '"day": "tomorrow", "unit": "celsius"}}\n</tool_call>',
+    ("hermes", "long"): '<tool_call>\n{"name": "send_note", "arguments": {"to": "Anna", "text": '
+    f'"{NOTE}", "urgent": true}}}}\n</tool_call>',
+    ("qwen3_coder", "short"): "<tool_call>\n<function=get_weather>\n<parameter=city>\nParis\n"
+    "</parameter>\n<parameter=day>\ntomorrow\n</parameter>\n<parameter=unit>\ncelsius\n"
+    "</parameter>\n</function>\n</tool_call>",
+    ("qwen3_coder", "long"): "<tool_call>\n<function=send_note>\n<parameter=to>\nAnna\n"
+    f"</parameter>\n<parameter=text>\n{NOTE}\n</parameter>\n<parameter=urgent>\nTrue\n"
+    "</parameter>\n</function>\n</tool_call>",
+}
+LOOPS = ("unconstrained", "masks", "forced")
 
 
 class Imposed:
-    """The engine, with a sampler that draws a given text."""
+    """The engine, with a sampler that draws a given text, after llama.cpp's chain has run."""
 
     def __init__(self, engine: LlamaEngine, tokens: Sequence[int]):
         self._engine = engine
         self._tokens = tokens
         self._at = 0
+        self._chain = engine.sampler(Sampling(seed=0))
         self.prompt_seconds = 0.0
 
     def decode(self, chunks: Sequence[Chunk]) -> list[np.ndarray]:
@@ -70,7 +102,8 @@ class Imposed:
         return self
 
     def sample(self, slot: int) -> int:
-        """The next token of the text."""
+        """The next token of the text; the chain runs for the time that it takes."""
+        self._chain.sample(slot)
         self._at += 1
         return self._tokens[self._at - 1]
 
@@ -81,45 +114,85 @@ class Imposed:
         self._at += 1
 
     def close(self) -> None:
-        """Leaves the engine open."""
+        """Frees the chain; leaves the engine open."""
+        self._chain.close()
 
 
-def measure(model: Model, text: str, repeats: int) -> dict[bool, tuple[Generation, float]]:
-    """With forced tokens and without: the generation, and its median ms after the prompt."""
-    job = Job([{"role": "user", "content": QUESTION}], TOOLS, "required", parallel=False)
+@dataclass(frozen=True)
+class Measured:
+    """A loop: what it wrote, and the median of its ms after the prompt."""
+
+    generation: Generation
+    milliseconds: float
+
+
+def measure(model: Model, text: str, repeats: int) -> dict[str, Measured]:
+    """The three loops on one text."""
+    job = Job([{"role": "user", "content": QUESTION}], [*TOOLS, WRITE], "required", parallel=False)
     turn = model.compile(job)
     assert turn.matcher is not None
     assert isinstance(model.engine, LlamaEngine)
     tokens = [*model.engine.vocabulary.encode_special(text), model.engine.vocabulary.end[0]]
-    times: dict[bool, list[float]] = {True: [], False: []}
-    results: dict[bool, Generation] = {}
+    times: dict[str, list[float]] = {loop: [] for loop in LOOPS}
+    results: dict[str, Generation] = {}
     for _ in range(repeats + 1):  # the first one warms up
-        for force in times:
+        for loop in LOOPS:
             engine: Any = Imposed(model.engine, tokens)
-            request = Request(turn.tokens, turn.matcher.fork(), turn.parser(), force=force)
+            matcher = turn.matcher.fork() if loop != "unconstrained" else None
+            request = Request(turn.tokens, matcher, turn.parser(), force=loop == "forced")
             start = time.perf_counter()
-            results[force] = generate(engine, [request])[0]
+            results[loop] = generate(engine, [request])[0]
             seconds = time.perf_counter() - start - engine.prompt_seconds
-            times[force].append(1000 * seconds)
-    return {force: (results[force], statistics.median(times[force][1:])) for force in times}
+            times[loop].append(1000 * seconds)
+    return {n: Measured(results[n], statistics.median(times[n][1:])) for n in LOOPS}
+
+
+def time_masks(model: Model, text: str) -> float:
+    """The median of ms that masks, their application and commits take for one token."""
+    job = Job([{"role": "user", "content": QUESTION}], [*TOOLS, WRITE], "required", parallel=False)
+    matcher = model.compile(job).matcher
+    assert matcher is not None
+    tokens = model.engine.vocabulary.encode_special(text)
+    logits = np.zeros(len(model.engine.vocabulary.tokens), np.float32)
+    seconds: list[float] = []
+    for _ in range(5):
+        seconds += _time_tokens(matcher.fork(), tokens, logits)
+    return 1000 * statistics.median(seconds)
+
+
+def _time_tokens(matcher: Matcher, tokens: Sequence[int], logits: np.ndarray) -> list[float]:
+    times: list[float] = []
+    for token in tokens:
+        start = time.perf_counter()
+        matcher.apply(logits)
+        matcher.commit(token)
+        matcher.forced()
+        times.append(time.perf_counter() - start)
+    return times
 
 
 def main() -> None:
-    """Prints one line for each format."""
-    parser = argparse.ArgumentParser(description="Forced tokens against one by one.")
+    """Prints a table for each format of the weights."""
+    parser = argparse.ArgumentParser(description="What masks cost and forced tokens save.")
     parser.add_argument("-m", "--model", type=Path)
     parser.add_argument("--shape", choices=("small", "0.6b"), default="small")
-    parser.add_argument("--dtype", default="F16")
+    parser.add_argument("--dtype", nargs="+", default=["F16"])
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
     with TemporaryDirectory() as folder:
-        path = options.model or _make(Path(folder) / "random.gguf", options.shape, options.dtype)
-        heads = f"{'passes':>16}{'per token':>14}{'ms a token':>18}{'ratio':>8}"
-        print(f"{'format':<14}{'tokens':>8}{heads}")
-        for name, text in CALLS.items():
-            with load(path) as loaded:
-                model = Model(loaded.engine, ChatTemplate(template(name)))
-                _print(model.compiler.format.name, measure(model, text, options.repeats))
+        for dtype in options.dtype if not options.model else ["as in the file"]:
+            path = options.model or _make(Path(folder) / "random.gguf", options.shape, dtype)
+            _measure_all(path, dtype, options.repeats)
+
+
+def _measure_all(path: Path, dtype: str, repeats: int) -> None:
+    print(f"{dtype}: ms a token after the prompt (forward passes a token)")
+    columns = "".join(f"{loop:>22}" for loop in LOOPS)
+    print(f"{'call':<22}{'tokens':>7}{columns}{'masks/un':>10}{'un/forced':>10}{'mask ms':>9}")
+    for (format, size), text in CALLS.items():
+        with load(path) as loaded:
+            model = Model(loaded.engine, ChatTemplate(template(TEMPLATES[format])))
+            _print(f"{format}, {size}", measure(model, text, repeats), time_masks(model, text))
 
 
 def _make(path: Path, shape: str, dtype: str) -> Path:
@@ -133,14 +206,18 @@ def _make(path: Path, shape: str, dtype: str) -> Path:
     )
 
 
-def _print(name: str, results: dict[bool, tuple[Generation, float]]) -> None:
-    (forced, quick), (single, slow) = results[True], results[False]
-    assert forced.text == single.text
-    count = len(forced.tokens)
-    passes = f"{single.forward_passes} -> {forced.forward_passes}"
-    per_token = f"{single.forward_passes / count:.2f} -> {forced.forward_passes / count:.2f}"
-    times = f"{slow / count:.2f} -> {quick / count:.2f}"
-    print(f"{name:<14}{count:>8}{passes:>16}{per_token:>14}{times:>18}{slow / quick:>7.2f}x")
+def _print(name: str, results: dict[str, Measured], mask: float) -> None:
+    texts = {m.generation.text for m in results.values()}
+    assert len(texts) == 1
+    cells = ""
+    for measured in results.values():
+        count = len(measured.generation.tokens)
+        passes = measured.generation.forward_passes / count
+        cells += f"{measured.milliseconds / count:>14.2f} ({passes:.2f})"
+    un, masks, forced = (results[loop].milliseconds for loop in LOOPS)
+    count = len(results["forced"].generation.tokens)
+    ratios = f"{masks / un:>10.3f}{un / forced:>9.2f}x{mask:>9.2f}"
+    print(f"{name:<22}{count:>7}{cells}{ratios}")
 
 
 if __name__ == "__main__":

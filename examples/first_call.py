@@ -13,12 +13,11 @@ from tempfile import TemporaryDirectory
 
 import jsonschema_rs
 
-from constrained.compiling import Job
-from constrained.engine.protocol import Sampling
-from constrained.model import Model, load
+from constrained import Model, Sampling, load
+from constrained.job import Job
+from examples.model_file import make_model as make_small
 from examples.random_model import (
     MARKERS,
-    load_small,
     read_vocabulary,
     template,
     vocabulary_file,
@@ -94,11 +93,9 @@ def main() -> None:
 def make_model(path: Path, *, small: bool) -> Path:
     """Writes a model with random weights; its vocabulary and template are real unless `small`."""
     if small:
-        source = (Path(__file__).parent / "templates" / "hermes.jinja").read_text(encoding="utf-8")
-        tokens = load_small()
-    else:
-        print("making a model: Qwen's vocabulary and the Qwen3 chat template, random weights")
-        source, tokens = template("Qwen-Qwen3-0.6B"), read_vocabulary(vocabulary_file("qwen2"))
+        return make_small(path)
+    print("making a model: Qwen's vocabulary and the Qwen3 chat template, random weights")
+    source, tokens = template("Qwen-Qwen3-0.6B"), read_vocabulary(vocabulary_file("qwen2"))
     return write_model(path, with_markers(tokens, MARKERS), source)
 
 
@@ -114,7 +111,7 @@ def ask(model: Model) -> None:
     print(f"tools       {', '.join(tool.name for tool in turn.tools)}")
     print(f"prompt      ...{turn.prompt.text[-90:]!r}")
     print(f"start       {turn.state.start.value} (where the prompt leaves the reasoning block)")
-    reply = model.run([turn], sampling=Sampling(seed=7))[0]
+    reply = model.complete([turn], sampling=Sampling(seed=7))[0]
     print(f"written     {reply.text!r}")
     for call in reply.calls:
         schema = next(t.schema.source for t in turn.tools if t.name == call.name)

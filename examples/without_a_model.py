@@ -7,7 +7,8 @@ from constrained.tools import read_tools
 from grammars.formats import FORMATS
 from grammars.lark import build_grammar
 from grammars.parse import Parser, collect
-from grammars.turn import Policy
+from grammars.render import render
+from grammars.turn import Policy, ToolCall, Turn
 
 TOOLS = read_tools(
     [
@@ -21,12 +22,7 @@ TOOLS = read_tools(
         }
     ]
 )
-WRITTEN = {
-    "hermes": '<tool_call>\n{"name": "write_file", "arguments": {"path": "a.py", "mode": 420}}\n'
-    "</tool_call>",
-    "qwen3_coder": "<tool_call>\n<function=write_file>\n<parameter=path>\na.py\n</parameter>\n"
-    "<parameter=mode>\n420\n</parameter>\n</function>\n</tool_call>",
-}
+WRITTEN = Turn(calls=(ToolCall("write_file", {"path": "a.py", "mode": 420}),))
 
 
 def main() -> None:
@@ -34,7 +30,7 @@ def main() -> None:
     for format in FORMATS:
         print(f"--- {format.name}")
         print(build_grammar(format, TOOLS, Policy.named("write_file")))
-        parser, text = Parser(format, TOOLS), WRITTEN[format.name]
+        parser, text = Parser(format, TOOLS), render(WRITTEN, format)
         events = [e for at in range(0, len(text), 3) for e in parser.feed(text[at : at + 3])]
         turn = collect([*events, *parser.close()])
         print(turn.calls[0].name, turn.calls[0].arguments, f"valid: {turn.calls[0].valid}")
