@@ -103,8 +103,10 @@ class Reserve:
         """How far the turn can go on before any ending might no longer fit."""
         self._last = count
         slack = self._limit - count - len(self.ending or ())
-        rest = 0 if self.ending is None else len(self.ending) // COSTLY
-        self._safe = max(rest, 0 if self.ending is None else slack // (self._stride + 1))
+        if self.ending is None:  # it may be long until one is known
+            self._safe = min(PATIENCE, slack // 4)
+        else:
+            self._safe = max(len(self.ending) // COSTLY, slack // (self._stride + 1))
 
     def _find(self, place: Place) -> list[int] | None:
         """An ending that the matcher takes from here."""

@@ -11,9 +11,11 @@ from types import TracebackType
 
 ROOT = Path(__file__).parent.parent
 PATIENCE = 60.0  # seconds that a program may be silent
-# The terminal becomes that of the new session because it is the first that the process opens.
+# The terminal becomes that of the new session because it is the first that the process opens. A
+# shell's background jobs ignore Ctrl-C, and so do the programs that they start.
 TAKE = (
-    "import os, sys\n"
+    "import os, signal, sys\n"
+    "signal.signal(signal.SIGINT, signal.SIG_DFL)\n"
     "fd = os.open(sys.argv[1], os.O_RDWR)\n"
     "for number in (0, 1, 2): os.dup2(fd, number)\n"
     "os.execv(sys.executable, [sys.executable, *sys.argv[2:]])"
