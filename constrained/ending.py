@@ -18,7 +18,7 @@ from constrained.vocabulary import Vocabulary, ends_inside
 Complete: TypeAlias = Callable[[str], str | None]
 """Takes the text of a turn under way; returns the shortest text that ends it, if it knows one."""
 MOST_SPELLINGS = 8  # tries, for data that spell markers
-COSTLY = 64  # looks for an ending of that many tokens are one token apart, longer ones more
+COSTLY = 2_000  # tokens of an ending; a longer one is not looked for at every step
 PATIENCE = 32  # tokens kept in hand while no ending is known
 
 
@@ -58,6 +58,7 @@ class Reserve:
         self._limit = limit
         self._safe = 0  # so many more tokens can be taken without a look
         self._last = 0
+        self._was_known = False
         self.ending: list[int] | None = None
 
     def start(self, matcher: Matcher) -> int | None:
@@ -103,10 +104,13 @@ class Reserve:
         """How far the turn can go on before any ending might no longer fit."""
         self._last = count
         slack = self._limit - count - len(self.ending or ())
-        if self.ending is None:  # it may be long until one is known
-            self._safe = min(PATIENCE, slack // 4)
+        if self.ending is None:  # if there has never been one, it may be long until there is
+            self._safe = 0 if self._was_known else min(PATIENCE, slack // 4)
         else:
-            self._safe = max(len(self.ending) // COSTLY, slack // (self._stride + 1))
+            self._was_known = True
+            self._safe = max(0, slack // (self._stride + 1))
+            if len(self.ending) > COSTLY:
+                self._safe = max(self._safe, min(slack // 2, COSTLY // 32))
 
     def _find(self, place: Place) -> list[int] | None:
         """An ending that the matcher takes from here."""

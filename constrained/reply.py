@@ -129,14 +129,15 @@ def _mark(
 ) -> tuple[ToolCall, ...]:
     """The calls with ids, and with a mark on those that were closed for want of tokens.
 
-    A call that the model had not even named is none of its own, and is left out, unless one is
-    required and there is no other.
+    A call that the model had not even named is none of its own, and is left out, unless a call or
+    an answer has to be there and there is no other.
     """
     at = len(generation.events) if generation.ended_at is None else generation.ended_at
     kept, ending = generation.events[:at], generation.events[at:]
     whole = sum(isinstance(event, CallRead) for event in kept)
     invented = sum(isinstance(event, CallOpened) for event in ending)
-    fewest = 1 if turn.policy.choice is Choice.REQUIRED else 0
+    needed = turn.policy.choice is Choice.REQUIRED or turn.policy.answer is not None
+    fewest = 1 if needed else 0
     return tuple(
         replace(call, id=call.id or derive_id(turn.tokens, number), truncated=number >= whole)
         for number, call in enumerate(calls[: max(fewest, len(calls) - invented)])
