@@ -72,7 +72,9 @@ def read_answer(answer: Answer, format: Format, openings: Sequence[str]) -> Answ
         case JsonAnswer():
             return JsonEnd(answer, format)
         case RegexAnswer(regex):
-            calls = tuple(rf"{BLANK}*{escape_regex(o)}(?s:.*)" for o in openings)
+            others = (format.reasoning.opener.text,) if format.reasoning else ()
+            words = (*openings, *others)
+            calls = tuple(rf"{BLANK}*{escape_regex(word)}(?s:.*)" for word in words)
             automaton = compile_regexes((read_regex(regex),), calls)
             return TextEnd(Texts(0, None, automaton) if automaton else Unknown(), openings)
         case ChoiceAnswer(options):

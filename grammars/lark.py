@@ -124,7 +124,9 @@ class _Turn:
         """The answer; JSON may have white space in front of it."""
         assert self.policy.answer is not None
         openings = tuple(self.format.openings) if self.tools else ()
-        answer = answer_rule(self.policy.answer, self.rules, openings)
+        block = self.format.reasoning
+        others = (block.opener.text,) if block else ()
+        answer = answer_rule(self.policy.answer, self.rules, openings, others)
         if isinstance(self.policy.answer, JsonAnswer):
             return f"{self._space()}? {answer}"
         return answer

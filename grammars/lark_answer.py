@@ -10,13 +10,17 @@ from grammars.turn import Answer, ChoiceAnswer, GrammarAnswer, JsonAnswer, Regex
 _WHERE = "/response_format"
 
 
-def answer_rule(answer: Answer, rules: Rules, openings: Sequence[str] = ()) -> str:
+def answer_rule(
+    answer: Answer, rules: Rules, openings: Sequence[str] = (), others: Sequence[str] = ()
+) -> str:
     """A rule for the content of the turn.
 
     Args:
         answer: what the content has to be.
         rules: the grammar under way.
         openings: what opens a call where the turn may also be calls; the answer begins otherwise.
+
+        others: what opens something else that an answer could be read as (the reasoning).
 
     Raises:
         PolicyError: the answer cannot be enforced, or not beside calls.
@@ -25,8 +29,8 @@ def answer_rule(answer: Answer, rules: Rules, openings: Sequence[str] = ()) -> s
         case JsonAnswer(schema):
             return rules.value(schema.node, schema.definitions)
         case RegexAnswer(regex):
-            call = "|".join(map(escape_regex, openings))
-            beside = rf" & ~/\s*({call})(?s:.*)/" if openings else ""
+            words = "|".join(map(escape_regex, (*openings, *others)))
+            beside = rf" & ~/\s*({words})(?s:.*)/" if words else ""
             return rules.terminal(f"/{read_regex(regex)}/{beside}", "ANSWER")
         case ChoiceAnswer(options):
             for number, option in enumerate(options):
