@@ -79,14 +79,17 @@ class Automaton:
         return following
 
     def _search(self, start: int, fewest: int, most: int) -> str | None:
-        """A* over the states; what remains is estimated by the least length of the state."""
+        """A* over the states; what remains is estimated by the least length of the state.
+
+        Of several texts the first in order of characters, whatever was searched before.
+        """
         least = max(fewest, self._least[start])
-        queue = [(least, 0, start, "")]
+        queue = [(least, 0, "", start)]
         lengths = {(start, 0): 0}  # of the shortest way to a place
         for _ in range(_MOST_STEPS + 2 * min(least, _MOST_STEPS)):
             if not queue or queue[0][0] > most:
                 return None
-            _, _, state, text = heappop(queue)
+            _, _, text, state = heappop(queue)
             if len(text) >= fewest and is_nullable(self._states[state]):
                 return text
             for character in pick_representatives(find_firsts(self._states[state])):
@@ -97,7 +100,7 @@ class Automaton:
                     continue
                 lengths[key] = length
                 total = max(fewest, length + least)
-                heappush(queue, (total, -length, following, text + character))
+                heappush(queue, (total, -length, text + character, following))
         return None
 
 
