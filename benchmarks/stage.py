@@ -21,6 +21,7 @@ from constrained.job import CompiledTurn, Job
 from constrained.model import Model
 from constrained.reply import Reply
 from constrained.template import ChatTemplate
+from constrained.tools import as_openai
 from constrained.vocabulary import Vocabulary, byte_vocabulary
 from grammars.turn import Choice, Think
 from grammars.wire import Format, TaggedArguments
@@ -172,7 +173,7 @@ def ask(row: dict[str, Any], format: Format, policy: str, draw: random.Random) -
     tools = usable(row, format).tools
     if not tools:
         return None
-    names = [t.get("function", t)["name"] for t in tools]
+    names = [t["function"]["name"] for t in as_openai(tools)]
     messages = [{"role": "user", "content": row.get("user") or "What is there to do?"}]
     on = draw.choice([None, True, False])
     can_think = format.reasoning is not None and on is not False
@@ -209,9 +210,7 @@ def _choice(word: str, names: list[str], draw: random.Random) -> Any:
 
 def _answer_schema(tools: Sequence[dict[str, Any]], draw: random.Random) -> Any:
     """A schema of a tool as that of the answer, or a plain one."""
-    body = draw.choice(tools)
-    body = body.get("function", body)
-    schema = next(body[k] for k in ("parameters", "input_schema", "inputSchema") if k in body)
+    schema = as_openai([draw.choice(tools)])[0]["function"]["parameters"]
     plain = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
     has_both = {"name", "parameters"} <= set(schema.get("properties", {}))
     return plain if has_both or draw.random() < 0.3 else schema | {"additionalProperties": False}
@@ -220,14 +219,13 @@ def _answer_schema(tools: Sequence[dict[str, Any]], draw: random.Random) -> Any:
 def find_faults(request: Ask, turn: CompiledTurn, reply: Reply) -> list[str]:
     """What is wrong with a reply; arguments and answers are judged by jsonschema-rs."""
     faults: list[str] = []
-    bodies = {t.get("function", t)["name"]: t.get("function", t) for t in request.tools}
+    bodies = {t["function"]["name"]: t["function"] for t in as_openai(request.tools)}
     allowed = turn.policy.names or tuple(bodies)
     for call in reply.calls:
         if call.name not in bodies or call.name not in allowed:
             faults.append(f"a call of {call.name}, which is not allowed")
             continue
-        body = bodies[call.name]
-        schema = next(body[k] for k in ("parameters", "input_schema", "inputSchema") if k in body)
+        schema = bodies[call.name]["parameters"]
         json.dumps(call.arguments, allow_nan=False, ensure_ascii=False).encode()
         if not jsonschema_rs.validator_for(schema).is_valid(call.arguments) or not call.valid:
             faults.append(f"invalid arguments {call.arguments} {call.errors}")

@@ -67,6 +67,10 @@ class Reserve:
         self._look_again(0)
         return None if self.ending is None else len(self.ending)
 
+    def needs_no_look(self, count: int) -> bool:
+        """Can a turn of so many tokens still end in time for sure?"""
+        return count <= self._limit and count - self._last <= self._safe
+
     def admits(self, before: Place, after: Place) -> bool:
         """Can a turn that has come so far still end in time?
 
@@ -79,8 +83,6 @@ class Reserve:
         if after.count > self._limit:
             self._look_back(before)
             return False
-        if after.count - self._last <= self._safe:
-            return True
         ending = self._find(after)
         count = after.count + len(ending or ())
         # Where no ending is known, the turn goes on, but not to the last token.

@@ -81,7 +81,7 @@ class CompiledTurn:
     vocabulary: Vocabulary
     markers: Mapping[str, int]
 
-    def parser(self, *, stream: bool = True) -> Parser:
+    def parser(self) -> Parser:
         """A new parser for the text of this turn."""
         calls = bool(self.policy.select(self.tools))
         answer = self.policy.answer is not None and self.policy.choice is not Choice.REQUIRED
@@ -91,7 +91,7 @@ class CompiledTurn:
             self.state,
             calls=calls,
             answer=answer,
-            stream=stream and self.matcher is not None,
+            stream=self.matcher is not None,
         )
 
     @cached_property

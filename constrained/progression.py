@@ -36,7 +36,6 @@ class Progression:
         self._passes = 0
         self._tokens: list[int] = []
         self._bytes = bytearray()
-        self._text: list[str] = []
         self._events: list[Event] = []
         self._thought = 0
         self._ended_at: int | None = None
@@ -117,7 +116,8 @@ class Progression:
 
     def _commit(self, matcher: Matcher, tokens: Sequence[int]) -> bool:
         """Commits the tokens; if the turn could not end behind them, ends it before them."""
-        if self._reserve is None:
+        count = len(self._tokens) + len(tokens)
+        if self._reserve is None or self._reserve.needs_no_look(count):
             for token in tokens:
                 matcher.commit(token)
             return True
@@ -126,8 +126,7 @@ class Progression:
         for token in tokens:
             self._matcher.commit(token)
         text = before.text + self._engine.vocabulary.text(tokens)
-        after = Place(self._matcher, before.count + len(tokens), text)
-        if self._reserve.admits(before, after):
+        if self._reserve.admits(before, Place(self._matcher, count, text)):
             return True
         self._finish_early()
         return False
@@ -170,7 +169,6 @@ class Progression:
 
     def _read(self, text: str) -> None:
         if text:
-            self._text.append(text)
             self._tell(self._request.parser.feed(text))
 
     def _tell(self, events: Sequence[Event]) -> None:
@@ -185,7 +183,7 @@ class Progression:
         assert self.finish is not None
         return Generation(
             tuple(self._tokens),
-            "".join(self._text),
+            self._bytes.decode("utf-8", "replace"),
             tuple(self._events),
             self.finish,
             self._passes,

@@ -4,7 +4,7 @@ The derivative of an expression by a character matches what may follow that char
 intersections and complements cost nothing extra, and counted repetitions are not unrolled.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass
 from functools import reduce
 from typing import TypeAlias
@@ -96,28 +96,27 @@ def _chain(first: Expression, rest: Expression) -> Expression:
 
 def either(options: Iterable[Expression]) -> Expression:
     """Any of these expressions."""
-    flat: set[Expression] = set()
-    for option in options:
-        flat |= option.options if isinstance(option, Either) else {option}
-    flat.discard(NOTHING)
-    if ANYTHING in flat:
-        return ANYTHING
-    if len(flat) < 2:
-        return next(iter(flat), NOTHING)
-    return Either(frozenset(flat))
+    flat = (o.options if isinstance(o, Either) else {o} for o in options)
+    return _join(flat, NOTHING, ANYTHING, Either)
 
 
 def both(parts: Iterable[Expression]) -> Expression:
     """All of these expressions at once."""
-    flat: set[Expression] = set()
-    for part in parts:
-        flat |= part.parts if isinstance(part, Both) else {part}
-    flat.discard(ANYTHING)
-    if NOTHING in flat:
-        return NOTHING
-    if len(flat) < 2:
-        return next(iter(flat), ANYTHING)
-    return Both(frozenset(flat))
+    flat = (p.parts if isinstance(p, Both) else {p} for p in parts)
+    return _join(flat, ANYTHING, NOTHING, Both)
+
+
+def _join(
+    parts: Iterable[Set[Expression]],
+    neutral: Expression,
+    absorbing: Expression,
+    kind: Callable[[frozenset[Expression]], Expression],
+) -> Expression:
+    """All parts in one expression of that kind, without those that change nothing."""
+    flat = frozenset[Expression]().union(*parts) - {neutral}
+    if absorbing in flat:
+        return absorbing
+    return kind(flat) if len(flat) > 1 else next(iter(flat), neutral)
 
 
 def other(than: Expression) -> Expression:

@@ -415,7 +415,7 @@ def test_the_loop_goes_on_while_the_model_runs():
         async def tick() -> None:
             nonlocal ticks
             while True:
-                await asyncio.sleep(0.001)
+                await asyncio.sleep(0)
                 ticks += 1
 
         ticking = asyncio.create_task(tick())

@@ -113,12 +113,20 @@ def test_a_turn_that_nobody_wants_ends(model: Model):
     assert reply.finish_reason in ("cancelled", "stop")
     assert reply.usage.completion_tokens < 3_000
 
+    long = {"type": "json_schema", "schema": {"type": "string", "minLength": 2_000}}
+    asked = {"max_tokens": 3_000, "response_format": long, "template_kwargs": OFF}
+
     async def cancel() -> None:
-        task = asyncio.create_task(model.acall("Write", [WRITE], max_tokens=3_000))
-        await asyncio.sleep(0.2)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
+        stream = model.astream("Write", **asked)
+        events = aiter(stream)  # held: a loop that is left ends the turn by itself
+        assert isinstance(await anext(events), ContentDelta)
+        waiting = asyncio.create_task(stream.result())
+        queued = asyncio.create_task(model.acall("Write", **asked))
+        await asyncio.sleep(0)
+        for task in (waiting, queued):
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
 
     asyncio.run(cancel())
     assert model.call("Hi", max_tokens=2).usage.completion_tokens <= 2  # the worker is free
