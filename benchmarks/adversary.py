@@ -18,9 +18,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.stage import POLICIES, TEMPLATES, ask, find_faults, stage
+from benchmarks.asks import POLICIES, ask, find_faults
+from benchmarks.sources import TEMPLATES, read_teaching
+from benchmarks.stage import stage
 from benchmarks.tool_sets import read_rows, sample_paths, usable
-from grammars.formats import FORMATS
 
 MAX_TOKENS = 4096
 
@@ -37,6 +38,12 @@ class Outcome:
     faults: tuple[str, ...]
 
 
+def pair(number: int) -> tuple[str, str]:
+    """The format and the policy of a turn: all formats in turn, and in time all pairs."""
+    again, at = divmod(number, len(TEMPLATES))
+    return TEMPLATES[at], POLICIES[(at + again) % len(POLICIES)]
+
+
 def play(
     row: dict[str, Any],
     number: int,
@@ -45,17 +52,19 @@ def play(
     vocabulary: str = "bytes",
 ) -> Outcome | None:
     """Plays turn `number` on the tools of a row; None where the format refuses the request."""
-    template = TEMPLATES[number % len(TEMPLATES)]
-    policy = POLICIES[number // len(TEMPLATES) % len(POLICIES)]
+    template, policy = pair(number)
     draw = random.Random(f"{seed}/{number}")
     markers = "token" if vocabulary != "bytes" else draw.choice(["text", "token"])
     place = stage(template, f"{vocabulary}, {markers}")
-    request = ask(row, place.model.compiler.format, policy, draw)
+    request = ask(row, place.teaching, policy, draw)
     if request is None:
         return None
-    turn = place.model.compile(request.job)
-    reply = place.play(turn, draw.randrange(2**32), max_tokens)
-    faults = find_faults(request, turn, reply)
+    try:
+        turn = place.compile(request.job)
+        reply = place.play(turn, draw.randrange(2**32), max_tokens)
+    except Exception as e:
+        return Outcome(template, policy, "raised", 0, 0, (f"turn {number}: raised {e!r}",))
+    faults = [f"turn {number}: {fault}" for fault in find_faults(request, turn, reply)]
     tokens = reply.usage.completion_tokens
     return Outcome(template, policy, reply.finish_reason, len(reply.calls), tokens, tuple(faults))
 
@@ -85,9 +94,9 @@ def main() -> int:
 
 
 def _print_counts(outcomes: Sequence[Outcome]) -> None:
-    counts: dict[tuple[str, str], Counter[str]] = {}
+    counts: dict[str, Counter[str]] = {}
     for o in outcomes:
-        for key in ((o.format, o.policy), ("all", "all")):
+        for key in (o.format, f"policy: {o.policy}", "all"):
             count = counts.setdefault(key, Counter())
             count["turns"] += 1
             count["by itself"] += o.finish != "length"
@@ -95,20 +104,30 @@ def _print_counts(outcomes: Sequence[Outcome]) -> None:
             count["calls"] += o.calls
             count["faults"] += len(o.faults)
     columns = ("turns", "by itself", "with call", "calls", "faults")
-    print(f"{'format':<14}{'policy':<18}" + "".join(f"{c:>11}" for c in columns))
-    for (format, policy), count in sorted(counts.items()):
-        print(f"{format:<14}{policy:<18}" + "".join(f"{count[c]:>11}" for c in columns))
-    for fault in [f for o in outcomes for f in o.faults][:10]:
+    print(f"{'format, or policy':<28}" + "".join(f"{c:>11}" for c in columns))
+    order = sorted(counts, key=lambda key: (key == "all", key.startswith("policy"), key))
+    for key in order:
+        print(f"{key:<28}" + "".join(f"{counts[key][c]:>11}" for c in columns))
+    faults = [f"{o.format}, {o.policy}: {fault}" for o in outcomes for fault in o.faults]
+    for fault in faults[:20]:
         print("fault:", fault[:300])
 
 
-def _print_refused(rows: Sequence[dict[str, Any]]) -> None:
-    for format in FORMATS:
-        refused = [r for row in rows for r in usable(row, format).refused]
-        total = sum(len(row["tools"]) for row in rows)
-        print(f"{format.name}: {len(refused)} of {total} tools refused by name")
-        for name, reason in dict(refused).items():
-            print(f"  {name}: {reason[:160]}")
+def _find_refused(job: tuple[str, list[dict[str, Any]]]) -> tuple[int, dict[str, str]]:
+    """How many tools a format, or its template, refuses; and the reason for each name."""
+    name, rows = job
+    refused = [pair for row in rows for pair in usable(row, read_teaching(name)).refused]
+    return len(refused), dict(refused)
+
+
+def _print_refused(rows: list[dict[str, Any]]) -> None:
+    total = sum(len(row["tools"]) for row in rows)
+    with multiprocessing.Pool() as pool:
+        found = pool.map(_find_refused, [(name, rows) for name in TEMPLATES], chunksize=1)
+    for name, (count, reasons) in zip(TEMPLATES, found, strict=True):
+        print(f"{name}: {count} of {total} tools refused")
+        for tool, reason in reasons.items():
+            print(f"  {tool}: {reason[:160]}")
 
 
 if __name__ == "__main__":

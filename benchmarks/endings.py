@@ -18,9 +18,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.stage import POLICIES, TEMPLATES, Ask, Stage, ask, find_faults, stage
+from benchmarks.asks import POLICIES, Ask, ask, find_faults
+from benchmarks.sources import TEMPLATES
+from benchmarks.stage import Stage, stage
 from benchmarks.tool_sets import read_rows, sample_paths
-from constrained.errors import RequestError
+from constrained.errors import ReplyError, RequestError
 from constrained.job import CompiledTurn
 from grammars.errors import Error
 
@@ -46,10 +48,10 @@ def play(row: dict[str, Any], number: int, seed: int, steps: int) -> list[Outcom
     place = stage(template, draw.choice(["bytes, text", "bytes, token"]))
     outcomes: list[Outcome] = []
     for policy in POLICIES:
-        request = ask(row, place.model.compiler.format, policy, draw)
+        request = ask(row, place.teaching, policy, draw)
         if request is None or policy == "grammar":  # how a grammar of one's own ends, nobody knows
             continue
-        turn = place.model.compile(request.job)
+        turn = place.compile(request.job)
         for _ in range(steps):
             outcomes.append(_play(place, request, turn, draw.randint(1, MOST), draw))
     return outcomes
@@ -64,6 +66,8 @@ def _play(
         shortest = int(re.findall(r"has (\d+) tokens", e.message)[0])
         faults = () if shortest > max_tokens else (f"refused for nothing: {e}",)
         return Outcome(request.policy, max_tokens, "refused", shortest, faults=faults)
+    except ReplyError as e:
+        return Outcome(request.policy, max_tokens, "raised", faults=(f"raised {e!r}",))
     faults = find_faults(request, turn, reply)
     if reply.usage.completion_tokens > max_tokens:
         faults.append(f"{reply.usage.completion_tokens} tokens, {max_tokens} allowed")
@@ -72,7 +76,8 @@ def _play(
     except Error as e:
         faults.append(f"the next turn does not render: {e}")
     truncated = sum(call.truncated for call in reply.calls)
-    return Outcome(request.policy, max_tokens, reply.finish_reason, 0, truncated, tuple(faults))
+    told = tuple(f"{turn.format.name}, {request.policy}: {fault}" for fault in faults)
+    return Outcome(request.policy, max_tokens, reply.finish_reason, 0, truncated, told)
 
 
 def _work(job: tuple[dict[str, Any], int, int, int]) -> list[Outcome]:

@@ -16,8 +16,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from benchmarks.stage import TEMPLATES, ask, find_faults, stage
+from benchmarks.asks import ask, find_faults
+from benchmarks.sources import TEMPLATES, read_teaching
+from benchmarks.stage import stage
 from benchmarks.tool_sets import read_rows, sample_paths
+from constrained.errors import ReplyError
 from grammars.turn import Start, Think
 
 MAX_TOKENS = 8_192
@@ -39,9 +42,9 @@ class Outcome:
 def play(row: dict[str, Any], seed: int, budget: int) -> Outcome | None:
     """One turn in which a call is required."""
     draw = random.Random(f"reasoning/{seed}/{budget}")
-    names = [t for t in TEMPLATES if t not in ("llama3_json", "generic")]
+    names = [t for t in TEMPLATES if read_teaching(t).format.reasoning]
     place = stage(names[seed % len(names)], VOCABULARIES[seed // len(names) % 2])
-    request = ask(row, place.model.compiler.format, "required", draw)
+    request = ask(row, place.teaching, "required", draw)
     if request is None:
         return None
     on = draw.choice([True, True, None, False])
@@ -54,8 +57,11 @@ def play(row: dict[str, Any], seed: int, budget: int) -> Outcome | None:
         reasoning_budget=budget,
         reasoning_close=sentence,
     )
-    turn = place.model.compile(job)
-    reply = place.play(turn, draw.randrange(2**32), MAX_TOKENS, thinks=True)
+    turn = place.compile(job)
+    try:
+        reply = place.play(turn, draw.randrange(2**32), MAX_TOKENS, thinks=True)
+    except ReplyError as e:
+        return Outcome(budget, turn.state.start, 0, False, 0, (f"raised {e!r}",))
     faults = find_faults(request, turn, reply)
     block, spent = turn.format.reasoning, reply.usage.reasoning_tokens
     assert block is not None
@@ -71,7 +77,8 @@ def play(row: dict[str, Any], seed: int, budget: int) -> Outcome | None:
     if not reply.calls:
         faults.append("no call")
     closed = bool(sentence) and sentence in reply.reasoning
-    return Outcome(budget, turn.state.start, spent, closed, len(reply.calls), tuple(faults))
+    told = tuple(f"{turn.format.name}, seed {seed}: {fault}" for fault in faults)
+    return Outcome(budget, turn.state.start, spent, closed, len(reply.calls), told)
 
 
 def _play(job: tuple[dict[str, Any], int, int]) -> Outcome | None:

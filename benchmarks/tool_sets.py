@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from constrained.tools import read_tools
+from constrained.teaching import Teaching
+from constrained.tools import as_openai, read_tools
 from grammars.errors import Error
 from grammars.lark import build_grammar
-from grammars.wire import Format
 
 SAMPLE = Path(__file__).parent.parent / "tests" / "data"
 """The tool sets that come with the repository."""
@@ -38,14 +38,19 @@ def sample_paths() -> list[Path]:
     return sorted(SAMPLE.glob("tools_*.jsonl"))
 
 
-def usable(row: dict[str, Any], format: Format) -> ToolSet:
-    """The tools of a row that this format can enforce, and why not the others."""
+_ASKS = [{"role": "user", "content": "What is there to do?"}]
+
+
+def usable(row: dict[str, Any], teaching: Teaching) -> ToolSet:
+    """The tools of a row that the format can enforce and the template can write, and why not the
+    others."""
     kept: dict[str, dict[str, Any]] = {}
     refused: list[tuple[str, str]] = []
     for tool in row["tools"]:
         name = tool.get("function", tool).get("name", "?")
         try:
-            build_grammar(format, read_tools([tool]))
+            build_grammar(teaching.format, read_tools([tool]))
+            teaching.template.render(_ASKS, as_openai([tool]))
         except Error as e:
             refused.append((name, str(e)))
         else:

@@ -1,6 +1,7 @@
 """Replay of recorded turns: does the grammar accept the text, and what does the parser read?"""
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
@@ -51,7 +52,7 @@ def _check(row: Any) -> dict[str, Any]:
     text = _read_text(row)
     keeps_tags = read_field(row, "reasoning_format", "auto", "auto", "deepseek", "none") == "none"
     frame = read_frame(row)
-    text = _without_end(text, frame.ends)
+    text = _without_end(text, frame.ends, frame.format)
     raw, tools, error = _read_tools(row.get("tools"))
     count, complete, state = 0, False, State()
     try:
@@ -94,9 +95,16 @@ def _read_tools(tools: Any) -> tuple[list[Any], tuple[Tool, ...], Error | None]:
         return [r for r, _ in readable.values()], tuple(t for _, t in readable.values()), e
 
 
-def _without_end(text: str, ends: Iterable[str]) -> str:
-    """The text up to the first end of turn."""
-    places = [at for end in ends if (at := text.find(end)) >= 0]
+def _without_end(text: str, ends: Iterable[str], format: Format) -> str:
+    """The text up to the first end of turn. What ends a turn may also stand inside one, in front of
+    what the format writes there (`<|end|><|start|>assistant`)."""
+    places: list[int] = []
+    for end in ends:
+        behind = [run.partition(end)[2] for run in format.runs if end in run]
+        found = (match.start() for match in re.finditer(re.escape(end), text))
+        inner = tuple(rest for rest in behind if rest)
+        at = next((i for i in found if not text.startswith(inner, i + len(end))), None)
+        places += [] if at is None else [at]
     return text[: min(places)] if places else text
 
 

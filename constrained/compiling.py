@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
 
+from constrained.choosing import choose_teaching
 from constrained.errors import GrammarError, RequestError
 from constrained.job import CompiledTurn, Job, check_job
 from constrained.mask import Matcher
@@ -13,7 +14,7 @@ from constrained.template import ChatTemplate
 from constrained.thinking import Budget, make_budget
 from constrained.tools import as_openai, read_policy, read_tools
 from constrained.vocabulary import Tokenizer, Vocabulary, build_tokenizer
-from grammars.detect import find_state
+from grammars.detect import count_calls, find_state
 from grammars.errors import SchemaError
 from grammars.lark import build_grammar
 from grammars.turn import Choice, GrammarAnswer, Policy, State, Think, Tool
@@ -43,6 +44,10 @@ def encode_prompt(prompt: Prompt, vocabulary: Vocabulary) -> tuple[int, ...]:
     return tuple(tokens)
 
 
+def _teach(template: ChatTemplate, chosen: Format | None) -> Teaching:
+    return find_teaching(template) if chosen is None else choose_teaching(template, chosen)
+
+
 def _forbid(think: Think) -> Think:
     if think is Think.REQUIRED:
         hint = "Leave thinking optional, or raise the budget"
@@ -58,9 +63,11 @@ class Compiler:
         vocabulary: that of the model.
         template: its chat template.
         tool_template: what is used in its place where tools are offered.
+        tool_format: the format of calls, in place of the one that the template teaches.
 
     Raises:
         TemplateError: a template is broken.
+        RequestError: the format cannot be taught to this model.
     """
 
     def __init__(
@@ -68,28 +75,24 @@ class Compiler:
         vocabulary: Vocabulary,
         template: ChatTemplate,
         tool_template: ChatTemplate | None = None,
+        tool_format: Format | None = None,
     ):
         self.vocabulary = vocabulary
-        self._plain = find_teaching(template)
-        self._taught = self._plain if tool_template is None else find_teaching(tool_template)
+        self._taught = _teach(tool_template or template, tool_format)
+        self._plain = self._taught if tool_template is None else find_teaching(template)
         self.template, self.format = self._taught.template, self._taught.format
         self.notices = tuple(n for n in [self._taught.notice] if n)
         self._compile = lru_cache(maxsize=CACHED)(self._compile_grammar)
 
     @cached_property
     def markers(self) -> dict[str, int]:
-        """Token ids of those markers of the formats that are one token."""
-        ids = ((text, self.vocabulary.marker(text)) for text in self._all_markers)
-        return {text: token for text, token in ids if token is not None}
-
-    @property
-    def _all_markers(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(self._taught.format.markers + self._plain.format.markers))
+        """Tokens that stand for parts of what the formats write, by their names."""
+        return self.vocabulary.find_markers(self._taught.format.texts + self._plain.format.texts)
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
         """What grammars are compiled against; built once."""
-        return build_tokenizer(self.vocabulary, self._all_markers)
+        return build_tokenizer(self.vocabulary, self.markers)
 
     def compile(self, job: Job) -> CompiledTurn:
         """Renders the prompt, then builds the grammar that starts where it ends.
@@ -107,7 +110,8 @@ class Compiler:
         teaching = self._taught if tools else self._plain
         format, markers = teaching.format, self.markers
         prompt = self._render(job, teaching, opened=True)
-        state = find_state(prompt.text, self._render(job, teaching, opened=False).text, format)
+        plain = self._render(job, teaching, opened=False).text
+        state = find_state(prompt.text, plain, format, count_calls(job.messages))
         budget = self._budget(job, format)
         if budget is not None and budget.tokens == 0:
             policy = replace(policy, think=_forbid(policy.think))
@@ -128,6 +132,7 @@ class Compiler:
             budget,
             self.vocabulary,
             markers,
+            job.thinking_tags,
         )
 
     def _budget(self, job: Job, format: Format) -> Budget | None:
@@ -163,7 +168,8 @@ class Compiler:
     def _names(self) -> frozenset[str]:
         """Texts that the tokenizer, or this format, would take for structure."""
         names = {name for name in self.vocabulary.names.values() if len(name.strip()) > 1}
-        return frozenset(names | set(self._all_markers))
+        markers = self._taught.format.markers + self._plain.format.markers
+        return frozenset(names | set(markers))
 
     def _matcher(
         self, grammar: str, tools: Sequence[Tool], policy: Policy, state: State

@@ -3,7 +3,7 @@
 import os
 import reprlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -41,9 +41,8 @@ class Frame:
 
     @property
     def ids(self) -> dict[str, int]:
-        """The markers of the format that are one token."""
-        named = ((m, self.vocabulary.marker(m)) for m in self.format.markers)
-        return {marker: token for marker, token in named if token is not None}
+        """Tokens that stand for parts of what the format writes, by their names."""
+        return self.vocabulary.find_markers(self.format.texts)
 
     def encode(self, text: str) -> list[int]:
         """The text as tokens; what spells a marker that is one token is that token."""
@@ -66,7 +65,8 @@ class Frame:
             self.template.render(messages, tools, add_generation_prompt=on, **kwargs)
             for on in (True, False)
         )
-        return find_state(opened, plain, self.format)
+        # Recorded turns may number their calls as they like.
+        return replace(find_state(opened, plain, self.format), calls=None)
 
 
 def read_field(row: Mapping[str, Any], name: str, default: T, *options: T) -> T:
@@ -130,7 +130,7 @@ def _read_template(source: str, bos: str, eos: str) -> tuple[ChatTemplate, Forma
 
 
 def _byte_frame(template: ChatTemplate | None, format: Format, is_single: bool) -> Frame:
-    vocabulary, tokenizer = byte_tokenizer(format.markers if is_single else ())
+    vocabulary, tokenizer = byte_tokenizer(format.atoms if is_single else ())
     return Frame(template, format, vocabulary, tokenizer, format.ends)
 
 
@@ -154,5 +154,5 @@ def _frame_of_model(path: str, source: str) -> Frame:
     vocabulary = header.vocabulary
     names = [vocabulary.names[token] for token in vocabulary.end if token in vocabulary.names]
     ends = tuple(dict.fromkeys([*format.ends, *names]))
-    tokenizer = build_tokenizer(vocabulary, format.markers)
+    tokenizer = build_tokenizer(vocabulary, vocabulary.find_markers(format.texts))
     return Frame(template, format, vocabulary, tokenizer, ends)

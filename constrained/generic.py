@@ -11,11 +11,9 @@ from itertools import groupby, takewhile
 from typing import Any
 
 from constrained.errors import TemplateError
-from constrained.messages import is_text_parts, normalise
+from constrained.messages import normalise
+from constrained.plain_calls import describe_several, read_content, write_calls, write_example
 from constrained.template import ChatTemplate
-from grammars.errors import RenderError, ToolError
-from grammars.render import render
-from grammars.turn import ToolCall, Turn
 from grammars.wire import Format
 
 CHATML = (
@@ -26,7 +24,6 @@ CHATML = (
 )
 """The ChatML template, for GGUF files that have none."""
 
-_EXAMPLE = ToolCall("example_tool", {"text": "hello", "count": 2})
 _HEADING = "You can call these tools"
 _INSTRUCTIONS = (
     _HEADING
@@ -38,10 +35,10 @@ _INSTRUCTIONS = (
 To call a tool, write its name and its arguments in exactly this form:
 {example}
 
-Use only names and parameters of the tools listed above; example_tool is not one of them. To make \
-several calls, write them one after the other. You will get each result inside \
-<tool_response></tool_response>. If no tool is needed, answer in plain text."""
+Use only names and parameters of the tools listed above; example_tool is not one of them. \
+{several} {results}If no tool is needed, answer in plain text."""
 )
+_RESULTS = "You will get each result inside <tool_response></tool_response>. "
 _PROBE = "PROBE-OF-A-SYSTEM-MESSAGE"
 
 Message = dict[str, Any]
@@ -57,11 +54,14 @@ class GenericTemplate(ChatTemplate):
     Args:
         template: what writes the conversation.
         format: the wire format that is taught.
+        keeps_history: the template writes calls and results itself, in this format; it only does
+            not describe the tools.
     """
 
-    def __init__(self, template: ChatTemplate, format: Format):
+    def __init__(self, template: ChatTemplate, format: Format, *, keeps_history: bool = False):
         super().__init__(template.source, name=template.name, **template.tokens)
         self.format = format
+        self._keeps_history = keeps_history
 
     def render(
         self,
@@ -79,8 +79,11 @@ class GenericTemplate(ChatTemplate):
                 the template drops the instructions.
         """
         with self.failures():
-            plain = _write_results(_write_calls(normalise(messages), self.format))
-            instructions = _instruct(tools, self.format) if tools else ""
+            plain = normalise(messages)
+            if not self._keeps_history:
+                plain = _write_results(write_calls(plain, self.format))
+            results = "" if self._keeps_history else _RESULTS
+            instructions = _instruct(tools, self.format, results) if tools else ""
         if not self._has_system_role:
             plain = _put_into_user_message(plain, instructions)
         elif instructions:
@@ -100,44 +103,10 @@ class GenericTemplate(ChatTemplate):
             return False
 
 
-def _instruct(tools: Sequence[Mapping[str, Any]], format: Format) -> str:
+def _instruct(tools: Sequence[Mapping[str, Any]], format: Format, results: str) -> str:
     listed = "\n".join(json.dumps(tool, ensure_ascii=False) for tool in tools)
-    return _INSTRUCTIONS.format(tools=listed, example=render(Turn(calls=(_EXAMPLE,)), format))
-
-
-def _write_calls(messages: list[Message], format: Format) -> list[Message]:
-    """Calls become text behind the content of their message."""
-    return [
-        _with_calls(message, format, f"/messages/{i}") if "tool_calls" in message else message
-        for i, message in enumerate(messages)
-    ]
-
-
-def _with_calls(message: Message, format: Format, where: str) -> Message:
-    calls = [
-        _write_call(call, format, f"{where}/tool_calls/{i}")
-        for i, call in enumerate(message["tool_calls"])
-    ]
-    content = _read_text(message, where)
-    written = format.between.join(calls) + format.after
-    rest = {key: value for key, value in message.items() if key != "tool_calls"}
-    before = content + format.before if content.strip() else ""
-    return rest | {"content": before + written}
-
-
-def _write_call(call: Any, format: Format, where: str) -> str:
-    match call:
-        case {"function": {"name": str(name), "arguments": arguments}}:
-            pass
-        case _:
-            hint = 'A call is {"id": ..., "type": "function", "function": {"name", "arguments"}}'
-            raise TemplateError("a tool call without a function", where=where, hint=hint)
-    try:
-        # Arguments that are no object, as a model in trouble writes them, are written as JSON too.
-        return render(Turn(calls=(ToolCall(name, arguments),)), format)
-    except (RenderError, ToolError, AttributeError) as e:
-        message = f"format {format.name} cannot write this call: {e}"
-        raise TemplateError(message, where=where, hint="Leave it out of the messages") from e
+    example, several = write_example(format), describe_several(format)
+    return _INSTRUCTIONS.format(tools=listed, example=example, several=several, results=results)
 
 
 def _write_results(messages: list[Message]) -> list[Message]:
@@ -146,7 +115,7 @@ def _write_results(messages: list[Message]) -> list[Message]:
     written: list[Message] = []
     for is_result, group in groupby(placed, key=lambda pair: pair[0]["role"] == "tool"):
         if is_result:
-            results = [f"<tool_response>\n{_read_text(*p)}\n</tool_response>" for p in group]
+            results = [f"<tool_response>\n{read_content(*p)}\n</tool_response>" for p in group]
             written.append({"role": "user", "content": "\n".join(results)})
             continue
         rest = [message for message, _ in group]
@@ -158,7 +127,7 @@ def _write_results(messages: list[Message]) -> list[Message]:
 
 def _put_into_system_message(messages: list[Message], instructions: str) -> list[Message]:
     head = list(takewhile(lambda message: message["role"] == "system", messages))
-    texts = [_read_text(message, f"/messages/{i}") for i, message in enumerate(head)]
+    texts = [read_content(message, f"/messages/{i}") for i, message in enumerate(head)]
     system = {"role": "system", "content": _join(*texts, instructions)}
     return [system, *messages[len(head) :]]
 
@@ -184,16 +153,3 @@ def _prepend(text: str, content: Any) -> Any:
 
 def _join(*texts: str) -> str:
     return "\n\n".join(text for text in texts if text)
-
-
-def _read_text(message: Message, where: str) -> str:
-    content = message["content"]
-    if is_text_parts(content):
-        return "\n".join(part["text"] for part in content)
-    if not isinstance(content, str | None):
-        hint = "Give it as text; this chat template knows nothing else"
-        role = message["role"]
-        raise TemplateError(
-            f"content of role {role} is no text", where=f"{where}/content", hint=hint
-        )
-    return content or ""

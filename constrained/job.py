@@ -17,6 +17,7 @@ from grammars.complete import Completer
 from grammars.extent import bound_length
 from grammars.parse import Parser
 from grammars.turn import (
+    THINKING_TAGS,
     Answer,
     Choice,
     ChoiceAnswer,
@@ -48,6 +49,8 @@ class Job:
         answer: what content has to be; beside tools, the turn is calls or such an answer.
         reasoning_budget: at most so many tokens of reasoning; None: as many as the model likes.
         reasoning_close: what is written before the end of a block whose budget is spent.
+        thinking_tags: what stands in `<thinking>` at the head of a turn is reasoning, whatever
+            the template knows; not where an answer is asked for.
     """
 
     messages: Sequence[Mapping[str, Any]]
@@ -59,6 +62,7 @@ class Job:
     answer: Answer | None = None
     reasoning_budget: int | None = None
     reasoning_close: str = ""
+    thinking_tags: bool = True
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,7 @@ class CompiledTurn:
 
     Args:
         markers: token ids of the format's markers that are one token.
+        thinking_tags: as in the job.
     """
 
     prompt: Prompt
@@ -80,6 +85,7 @@ class CompiledTurn:
     budget: Budget | None
     vocabulary: Vocabulary
     markers: Mapping[str, int]
+    thinking_tags: bool = True
 
     def parser(self) -> Parser:
         """A new parser for the text of this turn."""
@@ -92,11 +98,12 @@ class CompiledTurn:
             calls=calls,
             answer=answer,
             stream=self.matcher is not None,
+            thoughts=THINKING_TAGS if self.thinking_tags and not self.policy.answer else None,
         )
 
     @cached_property
     def _completer(self) -> Completer:
-        return Completer(self.format, self.tools, self.policy, self.state)
+        return Completer(self.format, self.tools, self.policy, self.state, self.markers)
 
     @cached_property
     def _stride(self) -> int:
@@ -135,6 +142,9 @@ def check_job(job: Job) -> None:
         raise RequestError(f"think is {job.think!r}", where="/think", hint=hint)
     if not isinstance(job.parallel, bool):
         raise RequestError(f"parallel is {job.parallel!r}, not a boolean", where="/parallel")
+    if not isinstance(job.thinking_tags, bool):
+        message = f"thinking_tags is {job.thinking_tags!r}, not a boolean"
+        raise RequestError(message, where="/thinking_tags")
     if not isinstance(job.template_kwargs, Mapping):
         raise RequestError("template_kwargs are not an object", where="/chat_template_kwargs")
     budget = job.reasoning_budget

@@ -5,11 +5,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from constrained.choosing import read_tool_format
 from constrained.engine.header import TOOL_USE, choose_template
 from constrained.errors import ModelError, TemplateError
 from constrained.generic import CHATML
 from constrained.model import Model
 from constrained.template import ChatTemplate
+from grammars.wire import Format
 
 if TYPE_CHECKING:
     from constrained.engine.llamacpp import LlamaEngine
@@ -21,6 +23,7 @@ def load(
     source: str | os.PathLike[str] | None = None,
     *,
     chat_template: str | None = None,
+    tool_format: str | Format | None = None,
     context_length: int = 4096,
     sequences: int = 1,
     threads: int | None = None,
@@ -36,6 +39,9 @@ def load(
         source: a GGUF file, or `hf:user/repo[:quant]` for one of the Hugging Face Hub, which is
             downloaded once. None: the file that the environment variable LLAMA_ARG_MODEL names.
         chat_template: Jinja text to use in place of those in the file.
+        tool_format: how calls are written, in place of what the template teaches: the name of a
+            known format, or a file of `formats detect --save`. Where the template does not teach
+            it, the prompt does.
         context_length: tokens of each sequence; 0: as many as the model was trained on.
         sequences: how many turns can be generated together.
         threads: None for one per physical core.
@@ -48,9 +54,11 @@ def load(
     Raises:
         ModelError: the file is missing, damaged or not supported, or the Hub does not give it.
         TemplateError: its chat template is broken.
+        RequestError: the tool format is not known, or cannot be taught to this model.
     """
     from constrained.engine.llamacpp import load as load_engine
 
+    chosen = None if tool_format is None else read_tool_format(tool_format)
     path = _find(source, token=token, offline=offline, progress=progress)
     engine = load_engine(
         path,
@@ -61,10 +69,12 @@ def load(
         flash_attention=flash_attention,
         progress=progress,
     )
-    return _make(engine, chat_template, path.name)
+    return _make(engine, chat_template, path.name, chosen)
 
 
-def from_llama(llama: Any, *, chat_template: str | None = None) -> Model:
+def from_llama(
+    llama: Any, *, chat_template: str | None = None, tool_format: str | Format | None = None
+) -> Model:
     """A model on a `llama_cpp.Llama` that the caller holds, keeps open and does not use meanwhile.
 
     Its context is emptied. Closing the model leaves it open.
@@ -72,10 +82,12 @@ def from_llama(llama: Any, *, chat_template: str | None = None) -> Model:
     Raises:
         ModelError: it is closed, or its context serves embeddings alone.
         TemplateError: its chat template is broken.
+        RequestError: the tool format is not known, or cannot be taught to this model.
     """
     from constrained.engine.llamacpp import borrow
 
-    return _make(borrow(llama), chat_template, Path(llama.model_path).name)
+    chosen = None if tool_format is None else read_tool_format(tool_format)
+    return _make(borrow(llama), chat_template, Path(llama.model_path).name, chosen)
 
 
 def _find(source: str | os.PathLike[str] | None, **options: Any) -> Path:
@@ -90,16 +102,20 @@ def _find(source: str | os.PathLike[str] | None, **options: Any) -> Path:
     return Path(source)
 
 
-def _make(engine: "LlamaEngine", chat_template: str | None, name: str) -> Model:
+def _make(
+    engine: "LlamaEngine", chat_template: str | None, name: str, chosen: Format | None
+) -> Model:
     try:
-        templates, notices = _templates(engine.chat_templates, chat_template, name)
+        tools = f"the tool format {chosen.name}" if chosen else "the generic tool format"
+        templates, notices = _templates(engine.chat_templates, chat_template, name, tools)
         tokens = {"bos_token": engine.bos_text, "eos_token": engine.eos_text}
         default, *named = [
             ChatTemplate(source, **tokens, name=f"{name} ({key})" if key else name)
             for key, source in templates.items()
         ]
         notices = (*notices, *engine.header.notes)
-        model = Model(engine, default, *named, sampling=engine.sampling, notices=notices)
+        options: Any = {"sampling": engine.sampling, "notices": notices, "tool_format": chosen}
+        model = Model(engine, default, *named, **options)
         if not (chat_template or engine.chat_templates):
             model.notices = notices  # nothing was said of tools that is not said there
         return model
@@ -109,7 +125,7 @@ def _make(engine: "LlamaEngine", chat_template: str | None, name: str) -> Model:
 
 
 def _templates(
-    templates: Mapping[str, str], given: str | None, name: str
+    templates: Mapping[str, str], given: str | None, name: str, tools: str
 ) -> tuple[dict[str, str], tuple[str, ...]]:
     """The default template and perhaps that for tools, and what there is to say about them."""
     if given:
@@ -119,7 +135,7 @@ def _templates(
     except TemplateError:
         if templates:
             raise
-        hint = "ChatML and the generic tool format are used (--chat-template-file names another)"
+        hint = f"ChatML and {tools} are used (--chat-template-file names another template)"
         return {"": CHATML}, (f"{name} has no chat template: {hint}",)
     default = templates.get("") or taught
     return {"": default} if default == taught else {"": default, TOOL_USE: taught}, ()

@@ -19,6 +19,7 @@ from constrained.request import Request
 from constrained.template import ChatTemplate
 from constrained.worker import AsyncStream, Sink, Stream, Wanted, Worker
 from grammars.turn import Event, Think
+from grammars.wire import Format
 
 T = TypeVar("T")
 Messages = Sequence[Mapping[str, Any]] | str
@@ -36,6 +37,7 @@ class Options(TypedDict, total=False):
     reasoning_budget: at most so many tokens of reasoning.
     reasoning_close: a sentence that ends a reasoning whose budget is spent.
     template_kwargs: variables for the chat template (`enable_thinking`).
+    thinking_tags: whether `<thinking>` at the head of a turn is reasoning; it is if not given.
     """
 
     tool_choice: Any
@@ -47,6 +49,7 @@ class Options(TypedDict, total=False):
     reasoning_budget: int | None
     reasoning_close: str
     template_kwargs: Mapping[str, Any]
+    thinking_tags: bool
 
 
 @dataclass(frozen=True)
@@ -79,9 +82,11 @@ class Model:
         tool_template: what is used in its place where tools are offered.
         sampling: how tokens are drawn where a request does not say.
         notices: what whoever loads the model should know.
+        tool_format: the format of calls, in place of the one that the template teaches.
 
     Raises:
         TemplateError: the template is broken.
+        RequestError: the format cannot be taught to this model.
     """
 
     def __init__(
@@ -92,9 +97,10 @@ class Model:
         *,
         sampling: Sampling | None = None,
         notices: Sequence[str] = (),
+        tool_format: Format | None = None,
     ):
         self.engine = engine
-        self.compiler = Compiler(engine.vocabulary, template, tool_template)
+        self.compiler = Compiler(engine.vocabulary, template, tool_template, tool_format)
         self.sampling = sampling or Sampling()
         self.notices = (*notices, *self.compiler.notices)
         self._worker = Worker("constrained")

@@ -4,7 +4,7 @@ import itertools
 import json
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -18,6 +18,7 @@ from jinja2.sandbox import SandboxedEnvironment
 
 from constrained.errors import TemplateError
 from constrained.messages import copy_json, is_text_parts, normalise, read_thought, write_messages
+from constrained.simplify import simplify_tools
 
 _PROBE = "PROBE-OF-A-TEXT"
 RESERVED = ("messages", "tools", "add_generation_prompt", "bos_token", "eos_token")
@@ -139,7 +140,8 @@ class ChatTemplate:
         The template gets arguments of tool calls as objects; if that fails, as JSON text. Parts
         of text it gets as one text; if that fails, as parts. Reasoning it gets by all names that
         transformers gives it; if that fails, as the client named it. None and [] are both no tools.
-        `kwargs` are further variables (`chat_template_kwargs`).
+        Tools it gets as they are; if all of that fails, as `simplify_tools` writes them. `kwargs`
+        are further variables (`chat_template_kwargs`).
 
         Raises:
             TemplateError: the template fails or refuses (the first failure of several), or
@@ -148,27 +150,43 @@ class ChatTemplate:
         check_kwargs(kwargs)
         with self.failures():
             normal = normalise(messages)
+        errors: list[TemplateError] = []
+        for offer in self._offers(tools):
+            for named, listed, empty, as_text, joined in self._forms(normal, offer):
+                given = {"tools": listed, "add_generation_prompt": add_generation_prompt}
+                try:
+                    with self.failures():
+                        variables = copy_json({**self._extras(listed), **kwargs, **given})
+                        written = write_messages(normal, empty, as_text, joined, named)
+                        return self._template.render({**variables, "messages": written})
+                except TemplateError as error:
+                    errors.append(error)
+        raise errors[0]
+
+    def _forms(
+        self, normal: list[dict[str, Any]], offer: list[Any]
+    ) -> Iterator[tuple[bool, Any, str | None, bool, bool]]:
+        """In which forms the template may want messages and tools, the usual one first."""
         calls = any("tool_calls" in message for message in normal)
         thoughts = any(read_thought(message) is not None for message in normal)
-        forms = itertools.product(
+        return itertools.product(
             # gpt-oss reads "thinking", but refuses it beside content and a call
             [True, False] if thoughts else [False],
-            [tools] if tools else [None, []],  # Hermes-2 loops over tools without a look at them
+            offer,
             self._empty if calls else [""],
             [False, True] if calls else [False],
             self._part_forms if any(is_text_parts(m["content"]) for m in normal) else [False],
         )
-        errors: list[TemplateError] = []
-        for named, listed, empty, as_text, joined in forms:
-            given = {"tools": listed, "add_generation_prompt": add_generation_prompt}
-            try:
-                with self.failures():
-                    variables = copy_json({**self._extras(tools), **kwargs, **given})
-                    variables["messages"] = write_messages(normal, empty, as_text, joined, named)
-                    return self._template.render(variables)
-            except TemplateError as error:
-                errors.append(error)
-        raise errors[0]
+
+    def _offers(self, tools: Sequence[Mapping[str, Any]] | None) -> Iterator[list[Any]]:
+        """The tools in the forms to be tried together, then simpler ones."""
+        if not tools:
+            yield [None, []]  # Hermes-2 loops over tools without a look at them
+            return
+        yield [tools]
+        with suppress(*_FAILURES):  # schemas that nest too deeply, or are none
+            for simpler in simplify_tools(tools):
+                yield [simpler]
 
     @cached_property
     def _part_forms(self) -> tuple[bool, bool]:

@@ -74,9 +74,17 @@ class Vocabulary:
         """Returns the token whose name is exactly `text`, or None if that is not one token."""
         return self._ids.get(text)
 
+    def find_markers(self, texts: Iterable[str]) -> dict[str, int]:
+        """Returns the tokens that have a name of their own, for the names in these texts, as a
+        prompt with these texts would be tokenised. Words and white space are no names."""
+        joined = "\0".join(texts)
+        named = ((n, t) for n, t in self._ids.items() if len(n.strip()) > 1 and n in joined)
+        return {n: t for n, t in named if not (n[0].isalnum() or n[-1].isalnum())}
+
     def encode_marked(self, text: str, markers: Mapping[str, int]) -> list[int]:
         """Returns tokens that spell `text`; what spells one of `markers` is that token."""
-        parts = re.split(f"({'|'.join(map(re.escape, markers)) or '(?!)'})", text)
+        longest_first = sorted(markers, key=len, reverse=True)
+        parts = re.split(f"({'|'.join(map(re.escape, longest_first)) or '(?!)'})", text)
         encoded = ([markers[p]] if p in markers else self.encode(p, markers) for p in parts if p)
         return [token for tokens in encoded for token in tokens]
 

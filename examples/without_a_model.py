@@ -16,13 +16,13 @@ TOOLS = read_tools(
             "name": "write_file",
             "input_schema": {
                 "type": "object",
-                "properties": {"path": {"type": "string"}, "mode": {"type": "integer"}},
+                "properties": {"mode": {"type": "integer"}, "path": {"type": "string"}},
                 "required": ["path"],
             },
         }
     ]
 )
-WRITTEN = Turn(calls=(ToolCall("write_file", {"path": "a.py", "mode": 420}),))
+WRITTEN = Turn(calls=(ToolCall("write_file", {"mode": 420, "path": "a.py"}),))
 
 
 def main() -> None:

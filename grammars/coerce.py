@@ -5,12 +5,12 @@ tried in a fixed order, JSON spelling before the template's own words, strings l
 candidate that fits the schema is the value. Nothing is ever changed to make it fit.
 """
 
-import json
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import cast
+from dataclasses import dataclass
+from typing import TypeAlias
 
 from grammars.errors import CoerceError
+from grammars.reading import read_json, read_value
 from grammars.schema import (
     AnyValue,
     Array,
@@ -27,9 +27,10 @@ from grammars.schema import (
     escape,
     flatten,
 )
+from grammars.spelling import speaks_json
+from grammars.wire import JsonStyle
 
 _WORDS: dict[str, Json] = {"true": True, "false": False, "null": None, "none": None}
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _KINDS: tuple[tuple[str, Callable[[Json], bool]], ...] = (
     ("null", lambda v: v is None),
     ("boolean", lambda v: isinstance(v, bool)),
@@ -40,12 +41,13 @@ _KINDS: tuple[tuple[str, Callable[[Json], bool]], ...] = (
 )
 
 
-class DeepJsonError(ValueError):
-    """JSON that nests more deeply than Python's reader goes (about 1,000 levels)."""
-
-
-def coerce(raw: str, schema: Schema) -> Json:
+def coerce(raw: str, schema: Schema, style: JsonStyle | None = None) -> Json:
     """The typed value that `raw` spells.
+
+    Args:
+        raw: the text between the tags.
+        schema: what it has to fit.
+        style: how values other than strings may be spelled beside JSON.
 
     Raises:
         CoerceError: no type that the schema admits can hold the text; `where` is the pointer of
@@ -54,7 +56,7 @@ def coerce(raw: str, schema: Schema) -> Json:
     admitted = {kind for node in flatten(schema.node, schema.definitions) for kind in _kinds(node)}
     candidates: list[Json] = []
     if admitted != {"string"}:
-        readings = list(_readings(raw))
+        readings = list(read_words(raw, style))
         for kind, fits in _KINDS:
             if kind in admitted:
                 candidates += [v for v in readings if fits(v)]
@@ -66,30 +68,65 @@ def coerce(raw: str, schema: Schema) -> Json:
     raise _refusal(raw, candidates, schema, admitted)
 
 
+@dataclass(frozen=True)
+class Told:
+    """Raw text of which it is told whether it is text or JSON."""
+
+    raw: str
+    is_text: bool
+    style: JsonStyle | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.raw)
+
+    @property
+    def value(self) -> Json:
+        """What it says it is; the text itself, if it is not that."""
+        if self.is_text:
+            return self.raw
+        readings = list(read_words(self.raw, self.style))
+        return readings[0] if readings else self.raw
+
+
+Raw: TypeAlias = str | Told
+
+
+def untell(raws: Mapping[str, Raw]) -> dict[str, Json]:
+    """The members of an object of which no schema is known."""
+    return {key: raw.value if isinstance(raw, Told) else raw for key, raw in raws.items()}
+
+
 def coerce_members(
-    raws: Mapping[str, str], schema: Schema
+    raws: Mapping[str, Raw], schema: Schema, style: JsonStyle | None = None
 ) -> tuple[dict[str, Json], tuple[Unfit, ...]]:
     """The typed members of an object, and why they do not fit; a raw string where no type does.
 
     Of several objects that the schema admits, it is read as the first that all of it fits.
     """
     options = zip(*(schema.find_members(key) for key in raws), strict=True) if raws else [()]
-    readings = [_read_members(raws, members, schema) for members in options]
+    readings = [_read_members(raws, members, schema, style) for members in options]
     return next((reading for reading in readings if not reading[1]), readings[0])
 
 
 def _read_members(
-    raws: Mapping[str, str], members: Sequence[Schema | None], schema: Schema
+    raws: Mapping[str, Raw],
+    members: Sequence[Schema | None],
+    schema: Schema,
+    style: JsonStyle | None,
 ) -> tuple[dict[str, Json], tuple[Unfit, ...]]:
     values: dict[str, Json] = {}
     errors: list[Unfit] = []
     for (key, raw), member in zip(raws.items(), members, strict=True):
-        values[key] = raw
+        values[key] = raw.value if isinstance(raw, Told) else raw
         if member is None:
             errors.append(Unfit(f"/{escape(key)}", f"{key!r} is not declared"))
             continue
+        if isinstance(raw, Told):
+            if member.admits(values[key]):
+                continue
+            raw = raw.raw  # models tell the wrong type
         try:
-            values[key] = coerce(raw, member)
+            values[key] = coerce(raw, member, style)
         except CoerceError as e:
             errors.append(Unfit(f"/{escape(key)}{e.where or ''}", e.message))
     return values, tuple(errors) or schema.find_errors(values)
@@ -126,11 +163,11 @@ def _kinds(node: Flat) -> Iterator[str]:
             yield "object"
 
 
-def _readings(raw: str) -> Iterator[Json]:
+def read_words(raw: str, style: JsonStyle | None = None) -> Iterator[Json]:
     """The values other than strings that the text can be read as."""
     text = raw.strip()
     try:
-        value = read_json(text)
+        value = _read(text, style)
     except ValueError:
         pass
     else:
@@ -140,43 +177,10 @@ def _readings(raw: str) -> Iterator[Json]:
         yield _WORDS[text.lower()]
 
 
-def read_json(text: str) -> Json:
-    """Strict JSON (RFC 8259): no NaN, no infinity, no number beyond a double, no lone surrogate.
-
-    Raises:
-        ValueError: it is not.
-    """
+def _read(text: str, style: JsonStyle | None) -> Json:
     try:
-        value = json.loads(text, parse_constant=_refuse, parse_float=_finite)
-    except RecursionError:
-        raise DeepJsonError("the JSON is nested too deeply to be read") from None
-    if "\\u" in text and _has_lone_surrogate(value):
-        raise ValueError("a lone surrogate")
-    return value
-
-
-def _refuse(name: str) -> Json:
-    raise ValueError(f"{name} is not JSON")
-
-
-def _finite(text: str) -> float:
-    value = float(text)
-    if value in (float("inf"), float("-inf")):
-        raise ValueError(f"{text} does not fit into a double")
-    return value
-
-
-def _has_lone_surrogate(value: Json) -> bool:
-    queue: list[Json] = [value]
-    while queue:
-        match queue.pop():
-            case str() as text:
-                if _SURROGATE.search(text):
-                    return True
-            case list() as items:  # pyright: ignore[reportUnknownVariableType]
-                queue += cast(list[Json], items)
-            case dict() as members:  # pyright: ignore[reportUnknownVariableType]
-                queue += [*cast(dict[str, Json], members).keys(), *members.values()]
-            case _:
-                pass
-    return False
+        return read_json(text)
+    except ValueError:
+        if style is None or speaks_json(style):
+            raise
+    return read_value(text, style)

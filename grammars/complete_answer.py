@@ -5,10 +5,10 @@ from typing import Protocol
 
 from grammars.automaton import compile_regexes
 from grammars.complete_call import Value
-from grammars.complete_scalar import fit_words, join
-from grammars.languages import Language, Texts, Unknown, Words
-from grammars.lark import BLANK
+from grammars.complete_scalar import Fit, fit_words, join
+from grammars.languages import Language, Texts, Unknown, Words, pick_shortest
 from grammars.lark_answer import read_regex
+from grammars.lark_json_call import BLANK, style_answer
 from grammars.lark_values import escape_regex
 from grammars.shortest import Shortest
 from grammars.turn import Answer, ChoiceAnswer, GrammarAnswer, JsonAnswer, RegexAnswer
@@ -33,7 +33,7 @@ class JsonEnd:
     """Ends a JSON value, which may have white space in front."""
 
     def __init__(self, answer: JsonAnswer, format: Format):
-        shortest = Shortest(format.hole.style, answer.schema.definitions)
+        shortest = Shortest(style_answer(format.hole), answer.schema.definitions)
         self._value = Value(answer.schema, shortest)
 
     def end(self, text: str, at: int, pad: str) -> str | None:
@@ -89,3 +89,11 @@ def skip_space(text: str, at: int) -> int:
     while end < min(at + 4, len(text)) and text[end] in " \t\r\n":
         end += 1
     return end
+
+
+def fit_spaced(text: str, at: int, word: str) -> Fit:
+    """Reads a word behind the white space that models put in front of it; it may begin with some
+    itself."""
+    fits = [fit_words(text, i, word) for i in range(at, skip_space(text, at) + 1)]
+    whole = [fit for fit in fits if isinstance(fit, int)]
+    return whole[0] if whole else pick_shortest(fit for fit in fits if isinstance(fit, str))

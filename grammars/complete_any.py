@@ -1,4 +1,4 @@
-"""Reads the beginning of any JSON value, and ends it in the shortest way.
+"""Reads the beginning of any value, and ends it in the shortest way.
 
 Without recursion: nothing bounds the depth of such a value.
 """
@@ -7,13 +7,15 @@ import re
 from collections.abc import Callable
 from typing import TypeAlias
 
-from grammars.complete_scalar import Fit, fit_string, fit_words, join
-from grammars.languages import Language
-from grammars.wire import JsonStyle
+from grammars.complete_scalar import Fit, fit_words, join
+from grammars.schema import Number, Object, String
+from grammars.shortest import Shortest
+from grammars.spelling import Breaks
 
 Step: TypeAlias = "Callable[[], Step | Fit]"
 _DIGITS = re.compile(r"[-+.0-9eE]+")
 _CLOSERS = {"[": "]", "{": "}"}
+_STRING, _NUMBER, _OBJECT = String(), Number(), Object()
 
 
 class AnyReader:
@@ -21,67 +23,106 @@ class AnyReader:
 
     Args:
         text: what it stands in.
-        style: how JSON is spelled.
-        number: how numbers are spelled.
+        shortest: the shortest texts in the style.
     """
 
-    def __init__(self, text: str, style: JsonStyle, number: Language):
+    def __init__(self, text: str, shortest: Shortest):
         self._text = text
-        self._style = style
-        self._number = number
+        self._shortest = shortest
+        self._style = shortest.style
+        self._keys = shortest.layout(_OBJECT).keys
         self._at = 0
         self._closers = ""  # of the lists and objects that are open, the innermost first
+        self._levels: list[int] = []  # of the same, the innermost last; then that of the value
 
-    def read(self, at: int) -> Fit:
-        """Reads the value that begins at that index."""
-        self._at, self._closers = at, ""
+    def read(self, at: int, level: int) -> Fit:
+        """Reads the value on that level that begins at that index."""
+        self._at, self._closers, self._levels = at, "", [level]
         step: Step | Fit = self._value
         while callable(step):
             step = step()
         return step
 
+    def _breaks(self) -> Breaks:
+        """What stands between the parts of the innermost list or object."""
+        return self._shortest.breaks(self._levels[-2])
+
+    def _close(self, *, empty: bool = False) -> str:
+        """The end of all that is open; `empty`: nothing stands in the innermost."""
+        pairs = zip(self._closers, reversed(self._levels[:-1]), strict=True)
+        parts = [self._shortest.breaks(level).close + closer for closer, level in pairs]
+        return "".join([self._closers[:1], *parts[1:]] if empty else parts)
+
     def _value(self) -> "Step | Fit":
         if self._at == len(self._text):
-            return "0" + self._closers
+            return "0" + self._close()
         opener = self._text[self._at]
         if opener in _CLOSERS:
             self._closers = _CLOSERS[opener] + self._closers
+            self._levels.append(self._shortest.inside(self._levels[-1]))
             self._at += 1
             return self._first
         return self._go_on(self._scalar(opener), self._after)
 
     def _scalar(self, first: str) -> Fit:
-        if first == '"':
-            return fit_string(self._text, self._at)
+        if self._shortest.strings.begins(self._text, self._at):
+            return self._shortest.strings.fit(self._text, self._at, _STRING)
         if first not in "-0123456789":
-            return fit_words(self._text, self._at, "true", "false", "null")
+            style = self._style
+            return fit_words(self._text, self._at, *style.true, *style.false, *style.null)
         digits, whole = read_digits(self._text, self._at)
-        return self._at + len(digits) if whole else self._number.extend(digits)
+        language = self._shortest.language(_NUMBER)
+        return self._at + len(digits) if whole else language.extend(digits)
 
     def _first(self) -> "Step | Fit":
         """Behind an opening bracket."""
-        if self._text[self._at : self._at + 1] in ("", self._closers[0]):
-            return self._after
-        return self._value if self._closers[0] == "]" else self._key
+        if self._at == len(self._text):
+            return self._close(empty=True)
+        if self._text[self._at] == self._closers[0]:
+            return self._leave()
+        return self._begin(self._breaks().open)
+
+    def _leave(self) -> "Step | Fit":
+        """Behind the closing bracket at this index."""
+        self._at, self._closers = self._at + 1, self._closers[1:]
+        self._levels.pop()
+        return self._after
 
     def _after(self) -> "Step | Fit":
-        """Behind a value, or where there need not be one."""
+        """Behind a value."""
         if not self._closers:
             return self._at
+        breaks = self._breaks()
+        self._at = skip_space(self._text, self._at, breaks)
         if self._at == len(self._text):
-            return self._closers
-        if self._text[self._at] == self._closers[0]:
-            self._at, self._closers = self._at + 1, self._closers[1:]
-            return self._after
-        fit = fit_words(self._text, self._at, self._style.item)
+            return self._close()
+        if self._text[self._at] == breaks.item[:1]:
+            return self._begin(breaks.item)
+        fit = fit_words(self._text, self._at, breaks.close + self._closers[0])
+        if isinstance(fit, int):
+            self._at = fit - 1
+            return self._leave()
+        return None if fit is None else fit + self._close()[len(breaks.close) + 1 :]
+
+    def _begin(self, before: str) -> "Step | Fit":
+        """Reads what stands in front of an item or member, and goes on to that."""
+        fit = fit_words(self._text, self._at, before)
+        if isinstance(fit, int):
+            fit = skip_space(self._text, fit, self._breaks())
         if self._closers[0] == "]":
             return self._go_on(fit, self._value, "0")
-        return self._go_on(fit, self._key, f'""{self._style.key}0')
+        return self._go_on(fit, self._key, self._member())
+
+    def _member(self) -> str:
+        """The shortest member."""
+        return f"{self._keys.extend('')}{self._style.key}0"
 
     def _key(self) -> "Step | Fit":
         if self._at == len(self._text):
-            return f'""{self._style.key}0{self._closers}'
-        return self._go_on(fit_string(self._text, self._at), self._colon, f"{self._style.key}0")
+            return self._member() + self._close()
+        end = self._keys.find_end(self._text, self._at)
+        fit = self._keys.extend(self._text[self._at :]) if end is None else end
+        return self._go_on(fit, self._colon, f"{self._style.key}0")
 
     def _colon(self) -> "Step | Fit":
         fit = fit_words(self._text, self._at, self._style.key)
@@ -92,7 +133,7 @@ class AnyReader:
         if isinstance(fit, int):
             self._at = fit
             return step
-        return join(fit, rest, self._closers)
+        return join(fit, rest, self._close())
 
 
 def read_digits(text: str, at: int) -> tuple[str, bool]:
@@ -100,3 +141,10 @@ def read_digits(text: str, at: int) -> tuple[str, bool]:
     match = _DIGITS.match(text, at)
     digits = match.group() if match else ""
     return digits, at + len(digits) < len(text)
+
+
+def skip_space(text: str, at: int, breaks: Breaks) -> int:
+    """The index behind white space that any amount of may stand there."""
+    while breaks.loose and text[at : at + 1] in ("\n", " "):
+        at += 1
+    return at

@@ -3,7 +3,7 @@ follow it, and the shortest of both. It mirrors `lark_tagged`.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
@@ -11,7 +11,6 @@ from string import ascii_lowercase
 
 from grammars.complete_scalar import join
 from grammars.languages import Language, Texts, Words, pick_shortest, speak_number, speak_string
-from grammars.lark_tagged import is_writable, spell_words
 from grammars.schema import (
     AnyValue,
     Boolean,
@@ -26,6 +25,7 @@ from grammars.schema import (
     flatten,
 )
 from grammars.shortest import Shortest
+from grammars.tagging import is_writable, spell_words, tell_kinds
 from grammars.wire import TaggedArguments, count_common
 
 _FREE = Texts(0, None, None)
@@ -42,10 +42,14 @@ class Raw:
 
 @dataclass(frozen=True)
 class Argument:
-    """A declared argument that can be written."""
+    """An argument that can be written.
+
+    Args:
+        ways: what stands between key and value, and how the value is written then.
+    """
 
     key: str
-    raw: Raw
+    ways: tuple[tuple[str, Raw], ...]
     required: bool
 
 
@@ -74,15 +78,22 @@ class TaggedObject:
     def __init__(self, node: Object, tags: TaggedArguments, shortest: Shortest):
         self.tags = tags
         self.shortest = shortest
-        raws = [(p, self._read(p.node)) for p in node.properties]
-        self.arguments = [Argument(p.key, raw, p.required) for p, raw in raws if raw is not None]
+        read = [Argument(p.key, self._ways(p.node), p.required) for p in node.properties]
+        self.arguments = [argument for argument in read if argument.ways]
         self.declared = frozenset(p.key for p in node.properties)
-        self.extra = None if node.additional is None else self._read(node.additional)
+        self.extra = () if node.additional is None else self._ways(node.additional)
         self._rests: dict[int, str | None] = {}
 
-    def _read(self, node: Node) -> Raw | None:
-        """How the values of a node may be written; None if none can be."""
-        flat = list(flatten(node, self.shortest.definitions))
+    def _ways(self, node: Node) -> tuple[tuple[str, Raw], ...]:
+        """How the values of a node may be written; () if none can be."""
+        tags = self.tags
+        told = tell_kinds(flatten(node, self.shortest.definitions), tags)
+        after = tags.after_kind if tags.kinds else ""
+        raws = ((tags.after_key + kind + after, self._read(flat)) for kind, flat in told)
+        return tuple((head, raw) for head, raw in raws if raw is not None)
+
+    def _read(self, flat: Sequence[Flat]) -> Raw | None:
+        """How such values may be written; None if none can be."""
         if any(isinstance(b, AnyValue) or (isinstance(b, String) and b.is_free) for b in flat):
             return Raw((_FREE,), (), ())
         has_text = any(isinstance(b, String) for b in flat)
@@ -124,7 +135,7 @@ class TaggedObject:
 
     def may_go_on(self, index: int) -> bool:
         """May another argument come?"""
-        return index < len(self.arguments) or self.extra is not None
+        return index < len(self.arguments) or bool(self.extra)
 
     def value(self, raw: Raw) -> str | None:
         """The shortest value."""
@@ -154,15 +165,15 @@ class TaggedObject:
         if index not in self._rests:
             for i in reversed(range(index, len(self.arguments) + 1)):
                 options = [self._argument(self.arguments[k], k + 1) for k in self.reach(i)]
-                if self.extra is not None and self.may_end(i):
+                if self.extra and self.may_end(i):
                     extra = Argument(self.extend_key(""), self.extra, required=False)
                     options.append(self._argument(extra, len(self.arguments)))
                 self._rests[i] = pick_shortest(options)
         return self._rests[index]
 
     def _argument(self, argument: Argument, index: int) -> str | None:
-        value = self.value(argument.raw)
-        return join(argument.key, self.tags.after_key, value, self.tail(index))
+        values = (join(after, self.value(raw)) for after, raw in argument.ways)
+        return join(argument.key, pick_shortest(values), self.tail(index))
 
     def extend_key(self, written: str) -> str:
         """The shortest end of an undeclared key."""
@@ -185,3 +196,15 @@ class TaggedObject:
         if tags.close.startswith("\n"):  # it counts also where it stands in front of the value
             close = f"(?:{close}|\\A{re.escape(tags.close[1:])})"
         return re.compile(f"{close}(?:{'|'.join(map(re.escape, stops))})")
+
+    def find_stop(self, index: int, text: str) -> re.Match[str] | None:
+        """Where a raw value stops. A tag that may not come there does not stop it if the tags that
+        may come begin inside of it: a value may end as they begin."""
+        stop = self.stops(index).search(text)
+        endings = [tail.ending for tail in self.tails(index)]
+        if stop is None or stop.group() in endings:
+            return stop
+        for at in range(stop.start() + 1, stop.end()):
+            if any(ending.startswith(text[at : at + len(ending)]) for ending in endings):
+                return self.stops(index).match(text, at)
+        return stop

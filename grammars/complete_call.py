@@ -1,26 +1,43 @@
 """Reads the beginning of a call of one tool, and ends it in the shortest way."""
 
+import json
+import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
+from grammars.automaton import compile_regexes
 from grammars.complete_argument import TaggedObject
 from grammars.complete_json import JsonReader
+from grammars.complete_nested import NestedPart
+from grammars.complete_python import PythonPart
 from grammars.complete_scalar import Fit, fit_words, join
 from grammars.complete_tagged import TaggedReader
-from grammars.lark import open_json_call
+from grammars.languages import Texts, Unknown
+from grammars.lark_calls import INDEX
+from grammars.lark_json_call import close_json_call, open_json_call
+from grammars.python_ends import find_ends
 from grammars.schema import Schema
 from grammars.shortest import Shortest
 from grammars.turn import Tool
 from grammars.wire import (
+    CallId,
+    CallIndex,
+    Format,
     JsonArguments,
     JsonCall,
     JsonStyle,
     Literal,
     Marker,
     Name,
+    NestedArguments,
     Node,
+    PythonArguments,
     TaggedArguments,
 )
+
+_ID = "\0"  # stands for an id
+_WRITTEN_ID = json.dumps(_ID)[1:-1]
 
 
 class Part(Protocol):
@@ -72,12 +89,55 @@ class Arguments:
         return TaggedReader(self._objects, json, text).arguments(at)
 
 
-class Call:
-    """Some nodes of a format, as they are written for one tool."""
+class Made:
+    """An id that the model makes up."""
 
-    def __init__(self, tool: Tool, nodes: Sequence[Node], style: JsonStyle):
+    def __init__(self, pattern: str, ends: str):
+        automaton = compile_regexes((pattern,))
+        self._language = Texts(0, None, automaton) if automaton else Unknown()
+        self._characters = re.compile(rf"[^{re.escape(ends)}]*" if ends else ".*")
+        self.shortest = self._language.extend("")
+
+    def read(self, text: str, at: int) -> Fit:
+        match = self._characters.match(text, at)
+        assert match
+        if match.end() < len(text):
+            return match.end()
+        return self._language.extend(match.group())
+
+
+@dataclass(frozen=True)
+class Chain:
+    """What the arguments of calls in Python have to know of the other calls.
+
+    Args:
+        names: those of all tools.
+        follow: what may stand behind the arguments of a call.
+    """
+
+    format: Format
+    names: tuple[str, ...]
+    follow: tuple[str, ...]
+
+
+class Call:
+    """Some nodes of a format, as they are written for one tool; with this index, if it is exact."""
+
+    def __init__(
+        self,
+        tool: Tool,
+        nodes: Sequence[Node],
+        style: JsonStyle,
+        index: int | None = None,
+        chain: Chain | None = None,
+        tokens: Sequence[str] = (),
+    ):
         shortest = Shortest(style, tool.schema.definitions)
-        self._parts = [part for node in nodes for part in _spell(node, tool, shortest)]
+        self._parts = [
+            part
+            for node, follower in zip(nodes, [*nodes[1:], None], strict=True)
+            for part in _spell(node, follower, tool, shortest, index, chain, tokens)
+        ]
         self.shortest = join(*(part.shortest for part in self._parts))
 
     def read(self, text: str, at: int) -> Fit:
@@ -90,17 +150,56 @@ class Call:
         return at
 
 
-def _spell(node: Node, tool: Tool, shortest: Shortest) -> Iterator[Part]:
+def _spell(
+    node: Node,
+    follower: Node | None,
+    tool: Tool,
+    shortest: Shortest,
+    index: int | None,
+    chain: Chain | None,
+    tokens: Sequence[str],
+) -> Iterator[Part]:
     match node:
         case Literal(text) | Marker(text):
             yield Fixed(text)
         case Name():
             yield Fixed(tool.name)
+        case CallId() | CallIndex():
+            ends = follower.text[:1] if isinstance(follower, Literal | Marker) else ""
+            yield _identify(node, index, ends)
         case JsonCall():
-            yield Fixed(open_json_call(node, tool.name))
-            yield Value(tool.schema, shortest)
-            yield Fixed("}")
+            yield from _spell_json(node, tool, shortest, index)
         case JsonArguments():
             yield Value(tool.schema, shortest)
         case TaggedArguments():
             yield Arguments(tool.schema, node, shortest)
+        case NestedArguments():
+            yield NestedPart(tool.schema, node, shortest, is_token=node.mark in tokens)
+        case PythonArguments():
+            assert chain is not None
+            ends = find_ends(chain.format, chain.names, tool.schema)
+            yield PythonPart(tool.schema, node, ends, chain.follow, shortest)
+
+
+def _spell_json(
+    node: JsonCall, tool: Tool, shortest: Shortest, index: int | None
+) -> Iterator[Part]:
+    """The parts of a JSON call; the id, as a string, has quotes around it."""
+    head, behind = open_json_call(node, tool.name, _ID), close_json_call(node, _ID)
+    before, _, after = head.partition(_WRITTEN_ID)
+    yield Fixed(before)
+    if node.id is not None and node.id_first:
+        yield _identify(node.id, index, '"')
+        yield Fixed(after)
+    yield Value(tool.schema, shortest)
+    before, _, after = behind.partition(_WRITTEN_ID)
+    yield Fixed(before)
+    if node.id is not None and not node.id_first:
+        yield _identify(node.id, index, '"')
+        yield Fixed(after)
+
+
+def _identify(node: CallId | CallIndex, index: int | None, ends: str) -> Part:
+    if isinstance(node, CallId):
+        return Made(node.pattern, ends)
+    return Made(INDEX.strip("/"), ends) if index is None else Fixed(str(index))

@@ -1,7 +1,7 @@
-"""Reads the beginning of a JSON value by its node, and ends it in the shortest way."""
+"""Reads the beginning of a value by its node, and ends it in the shortest way."""
 
-from grammars.complete_any import AnyReader, read_digits
-from grammars.complete_scalar import BODY, Fit, decide, end_escape, fit_string, fit_words, join
+from grammars.complete_any import AnyReader, read_digits, skip_space
+from grammars.complete_scalar import Fit, decide, fit_words, join
 from grammars.languages import pick_shortest
 from grammars.schema import (
     AnyValue,
@@ -18,8 +18,6 @@ from grammars.schema import (
 )
 from grammars.shortest import Layout, Shortest
 
-_NUMBER = Number()
-
 
 class JsonReader:
     """Reads values of one text.
@@ -31,55 +29,65 @@ class JsonReader:
 
     def __init__(self, shortest: Shortest, text: str):
         self._shortest = shortest
+        self._style = shortest.style
         self._text = text
-        self._any = AnyReader(text, shortest.style, shortest.language(_NUMBER))
+        self._any = AnyReader(text, shortest)
         self._unions: dict[tuple[int, int], Fit] = {}  # else a nest of unions takes 2^depth
 
-    def value(self, node: Node, at: int) -> Fit:
-        """Reads a value that begins at that index."""
+    def value(self, node: Node, at: int, level: int | None = None) -> Fit:
+        """Reads a value that begins at that index, on that level."""
+        level = self._style.level if level is None else level
         while isinstance(node, Reference):
             node = self._shortest.definitions[node.name]
         if at == len(self._text):
-            return self._shortest.value(node)
+            return self._shortest.value(node, level)
         match node:
             case AnyValue():
-                return self._any.read(at)
+                return self._any.read(at, level)
             case Constant():
-                return self._constant(node, at)
+                return self._constant(node, at, level)
             case String():
-                language = None if node.is_free else self._shortest.language(node)
-                return fit_string(self._text, at, language, plain=node.pattern is not None)
+                return self._shortest.strings.fit(self._text, at, node)
             case Number():
                 return self._number(node, at)
             case Boolean():
-                return fit_words(self._text, at, "true", "false")
+                return fit_words(self._text, at, *self._style.true, *self._style.false)
             case Null():
-                return fit_words(self._text, at, "null")
+                return fit_words(self._text, at, *self._style.null)
             case Array():
-                return self._array(node, at)
+                return self._array(node, at, level)
             case Object():
-                return self._object(node, at)
+                return self._object(node, at, level)
             case Union(branches):
                 key = id(node), at
                 if key not in self._unions:
-                    self._unions[key] = decide(self.value(b, at) for b in branches)
+                    self._unions[key] = decide(self.value(b, at, level) for b in branches)
                 return self._unions[key]
 
-    def _constant(self, node: Constant, at: int) -> Fit:
+    def _constant(self, node: Constant, at: int, level: int) -> Fit:
         """Whole strings and numbers are looked up: there may be thousands of constants."""
         constants, text = self._shortest.constants(node), self._text
+        spelled, strings = constants.spelled, self._shortest.strings
         digits, whole = read_digits(text, at)
-        end = at + len(digits)
-        if text[at] == '"':
-            body = BODY.match(text, at + 1)
-            assert body
-            end, whole = body.end() + 1, text.startswith('"', body.end())
-        elif not digits:
-            return fit_words(text, at, *constants)
-        if whole:
-            return end if text[at:end] in constants else None
+        if text[at] in "[{" and constants.nodes:
+            return decide(self.value(part, at, level) for part in constants.nodes)
+        if strings.begins(text, at):
+            end = strings.find_end(text, at)
+        elif digits:
+            end = at + len(digits) if whole else None
+        else:
+            return fit_words(text, at, *spelled)
+        if end is not None:
+            return end if text[at:end] in spelled else None
         written = text[at:]
-        return pick_shortest(c[len(written) :] for c in constants if c.startswith(written))
+        found = [c for c in spelled if c.startswith(written)]
+        # half a quote is text as long as it can be: where the quote is one token, it has to be
+        inside = [c for c in found if self._is_inside(c, len(written))]
+        return pick_shortest(c[len(written) :] for c in inside or found)
+
+    def _is_inside(self, spelled: str, count: int) -> bool:
+        """Is that much of a spelled string no part of its closing quote?"""
+        return self._style.escapes or count <= len(spelled) - len(self._style.quotes[0])
 
     def _number(self, node: Number, at: int) -> Fit:
         digits, whole = read_digits(self._text, at)
@@ -88,83 +96,99 @@ class JsonReader:
             return language.extend(digits)
         return at + len(digits) if digits and language.accepts(digits) else None
 
-    def _array(self, node: Array, at: int) -> Fit:
+    def _array(self, node: Array, at: int, level: int) -> Fit:
         text, shortest, done = self._text, self._shortest, 0
         if text[at] != "[":
             return None
-        at += 1
+        at, inner = at + 1, shortest.inside(level)
         while at < len(text):
-            if text[at] == "]":
-                return at + 1 if done >= node.min_items else None
+            fit = self._end(at, level, "]", first=not done)
+            if fit is not None:
+                return fit if done >= node.min_items else None
             if (item := shortest.item(node, done)) is None:
                 return None
-            fit = fit_words(text, at, shortest.style.item) if done else at
+            fit = self._begin(at, level, first=not done)
             if not isinstance(fit, int):
-                return join(fit, shortest.value(item), shortest.items(node, done + 1))
-            fit, done = self.value(item, fit), done + 1
+                rest = shortest.items(node, done + 1, level)
+                return join(fit, shortest.value(item, inner), rest)
+            fit, done = self.value(item, fit, inner), done + 1
             if not isinstance(fit, int):
-                return join(fit, shortest.items(node, done))
-            at = fit
-        return shortest.items(node, done)
+                return join(fit, shortest.items(node, done, level))
+            at = self._skip(fit, level)
+        return shortest.items(node, done, level)
 
-    def _object(self, node: Object, at: int) -> Fit:
+    def _end(self, at: int, level: int, bracket: str, *, first: bool) -> Fit:
+        """Reads the end of a list or object; `first`: nothing stands in it."""
+        close = "" if first else self._shortest.breaks(level).close
+        return fit_words(self._text, at, close + bracket)
+
+    def _begin(self, at: int, level: int, *, first: bool) -> Fit:
+        """Reads what stands in front of an item or member."""
+        breaks = self._shortest.breaks(level)
+        fit = fit_words(self._text, at, breaks.open if first else breaks.item)
+        return self._skip(fit, level) if isinstance(fit, int) else fit
+
+    def _skip(self, at: int, level: int) -> int:
+        return skip_space(self._text, at, self._shortest.breaks(level))
+
+    def _object(self, node: Object, at: int, level: int) -> Fit:
         text, shortest, index, first = self._text, self._shortest, 0, True
         if text[at] != "{":
             return None
         layout, at = shortest.layout(node), at + 1
         while at < len(text):
-            if text[at] == "}":
-                return at + 1 if index >= layout.needed else None
-            fit = at if first else fit_words(text, at, shortest.style.item)
+            fit = self._end(at, level, "}", first=first)
+            if fit is not None:
+                return fit if index >= layout.needed else None
+            fit = self._begin(at, level, first=first)
             if not isinstance(fit, int):
-                return join(fit, shortest.another(node, index))
-            found = self._key(layout, index, fit)
+                return join(fit, shortest.another(node, index, level))
+            found = self._key(layout, index, fit, level)
             if not isinstance(found, tuple):
                 return found
             member, index, at = found
-            fit, first = self.value(member, at), False
+            fit, first = self.value(member, at, shortest.inside(level)), False
             if not isinstance(fit, int):
-                return join(fit, shortest.members(node, index))
-            at = fit
-        return shortest.members(node, index, first=first)
+                return join(fit, shortest.members(node, index, level))
+            at = self._skip(fit, level)
+        return shortest.members(node, index, level, first=first)
 
-    def _key(self, layout: Layout, index: int, at: int) -> tuple[Node, int, int] | str | None:
+    def _key(
+        self, layout: Layout, index: int, at: int, level: int
+    ) -> tuple[Node, int, int] | str | None:
         """Reads a key: the node of its value, the index of the next property, where it begins."""
-        text, node, properties = self._text, layout.node, layout.node.properties
+        text, node, shortest = self._text, layout.node, self._shortest
         if at == len(text):
-            return self._shortest.another(node, index)
-        body = BODY.match(text, at + 1)
-        if text[at] != '"' or body is None:
-            return None
-        if not text.startswith('"', body.end()):
-            return self._end_key(layout, index, at)
-        key = text[at : body.end() + 1]
-        if (declared := layout.keys.get(key)) is not None:
+            return shortest.another(node, index, level)
+        end = layout.keys.find_end(text, at)
+        if end is None:
+            return self._end_key(layout, index, at, level)
+        key = text[at:end]
+        if (declared := layout.keys.spelled.get(key)) is not None:
             if declared not in layout.reach(index):
                 return None
-            member, index = properties[declared].node, declared + 1
-        elif node.additional is None or index < layout.needed or key in layout.reserved:
-            return None
+            member, index = layout.properties[declared].node, declared + 1
+        elif node.additional is not None and layout.is_extra(key, index):
+            member, index = node.additional, layout.behind_extra(index)
         else:
-            member, index = node.additional, len(properties)
-        fit = fit_words(text, body.end() + 1, self._shortest.style.key)
+            return None
+        fit = fit_words(text, end, self._style.key)
         if isinstance(fit, int):
             return member, index, fit
-        return join(fit, self._shortest.value(member), self._shortest.members(node, index))
+        value = shortest.value(member, shortest.inside(level))
+        return join(fit, value, shortest.members(node, index, level))
 
-    def _end_key(self, layout: Layout, index: int, at: int) -> str | None:
+    def _end_key(self, layout: Layout, index: int, at: int, level: int) -> str | None:
         """The rest of an object whose text ends inside a key."""
         shortest, node, written = self._shortest, layout.node, self._text[at:]
-        options: list[str | None] = []
-        for i in layout.reach(index):
-            if shortest.spell(node.properties[i].key).startswith(written):
-                pair = join(shortest.pair(node.properties[i]), shortest.members(node, i + 1))
-                options.append(pair and pair[len(written) :])
-        if node.additional is not None and index >= layout.needed:
-            body = BODY.match(written, 1)
-            half = written[body.end() :] if body else ""
-            end = next(end_escape(half, plain=bool(layout.keys)), "")
-            end += shortest.close_key(layout, written + end)
-            value = shortest.value(node.additional)
-            options.append(join(end, shortest.style.key, value, "}"))
+        inner, options = shortest.inside(level), list[str | None]()
+        for key, i in layout.keys.spelled.items():
+            if i in layout.reach(index) and key.startswith(written):
+                value = shortest.value(layout.properties[i].node, inner)
+                rest = shortest.members(node, i + 1, level)
+                options.append(join(key[len(written) :], self._style.key, value, rest))
+        if node.additional is not None and layout.may_have_extra(index):
+            end, value = layout.keys.extend(written), shortest.value(node.additional, inner)
+            rest = shortest.members(node, layout.behind_extra(index), level)
+            options.append(join(end, self._style.key, value, rest))
         return pick_shortest(options)

@@ -13,9 +13,7 @@ from grammars.complete_argument import Place, Raw, TaggedObject, Tail
 from grammars.complete_json import JsonReader
 from grammars.complete_scalar import Fit, fit_words, join
 from grammars.languages import Language, pick_shortest
-from grammars.wire import LONGEST_NAME
-
-_EXTRA_KEY = re.compile(rf"[^<>\s\x00-\x20]{{1,{LONGEST_NAME}}}")
+from grammars.tagging import express_key
 
 
 @dataclass(frozen=True)
@@ -52,13 +50,17 @@ class TaggedReader:
         self._objects = objects
         self._tags = objects[0].tags
         self._json = json
+        self._extra_key = re.compile(express_key(self._tags))
         self._text = text
 
     def arguments(self, at: int) -> Fit:
         """Reads all arguments, from the first tag to the end tag."""
-        close = len(self._tags.close)
+        tags = self._tags
+        empty = tags.end if tags.empty is None else tags.empty
         starts = [
-            replace(tail, ending=tail.ending[close:]) for o in self._objects for tail in o.tails(0)
+            replace(tail, ending=tags.open if tail.place else empty)
+            for o in self._objects
+            for tail in o.tails(0)
         ]
         outcome = self._tails(starts, at)
         while isinstance(outcome, Opened):
@@ -93,19 +95,20 @@ class TaggedReader:
 
     def _keys(self, place: Place, at: int) -> Iterator[tuple[Fit, Raw, int]]:
         """How each key that may come fits, up to its value; its value, and what comes next."""
-        node, after = place.object, self._tags.after_key
+        node = place.object
         for i in node.reach(place.index):
             argument = node.arguments[i]
-            yield fit_words(self._text, at, argument.key + after), argument.raw, i + 1
-        if node.extra is None or not node.may_end(place.index):
+            for after, raw in argument.ways:
+                yield fit_words(self._text, at, argument.key + after), raw, i + 1
+        if not node.may_end(place.index):
             return
-        match = _EXTRA_KEY.match(self._text, at)
+        match = self._extra_key.match(self._text, at)
         key = match.group() if match else ""
-        if at + len(key) == len(self._text):
-            yield node.extend_key(key) + after, node.extra, len(node.arguments)
-        elif key and key not in node.declared:
-            fit = fit_words(self._text, at + len(key), after)
-            yield fit, node.extra, len(node.arguments)
+        for after, raw in node.extra:
+            if at + len(key) == len(self._text):
+                yield node.extend_key(key) + after, raw, len(node.arguments)
+            elif key and key not in node.declared:
+                yield fit_words(self._text, at + len(key), after), raw, len(node.arguments)
 
     def _spelled(self, raw: Raw, place: Place, at: int) -> Outcome:
         """Reads a value that is no raw text, and what follows it."""
@@ -122,8 +125,7 @@ class TaggedReader:
     def _raw(self, texts: Sequence[Language], place: Place, at: int) -> Outcome:
         """Reads raw text, and what follows it."""
         node, written = place.object, self._text[at:]
-        stops = node.stops(place.index)
-        if stop := stops.search(written):
+        if stop := node.find_stop(place.index, written):
             body = written[: stop.start()]
             whole = stop.group().startswith(self._tags.close)
             if not whole or not any(language.accepts(body) for language in texts):
@@ -134,7 +136,7 @@ class TaggedReader:
                 rest
                 for end, rest in ends(texts, place, written)
                 if rest is not None
-                and (stop := stops.search(written + rest))
+                and (stop := node.find_stop(place.index, written + rest))
                 and stop.start() == end
             )
             if found is not None:

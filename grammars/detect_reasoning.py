@@ -5,7 +5,7 @@ message is the block. Where a template never writes a thought, its prompts tell.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -175,22 +175,36 @@ def _read_pads(block: Reasoning, prompts: list[str]) -> Reasoning:
     return block
 
 
-def find_state(with_prompt: str, without_prompt: str, format: Format) -> State:
-    """Where the generation prompt leaves the reasoning block.
+def find_state(
+    with_prompt: str, without_prompt: str, format: Format, calls: int | None = None
+) -> State:
+    """Where the generation prompt leaves the turn.
 
     Args:
         with_prompt: the conversation rendered with the generation prompt.
         without_prompt: the same without it; what the two share is conversation, not prompt.
         format: the format that the template teaches.
+        calls: how many calls the conversation has, if that is known.
     """
     block = format.reasoning
-    if block is None:
-        return State()
     prompt = with_prompt[count_common(with_prompt, without_prompt) :]
-    if not prompt:  # the template opens the turn whether it is asked to or not
-        tail = with_prompt.rstrip()
-        marker = next((m for m in (block.opener.text, block.closer.text) if tail.endswith(m)), "")
-        prompt = with_prompt[len(tail) - len(marker) :] if marker else ""
+    if block is not None:
+        state = _find_block(prompt or _find_end(with_prompt, block), block)
+        if state.start is Start.OPEN:
+            return replace(state, calls=calls)
+    else:
+        state = State()
+    return replace(state, lead=_find_lead(prompt, format), calls=calls)
+
+
+def _find_end(prompt: str, block: Reasoning) -> str:
+    """The marker at the end of a template that opens the turn whether it is asked to or not."""
+    tail = prompt.rstrip()
+    marker = next((m for m in (block.opener.text, block.closer.text) if tail.endswith(m)), "")
+    return prompt[len(tail) - len(marker) :] if marker else ""
+
+
+def _find_block(prompt: str, block: Reasoning) -> State:
     opened, closed = prompt.rfind(block.opener.text), prompt.rfind(block.closer.text)
     if opened > closed:
         written = prompt[opened + len(block.opener.text) :]
@@ -201,5 +215,17 @@ def find_state(with_prompt: str, without_prompt: str, format: Format) -> State:
     return State()
 
 
+def _find_lead(prompt: str, format: Format) -> str:
+    """What the prompt has written of content or of a call: `>>>`, where `>>>all` opens content."""
+    openers = [c.opener for c in format.contents if c.opener]
+    leads = (o[:n] for o in openers for n in range(len(o), 0, -1) if prompt.endswith(o[:n]))
+    return next((lead for lead in leads if len(lead) > 1), "")
+
+
 def _rest(pad: str, written: str) -> str:
     return pad[len(written) :] if pad.startswith(written) else ""
+
+
+def count_calls(messages: Sequence[Mapping[str, Any]]) -> int:
+    """How many tool calls a conversation has."""
+    return sum(len(message.get("tool_calls") or ()) for message in messages)

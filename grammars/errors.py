@@ -43,3 +43,7 @@ class CoerceError(Error):
 
 class DetectError(Error):
     """A chat template whose wire format is not known."""
+
+
+class FormatError(Error):
+    """A description of a wire format that cannot be read; `where` is the JSON pointer."""

@@ -7,7 +7,7 @@ from math import ceil, floor
 from typing import Protocol
 
 from grammars.automaton import Automaton, compile_regexes
-from grammars.lark_values import LARGEST, NUMBER
+from grammars.lark_numbers import LARGEST, NUMBER
 from grammars.ranges import INTEGER, bound_regexes
 from grammars.schema import Number, String
 

@@ -4,30 +4,15 @@ The grammar covers the whole assistant turn, from the first token after the rend
 end of turn. End-of-generation tokens are not in it: the matcher admits them where it accepts.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 
-from grammars.errors import PolicyError, SchemaError, ToolError
+from grammars.errors import PolicyError
 from grammars.lark_answer import answer_rule
-from grammars.lark_tagged import TaggedRules
+from grammars.lark_calls import CallRules
+from grammars.lark_json_call import begin_call, style_answer, style_arguments
 from grammars.lark_values import Rules, escape_regex, quote
-from grammars.turn import Choice, JsonAnswer, Policy, Start, State, Think, Tool
-from grammars.wire import (
-    Format,
-    Hole,
-    JsonArguments,
-    JsonCall,
-    Literal,
-    Marker,
-    Name,
-    Node,
-    TaggedArguments,
-    is_taggable,
-)
-
-BLANK = r"[ \t\r\n]"
-SPACE = f"/{BLANK}{{1,4}}/"
-"""White space that models add or leave out in front of a block; templates write at most two."""
+from grammars.turn import Choice, JsonAnswer, Policy, RegexAnswer, Start, State, Think, Tool
+from grammars.wire import Content, Format, JsonCall, Marker
 
 
 def build_grammar(
@@ -48,15 +33,18 @@ def build_grammar(
         state: where the rendered prompt ends.
         markers: token ids of those markers that the vocabulary has as one token.
         captures: the matcher keeps the text of each call's arguments, under the tool's name
-            (`get_captures` of llguidance); that is a second reading, beside the parser's.
+            (`get_captures` of llguidance); that is a second reading, beside the parser's. Not of
+            calls in Python; and of nested tags also the arguments before any optional one.
 
     Raises:
         PolicyError, ToolError: the request cannot be satisfied, or a name cannot be written.
         SchemaError: a schema that this format cannot write.
     """
     policy = policy or Policy()
-    turn = _Turn(format, policy.select(tools), policy, markers or {}, captures)
-    return turn.build(state or State())
+    rules = Rules(style_arguments(format.hole), markers)
+    selected = policy.select(tools)
+    names = [tool.name for tool in tools]
+    return _Turn(format, selected, policy, state or State(), rules, captures, names).build()
 
 
 class _Turn:
@@ -67,24 +55,26 @@ class _Turn:
         format: Format,
         tools: tuple[Tool, ...],
         policy: Policy,
-        ids: Mapping[str, int],
+        state: State,
+        rules: Rules,
         captures: bool,
+        names: Sequence[str],
     ):
         self.format = format
         self.tools = tools
         self.policy = policy
-        self.ids = ids
-        self.captures = captures
-        self.rules = Rules(format.hole.style)
+        self.state = state
+        self.rules = rules
+        self.calls = CallRules(format, tools, policy, state, rules, captures, names)
 
-    def build(self, state: State) -> str:
+    def build(self) -> str:
         body = self.rules.define(self._body(), "body")
-        start = f"{self._thought(state)} {body}"
+        start = f"{self._thought()} {body}"
         return f"%llguidance {{}}\nstart: {start.strip()}\n{self.rules.text()}"
 
-    def _thought(self, state: State) -> str:
+    def _thought(self) -> str:
         """The reasoning block, as far as the prompt has not written it."""
-        reasoning, think, start = self.format.reasoning, self.policy.think, state.start
+        reasoning, think, start = self.format.reasoning, self.policy.think, self.state.start
         if reasoning is None:
             if think is Think.REQUIRED:
                 hint = "Leave thinking optional"
@@ -93,32 +83,99 @@ class _Turn:
         after = f" {pad}" if (pad := self._pad(reasoning.after)) else ""
         closed = self._until(reasoning.closer.text) + after
         if start is Start.OPEN:
-            at_once = self._spaced(reasoning.closer.text) + after
+            at_once = self.calls.spaced(reasoning.closer.text) + after
             return at_once if think is Think.FORBIDDEN else closed
         if start is Start.CLOSED and think is Think.REQUIRED:
             hint = "Leave thinking optional, or let the template open the block"
             raise PolicyError("the prompt has closed the reasoning block", hint=hint)
-        if start is Start.CLOSED or think is Think.FORBIDDEN:
-            return self._pad(state.pad)
-        block = f"{self._spaced(reasoning.opener.text)} {closed}"
-        return block if think is Think.REQUIRED else f"({block})?"
+        if start is Start.CLOSED:
+            if self.policy.answer is not None or self.state.lead:
+                return self._pad(self.state.pad)
+            return f"({self.calls.spaced(reasoning.closer.text)})?"  # some models close it again
+        first = reasoning.starts_closed and not self.state.lead and self.policy.answer is None
+        shut = f"({self.calls.spaced(reasoning.closer.text)})?" if first else ""
+        if think is Think.FORBIDDEN or self.state.lead:
+            return shut or self._pad(self.state.pad)
+        block = f"{self.calls.spaced(reasoning.opener.text)} {closed}"
+        if think is Think.REQUIRED:
+            return block
+        return f"({block} | {shut})" if shut else f"({block})?"
 
     def _body(self) -> str:
         """Content, calls, or content and calls; with an answer asked for, it or calls."""
-        answer = self.policy.answer
-        text = f"{self._free(content=True)}?" if answer is None else self._answer()
-        if not self.tools:
-            return text
-        required = self.policy.choice is Choice.REQUIRED
-        options = [] if required else [text]
-        if self.format.bare is not None:
+        required = self.tools and self.policy.choice is Choice.REQUIRED
+        options = [] if required else [o for c in self.format.contents for o in self._whole(c)]
+        if self.tools and self.format.bare is not None:
             self._refuse_ambiguous(self.format.bare)
-            return " | ".join([*options, self._calls(self.format.call, BLANK)])
-        for opener, nodes in self.format.openings.items():
-            at_once = required or answer is not None
-            before = self._spaced(opener) if at_once else self._until(opener)
-            options.append(f"{before} {self._calls(nodes)}")
-        return " | ".join(options)
+            options.append(self.calls.calls(self.format.call, blank=True))
+        elif self.tools:
+            options += [o for opening in self.format.openings for o in self._opened(opening)]
+        body = " | ".join(dict.fromkeys(options))
+        plain = required or self.policy.answer is not None or self.state.lead
+        is_free = plain or Content() in self.format.contents
+        return body if is_free else f"({body} | {self.calls.space()})?"
+
+    def _whole(self, way: Content) -> list[str]:
+        """The turn as content alone."""
+        head = self._headed(way.opener)
+        if head is None or (self.policy.answer is not None and way != self.format.contents[0]):
+            return []
+        if self.policy.answer is not None:
+            text = self._closed_answer(way.closer) if way.closer else self._answer()
+        else:
+            text = self._until(way.closer) if way.closer else f"{self._free(content=True)}?"
+        return [f"{head} {text}{self.calls.tail}".strip()]
+
+    def _opened(self, opening: str) -> list[str]:
+        """Calls that are opened in this way: at once, or behind content."""
+        calls = self.calls.calls(self.format.openings[opening], opening)
+        at_once, lead = list[str](), self.state.lead
+        if not lead and self._is_shared(opening):
+            # The lexer would not give up `to=user` for `to=`: the name goes into one terminal.
+            nodes = (Marker(opening), *self.format.openings[opening])
+            at_once = [self.calls.calls(nodes, opening, blank=True)]
+        elif not lead:
+            at_once = [f"{self.calls.spaced(opening)} {calls}"]
+        elif (head := self._headed(opening)) is not None:
+            at_once = [f"{head} {calls}".strip()]
+        if self.policy.choice is Choice.REQUIRED or self.policy.answer is not None:
+            return at_once
+        ways = [c for c in self.format.contents if c.calls]
+        if ways == [Content()] and not lead:
+            return [f"{self._until(opening)} {calls}"]
+        return at_once + [o for c in ways for o in self._behind(c, opening, calls)]
+
+    def _is_shared(self, opening: str) -> bool:
+        """Does something else begin as calls do?"""
+        block = self.format.reasoning
+        others = [c.opener for c in self.format.contents] + ([block.opener.text] if block else [])
+        return any(other.startswith(opening) for other in others)
+
+    def _behind(self, way: Content, opening: str, calls: str) -> list[str]:
+        head = self._headed(way.opener)
+        if head is None:
+            return []
+        text = self._until(way.closer or opening)
+        if way.closer:
+            text += f" {self.calls.spaced(opening)}"
+        return [f"{head} {text} {calls}".strip()]
+
+    def _headed(self, text: str) -> str | None:
+        """What opens content or calls, without what the prompt has written of it."""
+        lead = self.state.lead
+        if text and not lead and self.policy.answer is None:
+            return self.calls.spaced(text)
+        return self.rules.fixed(text[len(lead) :]) if text.startswith(lead) else None
+
+    def _closed_answer(self, closer: str) -> str:
+        """The answer and what closes it; an expression that goes on for ever has to be stopped."""
+        first, answer = self.rules.cut(closer)[0], self._answer()
+        if first in self.rules.ids or not isinstance(self.policy.answer, RegexAnswer):
+            return f"{answer} {self.rules.fixed(closer)}"
+        without = f"{answer} & ~/(?s:.*){escape_regex(closer)}(?s:.*)/"
+        body = f"{self.rules.terminal(without, 'ANSWER')} {quote(first)}"
+        rest = self.rules.fixed(closer[len(first) :])
+        return f"{self.rules.define(body, 'answer', lazy=True)} {rest}".strip()
 
     def _answer(self) -> str:
         """The answer; JSON may have white space in front of it."""
@@ -126,9 +183,10 @@ class _Turn:
         openings = tuple(self.format.openings) if self.tools else ()
         block = self.format.reasoning
         others = (block.opener.text,) if block else ()
-        answer = answer_rule(self.policy.answer, self.rules, openings, others)
+        rules = self.rules.restyle(style_answer(self.format.hole))
+        answer = answer_rule(self.policy.answer, rules, openings, others)
         if isinstance(self.policy.answer, JsonAnswer):
-            return f"{self._space()}? {answer}"
+            return f"{self.calls.space()}? {answer}"
         return answer
 
     def _pad(self, pad: str) -> str:
@@ -157,86 +215,13 @@ class _Turn:
                 hint="Rename one of them, close the object, or use tool_choice none",
             )
 
-    def _calls(self, first: tuple[Node, ...], blank: str = "") -> str:
-        """The calls, from behind the first opener to the end of the turn."""
-        call = self._any_call(first, blank)
-        after = f"{quote(self.format.after)}?" if self.format.after else ""
-        more = ""
-        if self.policy.parallel and not self.format.single and self.format.opener is not None:
-            between = quote(self.format.between) if self.format.between else ""
-            again = self._any_call(self.format.call[1:])
-            more = f"({between} {self._at(self.format.opener.text)} {again})*"
-        return self.rules.define(f"{call} {more} {after}", "calls")
-
-    def _any_call(self, nodes: tuple[Node, ...], blank: str = "") -> str:
-        options = " | ".join(self._named(t, nodes, blank) for t in self.tools)
-        return self.rules.define(options, "call")
-
-    def _named(self, tool: Tool, nodes: tuple[Node, ...], blank: str) -> str:
-        try:
-            return self._call(tool, nodes, blank)
-        except SchemaError as e:
-            raise SchemaError(f"tool {tool.name!r}: {e.message}", where=e.where, hint=e.hint) from e
-
-    def _call(self, tool: Tool, nodes: tuple[Node, ...], blank: str) -> str:
-        """One call of that tool, without its opener; behind `blank`, which is an expression."""
-        check_name(self.format, tool.name)
-        parts: list[str] = []
-        text = ""
-        for node in nodes:
-            match node:
-                case Literal(literal):
-                    text += literal
-                    continue
-                case Name():
-                    text += tool.name
-                    continue
-                case JsonCall() if blank and self.policy.answer is not None:
-                    # The lexer would not give up one terminal for the brace that opens an answer.
-                    head = " ".join(map(quote, cut_json_call(node, tool.name)))
-                    hole, after = f"{self._space()}? {head} {self._value(tool)}", "}"
-                case JsonCall():
-                    text += open_json_call(node, tool.name)
-                    hole, after = self._value(tool), "}"
-                case JsonArguments():
-                    hole, after = self._value(tool), ""
-                case TaggedArguments():
-                    hole, after = TaggedRules(node, self.rules).arguments(tool.schema), ""
-                case Marker(marker):
-                    hole, after = self._at(marker), ""
-            if self.captures and isinstance(node, Hole):
-                hole = self.rules.capture(hole, tool.name)
-            parts += [self._text(text, blank)] * bool(text) + [hole]
-            text, blank = after, ""
-        return " ".join(parts + [quote(text)] * bool(text))
-
-    def _value(self, tool: Tool) -> str:
-        return self.rules.value(tool.schema.node, tool.schema.definitions)
-
-    def _text(self, text: str, blank: str) -> str:
-        """The text itself. With white space in front it is one terminal: content that begins with
-        the same white space would win over a terminal of white space alone."""
-        if not blank:
-            return quote(text)
-        return self.rules.terminal(f"/{blank}{{0,4}}{escape_regex(text)}/", "CALL")
-
-    def _at(self, marker: str) -> str:
-        """The marker itself."""
-        return f"<[{self.ids[marker]}]>" if marker in self.ids else quote(marker)
-
-    def _spaced(self, marker: str) -> str:
-        """The marker, behind the white space that models write or leave out; where the marker is
-        text, one terminal of both, for content may begin with white space. Where an answer takes
-        the place of content the lexer would not give up such a terminal for the answer."""
-        if marker in self.ids or self.policy.answer is not None:
-            return f"{self._space()}? {self._at(marker)}"
-        return self._text(marker, BLANK)
-
     def _until(self, marker: str) -> str:
         """Free text that ends with the marker."""
-        if marker in self.ids:
-            return self.rules.define(f"{self._free()}? {self._at(marker)}", "until")
-        return self.rules.define(f"{self._free()} {quote(marker)}", "until", lazy=True)
+        first, *rest = self.rules.cut(marker)
+        if first in self.rules.ids:
+            return self.rules.define(f"{self._free()}? {self.rules.fixed(marker)}", "until")
+        lazy = self.rules.define(f"{self._free()} {quote(first)}", "until", lazy=True)
+        return " ".join([lazy, self.rules.fixed("".join(rest))]).strip()
 
     def _free(self, *, content: bool = False) -> str:
         """Any text without a marker, also where a marker is spelled in ordinary tokens; as content,
@@ -248,33 +233,3 @@ class _Turn:
         if content and self.format.bare and self.tools:
             spelled.append(begin_call(self.format.bare))
         return self.rules.terminal(" & ".join(["/(?s:.*)/", *(f"~/{s}/" for s in spelled)]), "FREE")
-
-    def _space(self) -> str:
-        return self.rules.terminal(SPACE, "SPACE")
-
-
-def begin_call(bare: JsonCall) -> str:
-    """An expression for texts that begin as this JSON object does."""
-    key = escape_regex(json.dumps(bare.name_key, ensure_ascii=bare.style.ascii))
-    return rf"{BLANK}*\{{{BLANK}*{key}(?s:.*)"
-
-
-def open_json_call(node: JsonCall, name: str) -> str:
-    """A JSON call up to where its arguments begin."""
-    return "".join(cut_json_call(node, name))
-
-
-def cut_json_call(node: JsonCall, name: str) -> tuple[str, ...]:
-    """The same, cut into the pieces of other JSON values."""
-    style = node.style
-    written = (node.name_key, name, node.arguments_key)
-    name_key, name, arguments_key = (json.dumps(s, ensure_ascii=style.ascii) for s in written)
-    return ("{", name_key, style.key, name, style.item, arguments_key, style.key)
-
-
-def check_name(format: Format, name: str) -> None:
-    """Refuses a name that the format cannot write without a doubt (`ToolError`)."""
-    doubtful = not is_taggable(name) or any(c in name for c in "\"'\r\t {}[]")
-    if Name() in format.call and doubtful:
-        hint = "Use letters, digits, '_', '-' and '.'"
-        raise ToolError(f"format {format.name} cannot write the name {name!r}", hint=hint)

@@ -4,16 +4,19 @@ Nothing is escaped in such a format, so a raw value ends only where its closing 
 the next opening tag or by the end of the arguments (a composite terminator).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
 from grammars.errors import SchemaError
+from grammars.languages import speak_string
+from grammars.lark_texts import write_text
 from grammars.lark_values import Rules, escape_regex, quote
 from grammars.schema import (
     AnyValue,
     Boolean,
     Constant,
+    Flat,
     Json,
     Node,
     Null,
@@ -25,7 +28,8 @@ from grammars.schema import (
     escape,
     flatten,
 )
-from grammars.wire import LONGEST_NAME, TaggedArguments, count_common, is_taggable
+from grammars.tagging import express_key, is_key, is_writable, spell_words, tell_kinds
+from grammars.wire import TaggedArguments, count_common
 
 Definitions = Mapping[str, Node]
 
@@ -55,9 +59,10 @@ class TaggedRules:
         for branch in schema.objects:
             follow = self._follow(branch, schema.definitions)
             if follow.more:
-                options.append(f"{quote(self.tags.open)} {follow.more}")
+                options.append(f"{self.rules.fixed(self.tags.open)} {follow.more}")
             if follow.end:
-                options.append(quote(self.tags.end))
+                empty = self.tags.end if self.tags.empty is None else self.tags.empty
+                options.append(self.rules.fixed(empty))
         return self.rules.define(" | ".join(dict.fromkeys(options)), "arguments")
 
     def _follow(self, node: Object, definitions: Definitions) -> _Follow:
@@ -67,14 +72,14 @@ class TaggedRules:
             after = self._extra(node, node.additional, definitions)
         reachable = [after.more] if after.more else []
         for declared in reversed(node.properties):
-            head = f"{quote(self._key(declared))} {quote(self.tags.after_key)}"
-            value = self._value(declared.node, definitions, after)
+            value = self._told(declared.node, definitions, after)
             if not value and not declared.required:
                 continue
             if not value:
                 where = f"/properties/{escape(declared.key)}"
                 raise SchemaError("none of its values can be written between tags", where=where)
-            argument = self.rules.define(f"{head} ({value})", "argument")
+            key = quote(self._key(declared))
+            argument = self.rules.define(f"{key} ({value})", "argument")
             reachable = [argument] if declared.required else [argument, *reachable]
             more = self.rules.define(" | ".join(reachable), "more")
             after = _Follow(more, after.end and not declared.required)
@@ -82,20 +87,20 @@ class TaggedRules:
 
     def _extra(self, node: Object, additional: Node, definitions: Definitions) -> _Follow:
         """Undeclared arguments, any number of them, behind the declared ones."""
-        regex = rf"/[^<>\s\x00-\x20]{{1,{LONGEST_NAME}}}/"
+        regex = f"/{express_key(self.tags)}/"
         if node.properties:
             regex += f" & ~{_one_of([p.key for p in node.properties])}"
         key = self.rules.terminal(regex, "EXTRA")
         name = self.rules.reserve("extra")
         follow = _Follow(name, True)
-        value = self._value(additional, definitions, follow)
+        value = self._told(additional, definitions, follow)
         if not value:
             return _Follow(None, True)
-        self.rules.fill(name, f"{key} {quote(self.tags.after_key)} ({value})")
+        self.rules.fill(name, f"{key} ({value})")
         return follow
 
     def _key(self, declared: Property) -> str:
-        if not is_taggable(declared.key):
+        if not is_key(declared.key, self.tags):
             raise SchemaError(
                 f"the key {declared.key!r} cannot be written between tags",
                 where=f"/properties/{escape(declared.key)}",
@@ -103,13 +108,23 @@ class TaggedRules:
             )
         return declared.key
 
-    def _value(self, node: Node, definitions: Definitions, follow: _Follow) -> str:
+    def _told(self, node: Node, definitions: Definitions, follow: _Follow) -> str:
+        """What follows a key: how the type is told, if it is, the value, and what follows that."""
+        tags, options = self.tags, list[str]()
+        for told, branches in tell_kinds(flatten(node, definitions), tags):
+            after = tags.after_key + (told + tags.after_kind if tags.kinds else "")
+            if value := self._value(branches, definitions, follow):
+                options.append(f"{self.rules.fixed(after)} ({value})")
+        return " | ".join(options)
+
+    def _value(self, nodes: Sequence[Flat], definitions: Definitions, follow: _Follow) -> str:
         """A value and what follows it; "" if no value can be written."""
-        flat = map(self._writable, flatten(node, definitions))
-        branches = [branch for branch in flat if branch is not None]
-        if any(isinstance(b, AnyValue) or (isinstance(b, String) and b.is_free) for b in branches):
-            return self._text("/(?s:.*)/", follow)
+        branches = [branch for branch in map(self._writable, nodes) if branch is not None]
+        free = [AnyValue()] if not self.tags.kinds else []
+        if any(b in free or (isinstance(b, String) and b.is_free) for b in branches):
+            return self._text("/(?s:.*)/", follow, empty=True)
         texts: list[str] = []
+        empty = False
         options: list[str] = []
         has_text = any(isinstance(b, String) for b in branches)
         for branch in branches:
@@ -118,8 +133,9 @@ class TaggedRules:
                 options.append(f"{self._spelled(branch, definitions)} {self._close(follow)}")
             else:
                 texts.append(regex)
+                empty = empty or self._can_be_empty(branch)
         if texts:
-            options.append(self._text(" | ".join(dict.fromkeys(texts)), follow))
+            options.append(self._text(" | ".join(dict.fromkeys(texts)), follow, empty=empty))
         return " | ".join(dict.fromkeys(options))
 
     def _regex(self, node: Node) -> str | None:
@@ -130,10 +146,7 @@ class TaggedRules:
         """
         match node:
             case String():
-                longest = "" if node.max_length is None else str(node.max_length)
-                length = f"/(?s:.{{{node.min_length},{longest}}})/"
-                pattern = f" & /{_in_lark(node.pattern)}/" if node.pattern else ""
-                return self.rules.terminal(length + pattern, "TEXT")
+                return self.rules.terminal(write_text(node), "TEXT")
             case Number() if "multipleOf" not in node.bounds:
                 return self.rules.value(node, {})
             case Boolean():
@@ -148,10 +161,20 @@ class TaggedRules:
     def _close(self, follow: _Follow) -> str:
         tags, options = self.tags, list[str]()
         if follow.more:
-            options.append(f"{quote(tags.close + tags.open)} {follow.more}")
+            options.append(f"{self.rules.fixed(tags.close + tags.open)} {follow.more}")
         if follow.end:
-            options.append(quote(tags.close + tags.end))
+            options.append(self.rules.fixed(tags.close + tags.end))
         return self.rules.define(" | ".join(options), "close")
+
+    def _can_be_empty(self, node: Flat) -> bool:
+        match node:
+            case String():
+                language = speak_string(node)
+                return language.accepts("")
+            case Constant(values):
+                return "" in values
+            case _:
+                return False
 
     def _spelled(self, node: Node, definitions: Definitions) -> str:
         """Everything but text: JSON, and the template's own words for true, false and null."""
@@ -172,7 +195,7 @@ class TaggedRules:
             return [self.rules.value(Constant((cast(Json, value),)), {})]
         return [quote(word) for word in self._spell(value)]
 
-    def _writable(self, node: Node) -> Node | None:
+    def _writable(self, node: Flat) -> Flat | None:
         """The node without those constants that contain a closing tag; None if none is left."""
         if not isinstance(node, Constant):
             return node
@@ -182,7 +205,7 @@ class TaggedRules:
     def _spell(self, value: Json) -> tuple[str, ...]:
         return spell_words(value, self.tags, self.rules.spell)
 
-    def _text(self, regex: str, follow: _Follow) -> str:
+    def _text(self, regex: str, follow: _Follow, *, empty: bool) -> str:
         """Raw text up to its terminator; two lexemes, because what follows differs."""
         tags = self.tags
         apart = count_common(tags.open, tags.end) + 1
@@ -200,41 +223,22 @@ class TaggedRules:
         raw = self.rules.terminal(f"({regex}) & {without}", "RAW")
         options: list[str] = []
         if follow.more:
-            body = f"{raw} {quote(tags.close + tags.open)}"
-            options.append(f"{self.rules.define(body, 'text', lazy=True)} {follow.more}")
+            options.append(f"{self._ended(raw, tags.close + tags.open, empty=empty)} {follow.more}")
         if follow.end:
-            body = f"{raw} {quote(tags.close + tags.end)}"
-            options.append(self.rules.define(body, "text", lazy=True))
+            options.append(self._ended(raw, tags.close + tags.end, empty=empty))
         return " | ".join(options)
+
+    def _ended(self, raw: str, terminator: str, *, empty: bool) -> str:
+        """A raw value and its terminator. Where a token ends the value, nothing has to be lazy."""
+        first, *rest = self.rules.cut(terminator)
+        if first in self.rules.ids:
+            some = self.rules.terminal(f"{raw} & /(?s:.+)/", "RAW") + ("?" if empty else "")
+            return self.rules.define(f"{some} {self.rules.fixed(terminator)}", "text")
+        if rest:
+            line = self.rules.terminal(f"{raw} /{escape_regex(first)}/", "RAW")
+            return self.rules.define(f"{line} {self.rules.fixed(''.join(rest))}", "text")
+        return self.rules.define(f"{raw} {quote(first)}", "text", lazy=True)
 
 
 def _one_of(words: Sequence[str]) -> str:
     return f"/({'|'.join(map(escape_regex, words))})/"
-
-
-def _in_lark(regex: str) -> str:
-    """An expression with its slashes escaped, to stand between slashes."""
-    return regex.replace("\\/", "/").replace("/", "\\/")
-
-
-def is_writable(value: Json, tags: TaggedArguments) -> bool:
-    """Can a constant stand between these tags? Not if it contains their end."""
-    ends = tags.close + tags.open[0]
-    return not isinstance(value, str) or ends not in "\n" + value + tags.close
-
-
-def spell_words(
-    value: Json, tags: TaggedArguments, spell: Callable[[Json], str]
-) -> tuple[str, ...]:
-    """All spellings of a constant between these tags; `spell` writes the JSON of the others."""
-    match value:
-        case str():
-            return (value,)
-        case True:
-            return tags.true
-        case False:
-            return tags.false
-        case None:
-            return tags.null
-        case _:
-            return (spell(value),)

@@ -5,7 +5,7 @@ superfluous zero in front); `bound_regexes` gives the parts whose intersection i
 """
 
 from collections.abc import Mapping
-from decimal import Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 _MORE = r"(\.[0-9]+)?"
 INTEGER = "-?(0|[1-9][0-9]{0,18})"
@@ -28,22 +28,37 @@ def bound_regexes(bounds: Mapping[str, float], *, integer: bool) -> list[str]:
         strict = keyword.startswith("exclusive")
         value = Decimal(repr(bound))
         lower = keyword.lower().endswith("minimum")
-        regexes.append(_at_least(value, strict) if lower else _at_most(value, strict))
+        if integer:
+            value, strict = _round(value, lower, strict), False
+        spell = _at_least if lower else _at_most
+        regexes.append(spell(value, strict, "" if integer else _MORE))
     return regexes
 
 
-def _at_least(bound: Decimal, strict: bool) -> str:
-    if bound < 0:
-        return f"[0-9].*|-({_up_to(-bound, strict)})"
-    return _from(bound, strict)
+def _round(bound: Decimal, lower: bool, strict: bool) -> Decimal:
+    """The integer bound that says the same of integers.
+
+    Their expressions then speak of no fraction: where the mask of a token that follows a number is
+    computed, llguidance fails on one that could go on alone but not in the intersection.
+    """
+    nearest = bound.to_integral_value(ROUND_CEILING if lower else ROUND_FLOOR)
+    if strict and nearest == bound:
+        return nearest + (1 if lower else -1)
+    return nearest
 
 
-def _at_most(bound: Decimal, strict: bool) -> str:
+def _at_least(bound: Decimal, strict: bool, more: str) -> str:
     if bound < 0:
-        return f"-({_from(-bound, strict)})"
+        return f"[0-9].*|-({_up_to(-bound, strict, more)})"
+    return _from(bound, strict, more)
+
+
+def _at_most(bound: Decimal, strict: bool, more: str) -> str:
+    if bound < 0:
+        return f"-({_from(-bound, strict, more)})"
     if bound == 0 and strict:
-        return f"-({_from(bound, strict)})"
-    return f"-.*|{_up_to(bound, strict)}"
+        return f"-({_from(bound, strict, more)})"
+    return f"-.*|{_up_to(bound, strict, more)}"
 
 
 def _digits(bound: Decimal) -> tuple[str, str]:
@@ -52,39 +67,41 @@ def _digits(bound: Decimal) -> tuple[str, str]:
     return whole.lstrip("0") or "0", fraction.rstrip("0")
 
 
-def _from(bound: Decimal, strict: bool) -> str:
+def _from(bound: Decimal, strict: bool, more: str) -> str:
     """Non-negative decimals that are `bound` or more."""
     whole, fraction = _digits(bound)
-    options = [f"[1-9][0-9]{{{len(whole)},}}{_MORE}"]
+    options = [f"[1-9][0-9]{{{len(whole)},}}{more}"]
     for i, digit in enumerate(whole):
         if digit != "9":
             rest = len(whole) - i - 1
-            options.append(f"{whole[:i]}[{int(digit) + 1}-9][0-9]{{{rest}}}{_MORE}")
+            options.append(f"{whole[:i]}[{int(digit) + 1}-9][0-9]{{{rest}}}{more}")
     for i, digit in enumerate(fraction):
         if digit != "9":
             options.append(rf"{whole}\.{fraction[:i]}[{int(digit) + 1}-9][0-9]*")
     if strict:
         options.append(rf"{whole}\.{fraction}[0-9]*[1-9][0-9]*")
     else:
-        options.append(rf"{whole}\.{fraction}[0-9]*" if fraction else whole + _MORE)
+        options.append(rf"{whole}\.{fraction}[0-9]*" if fraction else whole + more)
     return "|".join(options)
 
 
-def _up_to(bound: Decimal, strict: bool) -> str:
+def _up_to(bound: Decimal, strict: bool, more: str) -> str:
     """Non-negative decimals that are `bound` or less."""
     whole, fraction = _digits(bound)
     options: list[str] = []
     if len(whole) > 1:
-        options.append(f"(0|[1-9][0-9]{{0,{len(whole) - 2}}}){_MORE}")
+        options.append(f"(0|[1-9][0-9]{{0,{len(whole) - 2}}}){more}")
     for i, digit in enumerate(whole):
         lowest = 1 if i == 0 and len(whole) > 1 else 0
         if int(digit) > lowest:
             rest = len(whole) - i - 1
-            options.append(f"{whole[:i]}[{lowest}-{int(digit) - 1}][0-9]{{{rest}}}{_MORE}")
+            options.append(f"{whole[:i]}[{lowest}-{int(digit) - 1}][0-9]{{{rest}}}{more}")
     for i, digit in enumerate(fraction):
         options.append(rf"{whole}\.{fraction[:i]}" if i else whole)
         if digit != "0":
             options.append(rf"{whole}\.{fraction[:i]}[0-{int(digit) - 1}][0-9]*")
     if not strict:
-        options.append(rf"{whole}\.{fraction}0*" if fraction else rf"{whole}(\.0+)?")
+        options.append(
+            rf"{whole}\.{fraction}0*" if fraction else whole + more.replace("[0-9]", "0")
+        )
     return "|".join(options) or "[^0-9]"

@@ -2,23 +2,39 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from grammars.coerce import coerce_members
 from grammars.errors import RenderError
-from grammars.lark import begin_call, check_name, open_json_call
-from grammars.lark_values import Rules
+from grammars.lark_calls import check_name
+from grammars.lark_json_call import (
+    begin_call,
+    close_json_call,
+    open_json_call,
+    style_arguments,
+)
+from grammars.python_ends import find_ends
+from grammars.render_nested import render_nested
+from grammars.render_python import render_python
 from grammars.schema import Json, are_same, escape
+from grammars.spelling import holds, spell
+from grammars.tagging import is_key
 from grammars.turn import Start, State, Tool, ToolCall, Turn
 from grammars.wire import (
+    CallId,
+    CallIndex,
+    Fixed,
     Format,
     JsonArguments,
     JsonCall,
+    JsonStyle,
     Literal,
     Marker,
     Name,
+    NestedArguments,
+    PythonArguments,
     TaggedArguments,
-    is_taggable,
+    find_kind,
 )
 
 
@@ -37,21 +53,35 @@ def render(
         RenderError: the text could be read back as something else; `where` names the part.
     """
     state = state or State()
-    text = _reasoning(turn, format, state)
     _refuse_markers(turn.content, format, "/content")
     _refuse_bare(turn, format)
+    body = _content(turn, format)
+    if turn.calls:
+        _refuse_overlap(turn.content, format)
+        body += format.before if turn.content else ""
+        schemas = {t.name: t for t in tools}
+        written = [_call(call, format, schemas, i, state) for i, call in enumerate(turn.calls)]
+        body += _fixed(format.opening) + format.between.join(written) + _fixed(format.closing)
+    if body and not body.startswith(state.lead):
+        message = f"the prompt has begun with {state.lead!r}, which such a turn does not"
+        raise RenderError(message, where="/content" if turn.content else "/calls")
+    return _reasoning(turn, format, state) + body.removeprefix(state.lead)
+
+
+def _content(turn: Turn, format: Format) -> str:
     if turn.calls and turn.content and not turn.content.strip():
         raise RenderError("white space before a call is not content", where="/content")
-    text += turn.content
-    if turn.calls:
-        text += format.before if turn.content else ""
-        schemas = {t.name: t for t in tools}
-        written = [
-            _call(call, format, schemas.get(call.name), f"/calls/{i}")
-            for i, call in enumerate(turn.calls)
-        ]
-        text += format.between.join(written)
-    return text
+    if not turn.content:
+        return ""
+    way = next((c for c in format.contents if c.calls or not turn.calls), None)
+    if way is None:
+        message = f"format {format.name} has no content beside a call"
+        raise RenderError(message, where="/content")
+    return way.opener + turn.content + way.closer
+
+
+def _fixed(nodes: Sequence[Fixed]) -> str:
+    return "".join(node.text for node in nodes)
 
 
 def _reasoning(turn: Turn, format: Format, state: State) -> str:
@@ -75,6 +105,15 @@ def _refuse_markers(text: str, format: Format, where: str) -> None:
             raise RenderError(f"the text contains the marker {marker}", where=where)
 
 
+def _refuse_overlap(content: str, format: Format) -> None:
+    """Content may not end as the marker behind it begins: `<b>` in front of `>>>`."""
+    marker = format.opener.text if format.opener else ""
+    text = content + (format.before if content else "")
+    if content and (text + marker).find(marker) < len(text):
+        message = f"the text runs into the marker {marker}"
+        raise RenderError(message, where="/content")
+
+
 def _refuse_bare(turn: Turn, format: Format) -> None:
     """Where no marker opens calls, a turn is content or one call."""
     if format.single and len(turn.calls) > 1:
@@ -88,8 +127,12 @@ def _refuse_bare(turn: Turn, format: Format) -> None:
         raise RenderError("the content begins as a call does", where="/content")
 
 
-def _call(call: ToolCall, format: Format, tool: Tool | None, where: str) -> str:
+def _call(
+    call: ToolCall, format: Format, tools: Mapping[str, Tool], number: int, state: State
+) -> str:
     check_name(format, call.name)
+    tool = tools.get(call.name)
+    where = f"/calls/{number}"
     try:
         json.dumps(call.arguments, allow_nan=False, ensure_ascii=False).encode()
     except ValueError as e:
@@ -101,31 +144,70 @@ def _call(call: ToolCall, format: Format, tool: Tool | None, where: str) -> str:
                 text += part
             case Name():
                 text += call.name
+            case CallId() | CallIndex():
+                text += _id(call, node, number, state)
             case JsonCall():
-                arguments = Rules(node.style).spell(call.arguments)
-                text += open_json_call(node, call.name) + arguments + "}"
+                id = _id(call, node.id, number, state) if node.id else ""
+                arguments = _spell(call, style_arguments(node), where)
+                text += open_json_call(node, call.name, id) + arguments + close_json_call(node, id)
             case JsonArguments():
-                text += Rules(node.style).spell(call.arguments)
+                text += _spell(call, node.style, where)
             case TaggedArguments():
                 text += _tagged(call, node, tool, where)
+            case PythonArguments():
+                ends = find_ends(format, tools, tool.schema if tool else None)
+                text += render_python(call, node, ends, where)
+            case NestedArguments():
+                text += render_nested(call, node, tool, where)
     return text
+
+
+def _spell(call: ToolCall, style: JsonStyle, where: str) -> str:
+    if not holds(call.arguments, style):
+        message = "a key or string holds what the format cannot write"
+        raise RenderError(message, where=f"{where}/arguments")
+    return spell(call.arguments, style)
+
+
+def _id(call: ToolCall, node: CallId | CallIndex, number: int, state: State) -> str:
+    """The id as the format writes it; the number of the call where it has none that fits."""
+    if isinstance(node, CallIndex):
+        written = find_index(node, call.name, call.id)
+        return written or str(node.count(state.calls or 0, number))
+    id = f"{number:09}" if call.id is None else call.id
+    if not re.fullmatch(node.pattern, id):
+        hint = f"It is {node.pattern}"
+        raise RenderError(
+            f"the id {id!r} cannot be written", where=f"/calls/{number}/id", hint=hint
+        )
+    return id
+
+
+def find_index(node: CallIndex, name: str, id: str | None) -> str | None:
+    """The index in a call's id."""
+    if not node.id:
+        return None
+    pattern = re.escape(node.id.replace("{name}", name)).replace(r"\{index\}", "([0-9]+)")
+    match = re.fullmatch(pattern, id or "")
+    return match[1] if match else None
 
 
 def _tagged(call: ToolCall, tags: TaggedArguments, tool: Tool | None, where: str) -> str:
     text = ""
     raws = {key: _raw(value, tags) for key, value in call.arguments.items()}
-    read = coerce_members(raws, tool.schema)[0] if tool else call.arguments
+    read = coerce_members(raws, tool.schema, tags.style)[0] if tool else call.arguments
     for key, value in call.arguments.items():
         at = f"{where}/arguments/{escape(key)}"
-        if not is_taggable(key):
+        if not is_key(key, tags):
             raise RenderError(f"the key {key!r} cannot be written between tags", where=at)
         raw = raws[key]
-        if tags.close + "<" in "\n" + raw + tags.close:
+        if tags.close + tags.open[:1] in "\n" + raw + tags.close:
             raise RenderError("the value contains its own closing tag", where=at)
         if not are_same(read[key], value):
             raise RenderError(f"{value!r} would be read back as {read[key]!r}", where=at)
-        text += tags.open + key + tags.after_key + raw + tags.close
-    return text + tags.end
+        kind = find_kind(tags, value) + tags.after_kind if tags.kinds else ""
+        text += tags.open + key + tags.after_key + kind + raw + tags.close
+    return text + (tags.empty if tags.empty is not None and not raws else tags.end)
 
 
 def _raw(value: Json, tags: TaggedArguments) -> str:
@@ -139,4 +221,4 @@ def _raw(value: Json, tags: TaggedArguments) -> str:
         case None:
             return tags.null[0]
         case _:
-            return Rules(tags.style).spell(value)
+            return spell(value, tags.style)

@@ -1,8 +1,12 @@
-"""The push buffer of the parser, and the scanner that finds where a JSON value ends."""
+"""The push buffer of the parser."""
 
 import re
 from collections.abc import Callable, Generator, Sequence
 from typing import TypeAlias, TypeVar
+
+from grammars.python_ends import Ends
+from grammars.scanners import FaultError, make_scanner
+from grammars.wire import JsonStyle
 
 T = TypeVar("T")
 Steps: TypeAlias = Generator[None, None, T]
@@ -52,9 +56,14 @@ class Buffer:
             self._taken.append(text)
         return text
 
-    def drain(self) -> None:
+    def drain(self) -> str:
         """Takes all that is there."""
-        self.take(len(self._text) - self._at)
+        return self.take(len(self._text) - self._at)
+
+    @property
+    def rest(self) -> str:
+        """What is there, and was not taken."""
+        return self._text[self._at :]
 
     def need(self, count: int = 1) -> Steps[str]:
         """The next characters, without taking them; `CutError` if the text ends before."""
@@ -105,30 +114,53 @@ class Buffer:
         """Hands text to `sink` up to the first of `stops`, and takes that stop.
 
         Returns:
-            the stop, or None where the text ends without one.
+            the stop, or None where the text ends without one; what may be the beginning of one is
+            left then.
         """
         pattern = compile_stops(tuple(stops))
         while True:
             match = pattern.search(self._text, self._at) if stops else None
-            if match:
+            if match and (self.closed or not self._grows(match.start(), stops)):
                 sink(self.take(match.start() - self._at))
                 return self.take(len(match.group()))
-            held = 0 if self.closed else _held(self._text, self._at, stops)
+            start = match.start() if match else self._at
+            held = _held(self._text, start, stops)
             sink(self.take(len(self._text) - self._at - held))
             if self.closed:
                 return None
             yield
 
-    def json(self, sink: Callable[[str], None]) -> Steps[str]:
-        """Takes one JSON object or array; `sink` is told of it piece by piece.
+    def _grows(self, start: int, stops: Sequence[str]) -> bool:
+        """Is the rest of the text the beginning of a stop, perhaps of one longer than was found?"""
+        count = len(self._text) - start
+        return any(len(s) > count and self._text.endswith(s[:count]) for s in stops)
+
+    def string(self, ends: Ends, quote: str, sink: Callable[[str], None]) -> Steps[None]:
+        """Hands a raw string to `sink`, up to the quote that ends it, and takes that."""
+        while True:
+            end, is_whole = ends.find(self._text, self._at, quote)
+            sink(self.take(end - self._at))
+            if is_whole:
+                self.take(len(quote))
+                return
+            if self.closed:
+                raise CutError
+            yield
+
+    def json(self, sink: Callable[[str], None], style: JsonStyle | None = None) -> Steps[str]:
+        """Takes one object or array in this style; `sink` is told of it piece by piece.
 
         Raises:
-            ValueError: it cannot be one.
+            FaultError: it cannot be one.
         """
-        scanner, parts = JsonScanner(), list[str]()
+        scanner, parts = make_scanner(style or JsonStyle()), list[str]()
         while True:
             yield from self.need()
-            end = scanner.feed(self._text, self._at)
+            try:
+                end = scanner.feed(self._text, self._at)
+            except FaultError as e:
+                sink(self.take(e.at - self._at))  # whatever the chunks: all in front of it
+                raise
             parts.append(self.take((len(self._text) if end is None else end) - self._at))
             sink(parts[-1])
             if end is not None:
@@ -154,49 +186,3 @@ def _held(text: str, start: int, stops: Sequence[str]) -> int:
         if any(stop.startswith(tail) for stop in stops):
             return count
     return 0
-
-
-class JsonScanner:
-    """Finds the end of a JSON object or array by its brackets and quotes."""
-
-    _OUTSIDE = re.compile(r'["{}\[\]]|[^\s\w+\-.,:]')
-    _INSIDE = re.compile(r'["\\]')
-
-    def __init__(self) -> None:
-        self._depth = 0
-        self._quoted = False
-        self._escaped = False
-
-    def feed(self, text: str, at: int) -> int | None:
-        """Scans on from `at`; the index behind the value, or None if it goes on.
-
-        Raises:
-            ValueError: a character that JSON does not have there.
-        """
-        while at < len(text):
-            if self._escaped:
-                self._escaped, at = False, at + 1
-                continue
-            match = (self._INSIDE if self._quoted else self._OUTSIDE).search(text, at)
-            if match is None:
-                return None
-            at = match.end()
-            if self._step(match.group()):
-                return at
-        return None
-
-    def _step(self, character: str) -> bool:
-        """Counts a bracket or quote; True at the end of the value."""
-        match character:
-            case '"':
-                self._quoted = not self._quoted
-            case "\\" if self._quoted:
-                self._escaped = True
-            case "{" | "[":
-                self._depth += 1
-            case "}" | "]":
-                self._depth -= 1
-                return self._depth == 0
-            case _:
-                raise ValueError(f"{character!r} in JSON")
-        return False

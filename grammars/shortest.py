@@ -1,14 +1,12 @@
-"""The shortest JSON text of each node, and of what is left of a list or object under way."""
+"""The shortest text of each node, and of what is left of a list or object under way."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import chain, count
-from string import ascii_lowercase
 
-from grammars.complete_scalar import encode, join
-from grammars.languages import Language, pick_shortest, speak_number, speak_string
-from grammars.lark_values import Rules
+from grammars.complete_scalar import join
+from grammars.complete_string import Keys, read_keys, read_strings
+from grammars.languages import Language, pick_shortest, speak_number
+from grammars.parts import sort_properties, take_apart
 from grammars.schema import (
     AnyValue,
     Array,
@@ -24,6 +22,16 @@ from grammars.schema import (
     String,
     Union,
 )
+from grammars.spelling import (
+    Breaks,
+    deepen,
+    find_breaks,
+    is_writable,
+    speaks_json,
+    spell,
+    spell_key,
+    spell_scalar,
+)
 from grammars.wire import JsonStyle
 
 
@@ -32,104 +40,153 @@ class Layout:
     """What reading an object needs to know of its node."""
 
     node: Object
-    keys: Mapping[str, int]  # by their spelling, quotes included
-    reserved: frozenset[str]  # spellings that no undeclared key has
+    properties: tuple[Property, ...]  # in the order in which they are written
+    keys: Keys
     needed: int  # the properties before this index have to be there, or not all are optional
+    mixed: bool  # undeclared keys stand between the others, not behind them
 
     def reach(self, index: int) -> range:
         """The properties that may come next: the optional ones, and the first required one."""
-        properties = self.node.properties
+        properties = self.properties
         first = next((i for i in range(index, self.needed) if properties[i].required), None)
         return range(index, len(properties) if first is None else first + 1)
+
+    def may_have_extra(self, index: int) -> bool:
+        """May an undeclared key come next?"""
+        return self.node.additional is not None and (self.mixed or index >= self.needed)
+
+    def is_extra(self, key: str, index: int) -> bool:
+        """May this undeclared key come next?"""
+        return self.may_have_extra(index) and self.keys.is_extra(key)
+
+    def behind_extra(self, index: int) -> int:
+        """The index of the next property behind an undeclared key."""
+        return index if self.mixed else len(self.properties)
+
+
+@dataclass(frozen=True)
+class Constants:
+    """The values of a constant: all spellings of some, and nodes for the others."""
+
+    spelled: Mapping[str, Json]
+    nodes: tuple[Node, ...] = ()
 
 
 class Shortest:
     """Shortest texts over one schema, in one style; remembers what it has found.
 
+    A level is how deep a value stands where the style indents; deeper than the exact levels the
+    shortest text has no white space.
+
     Args:
-        style: how JSON is spelled.
+        style: how values are spelled.
         definitions: what references name.
     """
 
     def __init__(self, style: JsonStyle, definitions: Mapping[str, Node]):
         self.style = style
         self.definitions = definitions
-        self.spell = Rules(style).spell
-        self._values: dict[int, tuple[Node, str | None]] = {}  # holds the node, so its id stays
+        self.strings = read_strings(style)
+        self._values: dict[tuple[int, int], tuple[Node, str | None]] = {}  # holds the node: its id
         self._layouts: dict[int, Layout] = {}
         self._languages: dict[int, tuple[Node, Language]] = {}
-        self._constants: dict[int, tuple[Node, Mapping[str, Json]]] = {}
-        self._references: dict[str, str | None] | None = None
+        self._constants: dict[int, tuple[Node, Constants]] = {}
+        self._references: dict[tuple[str, int], str | None] | None = None
 
-    def value(self, node: Node) -> str | None:
+    def spell(self, value: Json) -> str:
+        """A value as the template writes it."""
+        return spell(value, self.style)
+
+    def inside(self, level: int) -> int:
+        """The level of what stands in a list or object on that level."""
+        return deepen(self.style, level)
+
+    def breaks(self, level: int) -> Breaks:
+        """What stands between the parts of a list or object on that level."""
+        return find_breaks(self.style, level)
+
+    def value(self, node: Node, level: int | None = None) -> str | None:
         """The shortest text of a value; None if none is known."""
+        level = self.style.level if level is None else level
         if isinstance(node, Reference):
-            return self._settle()[node.name]
-        if id(node) not in self._values:
-            self._values[id(node)] = node, self._make(node)
-        return self._values[id(node)][1]
+            return self._settle()[node.name, level]
+        key = id(node), level
+        if key not in self._values:
+            self._values[key] = node, self._make(node, level)
+        return self._values[key][1]
 
-    def _settle(self) -> dict[str, str | None]:
+    def _settle(self) -> dict[tuple[str, int], str | None]:
         """The texts of the definitions. They may refer to each other, so they are improved on
         until nothing becomes shorter."""
         if self._references is None:
-            self._references = dict.fromkeys(self.definitions)
+            levels = [self.style.level]
+            while (deeper := self.inside(levels[-1])) not in levels:
+                levels.append(deeper)
+            self._references = dict.fromkeys((n, at) for n in self.definitions for at in levels)
             before = None
             while before != self._references:
                 before = self._references
                 self._values.clear()
                 self._references = {
-                    name: pick_shortest([before[name], self.value(node)])
-                    for name, node in self.definitions.items()
+                    (name, at): pick_shortest([text, self.value(self.definitions[name], at)])
+                    for (name, at), text in before.items()
                 }
             self._values.clear()
         return self._references
 
-    def _make(self, node: Node) -> str | None:
+    def _make(self, node: Node, level: int) -> str | None:
         match node:
             case AnyValue():
                 return "0"
             case Constant():
-                return pick_shortest(self.constants(node))
+                constants = self.constants(node)
+                parts = (self.value(part, level) for part in constants.nodes)
+                return pick_shortest([*constants.spelled, *parts])
             case String():
-                text = self.language(node).extend("")
-                return None if text is None else f'"{encode(text)}"'
+                return self.strings.shortest(node)
             case Number():
                 return self.language(node).extend("")
             case Boolean():
-                return "true"
+                return pick_shortest(self.style.true + self.style.false)
             case Null():
-                return "null"
+                return pick_shortest(self.style.null)
             case Array():
-                return join("[", self.items(node, 0))
+                return join("[", self.items(node, 0, level))
             case Object():
-                return join("{", self.members(node, 0, first=True))
+                return join("{", self.members(node, 0, level, first=True))
             case Union(branches):
-                return pick_shortest(map(self.value, branches))
+                return pick_shortest(self.value(branch, level) for branch in branches)
             case Reference():
-                return self.value(node)
+                return self.value(node, level)
 
-    def language(self, node: String | Number) -> Language:
-        """The texts of a string (without its quotes and escapes) or number."""
+    def language(self, node: Number) -> Language:
+        """The texts of a number."""
         if id(node) not in self._languages:
-            language = speak_string(node) if isinstance(node, String) else speak_number(node)
-            self._languages[id(node)] = node, language
+            self._languages[id(node)] = node, speak_number(node)
         return self._languages[id(node)][1]
 
-    def constants(self, node: Constant) -> Mapping[str, Json]:
-        """The values by their spelling."""
+    def constants(self, node: Constant) -> Constants:
+        """How the values are written."""
         if id(node) not in self._constants:
-            self._constants[id(node)] = node, {self.spell(v): v for v in node.values}
+            self._constants[id(node)] = node, self._read_constants(node)
         return self._constants[id(node)][1]
 
-    def items(self, node: Array, done: int) -> str | None:
+    def _read_constants(self, node: Constant) -> Constants:
+        if speaks_json(self.style) and not self.style.indent:
+            return Constants({self.spell(v): v for v in node.values})
+        scalars = [v for v in node.values if not isinstance(v, list | dict)]
+        writable = [v for v in scalars if not isinstance(v, str) or is_writable(v, self.style)]
+        nodes = [take_apart(v) for v in node.values if isinstance(v, list | dict)]
+        return Constants(
+            {text: v for v in writable for text in spell_scalar(v, self.style)}, tuple(nodes)
+        )
+
+    def items(self, node: Array, done: int, level: int) -> str | None:
         """The rest of a list in which `done` items are written."""
+        breaks, inner = self.breaks(level), self.inside(level)
         missing = [self.item(node, i) for i in range(done, node.min_items)]
-        texts = [None if item is None else self.value(item) for item in missing]
-        separated = join(*(x for text in texts for x in (self.style.item, text)))
-        if separated is None or done:
-            return join(separated, "]")
-        return separated.removeprefix(self.style.item) + "]"
+        texts = [None if item is None else self.value(item, inner) for item in missing]
+        return _close(texts, breaks, "]", first=not done)
 
     def item(self, node: Array, index: int) -> Node | None:
         """The node of that item; None if there is no such item."""
@@ -140,40 +197,46 @@ class Shortest:
     def layout(self, node: Object) -> Layout:
         """What is to be known of an object to read it."""
         if id(node) not in self._layouts:
-            properties = node.properties
+            properties = sort_properties(node, self.style)
             self._layouts[id(node)] = Layout(
                 node,
-                {self.spell(p.key): i for i, p in enumerate(properties)},
-                frozenset(json.dumps(p.key, ensure_ascii=False) for p in properties),
+                properties,
+                read_keys([p.key for p in properties], self.style),
                 max((i + 1 for i, p in enumerate(properties) if p.required), default=0),
+                self.style.sorted_keys,
             )
         return self._layouts[id(node)]
 
-    def members(self, node: Object, index: int, *, first: bool = False) -> str | None:
+    def members(self, node: Object, index: int, level: int, *, first: bool = False) -> str | None:
         """The rest of an object from that property on; `first`: nothing is written yet."""
-        missing = [self.pair(p) for p in node.properties[index:] if p.required]
-        separated = join(*(x for pair in missing for x in (self.style.item, pair)))
-        if separated is None or not first:
-            return join(separated, "}")
-        return separated.removeprefix(self.style.item) + "}"
+        missing = [p for p in self.layout(node).properties[index:] if p.required]
+        texts = [self.pair(declared, self.inside(level)) for declared in missing]
+        return _close(texts, self.breaks(level), "}", first=first)
 
-    def pair(self, declared: Property) -> str | None:
+    def pair(self, declared: Property, level: int) -> str | None:
         """A declared key and its value."""
-        return join(self.spell(declared.key), self.style.key, self.value(declared.node))
+        key = spell_key(declared.key, self.style)
+        return join(key, self.style.key, self.value(declared.node, level))
 
-    def another(self, node: Object, index: int) -> str | None:
+    def another(self, node: Object, index: int, level: int) -> str | None:
         """The rest of an object, behind a separator: one more member at least."""
-        layout = self.layout(node)
+        layout, inner = self.layout(node), self.inside(level)
         options = [
-            join(self.pair(node.properties[i]), self.members(node, i + 1))
+            join(self.pair(layout.properties[i], inner), self.members(node, i + 1, level))
             for i in layout.reach(index)
         ]
-        if node.additional is not None and index >= layout.needed:
-            key = '"' + self.close_key(layout, '"') + self.style.key
-            options.append(join(key, self.value(node.additional), "}"))
+        if node.additional is not None and layout.may_have_extra(index):
+            key, rest = layout.keys.extend(""), self.members(node, index, level)
+            value = self.value(node.additional, inner)
+            options.append(join(key, self.style.key, value, rest))
         return pick_shortest(options)
 
-    def close_key(self, layout: Layout, written: str) -> str:
-        """The shortest end of an undeclared key of which that much is written."""
-        ends = chain(("", *ascii_lowercase), ("a" * n for n in count(2)))
-        return next(end + '"' for end in ends if written + end + '"' not in layout.reserved)
+
+def _close(texts: list[str | None], breaks: Breaks, bracket: str, *, first: bool) -> str | None:
+    """The rest of a list or object of these parts; `first`: nothing stands before them."""
+    if first and not texts:
+        return bracket
+    separated = join(*(x for text in texts for x in (breaks.item, text)))
+    if first and separated is not None:
+        separated = breaks.open + separated.removeprefix(breaks.item)
+    return join(separated, breaks.close, bracket)

@@ -8,6 +8,9 @@ from typing import TypeAlias
 from grammars.errors import PolicyError, ToolError
 from grammars.schema import Json, Schema, Unfit
 
+THINKING_TAGS = ("<thinking>", "</thinking>")
+"""What models write around their thoughts whose template knows no such block."""
+
 
 @dataclass(frozen=True)
 class Tool:
@@ -106,6 +109,25 @@ class CallCut:
 Event: TypeAlias = ReasoningDelta | ContentDelta | CallOpened | ArgumentsDelta | CallRead | CallCut
 
 
+def collect(events: Sequence[Event]) -> Turn:
+    """The turn that the events add up to."""
+    content, reasoning, unfinished = list[str](), list[str](), ""
+    calls: list[ToolCall] = []
+    for event in events:
+        match event:
+            case ContentDelta(text):
+                content.append(text)
+            case ReasoningDelta(text):
+                reasoning.append(text)
+            case CallRead(_, call):
+                calls.append(call)
+            case CallCut(text):
+                unfinished += text
+            case CallOpened() | ArgumentsDelta():
+                pass
+    return Turn("".join(content), "".join(reasoning), tuple(calls), unfinished)
+
+
 class Start(StrEnum):
     """Where the rendered prompt leaves the model with respect to its reasoning block."""
 
@@ -116,11 +138,19 @@ class Start(StrEnum):
 
 @dataclass(frozen=True)
 class State:
-    """The start of a turn: the state, and the white space of an opened or closed block that the
-    prompt has left for the model to write."""
+    """The start of a turn.
+
+    Args:
+        start: where the reasoning block is.
+        pad: the white space of an opened or closed block that the prompt has left for the model.
+        lead: what the prompt has already written of the content or the call that comes next.
+        calls: how many calls the conversation has so far; None: not known, any number may follow.
+    """
 
     start: Start = Start.PLAIN
     pad: str = ""
+    lead: str = ""
+    calls: int | None = None
 
 
 class Choice(StrEnum):

@@ -4,79 +4,45 @@ A `Format` is generative: literals, markers and typed holes. The grammar (`lark`
 (`parse`) and the renderer (`render`) are interpreters of it; none of them knows a model's name.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from grammars.holes import PYTHON as PYTHON
+from grammars.holes import CallId as CallId
+from grammars.holes import CallIndex as CallIndex
+from grammars.holes import Fixed as Fixed
+from grammars.holes import Hole as Hole
+from grammars.holes import JsonArguments as JsonArguments
+from grammars.holes import JsonCall as JsonCall
+from grammars.holes import JsonStyle as JsonStyle
+from grammars.holes import Literal as Literal
+from grammars.holes import Marker as Marker
+from grammars.holes import Name as Name
+from grammars.holes import NestedArguments as NestedArguments
+from grammars.holes import Node as Node
+from grammars.holes import PythonArguments as PythonArguments
+from grammars.holes import TaggedArguments as TaggedArguments
+from grammars.variants import Variant
+
+CallNode: TypeAlias = Node | Variant
 LONGEST_NAME = 256  # characters; no tool has a longer one, no other text is held back for it
 SHORTEST_TAG = 4  # characters; fewer could be anything
+_TAG = re.compile(r"<[^<>\s]*>|\[[A-Z_/]+\]")
 
 
 @dataclass(frozen=True)
-class Literal:
-    """Text that is always written as it stands."""
+class Content:
+    """How content is written: `opener TEXT closer`.
 
-    text: str
-
-
-@dataclass(frozen=True)
-class Marker:
-    """A structural tag: one token if the vocabulary has it as one, ordinary text if not."""
-
-    text: str
-
-
-@dataclass(frozen=True)
-class Name:
-    """A hole: the tool's name, written as it is."""
-
-
-@dataclass(frozen=True)
-class JsonStyle:
-    """How the template spells JSON. Jinja's `tojson` writes `", "` and `": "`."""
-
-    item: str = ", "
-    key: str = ": "
-    ascii: bool = False
-
-
-@dataclass(frozen=True)
-class JsonCall:
-    """A hole: one JSON object that carries the name and the arguments."""
-
-    name_key: str = "name"
-    arguments_key: str = "arguments"
-    style: JsonStyle = JsonStyle()
-
-
-@dataclass(frozen=True)
-class JsonArguments:
-    """A hole: the arguments as one JSON object; the name stands elsewhere."""
-
-    style: JsonStyle = JsonStyle()
-
-
-@dataclass(frozen=True)
-class TaggedArguments:
-    """A hole: every argument between tags of its own; strings raw, the rest JSON.
-
-    An argument is written `open KEY after_key VALUE close`; `end` stands after the last one. No
-    such format escapes anything, so a value ends only at `close` followed by `open` or `end`.
-    `true`, `false` and `null` list the accepted spellings, the template's own first.
+    Args:
+        calls: may calls follow?
     """
 
-    open: str
-    after_key: str
-    close: str
-    end: str
-    true: tuple[str, ...] = ("true",)
-    false: tuple[str, ...] = ("false",)
-    null: tuple[str, ...] = ("null",)
-    style: JsonStyle = JsonStyle()
-
-
-Hole: TypeAlias = JsonCall | JsonArguments | TaggedArguments
-Node: TypeAlias = Literal | Marker | Name | Hole
+    opener: str = ""
+    closer: str = ""
+    calls: bool = True
 
 
 @dataclass(frozen=True)
@@ -84,6 +50,9 @@ class Reasoning:
     """A reasoning block: `opener pad_open TEXT pad_close closer after`.
 
     The pads and `after` are white space that the template writes; a model may leave it out.
+
+    Args:
+        starts_closed: a turn without reasoning may begin with the closer.
     """
 
     opener: Marker
@@ -91,50 +60,77 @@ class Reasoning:
     pad_open: str = ""
     pad_close: str = ""
     after: str = ""
+    starts_closed: bool = False
 
 
 @dataclass(frozen=True)
 class Format:
-    """A wire format: `[reasoning] [content before] call (between call)* after`.
+    """A wire format: `[reasoning] [content before] [opening] call (between call)* [closing] after`.
 
     A format whose call opens with a `JsonCall` has no marker: its turn is either content or calls,
     and content may not begin as a call does.
 
     Args:
         name: its name in the registry.
-        call: one call; the first node is the marker that opens it, or a `JsonCall`.
+        call: one call; where nothing opens the calls together, its first node is the marker that
+            opens it, or a `JsonCall`.
+        opening: what opens the calls of a turn together, a marker first; () if nothing does.
+        closing: what closes them together.
         reasoning: the reasoning block, or None where the template knows none.
-        before: what stands between content and the first call.
+        contents: how content is written, the usual way first.
+        before: what stands between content and the calls.
         between: what stands between two calls.
-        after: white space that the template writes after the last call.
+        after: white space that the template writes after the calls.
+        tail: what the template writes at the end of every turn, before the end of turn.
         ends: the texts that end a turn, when they are spelled out (replay of recorded turns).
         single: the template can write one call in a turn, no more.
+        variants: other ways in which models write a call, a marker first; only the parser knows
+            them, and only in recovery.
     """
 
     name: str
     call: tuple[Node, ...]
+    opening: tuple[Fixed, ...] = ()
+    closing: tuple[Fixed, ...] = ()
     reasoning: Reasoning | None = None
+    contents: tuple[Content, ...] = (Content(),)
     before: str = ""
     between: str = ""
     after: str = ""
+    tail: str = ""
     ends: tuple[str, ...] = field(default=())
     single: bool = False
+    variants: tuple[tuple[CallNode, ...], ...] = ()
 
     def __post_init__(self) -> None:
-        if not self.call or not isinstance(self.call[0], Marker | JsonCall):
-            raise TypeError(f"format {self.name}: a call opens with a marker or a JsonCall")
+        first = next(iter(self.opening + self.call), None)
+        if not isinstance(first, Marker | JsonCall) or (self.opening and self.bare):
+            raise TypeError(f"format {self.name}: calls open with a marker or a JsonCall")
+        if self.between.strip() and not self.opening and self.bare:
+            raise TypeError(f"format {self.name}: nothing stands between such calls")
+        if any(not isinstance(nodes[0], Marker) for nodes in self.variants if nodes):
+            raise TypeError(f"format {self.name}: variants open with a marker")
+        is_python = any(isinstance(n, PythonArguments) for n in self.call)
+        if is_python and (Name() not in self.call or not self.closing):
+            raise TypeError(f"format {self.name}: calls in Python have a name, and are closed")
 
     @property
     def opener(self) -> Marker | None:
-        """The marker that opens a call; None if none does."""
-        first = self.call[0]
+        """The marker that opens a call, or all calls; None if none does."""
+        first = (self.opening + self.call)[0]
         return first if isinstance(first, Marker) else None
 
     @property
     def bare(self) -> JsonCall | None:
         """The JSON object that is a call by itself; None where a marker opens calls."""
-        first = self.call[0]
+        first = (self.opening + self.call)[0]
         return first if isinstance(first, JsonCall) else None
+
+    @property
+    def start(self) -> str:
+        """What a call begins with that is opened together with others."""
+        first = self.call[0]
+        return first.text.strip() if isinstance(first, Fixed) else "{"
 
     @property
     def hole(self) -> Hole:
@@ -143,34 +139,126 @@ class Format:
 
     @property
     def openings(self) -> Mapping[str, tuple[Node, ...]]:
-        """What opens a call, and the nodes that follow: its marker, and the tag behind the marker
-        if that tells a call alone, for models leave the marker out."""
+        """What opens the first call, and the nodes that follow: its marker, and the tag behind the
+        marker if that tells a call alone, for models leave the marker out."""
         if self.opener is None:
             return {}
-        openings = {self.opener.text: self.call[1:]}
-        second = self.call[1]
+        openings = {self.opener.text: (self.opening + self.call)[1:]}
+        second = self.call[1] if not self.opening else None
         if isinstance(second, Literal) and len(second.text.strip()) >= SHORTEST_TAG:
             openings[second.text.strip()] = self.call[2:]
         return openings
 
     @property
+    def recovered(self) -> Mapping[str, tuple[tuple[CallNode, ...], ...]]:
+        """What opens a call in recovery, and what may follow it: the `openings`, the marker of one
+        call where that of all is left out, and the variants."""
+        found: dict[str, list[tuple[CallNode, ...]]] = {
+            opening: [nodes] for opening, nodes in self.openings.items()
+        }
+        for nodes in (self.call, *self.variants):
+            first = nodes[0]
+            if self.opener and self.opening:
+                found[self.opener.text].append((*self.opening[1:], *nodes))
+            if isinstance(first, Marker) and len(first.text) >= SHORTEST_TAG:
+                found.setdefault(first.text, []).append(nodes[1:])
+        return {opening: tuple(dict.fromkeys(ways)) for opening, ways in found.items()}
+
+    def closes(self, opening: str) -> tuple[Fixed, ...]:
+        """What closes calls that were opened in that way."""
+        return self.closing if self.opener and opening == self.opener.text else ()
+
+    @property
     def reserved(self) -> tuple[str, ...]:
-        """What free text cannot contain: the markers, and what else opens a call."""
-        return tuple(dict.fromkeys([*self.markers, *self.openings]))
+        """What free text cannot contain: the markers, and what else opens a call; but what opens
+        calls only behind the end of content may stand in it."""
+        mixed = any(c.calls and not c.closer for c in self.contents)
+        openings = tuple(self.openings) if mixed else ()
+        others = (m for m in self.markers if mixed or m not in self.openings)
+        closers = (c.closer for c in self.contents if c.closer)
+        return tuple(dict.fromkeys([*others, *openings, *closers]))
 
     @property
     def markers(self) -> tuple[str, ...]:
         """Texts of all markers, those of the calls first, without repetition."""
-        nodes: list[Node] = list(self.call)
+        nodes: list[Node] = [*self.opening, *self.call, *self.closing]
         if self.reasoning is not None:
             nodes += [self.reasoning.opener, self.reasoning.closer]
         return tuple(dict.fromkeys(n.text for n in nodes if isinstance(n, Marker)))
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """What the format writes itself without a hole in it."""
+        runs = [""]
+        for node in (*self.opening, *self.call, *self.closing):
+            runs = [*runs[:-1], runs[-1] + node.text] if isinstance(node, Fixed) else [*runs, ""]
+        return tuple(dict.fromkeys([*runs, *self.texts]))
+
+    @property
+    def inner_ends(self) -> tuple[str, ...]:
+        """What ends a turn, but also stands inside one (Solar's `<|end|>` behind the reasoning): as
+        a token it is part of the grammar, which cannot leave it to the end of generation."""
+        opener = self.opener.text if self.opener else ""
+        inside = (e for e in self.ends if any(e in text for text in self.texts))
+        return tuple(end for end in inside if not opener.startswith(end))
+
+    @property
+    def atoms(self) -> tuple[str, ...]:
+        """What the markers consist of, where a vocabulary has tokens for such tags."""
+        found = [_TAG.findall(marker) for marker in self.markers]
+        found += [[hole.mark]] if isinstance(hole := self.hole, NestedArguments) else []
+        return tuple(dict.fromkeys(tag for tags in found for tag in tags))
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """All that the format spells out itself; where the vocabulary has tokens for parts of it,
+        those are written."""
+        nodes: list[Node] = [*self.opening, *self.call, *self.closing]
+        block, hole = self.reasoning, self.hole
+        tags: tuple[str | None, ...] = ()
+        if isinstance(hole, TaggedArguments):
+            tags = (hole.open, hole.after_key, hole.close, hole.end, hole.empty, hole.after_kind)
+        elif isinstance(hole, PythonArguments):
+            tags = (hole.item, hole.after_key)
+        elif isinstance(hole, NestedArguments):
+            tags = (hole.mark, hole.open(hole.item), hole.close(hole.item))
+        wraps = (text for c in self.contents for text in (c.opener, c.closer))
+        blocks = (block.opener.text, block.closer.text) if block else ()
+        fixed = (n.text for n in nodes if isinstance(n, Literal | Marker))
+        quotes = () if hole.style.escapes else hole.style.quotes
+        texts = (*fixed, *tags, *wraps, *blocks, *quotes, self.between, self.tail)
+        return tuple(dict.fromkeys(text for text in texts if text))
 
 
 def is_taggable(name: str) -> bool:
     """Can a tag carry this name, so that it is read back?"""
     plain = 0 < len(name) <= LONGEST_NAME and not any(c in name for c in "<>\n")
     return plain and name == name.strip()
+
+
+def find_kind(tags: TaggedArguments, value: object) -> str:
+    """How the type of a value is told."""
+    kinds = dict(tags.kinds)
+    return next((kinds[kind] for kind in name_types(value) if kind in kinds), kinds.get("", ""))
+
+
+def name_types(value: object) -> tuple[str, ...]:
+    """The JSON Schema types of a value, the narrowest first."""
+    match value:
+        case None:
+            return ("null",)
+        case bool():
+            return ("boolean",)
+        case int():
+            return ("integer", "number")
+        case float():
+            return ("number",)
+        case str():
+            return ("string",)
+        case list():
+            return ("array",)
+        case _:
+            return ("object",)
 
 
 def count_common(a: str, b: str) -> int:

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hypothesis import reject
@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
 from grammars.errors import RenderError, SchemaError
+from grammars.lark_calls import find_index
 from grammars.lowering import lower
 from grammars.render import render
 from grammars.turn import Choice, Policy, Start, State, Think, Tool, ToolCall, Turn
@@ -22,6 +23,14 @@ NAMES = ["get", "get_weather", "x", "a-b.c", "Größe", "name", "tool_call", "f"
 
 def states(format: Format) -> SearchStrategy[State]:
     """Where a prompt of this format can end."""
+    counts = find_index(format)
+    if counts is not None and not counts.anew:
+        known = st.none() | st.integers(0, 12)
+        return st.builds(lambda state, calls: replace(state, calls=calls), _starts(format), known)
+    return _starts(format)
+
+
+def _starts(format: Format) -> SearchStrategy[State]:
     if format.reasoning is None:
         return st.just(State())
     return st.one_of(
@@ -102,7 +111,7 @@ def cases(
 
 def prose(format: Format, before_call: bool = False) -> SearchStrategy[str]:
     """Text without the markers of the format; none before a call that has no marker."""
-    free = TEXTS.filter(lambda t: not any(m in t for m in format.markers))
+    free = TEXTS.filter(lambda t: not any(m in t for m in {*format.reserved, *format.atoms}))
     if before_call and format.bare is not None:
         return st.just("")
     return free.filter(lambda t: not t or bool(t.strip())) if before_call else free

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from examples import first_call, without_a_model
+from examples import first_call, own_parser, without_a_model
 from examples.model_file import make_model
 from grammars.formats import FORMATS
 from tests.support import require_models_directory
@@ -63,10 +63,19 @@ def test_an_example_takes_a_model(tmp_path: Path) -> None:
 
 def test_all_examples_are_run() -> None:
     programs = {path.stem for path in (ROOT / "examples").glob("*.py")}
-    assert programs == {*RUNS, "first_call", "without_a_model", "model_file"}
+    assert programs == {*RUNS, "first_call", "without_a_model", "model_file", "own_parser"}
+
+
+def test_the_suite_finds_what_is_wrong_with_a_naive_parser(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    own_parser.main()
+    printed = capsys.readouterr().out
+    assert printed.endswith("checks fail: reads_back, survives_the_end, survives_edits\n"), printed
+    assert re.search(r'^  text    .*"</tool_call>"', printed, re.MULTILINE), printed
 
 
 def test_the_grammar_and_the_parser_need_no_model(capsys: pytest.CaptureFixture[str]) -> None:
     without_a_model.main()
     printed = capsys.readouterr().out
-    assert printed.count("write_file {'path': 'a.py', 'mode': 420} valid: True") == len(FORMATS)
+    assert printed.count("write_file {'mode': 420, 'path': 'a.py'} valid: True") == len(FORMATS)

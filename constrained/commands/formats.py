@@ -1,7 +1,8 @@
 """`constrained formats`: the wire formats that are known, and which one a template teaches."""
 
 import argparse
-from dataclasses import fields, is_dataclass
+import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +12,15 @@ from constrained.engine.header import choose_template
 from constrained.engine.host import GGUF
 from constrained.teaching import detect_format
 from constrained.template import ChatTemplate
+from grammars.format_text import dump_format
 from grammars.formats import FORMATS
 from grammars.render import render
 from grammars.turn import ToolCall, Turn
 from grammars.wire import Format
 
 CALLS = (
-    ToolCall("get_weather", {"city": "Paris", "days": 3}),
-    ToolCall("get_weather", {"city": "Rome", "days": 1}),
+    ToolCall("get_weather", {"city": "Paris", "days": 3}, id="abcdefgh1"),
+    ToolCall("get_weather", {"city": "Rome", "days": 1}, id="abcdefgh2"),
 )
 
 
@@ -28,10 +30,11 @@ def add(commands: Any) -> None:
     parser.set_defaults(run=_list)
     parser.add_argument("--json", action="store_true", help="print them as JSON")
     detect = parser.add_subparsers(metavar="[detect]").add_parser(
-        "detect", help="the format that a chat template teaches, field by field"
+        "detect", help="the format that a chat template teaches, and how that is known"
     )
     detect.set_defaults(run=_detect)
     detect.add_argument("source", metavar="TEMPLATE_OR_GGUF", help="a Jinja file, or a model")
+    detect.add_argument("--save", metavar="FILE", help="write the format into a file, too")
     detect.add_argument("--json", action="store_true", default=argparse.SUPPRESS)
 
 
@@ -65,16 +68,21 @@ def _show(format: Format) -> str:
 
 
 def _detect(options: argparse.Namespace) -> int:
-    format = detect_format(_read_template(options.source))
+    found = detect_format(_read_template(options.source))
+    written = dump_format(found.format)
+    if options.save:
+        Path(options.save).write_text(written, encoding="utf-8")
     if options.json:
-        print_json(_as_json(format))
+        rows = [asdict(row) for row in found.evidence]
+        format = json.loads(written)
+        print_json({"origin": found.origin, "format": format, "evidence": rows})
         return 0
-    for field in fields(format):
-        value = getattr(format, field.name)
-        if isinstance(value, tuple) and any(is_dataclass(part) for part in value):
-            print_text("\n  ".join([f"{field.name}:", *map(repr, value)]))
-        else:
-            print_text(f"{field.name}: {value!r}")
+    print_text(f"{found.format.name}: {found.origin}")
+    print_text(written)
+    for row in found.evidence:
+        print_text(f"{row.probe}: {row.conclusion}")
+        if row.text:
+            print_text(f"  {row.text!r}")
     return 0
 
 
@@ -97,11 +105,3 @@ def _is_gguf(path: str) -> bool:
             return file.read(len(GGUF)) == GGUF
     except OSError:
         return False  # `read_text` says what is wrong
-
-
-def _as_json(value: Any) -> Any:
-    """A format as JSON: each node with the name of its type."""
-    if is_dataclass(value):
-        parts = {field.name: _as_json(getattr(value, field.name)) for field in fields(value)}
-        return {"type": type(value).__name__, **parts}
-    return [_as_json(part) for part in value] if isinstance(value, tuple) else value

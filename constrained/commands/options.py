@@ -96,6 +96,8 @@ def add_reasoning_options(parser: argparse.ArgumentParser) -> None:
     add("--reasoning-budget", type=int, metavar="N", help=help)
     help = "what ends a reasoning whose budget is spent"
     add("--reasoning-close", metavar="TEXT", default="", help=help)
+    help = "<thinking> that the template does not know is text, not reasoning"
+    add("--no-thinking-tags", action="store_true", help=help)
 
 
 def add_engine_options(parser: argparse.ArgumentParser) -> None:

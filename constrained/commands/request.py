@@ -15,6 +15,7 @@ from grammars.turn import Answer, JsonAnswer, Think
 if TYPE_CHECKING:
     from constrained.job import Job
     from constrained.model import Model
+    from grammars.wire import Format
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -22,9 +23,29 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     shared.add_tool_options(parser)
     shared.add_answer_options(parser)
     shared.add_model_options(parser)
+    _add_tool_format(parser)
     shared.add_reasoning_options(parser)
     shared.add_engine_options(parser)
     shared.add_sampling_options(parser)
+
+
+def _add_tool_format(parser: argparse.ArgumentParser) -> None:
+    """How calls are written, where the user knows better than the template."""
+    help = "how calls are written: a known format, or a file of `formats detect --save`"
+    parser.add_argument("--tool-format", metavar="NAME|FILE", help=help)
+
+
+def _read_tool_format(options: argparse.Namespace) -> "Format | None":
+    """The format that --tool-format names, or None.
+
+    Raises:
+        RequestError, FormatError: there is no such format, or its file cannot be read.
+    """
+    if options.tool_format is None:
+        return None
+    from constrained.choosing import read_tool_format
+
+    return read_tool_format(options.tool_format)
 
 
 def read_request(options: argparse.Namespace) -> "Job":
@@ -36,6 +57,7 @@ def read_request(options: argparse.Namespace) -> "Job":
     from constrained.job import Job, check_job
 
     tools, kwargs = shared.read_tool_file(options), shared.read_kwargs(options)
+    _read_tool_format(options)
     answer = _read_answer(options)
     shared.read_sampling(options, Sampling())
     if options.max_tokens < 1:
@@ -51,6 +73,7 @@ def read_request(options: argparse.Namespace) -> "Job":
         answer,
         None if options.reasoning_budget == -1 else options.reasoning_budget,
         options.reasoning_close,
+        not options.no_thinking_tags,
     )
     check_job(job)
     return job
@@ -95,6 +118,7 @@ def load_model(options: argparse.Namespace) -> "Model":
     return load(
         path,
         chat_template=shared.read_template(options),
+        tool_format=_read_tool_format(options),
         context_length=options.ctx_size,
         threads=options.threads,
         gpu_layers=options.gpu_layers,

@@ -31,9 +31,8 @@ class Masked:
         real: tuple[Vocabulary, Tokenizer] | None = None,
     ):
         self.format = format
-        self.vocabulary, tokenizer = real or byte_tokenizer(format.markers if single else ())
-        marked = ((m, self.vocabulary.marker(m)) for m in format.markers)
-        self.ids = {marker: token for marker, token in marked if token is not None}
+        self.vocabulary, tokenizer = real or byte_tokenizer(format.atoms if single else ())
+        self.ids = self.vocabulary.find_markers(format.texts)
         self.grammar = build_grammar(format, tools, policy, state, self.ids)
         self.matcher = Matcher.compile(tokenizer, self.grammar)
 

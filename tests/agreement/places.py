@@ -32,6 +32,7 @@ class Place:
         self.thinking = state.start is Start.OPEN
         block = format.reasoning is not None and policy.think is not Think.FORBIDDEN
         self.can_think = block and state.start is Start.PLAIN
+        self.can_close = format.reasoning is not None and state.start is Start.CLOSED
         self.text = b""  # since the last marker
         self.seen: int | None = None  # markers of the call under way, or of the last one
         self.call = tuple(node.text for node in format.call if isinstance(node, Marker))
@@ -49,14 +50,16 @@ class Place:
                 self.seen = 1
             return
         block = self.format.reasoning
-        if self.thinking:
+        if self.can_close and block is not None and marker == block.closer.text:
+            pass  # once more than the prompt has
+        elif self.thinking:
             self.thinking = False
         elif block is not None and marker == block.opener.text:
             self.thinking, self.can_think = True, False
         else:
             self.seen = 1 if self.seen in (None, len(self.call)) else self.seen + 1
         self.text = b""
-        self.can_think = False
+        self.can_think = self.can_close = False
 
     def next(self) -> Next:
         """What may come next."""
@@ -73,6 +76,8 @@ class Place:
             if self.policy.think is Think.REQUIRED:
                 return Next(frozenset(think), False)
             markers |= think
+        if self.can_close and block is not None and self._is_blank():
+            markers.add(block.closer.text)
         return Next(frozenset(markers), not required, whole)
 
     def _next_in_call(self, seen: int) -> Next:

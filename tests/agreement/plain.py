@@ -137,7 +137,9 @@ def _limit(texts: Texts, other: Texts, wanted: bool) -> Texts:
 
 
 def _draw_regex(regex: str) -> Texts:
-    pattern = re.compile(regex.replace("\\/", "/"))
+    numbered = re.compile(r"\\[xu]\{([0-9a-f]+)\}")
+    plain = numbered.sub(lambda match: rf"\U{int(match[1], 16):08x}", regex)
+    pattern = re.compile(plain.replace("\\/", "/"))
     any_text = pattern.pattern == "(?s:.*)"
     strategy = TEXTS if any_text else st.from_regex(pattern, fullmatch=True, alphabet=CHARACTERS)
     return Texts(strategy, lambda text: pattern.fullmatch(text) is not None)

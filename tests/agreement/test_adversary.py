@@ -5,14 +5,18 @@ import random
 import pytest
 
 from benchmarks import adversary, endings, reasoning
+from benchmarks.asks import POLICIES
 from benchmarks.replay import read, replay
-from benchmarks.stage import POLICIES, TEMPLATES
+from benchmarks.sources import TEMPLATES
 from benchmarks.tool_sets import SAMPLE, read_rows, sample_paths
+from grammars.formats import FORMATS
+from tests.support import require_models_directory
 
-TURNS = 3 * len(TEMPLATES) * len(POLICIES)
+TURNS = 5 * len(TEMPLATES)
 
 
 def picks(seed: int, count: int) -> list[dict[str, object]]:
+    require_models_directory()  # most formats are played on the templates of llama.cpp
     rows = list(read_rows(sample_paths()))
     return random.Random(seed).choices(rows, k=count)
 
@@ -23,12 +27,13 @@ def test_random_logits_give_valid_calls_or_a_fitting_answer() -> None:
     assert len(outcomes) >= 0.95 * TURNS
     assert not [fault for o in outcomes for fault in o.faults]
     assert {o.policy for o in outcomes} == set(POLICIES)
+    assert {o.format for o in outcomes} == set(TEMPLATES) == {f.name for f in FORMATS}
     assert sum(o.finish != "length" for o in outcomes) >= 0.95 * len(outcomes)
     assert sum(o.calls > 0 for o in outcomes) >= len(outcomes) / 4
 
 
 def test_turns_end_well_when_the_tokens_run_out() -> None:
-    played = (endings.play(row, n, 4, 1) for n, row in enumerate(picks(4, 15)))
+    played = (endings.play(row, 5 * n, 4, 1) for n, row in enumerate(picks(4, 15)))
     outcomes = [o for os in played for o in os]
     assert not [fault for o in outcomes for fault in o.faults]
     ended = [o for o in outcomes if o.finish == "length"]
@@ -39,7 +44,7 @@ def test_turns_end_well_when_the_tokens_run_out() -> None:
 
 @pytest.mark.parametrize("budget", [0, 1, 32, 500])
 def test_an_open_block_is_closed_when_its_tokens_are_spent(budget: int) -> None:
-    played = (reasoning.play(row, seed, budget) for seed, row in enumerate(picks(5, 12)))
+    played = (reasoning.play(row, 5 * seed, budget) for seed, row in enumerate(picks(5, 12)))
     outcomes = [o for o in played if o is not None]
     assert not [fault for o in outcomes for fault in o.faults]
     assert all(o.calls for o in outcomes)

@@ -11,7 +11,6 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from constrained.vocabulary import Tokenizer, Vocabulary
-from grammars.formats import FORMATS
 from grammars.lark import build_grammar
 from grammars.lowering import lower
 from grammars.turn import (
@@ -24,6 +23,7 @@ from grammars.turn import (
     Tool,
 )
 from grammars.wire import Format
+from tests.agreement.chosen import SIMPLE
 from tests.agreement.matching import Masked
 from tests.agreement.offers import offers
 from tests.agreement.places import Place
@@ -32,8 +32,6 @@ from tests.agreement.test_agreement import QUIET, by_name
 from tests.strategies import policies, seeds, states
 from tests.texts import FRAGMENTS
 
-EACH = pytest.mark.parametrize("name", [f.name for f in FORMATS])
-MARKED = pytest.mark.parametrize("name", [f.name for f in FORMATS if f.markers])
 PIECE = re.compile(r'"(?:[^"\\]|\\.)*"|/(?:[^/\\]|\\.)*/')
 ANSWERS: tuple[Answer | None, ...] = (
     None,
@@ -131,7 +129,7 @@ def walk_turns(
         event(f"free text at {min(walk.free, 3)} places")
 
 
-@EACH
+@SIMPLE
 @settings(QUIET, max_examples=40)
 @given(data=st.data())
 def test_free_text_has_no_marker_but_what_may_follow(name: str, data: st.DataObject) -> None:
@@ -143,7 +141,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> tuple[Vocabulary, Tokenize
     return marked(tmp_path_factory.mktemp("model"))
 
 
-@MARKED
+@SIMPLE
 @settings(QUIET, max_examples=9)
 @given(data=st.data())
 def test_free_text_of_a_real_vocabulary_has_no_other_marker(
@@ -152,7 +150,7 @@ def test_free_text_of_a_real_vocabulary_has_no_other_marker(
     walk_turns(data.draw(requests(by_name(name))), data.draw(seeds()), 3, real)
 
 
-@EACH
+@SIMPLE
 @settings(QUIET, max_examples=25)
 @given(data=st.data())
 def test_no_literal_spells_a_marker(name: str, data: st.DataObject) -> None:

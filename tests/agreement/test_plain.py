@@ -1,12 +1,11 @@
 """Texts drawn from the grammar itself, as plain Lark, are accepted and read as valid calls."""
 
-import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from grammars.formats import FORMATS
 from grammars.parse import parse
 from grammars.turn import Turn
+from tests.agreement.chosen import SCALE, each, is_json
 from tests.agreement.matching import Masked
 from tests.agreement.offers import offers
 from tests.agreement.plain import turns
@@ -14,8 +13,8 @@ from tests.agreement.test_agreement import QUIET, assert_obeys, by_name
 from tests.strategies import Case, policies, states
 
 
-@pytest.mark.parametrize("name", [f.name for f in FORMATS])
-@settings(QUIET, max_examples=20)
+@each(is_json)
+@settings(QUIET, max_examples=10 * SCALE)
 @given(data=st.data())
 def test_what_the_grammar_describes_is_accepted_and_read(name: str, data: st.DataObject) -> None:
     format = by_name(name)

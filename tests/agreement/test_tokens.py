@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from constrained.vocabulary import Vocabulary
-from grammars.formats import FORMATS
 from grammars.parse import parse
+from tests.agreement.chosen import EACH, SCALE
 from tests.agreement.matching import Masked
 from tests.agreement.offers import offers
 from tests.agreement.real import spelled
@@ -46,8 +46,8 @@ def cuts() -> Cuts:
     return Cuts(spelled()[0])
 
 
-@pytest.mark.parametrize("name", [f.name for f in FORMATS])
-@settings(QUIET, max_examples=20)
+@EACH
+@settings(QUIET, max_examples=8 * SCALE)
 @given(data=st.data())
 def test_every_tokenisation_is_accepted(name: str, cuts: Cuts, data: st.DataObject) -> None:
     case = data.draw(cases(by_name(name), offers()))

@@ -14,11 +14,11 @@ from constrained.teaching import find_teaching
 from constrained.template import ChatTemplate
 from constrained.tools import read_tools
 from grammars.detect import find_state
-from grammars.formats import FORMATS
 from grammars.parse import parse
 from grammars.render import render
 from grammars.turn import Policy, Start, State, Turn
 from grammars.wire import Format
+from tests.agreement.chosen import SCALE, each, is_plain
 from tests.agreement.matching import Masked
 from tests.agreement.offers import offers
 from tests.agreement.test_agreement import QUIET, by_name, modes
@@ -41,12 +41,13 @@ def spaced(draw: DrawFn, case: Case) -> str:
     if block is not None and (turn.reasoning or state.start is Start.OPEN):
         opener = block.opener.text + space() if state.start is Start.PLAIN else ""
         text += opener + turn.reasoning + space() + block.closer.text + space()
-    calls = render(Turn(calls=turn.calls), format, case.tools) if turn.calls else ""
+    numbered = State(calls=case.state.calls)
+    calls = render(Turn(calls=turn.calls), format, case.tools, numbered) if turn.calls else ""
     return text + turn.content + (space() if turn.content else "") + calls
 
 
-@pytest.mark.parametrize("name", [f.name for f in FORMATS])
-@settings(QUIET, max_examples=40)
+@each(is_plain)
+@settings(QUIET, max_examples=15 * SCALE)
 @given(data=st.data())
 def test_white_space_changes_no_turn(name: str, data: st.DataObject) -> None:
     case = data.draw(cases(by_name(name), offers()))

@@ -1,4 +1,4 @@
-"""One line for each real failure; `wanted` is what `constrained check` has to answer."""
+"""One line for each real failure, with its thread; `expect` is what `constrained check` answers."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ ROWS = [
 @pytest.mark.parametrize("markers", ["text", "token"])
 def test_the_failure_stays_mended(row: dict[str, Any], markers: str) -> None:
     answer = next(check_rows([{**row, "markers": markers}]))
-    assert {key: _shorten(answer[key]) for key in row["wanted"]} == row["wanted"]
+    assert {key: _shorten(answer[key]) for key in row["expect"]} == row["expect"]
 
 
 def _shorten(value: Any) -> Any:

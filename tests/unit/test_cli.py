@@ -71,7 +71,7 @@ def test_what_ran_out_of_tokens_is_shown(run: Run, model: str, tmp_path: Path):
     tools = write(tmp_path / "write.json", [WRITE])
     given = ["-m", model, "--tools", tools, "--tool-choice", "write", "--reasoning", "off"]
     for stream in ([], ["--stream"]):
-        code, out, _ = run("call", "hi", *given, "-n", "50", "--seed", "1", *stream)
+        code, out, _ = run("call", "hi", *given, "-n", "20", "--seed", "1", *stream)
         assert code == 0
         assert "(the tokens ran out: raise --max-tokens, or the context with -c)" in out
         # The one where no ending of the call was known, the other where one was.

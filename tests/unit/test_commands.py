@@ -14,7 +14,9 @@ from gguf.scripts.gguf_new_metadata import MetadataDetails, copy_with_new_metada
 from constrained.frame import byte_tokenizer
 from constrained.mask import Matcher
 from examples.random_model import MARKERS, load_small, with_markers, write_model
+from grammars.format_text import load_format
 from grammars.formats import FORMATS
+from grammars.wire import find_format
 from tests.command_line import Run, write
 from tests.hub_server import Hub, serve
 from tests.templates import FOLDER, HERMES, PAINT, PING, hermes_call, tool
@@ -137,9 +139,10 @@ def test_formats(run: Run):
     assert listed["hermes"]["markers"][:2] == ["<tool_call>", "</tool_call>"]
     assert listed["hermes"]["reasoning"] == ["<think>", "</think>"]
     for format in listed.values():
-        single = format["name"] == "llama3_json"
-        assert (format["two_calls"] or format["one_call"]).startswith(format["one_call"])
+        single = find_format(format["name"], FORMATS).single  # type: ignore[union-attr]
+        assert "Paris" in format["one_call"]
         assert single == (format["two_calls"] is None)
+        assert single or "Rome" in format["two_calls"]
     code, text, _ = run("formats")
     assert code == 0
     for format in listed.values():
@@ -147,19 +150,23 @@ def test_formats(run: Run):
             assert line in text
 
 
-def test_formats_detect(run: Run, model: str):
+def test_formats_detect(run: Run, model: str, tmp_path: Path):
     for source in (str(FOLDER / "hermes.jinja"), model):
         code, out, err = run("formats", "detect", source)
         assert (code, err) == (0, "")
         lines = out.splitlines()
-        assert lines[0] == "name: 'hermes'"
-        assert "  Marker(text='<tool_call>')" in lines
-        assert "between: '\\n'" in lines
+        assert lines[0] == "hermes: inferred"
+        assert '    {"node": "Marker", "text": "<tool_call>"},' in lines
+        assert '  "between": "\\n",' in lines
+        assert any(line.startswith("one call: ") for line in lines)
+    saved = tmp_path / "format.json"
+    assert run("formats", "detect", model, "--save", str(saved))[0] == 0
+    assert load_format(saved.read_text(encoding="utf-8")).name == "hermes"
     for words in (["--json", "detect", model], ["detect", model, "--json"]):
-        format = json.loads(run("formats", *words)[1])
-        assert format["name"] == "hermes"
-        assert format["call"][0] == {"type": "Marker", "text": "<tool_call>"}
-        assert format["reasoning"]["closer"] == {"type": "Marker", "text": "</think>"}
+        found = json.loads(run("formats", *words)[1])
+        assert (found["origin"], found["format"]["name"]) == ("inferred", "hermes")
+        assert found["format"]["call"][0] == {"node": "Marker", "text": "<tool_call>"}
+        assert found["evidence"][0]["probe"] == "content"
 
 
 def test_formats_that_cannot_be_detected(run: Run, tmp_path: Path):

@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
-from grammars.detect import detect, find_state
+from grammars.detect import Origin, detect, find_state
+from grammars.detect_registered import find_registered
 from grammars.errors import DetectError, Error
 from grammars.formats import HERMES, QWEN3_CODER
 from grammars.render import render
 from grammars.turn import Start, State, ToolCall, Turn
 from grammars.wire import Format, JsonCall, JsonStyle, Marker
+from tests.support import real_templates
 
 Message = Mapping[str, Any]
 
@@ -50,55 +52,82 @@ def chat(
     return render_chat
 
 
+@pytest.fixture(params=[lambda render: detect(render).format, find_registered])
+def find(request: pytest.FixtureRequest) -> Callable[[Any], Format]:
+    """Both ways to find a format."""
+    return request.param
+
+
+Find = Callable[[Any], Format]
+
+
 @pytest.mark.parametrize("format", [HERMES, QWEN3_CODER], ids=lambda f: f.name)
-def test_a_format_is_found_with_its_separators(format: Format) -> None:
-    assert detect(chat(format)) == format
-    assert detect(chat(replace(format, before="\n\n", between="", after="\n"))) == replace(
-        format, before="\n\n", between="", after="\n"
-    )
-    assert detect(chat(format, end="</s>")).ends == ("</s>",)
-    assert detect(chat(format, end="")).ends == ()
+def test_a_format_is_found_with_its_ends(format: Format, find: Find) -> None:
+    assert find(chat(format)) == format
+    spaced = replace(format, before="\n\n")
+    assert find(chat(spaced)) == spaced
+    assert find(chat(format, end="</s>")).ends[0] == "</s>"
 
 
-def test_the_spelling_of_json_is_found() -> None:
+def test_separators_are_inferred() -> None:
+    format = replace(HERMES, before="\n\n", between="", after="\n")
+    assert detect(chat(format)).format == format
+    assert detect(chat(format, end="")).format.ends == ()
+
+
+def test_the_spelling_of_json_is_found(find: Find) -> None:
     style = JsonStyle(",", ":", ascii=True)
     nodes = tuple(replace(n, style=style) if isinstance(n, JsonCall) else n for n in HERMES.call)
-    assert detect(chat(replace(HERMES, call=nodes))).call == nodes
+    assert find(chat(replace(HERMES, call=nodes))).call == nodes
 
 
-def test_the_reasoning_block_is_found_as_it_is_written() -> None:
+def test_the_reasoning_block_is_found_as_it_is_written(find: Find) -> None:
     assert HERMES.reasoning is not None
     tight = replace(HERMES.reasoning, pad_open="", pad_close="", after="\n")
-    assert detect(chat(replace(HERMES, reasoning=tight))).reasoning == tight
+    assert find(chat(replace(HERMES, reasoning=tight))).reasoning == tight
     silent = replace(HERMES, reasoning=None)
-    assert detect(chat(silent)).reasoning is None
-    assert detect(chat(silent), [silent]).reasoning is None
-    odd = replace(HERMES.reasoning, pad_open=" so: ")
-    assert detect(chat(replace(HERMES, reasoning=odd))).reasoning is None
     opens = chat(silent, opening="<|im_start|>assistant\n<think>\n")
-    assert detect(opens).reasoning == HERMES.reasoning
+    assert find(opens).reasoning == HERMES.reasoning
 
 
-def test_what_a_template_refuses_is_left_as_it_is_known() -> None:
+def test_no_reasoning_block_is_invented() -> None:
+    assert HERMES.reasoning is not None
+    silent = replace(HERMES, reasoning=None)
+    assert detect(chat(silent)).format.reasoning is None
+    assert find_registered(chat(silent), [silent]).reasoning is None
+    odd = replace(HERMES.reasoning, pad_open=" so: ")
+    assert detect(chat(replace(HERMES, reasoning=odd))).format.reasoning is None
+
+
+def test_what_a_template_refuses_is_left_as_it_is_known(find: Find) -> None:
     def refuses(messages: Sequence[Message]) -> bool:
         return bool(messages[-1]["content"] and "tool_calls" in messages[-1])
 
-    found = detect(chat(replace(HERMES, before="\n\n"), refuses=refuses))
+    found = find(chat(replace(HERMES, before="\n\n"), refuses=refuses))
     assert found.before == HERMES.before
     assert found.reasoning == HERMES.reasoning  # seen without a call
 
 
-def test_an_unknown_format_is_refused() -> None:
+def test_a_format_that_nobody_knows_is_inferred() -> None:
     other = replace(HERMES, call=(Marker("<call>"), *HERMES.call[1:]))
+    found = detect(chat(other))
+    assert found.origin is Origin.INFERRED
+    assert found.format == replace(other, name="inferred")
     with pytest.raises(DetectError, match="in a format that is not known") as info:
-        detect(chat(other))
-    assert info.value.hint == "Known formats: hermes, qwen3_coder, mistral, llama3_json"
+        find_registered(chat(other))
+    assert str(info.value.hint).startswith("Known formats: hermes, qwen3_coder, mistral, llama3_j")
 
 
-def test_a_template_without_calls_is_refused() -> None:
-    with pytest.raises(DetectError, match="writes no tool calls") as info:
-        detect(chat(HERMES, refuses=lambda messages: True))
-    assert "hermes, qwen3_coder" in str(info.value.hint)
+def test_what_cannot_be_inferred_is_found_in_the_registry() -> None:
+    template = real_templates()["openai-gpt-oss-120b"]
+    found = detect(template.render)
+    assert (found.format.name, found.origin) == ("harmony", Origin.REGISTERED)
+    assert "harmony" in found.evidence[0].conclusion
+
+
+def test_a_template_without_calls_is_refused(find: Find) -> None:
+    with pytest.raises(DetectError, match="writes no tool calls"):
+        find(chat(HERMES, refuses=lambda messages: True))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,160 @@
+"""Turns as chat templates write them, behind their own prompts."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from constrained.teaching import Teaching
+from grammars.detect import find_state
+from grammars.errors import Error
+from grammars.turn import Start, State
+from grammars.wire import Reasoning, count_common
+
+Message = dict[str, Any]
+USER: list[Message] = [{"role": "user", "content": "What is the weather?"}]
+CONTENT = "It is sunny."
+TOOLS: list[dict[str, Any]] = [
+    {
+        "type": "function",
+        "function": {
+            "name": "get_weather",
+            "description": "Weather of a city",
+            "parameters": {
+                "type": "object",
+                "properties": {
+                    "city": {"type": "string", "description": "City"},
+                    "days": {"type": "integer", "description": "Days"},
+                },
+                "required": ["city"],
+                "additionalProperties": False,
+            },
+        },
+    }
+]
+_CALLS = [
+    {
+        "id": f"abcdefgh{i}",
+        "type": "function",
+        "function": {"name": "get_weather", "arguments": {"city": city, "days": i + 1}},
+    }
+    for i, city in enumerate(("Zürich", "Rome"))
+]
+TURNS: dict[str, Message] = {
+    "content": {"role": "assistant", "content": CONTENT},
+    "one call": {"role": "assistant", "content": "", "tool_calls": _CALLS[:1]},
+    "two calls": {"role": "assistant", "content": "", "tool_calls": _CALLS},
+    "content and a call": {"role": "assistant", "content": CONTENT, "tool_calls": _CALLS[:1]},
+}
+SWITCHES: dict[str, dict[str, Any]] = {
+    "on": {"enable_thinking": True, "thinking": True},
+    "off": {"enable_thinking": False, "thinking": False},
+    "unset": {},
+}
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """A turn that a template has written.
+
+    Args:
+        kind: what is in it.
+        message: the turn.
+        text: what stands behind the prompt, without the end of turn.
+        lost: what of the turn is not in it.
+    """
+
+    kind: str
+    message: Message
+    text: str
+    lost: str
+
+
+def find_start(teaching: Teaching, **kwargs: Any) -> State | None:
+    """Where the prompt leaves the turn; None if the template refuses it."""
+    try:
+        prompt, plain = (
+            teaching.template.render(USER, TOOLS, add_generation_prompt=on, **kwargs)
+            for on in (True, False)
+        )
+    except Error:
+        return None
+    return find_state(prompt, plain, teaching.format)
+
+
+def render_turns(teaching: Teaching) -> Iterator[Rendered]:
+    """The turns as this template writes them; without what it refuses."""
+    state, end = find_start(teaching), _find_end(teaching)
+    for kind, message in TURNS.items():
+        if state is None or (kind == "two calls" and teaching.format.single):
+            continue
+        text = _render(teaching, state, message)
+        if text is not None:
+            lost, closing = _find_lost(message, text), teaching.format.closes(_open(teaching))
+            if "tool_calls" in message and not lost and any(n.text not in text for n in closing):
+                text, lost = text + "".join(n.text for n in closing), "end of the calls"
+            if "tool_calls" in message and -1 < text.rfind("get_weather") < text.rfind(CONTENT):
+                text, lost = text[: text.rfind(CONTENT)], "content in front of the call"
+            if not teaching.format.ends:
+                text = (text[: text.rfind(end)] if end and end in text else text).rstrip()
+            yield Rendered(kind, message, text, lost)
+
+
+def _open(teaching: Teaching) -> str:
+    return teaching.format.opener.text if teaching.format.opener else ""
+
+
+def _render(teaching: Teaching, state: State, message: Message) -> str | None:
+    """What stands behind the prompt. Many templates open a thought in the prompt, and leave it out
+    of the history; the model ends one first."""
+    template, block = teaching.template, teaching.format.reasoning
+    try:
+        prompt = template.render(USER, TOOLS)
+        whole = template.render([*USER, message], TOOLS, add_generation_prompt=False)
+    except Error:
+        return None
+    plain = template.render(USER, TOOLS, add_generation_prompt=False)
+    if whole.startswith(prompt):
+        text = whole.removeprefix(prompt)
+    else:
+        text = _align(whole, prompt, plain, block if state.start is not Start.PLAIN else None)
+    if block is None or state.start is not Start.OPEN or block.closer.text in text:
+        return text
+    return f"ok{block.closer.text}{text}"
+
+
+def _align(whole: str, prompt: str, plain: str, block: Reasoning | None) -> str:
+    """The turn in a history that writes another head than the prompt; without the block that the
+    prompt opens."""
+    tags = (block.opener.text, block.closer.text) if block else ()
+    opened = (prompt.find(tag, prompt.rfind(USER[0]["content"])) for tag in tags)
+    head = prompt[: min((at for at in opened if at >= 0), default=len(prompt))]
+    head = head.rstrip() if tags else head
+    if whole.startswith(head):
+        text = whole.removeprefix(head)
+    else:  # some write instructions in front of the prompt, and behind the history
+        end = count_common(whole[::-1], plain[::-1])
+        text = whole[: len(whole) - end].rpartition(head[-20:])[2]
+    for tag in tags:
+        text = text.lstrip().removeprefix(tag)
+    return text
+
+
+def _find_end(teaching: Teaching) -> str:
+    """What the template writes behind content."""
+    try:
+        whole = teaching.template.render(
+            [*USER, TURNS["content"]], TOOLS, add_generation_prompt=False
+        )
+    except Error:
+        return ""
+    return whole.rpartition(CONTENT)[2].strip()
+
+
+def _find_lost(message: Message, text: str) -> str:
+    """What the template has left out."""
+    calls = [c["function"]["arguments"]["city"] for c in message.get("tool_calls", ())]
+    missing = [city for city in calls if city not in text and json.dumps(city)[1:-1] not in text]
+    lost = ["content"] if message["content"] not in text else []
+    lost += ["call"] if missing else []
+    return " and ".join(lost)

@@ -1,0 +1,200 @@
+"""Reads the beginning of nested tags, and ends them in the shortest way.
+
+It mirrors `lark_nested`: text ends at the mark of its closing tag.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from grammars.complete_scalar import Fit, decide, fit_words, join
+from grammars.languages import Language, pick_shortest
+from grammars.nested import match_key
+from grammars.nested_shortest import NestedShortest
+from grammars.schema import Array, Node, Object, Schema
+from grammars.shortest import Shortest
+from grammars.wire import NestedArguments
+
+
+@dataclass(frozen=True)
+class _End:
+    """What stands behind a value: the shortest text of it, and how to read it."""
+
+    text: str | None
+    read: Callable[[int], Fit]
+
+
+class NestedPart:
+    """The arguments of a call of one tool.
+
+    Args:
+        is_token: the mark is one token, and never spelled with others.
+    """
+
+    def __init__(
+        self, schema: Schema, hole: NestedArguments, shortest: Shortest, *, is_token: bool
+    ):
+        self._schema, self._hole = schema, hole
+        self._nested = NestedShortest(hole, shortest)
+        self._is_token = is_token
+        self.shortest = pick_shortest(map(self._nested.object, schema.objects))
+
+    def read(self, text: str, at: int) -> Fit:
+        reader = NestedReader(self._hole, self._nested, text, is_token=self._is_token)
+        return decide(reader.arguments(node, at) for node in self._schema.objects)
+
+
+class NestedReader:
+    """Reads arguments.
+
+    Args:
+        nested: their shortest texts.
+        text: what has been written; a mask has held it.
+        is_token: the mark is one token.
+    """
+
+    def __init__(self, hole: NestedArguments, nested: NestedShortest, text: str, *, is_token: bool):
+        self._hole, self._mark, self._nested = hole, hole.mark, nested
+        self._text = text
+        self._is_token = is_token
+
+    def arguments(self, node: Object, at: int) -> Fit:
+        """Reads the members of an object, up to the closing tag behind it."""
+        return self._members(node, 0, at, _End("", self._before_close))
+
+    def _before_close(self, at: int) -> Fit:
+        """Is what follows the beginning of a closing tag, or may it be one?"""
+        closer = self._mark + "</"
+        rest = self._text[at : at + len(closer)]
+        return at if closer.startswith(rest) else None
+
+    def _members(self, node: Object, index: int, at: int, end: _End) -> Fit:
+        """Reads members from that index on, and what stands behind them."""
+        text = self._text
+        while True:
+            if at == len(text):
+                return join(self._nested.members(node, index), end.text)
+            fits = list[Fit]()
+            if self._nested.may_end(node, index):
+                fit = end.read(at)
+                if isinstance(fit, int):
+                    return fit
+                fits.append(fit)
+            found = self._member(node, index, at, end)
+            if not isinstance(found, tuple):
+                return pick_shortest(f for f in [*fits, found] if isinstance(f, str))
+            index, fit = found
+            if not isinstance(fit, int):
+                return join(fit, self._nested.members(node, index), end.text)
+            at = fit
+
+    def _member(self, node: Object, index: int, at: int, end: _End) -> tuple[int, Fit] | str | None:
+        """Reads one member: the index behind it, and how it fits."""
+        rests = list[str | None]()
+        for i in self._nested.reach(node, index):
+            declared = node.properties[i]
+            fit = fit_words(self._text, at, self._hole.open(declared.key))
+            if isinstance(fit, int):
+                return i + 1, self._element(declared.node, fit, declared.key)
+            element = self._nested.element(declared.node, declared.key)
+            rests.append(join(fit, element, self._nested.members(node, i + 1), end.text))
+        if node.additional is None or not self._nested.may_end(node, index):
+            return pick_shortest(rests)
+        fit = fit_words(self._text, at, self._mark + "<")
+        behind = len(node.properties)
+        if not isinstance(fit, int):
+            key = self._nested.make_key(node)
+            element = self._nested.element(node.additional, key)
+            return pick_shortest([*rests, join(fit, key, ">", element, end.text)])
+        key = match_key(self._text, fit)
+        if self._text.startswith(">", fit + len(key)) and key:
+            taken = {self._hole.item, *(p.key for p in node.properties)}
+            start = fit + len(key) + 1
+            if key in taken:
+                return pick_shortest(rests)
+            return behind, self._element(node.additional, start, key, declared=False)
+        if fit + len(key) == len(self._text):
+            more = self._nested.make_key(node, key)
+            element = self._nested.element(node.additional, key + more)
+            rests.append(join(more, ">", element, end.text))
+        return pick_shortest(rests)
+
+    def _close(self, at: int, tag: str, declared: bool) -> Fit:
+        """Reads a closing tag; that of an undeclared key may have any name."""
+        if declared:
+            return fit_words(self._text, at, self._hole.close(tag))
+        fit = fit_words(self._text, at, self._mark + "</")
+        if not isinstance(fit, int):
+            return join(fit, tag, ">")
+        key = match_key(self._text, fit)
+        if fit + len(key) == len(self._text):
+            return ">" if key else tag + ">"
+        return fit + len(key) + 1 if key and self._text[fit + len(key)] == ">" else None
+
+    def _element(self, node: Node, at: int, tag: str, *, declared: bool = True) -> Fit:
+        """Reads a value and its closing tag."""
+        end = _End(self._hole.close(tag), lambda i: self._close(i, tag, declared))
+        branches = self._nested.branches(node)
+        if at == len(self._text):
+            return self._nested.element(node, tag)
+        found = self._text.find(self._mark, at)
+        if found > at:
+            fits = any(t.accepts(self._text[at:found]) for t in branches.texts)
+            return end.read(found) if fits else None
+        if found == at:
+            return decide(self._containers(branches.containers, at, end, branches.texts))
+        return self._unfinished(branches.texts, branches.containers, at, end)
+
+    def _containers(
+        self, nodes: Sequence[Array | Object], at: int, end: _End, texts: Sequence[Language]
+    ) -> Iterator[Fit]:
+        if any(text.accepts("") for text in texts):
+            yield end.read(at)
+        for node in nodes:
+            if isinstance(node, Object):
+                yield self._members(node, 0, at, end)
+            else:
+                yield self._items(node, at, end)
+
+    def _items(self, node: Array, at: int, end: _End) -> Fit:
+        """Reads items, and what stands behind them."""
+        done, nested = 0, self._nested
+        while at < len(self._text):
+            rests = list[str | None]()
+            if done >= node.min_items:
+                fit = end.read(at)
+                if isinstance(fit, int):
+                    return fit
+                rests.append(fit)
+            item = nested.item(node, done)
+            if item is None:
+                return pick_shortest(rests)
+            fit = fit_words(self._text, at, self._hole.open(self._hole.item))
+            element, rest = nested.element(item, self._hole.item), nested.items(node, done + 1)
+            if not isinstance(fit, int):
+                return pick_shortest([*rests, join(fit, element, rest, end.text)])
+            fit, done = self._element(item, fit, self._hole.item), done + 1
+            if not isinstance(fit, int):
+                return join(fit, rest, end.text)
+            at = fit
+        return join(nested.items(node, done), end.text)
+
+    def _unfinished(
+        self,
+        texts: Sequence[Language],
+        containers: Sequence[Array | Object],
+        at: int,
+        end: _End,
+    ) -> str | None:
+        """The rest of a value in which no whole mark stands."""
+        written, mark = self._text[at:], self._mark
+        whole = (join(t.extend(written), end.text) for t in texts)
+        options = [w for w in whole if w and (written + w).find(mark) >= len(written)]
+        half = next((n for n in range(len(mark) - 1, 0, -1) if written.endswith(mark[:n])), 0)
+        body = written[: len(written) - half]
+        if half and (not self._is_token or not options):
+            if end.text and any(t.accepts(body) for t in texts):
+                options.append(end.text[half:])
+            if not body:
+                made = (join(self._nested.container(node), end.text) for node in containers)
+                options += [m[half:] for m in made if m]
+        return pick_shortest(options)

@@ -1,0 +1,146 @@
+"""Reads the beginning of the arguments of a call in Python, and ends them in the shortest way.
+
+It mirrors `lark_python`: a raw string ends where what follows its quote can follow the string.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from grammars.complete_json import JsonReader
+from grammars.complete_scalar import Fit, decide, fit_words, join
+from grammars.complete_string import PythonStrings
+from grammars.languages import Language, pick_shortest
+from grammars.python_ends import WORD, Ends
+from grammars.python_object import Argument, PythonObject
+from grammars.python_values import ESCAPED, RAW, Kinds
+from grammars.schema import Schema
+from grammars.shortest import Shortest
+from grammars.spelling import spell_scalar
+from grammars.wire import PythonArguments
+
+
+class PythonPart:
+    """The arguments of a call of one tool.
+
+    Args:
+        ends: what ends a raw string.
+        follow: what may stand behind the last argument.
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        hole: PythonArguments,
+        ends: Ends,
+        follow: Sequence[str],
+        shortest: Shortest,
+    ):
+        self._objects = [PythonObject(o, hole, ends, shortest) for o in schema.objects]
+        self._follow, self._shortest = tuple(follow), shortest
+        self.shortest = pick_shortest(o.rest(0, first=True) for o in self._objects)
+
+    def read(self, text: str, at: int) -> Fit:
+        json = JsonReader(self._shortest, text)
+        readers = (PythonReader(o, self._follow, json, text) for o in self._objects)
+        return decide(reader.arguments(at) for reader in readers)
+
+
+class PythonReader:
+    """Reads the arguments as one of the objects that a schema admits.
+
+    Args:
+        node: the object.
+        follow: what may stand behind the last argument.
+        json: reads the same text.
+        text: what has been written; a mask has held it.
+    """
+
+    def __init__(self, node: PythonObject, follow: Sequence[str], json: JsonReader, text: str):
+        self._object, self._hole = node, node.hole
+        self._follow = follow
+        self._json = json
+        self._text = text
+        self._escaped = PythonStrings(replace(self._hole.style, quotes=(ESCAPED,)))
+
+    def arguments(self, at: int) -> Fit:
+        """Reads all arguments, up to what stands behind them."""
+        node, text, index, first = self._object, self._text, 0, True
+        while at < len(text):
+            if any(text[at] == follow[:1] for follow in self._follow):
+                return at if node.may_end(index) else None
+            fit = at if first else fit_words(text, at, self._hole.item)
+            if not isinstance(fit, int):
+                return join(fit, node.another(index))
+            found = self._key(index, fit)
+            if not isinstance(found, tuple):
+                return found
+            argument, index, at = found
+            fit, first = self._value(argument, index, at), False
+            if not isinstance(fit, int):
+                return join(fit, node.rest(index))
+            at = fit
+        return node.rest(index, first=first)
+
+    def _key(self, index: int, at: int) -> tuple[Argument, int, int] | str | None:
+        """Reads a key: its argument, what comes next, where its value begins."""
+        node, text = self._object, self._text
+        rests: list[str | None] = []
+        for argument, behind in node.reach(index):
+            fit = fit_words(text, at, argument.key + self._hole.after_key)
+            if isinstance(fit, int):
+                return argument, behind, fit
+            rests.append(join(fit, argument.shortest, node.rest(behind)))
+        if node.extra is not None and node.may_end(index):
+            match = re.compile(WORD).match(text, at)
+            key, behind = match.group() if match else "", len(node.arguments)
+            fit = fit_words(text, at + len(key), self._hole.after_key)
+            if isinstance(fit, int):
+                return (node.extra, behind, fit) if key not in node.declared else None
+            end = node.extend_key(key) if at + len(key) == len(text) else ""
+            rests.append(join(end, fit, node.extra.shortest, node.rest(behind)))
+        return pick_shortest(rests)
+
+    def _value(self, argument: Argument, index: int, at: int) -> Fit:
+        """Reads a value."""
+        if at == len(self._text):
+            return argument.shortest
+        kinds = argument.kinds
+        match self._text[at]:
+            case "'":
+                return self._raw(argument.texts, index, at + 1)
+            case '"':
+                return decide(self._quoted(kinds, at))
+            case _:
+                return decide(self._json.value(other, at) for other in kinds.others)
+
+    def _quoted(self, kinds: Kinds, at: int) -> Iterator[Fit]:
+        """Reads a string between double quotes."""
+        style = self._escaped.style
+        yield from (self._escaped.fit(self._text, at, node) for node in kinds.strings)
+        for word in kinds.words:
+            yield fit_words(self._text, at, *spell_scalar(word, style))
+
+    def _raw(self, texts: Sequence[Language], index: int, at: int) -> Fit:
+        """Reads a raw string, from behind its first quote."""
+        node, text = self._object, self._text
+        end, is_whole = node.ends.find(text, at, RAW)
+        if is_whole:
+            return end + 1 if any(t.accepts(text[at:end]) for t in texts) else None
+        half = text.rfind(RAW, at)  # no other quote stands in what follows
+        may_end = half >= 0 and self._may_follow(text[half + 1 :], index)
+        if may_end and any(t.accepts(text[at:half]) for t in texts):
+            return half + 1
+        ends = (language.extend(text[at:]) for language in texts)
+        held = (e for e in ends if e is not None and node.ends.holds(text[at:] + e, RAW))
+        return join(pick_shortest(held), RAW)
+
+    def _may_follow(self, rest: str, index: int) -> bool:
+        """Can that be the beginning of what stands behind a value?"""
+        node, item = self._object, self._hole.item
+        keys = (argument.key for argument, _ in node.reach(index))
+        texts = [item + key + self._hole.after_key for key in keys]
+        texts += self._follow if node.may_end(index) else ()
+        extra = node.extra is not None and node.may_end(index)
+        words = ((item, self._hole.after_key),) if extra else ()
+        return Ends(tuple(texts), words).begins(rest)

@@ -1,0 +1,157 @@
+"""Formats of the registry, found in what a chat template renders.
+
+For formats that cannot be inferred: a known one is what the template teaches if the template writes
+calls exactly as the format does.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from grammars.detect_reasoning import find_reasoning
+from grammars.errors import DetectError, Error
+from grammars.formats import NATIVE
+from grammars.render import render
+from grammars.schema import Json
+from grammars.turn import ToolCall, Turn
+from grammars.wire import Format, Hole, JsonStyle, Reasoning
+
+if TYPE_CHECKING:
+    from grammars.detect import Render
+
+_CALLS = (
+    ToolCall("get_weather", {"city": "Zürich", "days": 3}, id="abcdefgh0"),
+    ToolCall("get_weather", {"city": "Rome", "days": 1}, id="abcdefgh1"),
+)
+_TOOL: dict[str, Json] = {
+    "type": "function",
+    "function": {
+        "name": "get_weather",
+        "description": "Weather of a city",
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "city": {"type": "string", "description": "City"},
+                "days": {"type": "integer", "description": "Days"},
+            },
+            "required": ["city"],
+        },
+    },
+}
+_USER: dict[str, Json] = {"role": "user", "content": "PROBE-USER"}
+_TEXT = "PROBE-TEXT"
+_STYLES = tuple(
+    JsonStyle(item, key, ascii)
+    for ascii in (False, True)
+    for item, key in ((", ", ": "), (",", ":"))
+)
+
+
+@dataclass(frozen=True)
+class _Probes:
+    """Renders of the same conversation that differ in one thing; "" where one was refused."""
+
+    call: str
+    calls: str
+    content: str
+    both: str
+    opening: str
+
+
+def find_registered(render_chat: "Render", formats: Sequence[Format] = NATIVE) -> Format:
+    """The known format that the template writes, with what stands around the calls there.
+
+    Raises:
+        DetectError: none of `formats` writes calls as this template does.
+    """
+    probes = _probe(render_chat)
+    for candidate in _variants(formats):
+        if (found := _find(candidate, probes)) is not None:
+            block = find_reasoning(render_chat)
+            return found if block is None else replace(found, reasoning=_keep(block, found))
+    if _CALLS[0].name not in (probes.calls or probes.call).partition(_USER["content"])[2]:
+        hint = "Use a template that supports tools"
+        raise DetectError("the chat template writes no tool calls", hint=hint)
+    raise DetectError(
+        "the chat template writes tool calls in a format that is not known",
+        hint=f"Known formats: {', '.join(f.name for f in formats)}",
+    )
+
+
+def _keep(block: Reasoning, known: Format) -> Reasoning:
+    """The block of the template, and what only the known format tells of it."""
+    shut = known.reasoning is not None and known.reasoning.starts_closed
+    return replace(block, starts_closed=shut)
+
+
+def _find(candidate: Format, probes: _Probes) -> Format | None:
+    """The candidate, if the template writes one call, and several, as it does."""
+    one = _write(_CALLS[:1], candidate)
+    head, found, rest = probes.call.partition(one)
+    both = "" if candidate.single else _write(_CALLS, candidate)
+    if not found and both and both in probes.calls:  # of a single call, some write no end
+        one = one.removesuffix("".join(node.text for node in candidate.closing))
+        head, found, rest = probes.call.partition(one)
+    is_turn = candidate.bare is None or head == probes.opening  # any object could stand elsewhere
+    if not found or not is_turn:
+        return None
+    single = not (both and both in probes.calls)
+    if single and probes.calls.count(_CALLS[1].arguments["city"]):
+        return None  # it writes a second call, in another way
+    return _complete(replace(candidate, single=single), rest, one, probes)
+
+
+def _probe(render_chat: "Render") -> _Probes:
+    def attempt(*assistant: Json) -> str:
+        opening = not assistant
+        try:
+            return render_chat([_USER, *assistant], [_TOOL], add_generation_prompt=opening)
+        except Error:
+            return ""
+
+    calls = [
+        {"id": c.id, "type": "function"} | {"function": {"name": c.name, "arguments": c.arguments}}
+        for c in _CALLS
+    ]
+    says: dict[str, Json] = {"role": "assistant", "content": _TEXT}
+    return _Probes(
+        call=attempt({"role": "assistant", "content": "", "tool_calls": calls[:1]}),
+        calls=attempt({"role": "assistant", "content": "", "tool_calls": calls}),
+        content=attempt(says),
+        both=attempt(says | {"tool_calls": calls[:1]}),
+        opening=attempt(),
+    )
+
+
+def _variants(formats: Sequence[Format]) -> Iterator[Format]:
+    """Each format in each spelling of JSON."""
+    for known in formats:
+        for style in _STYLES:
+            nodes = (_restyle(n, style) if isinstance(n, Hole) else n for n in known.call)
+            yield replace(known, call=tuple(nodes))
+
+
+def _restyle(hole: Hole, style: JsonStyle) -> Hole:
+    """The hole with separators and escapes of that style."""
+    changed = replace(hole.style, item=style.item, key=style.key, ascii=style.ascii)
+    return replace(hole, style=changed if hole.style.escapes else hole.style)
+
+
+def _write(calls: tuple[ToolCall, ...], format: Format) -> str:
+    return render(Turn(calls=calls), format)
+
+
+def _complete(format: Format, rest: str, first: str, probes: _Probes) -> Format:
+    """Fills in what stands around the calls: separators, end of turn."""
+    end = probes.content.partition(_TEXT)[2].strip()
+    for closer in (*(way.closer for way in format.contents), format.tail):
+        end = end.removeprefix(closer)
+    after = rest[: rest.find(end)] if end and end in rest else ""
+    _, text, behind = probes.both.partition(_TEXT)
+    before = behind.partition(first)[0] if text else format.before
+    return replace(
+        format,
+        before=format.before if before.strip() else before,
+        after=after if not after.strip() else "",
+        ends=tuple(dict.fromkeys([*([end] if end else []), *format.ends])),
+    )

@@ -1,0 +1,12 @@
+"""Functionary 3.1: the name in a tag, JSON behind it.
+
+Read from the template of Functionary medium 3.1.
+"""
+
+from grammars.wire import Format, JsonArguments, Literal, Marker, Name
+
+FUNCTIONARY_V31 = Format(
+    name="functionary_v31",
+    call=(Marker("<function="), Name(), Literal(">"), JsonArguments(), Literal("</function>")),
+    ends=("<|eom_id|>", "<|eot_id|>"),
+)

@@ -1,0 +1,29 @@
+"""Gemma 4: an own spelling of objects: bare keys, strings between tokens.
+
+Read from the template of Gemma 4 31B.
+"""
+
+from grammars.wire import Format, JsonArguments, JsonStyle, Literal, Marker, Name, Reasoning
+
+GEMMA4 = Format(
+    name="gemma4",
+    call=(
+        Marker("<|tool_call>"),
+        Literal("call:"),
+        Name(),
+        JsonArguments(
+            JsonStyle(
+                item=",",
+                key=":",
+                quotes=('<|"|>',),
+                escapes=False,
+                bare_keys=True,
+                sorted_keys=True,
+                null=("None", "null"),
+            )
+        ),
+        Marker("<tool_call|>"),
+    ),
+    reasoning=Reasoning(Marker("<|channel>thought"), Marker("<channel|>"), "\n", "\n"),
+    ends=("<turn|>", "<|tool_response>"),
+)

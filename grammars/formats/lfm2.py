@@ -1,0 +1,16 @@
+"""LFM2.5: a list of calls in Python, strings without escapes.
+
+Read from the template of LFM2.5 8B A1B; those of LFM2 and LFM2.5 Instruct write no calls.
+"""
+
+from grammars.wire import Format, Literal, Marker, Name, PythonArguments, Reasoning
+
+LFM2 = Format(
+    name="lfm2",
+    opening=(Marker("<|tool_call_start|>"), Literal("[")),
+    call=(Name(), Literal("("), PythonArguments(), Literal(")")),
+    closing=(Literal("]"), Marker("<|tool_call_end|>")),
+    reasoning=Reasoning(Marker("<think>"), Marker("</think>")),
+    between=", ",
+    ends=("<|im_end|>",),
+)

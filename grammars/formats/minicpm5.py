@@ -1,0 +1,34 @@
+"""MiniCPM5: compact XML, Python's words.
+
+Read from the template of MiniCPM5 1B.
+"""
+
+from grammars.wire import Format, JsonStyle, Literal, Marker, Name, Reasoning, TaggedArguments
+
+MINICPM5 = Format(
+    name="minicpm5",
+    call=(
+        Marker('<function name="'),
+        Name(),
+        Literal('">'),
+        TaggedArguments(
+            open='<param name="',
+            after_key='">',
+            close="</param>",
+            end="</function>",
+            true=("True", "true"),
+            false=("False", "false"),
+            null=("None", "null"),
+            style=JsonStyle(
+                quotes=("'", '"'),
+                true=("True", "true"),
+                false=("False", "false"),
+                null=("None", "null"),
+            ),
+        ),
+    ),
+    reasoning=Reasoning(Marker("<think>"), Marker("</think>"), "\n", "\n", "\n\n"),
+    before="\n",
+    between="\n",
+    ends=("<|im_end|>",),
+)

@@ -1,0 +1,211 @@
+"""The nodes of a call: text that stands as it is, and typed holes."""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+
+@dataclass(frozen=True)
+class Literal:
+    """Text that is always written as it stands."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Marker:
+    """A structural tag: tokens of its own where the vocabulary has such, ordinary text if not.
+
+    It may hold several such tokens with words between them, as `<|open|>think<|sep|>` does.
+    """
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Name:
+    """A hole: the tool's name, written as it is."""
+
+
+@dataclass(frozen=True)
+class CallId:
+    """A hole: an id that the model makes up, in these characters and of this length."""
+
+    pattern: str = "[a-zA-Z0-9]{9}"
+
+
+@dataclass(frozen=True)
+class CallIndex:
+    """A hole: the number of the call.
+
+    Args:
+        first: that of the first call.
+        id: the call's id, with `{name}` and `{index}` in it; "" where it tells nothing of the id.
+        anew: each turn counts from the first again; else the count goes on over the conversation.
+    """
+
+    first: int = 0
+    id: str = "{index}"
+    anew: bool = False
+
+    def count(self, before: int | None, number: int) -> int | None:
+        """The index of a call.
+
+        Args:
+            before: the calls of the conversation before this turn; None: not known.
+            number: the calls of this turn before this one.
+        """
+        if self.anew:
+            return self.first + number
+        return None if before is None else self.first + before + number
+
+
+@dataclass(frozen=True)
+class JsonStyle:
+    """How the template spells values. Jinja's `tojson` writes `", "` and `": "`.
+
+    Args:
+        item, key: what stands between two items, and behind a key.
+        ascii: other characters are escaped.
+        indent: spaces by which each level is indented, every item on a line of its own; 0: none.
+        level: the level on which the value stands.
+        quotes: what stands around a string, the template's own first; Python writes both kinds.
+        escapes: backslashes escape; if not, a string is raw text up to its quote.
+        bare_keys: keys have no quotes.
+        sorted_keys: keys stand in the order of jinja's `dictsort` (of their lower case).
+        true, false, null: the accepted spellings, the template's own first.
+    """
+
+    item: str = ", "
+    key: str = ": "
+    ascii: bool = False
+    indent: int = 0
+    level: int = 0
+    quotes: tuple[str, ...] = ('"',)
+    escapes: bool = True
+    bare_keys: bool = False
+    sorted_keys: bool = False
+    true: tuple[str, ...] = ("true",)
+    false: tuple[str, ...] = ("false",)
+    null: tuple[str, ...] = ("null",)
+
+
+@dataclass(frozen=True)
+class JsonCall:
+    """A hole: one JSON object that carries the name and the arguments.
+
+    Args:
+        name_key, arguments_key: their keys.
+        id: the id of the call, if it is a member, too; it stands last, or first.
+        id_key: its key.
+    """
+
+    name_key: str = "name"
+    arguments_key: str = "arguments"
+    style: JsonStyle = JsonStyle()
+    id: "CallId | CallIndex | None" = None
+    id_key: str = "id"
+    id_first: bool = False
+
+
+@dataclass(frozen=True)
+class JsonArguments:
+    """A hole: the arguments as one JSON object; the name stands elsewhere."""
+
+    style: JsonStyle = JsonStyle()
+
+
+@dataclass(frozen=True)
+class TaggedArguments:
+    """A hole: every argument between tags of its own; strings raw, the rest JSON.
+
+    An argument is written `open KEY after_key VALUE close`, or `open KEY after_key KIND after_kind
+    VALUE close` where its type is told; `end` stands after the last one. No such format escapes
+    anything, so a value ends only at `close` followed by `open` or `end`.
+
+    Args:
+        true, false, null: the accepted spellings, the template's own first.
+        empty: what stands in place of `end` where there are no arguments; None: `end`.
+        kinds: types of JSON Schema and how each is told, `""` for all others; () where it is not.
+        after_kind: what stands behind that.
+    """
+
+    open: str
+    after_key: str
+    close: str
+    end: str
+    true: tuple[str, ...] = ("true",)
+    false: tuple[str, ...] = ("false",)
+    null: tuple[str, ...] = ("null",)
+    style: JsonStyle = JsonStyle()
+    empty: str | None = None
+    kinds: tuple[tuple[str, str], ...] = ()
+    after_kind: str = ""
+
+
+PYTHON = JsonStyle(
+    quotes=("'", '"'),
+    true=("True", "true"),
+    false=("False", "false"),
+    null=("None", "null"),
+)
+"""Values as Python's `repr` writes them; those of JSON are accepted, too."""
+
+
+@dataclass(frozen=True)
+class PythonArguments:
+    """A hole: the arguments as those of a call in Python, `KEY after_key VALUE`, with `item`
+    between two.
+
+    A string among them is raw text between single quotes, or one of Python between double quotes;
+    only strings are quoted. Raw text may hold its own quote: it ends where what follows the quote
+    can follow the string.
+
+    Args:
+        style: how values inside a list are spelled, and all others but strings and objects.
+        objects: how an object is spelled.
+    """
+
+    item: str = ", "
+    after_key: str = "="
+    style: JsonStyle = PYTHON
+    objects: JsonStyle = JsonStyle()
+
+    def __post_init__(self) -> None:
+        if self.style.quotes != PYTHON.quotes or not self.style.escapes:
+            raise TypeError("strings of Python have single and double quotes, and escapes")
+
+
+@dataclass(frozen=True)
+class NestedArguments:
+    """A hole: every argument between tags of its own, and so are the members of objects and the
+    items of lists.
+
+    A value is written `mark<KEY> VALUE mark</KEY>`: a string is raw text that cannot contain the
+    mark, an object the tags of its members, a list tags called `item`, all else JSON. What is
+    empty is written as nothing.
+
+    Args:
+        mark: what stands in front of every tag.
+        item: the name of an item's tags.
+    """
+
+    mark: str
+    item: str = "item"
+    style: JsonStyle = JsonStyle()
+
+    def __post_init__(self) -> None:
+        if not self.mark:
+            raise TypeError("nothing tells tags from text")
+
+    def open(self, key: str) -> str:
+        """What stands in front of a value."""
+        return f"{self.mark}<{key}>"
+
+    def close(self, key: str) -> str:
+        """What stands behind a value."""
+        return f"{self.mark}</{key}>"
+
+
+Hole: TypeAlias = JsonCall | JsonArguments | TaggedArguments | PythonArguments | NestedArguments
+Fixed: TypeAlias = Literal | Marker
+Node: TypeAlias = Fixed | Name | CallId | CallIndex | Hole

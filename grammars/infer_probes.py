@@ -1,0 +1,161 @@
+"""Conversations that differ in one thing, and what a template makes of them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from grammars.errors import DetectError, Error
+from grammars.infer_text import common_prefix, common_suffix
+from grammars.schema import Json
+from grammars.turn import ToolCall, Turn
+from grammars.wire import Reasoning
+
+if TYPE_CHECKING:
+    from grammars.detect import Render
+
+NAMES = ("probe_alpha", "probe_beta", "probe_gamma")
+KEYS = ("first_key", "second_key", "third_key")  # in the order of `dictsort`
+VALUES = ("one-value", "two-value", "three-value")
+USER, AGAIN, TEXT = "PROBE-USER", "PROBE-AGAIN", "PROBE-TEXT"
+RICH: dict[str, Json] = {
+    "second_key": {"b": [1, 'ü"/', True, False, None], "A": {"deep": []}},
+    "first_key": 1.5,
+}
+
+Scheme = Callable[[str, int], str]
+
+
+def plain_id(name: str, index: int) -> str:
+    """An id that every template takes: nine letters and digits."""
+    return f"abcdefgh{index + 1}"
+
+
+def telling_id(name: str, index: int) -> str:
+    """An id that tells the name and the number, for templates that write nothing else."""
+    return f"functions.{name}:{index}"
+
+
+def long_id(name: str, index: int) -> str:
+    """An id such as servers make up, which is refused where nine characters are the rule."""
+    return f"call_probe-12345678{index}"
+
+
+def _tool(name: str) -> dict[str, Json]:
+    properties: Json = {key: {"type": "string", "description": key} for key in KEYS}
+    parameters: Json = {"type": "object", "properties": properties, "required": [KEYS[0]]}
+    function: Json = {"name": name, "description": "Probe", "parameters": parameters}
+    return {"type": "function", "function": function}
+
+
+@dataclass(frozen=True)
+class Chat:
+    """A template under probes.
+
+    Args:
+        render_chat: renders a conversation.
+        reasoning: the block that the template writes.
+        scheme: how the calls are numbered.
+        lead: what the generation prompt has written already of a call or of content.
+    """
+
+    render_chat: "Render"
+    reasoning: Reasoning | None
+    scheme: Scheme = plain_id
+    lead: str = ""
+
+    def calls(self, *arguments: Mapping[str, Json]) -> tuple[ToolCall, ...]:
+        """Calls with these arguments, each of another name."""
+        return tuple(
+            ToolCall(name, dict(given), id=self.scheme(name, i))
+            for i, (name, given) in enumerate(zip(NAMES, arguments, strict=False))
+        )
+
+    def ask(self, *messages: Any, opening: bool = False) -> str | None:
+        """What stands behind the user's text; None if the template refuses the conversation."""
+        try:
+            text = self.render_chat(
+                [{"role": "user", "content": USER}, *messages],
+                [_tool(name) for name in NAMES],
+                add_generation_prompt=opening,
+            )
+        except Error:
+            return None
+        head, found, behind = text.rpartition(USER)
+        return behind if found else head
+
+    def follow(self) -> str:
+        """What stands between content and the next message's text; "" if none is known."""
+        user = {"role": "user", "content": AGAIN}
+        text = self.ask({"role": "assistant", "content": TEXT}, user) or ""
+        return text.partition(TEXT)[2].partition(AGAIN)[0] if AGAIN in text else ""
+
+    def introduce(self) -> str:
+        """What stands in front of the first message's text, where there is no tool."""
+        try:
+            return self.render_chat([{"role": "user", "content": USER}]).partition(USER)[0]
+        except Error:
+            return ""
+
+    @cached_property
+    def header(self) -> str:
+        """What opens an assistant turn, whatever is in it."""
+        turns = [Turn(TEXT), Turn(calls=self.calls({KEYS[0]: VALUES[0]}))]
+        written = common_prefix(*(text for turn in turns if (text := self.answer(turn))))
+        prompt = self.ask(opening=True) or ""
+        shared = common_prefix(written, prompt)
+        # Some write instructions in front of the prompt, and not in the history.
+        elsewhere = shared not in (written, prompt) and common_suffix(written, prompt)
+        return (written if elsewhere else shared).removesuffix(self.lead)
+
+    def answer(self, turn: Turn) -> str | None:
+        """What stands behind the user's text for this turn; None if the template refuses it."""
+        return self.ask(_write(turn))
+
+    def body(self, turn: Turn) -> str | None:
+        """A turn as the template writes it, behind the header; None if it refuses it."""
+        text = self.answer(turn)
+        if text is None or not text.startswith(self.header):
+            return None
+        return text[len(self.header) :]
+
+    def read(self, turn: Turn) -> str:
+        """The same without the reasoning, and white space in front, which belongs to no call.
+
+        Raises:
+            DetectError: the template refuses the turn.
+        """
+        body = self.body(turn)
+        if body is None:
+            raise DetectError("the chat template refuses a plain conversation with a tool call")
+        return self.strip(body)
+
+    def strip(self, body: str) -> str:
+        """A body without the reasoning block that templates write into the history."""
+        block = self.reasoning
+        if block:
+            body = body.lstrip()
+            if body.startswith(block.opener.text):
+                thought, closed, rest = body.partition(block.closer.text)
+                # One template opens the block in front of content, and never closes it.
+                body = rest if closed else thought.removeprefix(block.opener.text)
+            else:
+                body = body.removeprefix(block.closer.text)
+        return body.lstrip()
+
+
+def _write(turn: Turn) -> dict[str, Json]:
+    message: dict[str, Json] = {"role": "assistant", "content": turn.content}
+    if turn.reasoning:
+        message["reasoning_content"] = turn.reasoning
+    if turn.calls:
+        calls: Sequence[Json] = [
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": call.arguments},
+            }
+            for call in turn.calls
+        ]
+        message["tool_calls"] = list(calls)
+    return message

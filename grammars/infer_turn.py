@@ -1,0 +1,131 @@
+"""What stands around content, and what ends a turn."""
+
+from dataclasses import dataclass
+
+from grammars.errors import DetectError
+from grammars.infer_probes import TEXT, Chat
+from grammars.infer_text import common_suffix, find_tag, tokenise
+from grammars.turn import ToolCall, Turn
+from grammars.wire import Content
+
+
+@dataclass(frozen=True)
+class Ending:
+    """What follows the calls, and what ends a turn.
+
+    Args:
+        calls: what stands behind the last call before the end.
+        closer: what closes content.
+        ends: the texts that end a turn.
+    """
+
+    calls: str
+    closer: str
+    ends: tuple[str, ...]
+
+
+def infer_ending(chat: Chat, opener: str, tail: str, rest: str) -> Ending:
+    """Tells the end of turn from what closes content and calls.
+
+    Args:
+        chat: for the end that only stands in front of a next message.
+        opener: what opens content.
+        tail: what the template writes behind content.
+        rest: what it writes behind the last call.
+    """
+    shared = common_suffix(tail, rest)
+    if shared.strip():
+        closer = tail[: len(tail) - len(shared)] if opener else ""
+        own = shared if opener else tail
+        return Ending(rest[: len(rest) - len(shared)] + _white(shared), closer, _ends(own))
+    if not tail.strip() or not rest.strip():  # some write the end when the next message comes
+        end = _first_tag(tail if tail.strip() else _follow(chat))
+        calls = rest[: rest.rindex(end)] if end and end in rest else rest
+        return Ending(calls, "", (end,) if end else ())
+    last = tokenise(rest.rstrip())[-1]
+    tag = last if find_tag(last) else ""
+    calls = rest.rstrip().removesuffix(tag)
+    return Ending(calls, "", tuple(dict.fromkeys([*_ends(tail), *_ends(tag)])))
+
+
+def _ends(text: str) -> tuple[str, ...]:
+    end = _first_tag(text)
+    return (end,) if end else ()
+
+
+def _first_tag(text: str) -> str:
+    """What ends a turn; what templates write behind it belongs to the next one."""
+    tag = find_tag(text)
+    return tag[0] if tag else text.strip()
+
+
+def _white(text: str) -> str:
+    return text[: len(text) - len(text.lstrip())]
+
+
+def _follow(chat: Chat) -> str:
+    """The end that a template writes when the next message comes, without its header."""
+    behind = chat.follow()
+    return behind.removesuffix(common_suffix(behind, chat.introduce()))
+
+
+@dataclass(frozen=True)
+class Plain:
+    """Content as a turn without calls has it: what opens it, and all that follows."""
+
+    opener: str
+    tail: str
+
+
+def read_content(chat: Chat) -> Plain:
+    """What stands around the text of a turn without calls.
+
+    Raises:
+        DetectError: the template does not write content.
+    """
+    opener, found, tail = chat.read(Turn(TEXT)).partition(TEXT)
+    if not found:
+        raise DetectError("the chat template writes no content")
+    return Plain(opener, tail)
+
+
+@dataclass(frozen=True)
+class Mixed:
+    """Content beside a call: how it is written, what stands between the two; None: unknown."""
+
+    content: Content
+    before: str | None
+    text: str
+    note: str
+
+
+def infer_mixed(chat: Chat, call: ToolCall, first: str, opener: str, closer: str) -> Mixed:
+    """What stands between content and calls.
+
+    Args:
+        chat: the template.
+        call: a call.
+        first: what the first call begins with.
+        opener, closer: what stands around content where no call follows.
+
+    Raises:
+        DetectError: beside a call, content is written in another way.
+    """
+    is_wrapped = bool(opener or closer)
+    lost = Content(opener, closer, calls=not is_wrapped)
+    body = chat.body(Turn(TEXT, calls=(call,)))
+    text = chat.strip(body) if body is not None else ""
+    head, found, behind = text.partition(TEXT)
+    place = behind.find(first)
+    if not found:
+        return Mixed(lost, None, text, "content beside a call is refused or left out")
+    if place < 0:
+        return Mixed(lost, None, text, "content and calls are not written in one turn")
+    if head != opener:
+        raise DetectError(f"beside a call, content is written in another way: {head!r}")
+    before = behind[:place]
+    if not before.startswith(closer) or before.removeprefix(closer).strip():
+        return Mixed(lost, None, text, f"content and a call stand apart: {before!r}")
+    return Mixed(
+        Content(opener, closer), before.removeprefix(closer), text, "content stands before calls"
+    )

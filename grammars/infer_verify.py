@@ -1,0 +1,144 @@
+"""Does the format write what the template writes? Turn by turn, byte by byte."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from grammars.errors import DetectError, RenderError, ToolError
+from grammars.infer_probes import KEYS, Chat
+from grammars.render import render
+from grammars.schema import Json
+from grammars.turn import ToolCall, Turn
+from grammars.wire import Format
+
+_VALUES: dict[str, Json] = {
+    "a text": "Rome",
+    "an empty text": "",
+    "a text with quotes": 'it\'s "so" \\ `x`',
+    "a text of two lines": "one\ntwo\n\nfour",
+    "a text beyond ASCII": "Zürich 東京 🌧",
+    "a text with white space around it": " a \n",
+    "a text with brackets": "a < b && {c} [d] & 1 > 0",
+    "a text that reads as a number": "3",
+    "an integer": -40,
+    "a large integer": 2**53 + 1,
+    "a number": 0.25,
+    "a whole number": 3.0,
+    "a tiny number": 1e-07,
+    "true": True,
+    "false": False,
+    "null": None,
+    "an empty list": [],
+    "a list": [1, "a'b", [True, None], {"k": 0.5}],
+    "an empty object": {},
+    "an object": {"z": 'x"y\n', "a": {"b": [False, "ü", {}]}, "B": None},
+}
+
+
+@dataclass(frozen=True)
+class Tails:
+    """What the template writes behind content, and behind calls: the end of the turn."""
+
+    content: str
+    calls: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """A turn that both have written."""
+
+    probe: str
+    text: str
+    note: str = ""
+
+
+def verify(chat: Chat, format: Format, tails: Tails, *, mixed: bool) -> Iterator[Row]:
+    """Compares turns; what the format refuses is left out, what the template drops is noted.
+
+    Args:
+        chat: the template.
+        format: what was read off it.
+        tails: what stands behind the turns.
+        mixed: the template writes content and calls in one turn.
+
+    Raises:
+        DetectError: a turn is written in another way.
+    """
+    for probe, turn in _corpus(chat, mixed, format.single):
+        body = chat.body(turn)
+        if body is None:
+            yield Row(probe, "", "the template refuses this")
+            continue
+        text = chat.strip(body)
+        written = _write(turn, format, tails)
+        if written is None or text == written:
+            note = "" if written is not None else "the format refuses this"
+            yield Row(probe, text, note)
+        elif text in [_write(less, format, tails) for less in _lose(turn)]:
+            yield Row(probe, text, "the template leaves this out")
+        else:
+            raise DetectError(_tell(probe, text, written))
+
+
+def compare_reasoning(chat: Chat, format: Format, tails: Tails) -> Iterator[Row]:
+    """How the template writes reasoning in the history; many drop it, so that nothing follows."""
+    call = chat.calls({KEYS[0]: "x"})
+    turns = {"a call": Turn("", "I think.", call), "content": Turn("It is so.", "I think.")}
+    for what, turn in turns.items():
+        text, written = chat.answer(turn) or "", _write(turn, format, tails) or ""
+        note = "the template writes this in another way than a turn is generated"
+        if turn.reasoning not in text:
+            note = "the template drops the reasoning"
+        elif text.endswith(written):
+            note = "written alike"
+        elif "".join(text.split()).endswith("".join(written.split())):
+            note = "written alike but for white space"
+        yield Row(f"reasoning and {what}", text, note)
+
+
+def _tell(probe: str, text: str, written: str) -> str:
+    same = next(
+        (i for i, (a, b) in enumerate(zip(text, written, strict=False)) if a != b),
+        min(len(text), len(written)),
+    )
+    at = max(0, same - 20)
+    there, here = text[at : same + 30], written[at : same + 30]
+    return f"with {probe} it writes {there!r}, not {here!r}"
+
+
+def _write(turn: Turn, format: Format, tails: Tails) -> str | None:
+    """The turn with the template's end; None where the format refuses it."""
+    try:
+        text = render(turn, format).lstrip()
+    except (RenderError, ToolError):
+        return None
+    return text + (tails.calls if turn.calls else tails.content)
+
+
+def _lose(turn: Turn) -> Iterator[Turn]:
+    """The turn without some of what it says."""
+    for call in turn.calls[:1]:
+        for key in call.arguments:
+            rest = {k: v for k, v in call.arguments.items() if k != key}
+            yield replace(turn, calls=(replace(call, arguments=rest), *turn.calls[1:]))
+
+
+def _corpus(chat: Chat, mixed: bool, single: bool) -> Iterator[tuple[str, Turn]]:
+    """Turns of all kinds, each with what is special about it."""
+    yield "some content", Turn("It is sunny.")
+    yield "content of two lines", Turn("One.\n\nTwo: ü.")
+    a, b, c = KEYS
+    for kind, value in _VALUES.items():
+        yield kind, Turn(calls=chat.calls({a: value}))
+    everything: dict[str, Json] = {a: "x y", b: [1, {"k": None}], c: -2}
+    several: list[tuple[str, tuple[ToolCall, ...]]] = [
+        ("no argument", chat.calls({})),
+        ("three arguments", chat.calls(everything)),
+        ("two calls, two arguments", chat.calls({a: "x"}, {b: 2, c: True})),
+        ("two calls without arguments", chat.calls({}, {})),
+        ("three calls", chat.calls(everything, {}, {c: {"k": "v"}})),
+    ]
+    for probe, calls in several:
+        if not single or len(calls) == 1:
+            yield probe, Turn(calls=calls)
+            if mixed:
+                yield f"content and {probe}", Turn("I look it up.", calls=calls)

@@ -1,0 +1,202 @@
+"""Calls in Python in Lark: raw strings end only in front of what can follow them.
+
+The lexer has to see what follows a string to know its end, be it an argument, another call, or
+what closes the calls. So the text of each goes into the end of the string, and what stands behind
+that follows from there: the calls of a turn are one chain.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from grammars.errors import SchemaError
+from grammars.lark_texts import OtherTexts, write_text
+from grammars.lark_values import Rules, escape_regex, quote
+from grammars.python_ends import WORD, Ends, find_around, find_ends, is_word, spell_fixed
+from grammars.python_values import ESCAPED, RAW, sort_kinds
+from grammars.schema import Node, Object, Property, Schema, String, escape
+from grammars.turn import Tool
+from grammars.wire import Format, Name, PythonArguments
+from grammars.wire import Node as FormatNode
+
+
+@dataclass(frozen=True)
+class _Way:
+    """What may follow a value: a text, and a rule for what stands behind that.
+
+    Args:
+        others: behind the text stands any key but these.
+    """
+
+    text: str
+    rest: str = ""
+    others: tuple[str, ...] | None = None
+
+
+class PythonRules:
+    """Adds the rules of calls in Python to `rules`.
+
+    Args:
+        format: the wire format.
+        tools: those that may be called.
+        names: those of all tools, which end a string in a call.
+        several: may another call follow?
+        rules: the grammar under way.
+    """
+
+    def __init__(
+        self,
+        format: Format,
+        tools: Sequence[Tool],
+        names: Sequence[str],
+        rules: Rules,
+        *,
+        several: bool,
+    ):
+        assert isinstance(format.hole, PythonArguments)
+        self.format, self.hole, self.rules = format, format.hole, rules
+        self.tools, self.names = tools, names
+        self.around = find_around(format)
+        self._several = several
+        self._arguments: dict[str, str] = {}
+        self.escaped = OtherTexts(replace(self.hole.style, quotes=(ESCAPED,)), rules)
+
+    def calls(self, first: Sequence[FormatNode]) -> str:
+        """The calls of a turn, from these nodes to what closes them."""
+        at = list(first).index(Name())
+        heads = (spell_fixed(first[:at]) + tool.name + self.around.opener for tool in self.tools)
+        options = (
+            f"{self.rules.fixed(head)} {self._call(tool)}"
+            for head, tool in zip(heads, self.tools, strict=True)
+        )
+        return self.rules.define(" | ".join(options), "calls")
+
+    def _call(self, tool: Tool) -> str:
+        """The rule for arguments of a tool and all that follows."""
+        if tool.name not in self._arguments:
+            self._arguments[tool.name] = name = self.rules.reserve("arguments")
+            try:
+                ends = find_ends(self.format, self.names, tool.schema)
+                body = _Arguments(self, ends, tool.schema).write()
+            except SchemaError as e:
+                message = f"tool {tool.name!r}: {e.message}"
+                raise SchemaError(message, where=e.where, hint=e.hint) from e
+            self.rules.fill(name, body)
+        return self._arguments[tool.name]
+
+    def finish(self) -> list[_Way]:
+        """What may follow the last argument."""
+        more = self.tools if self._several else ()
+        ways = [_Way(self.around.next(tool.name), self._call(tool)) for tool in more]
+        return [_Way(self.around.end), *ways]
+
+    def finished(self) -> str:
+        """A rule for all that may follow the last argument."""
+        ways = (f"{self.rules.fixed(way.text)} {way.rest}" for way in self.finish())
+        return self.rules.define(" | ".join(ways), "finished")
+
+
+class _Arguments:
+    """The arguments of one tool, and what follows them."""
+
+    def __init__(self, calls: PythonRules, ends: Ends, schema: Schema):
+        self.calls, self.hole, self.rules = calls, calls.hole, calls.rules
+        self.ends, self.schema = ends, schema
+
+    def write(self) -> str:
+        """An expression for all of them."""
+        return " | ".join(dict.fromkeys(map(self._object, self.schema.objects)))
+
+    def _object(self, node: Object) -> str:
+        """What the arguments may begin with."""
+        finish = self.calls.finish()
+        ways, optional = list[_Way](), True
+        if node.additional is not None:
+            ways = [self._extra(node, node.additional, finish)]
+        for declared in reversed(node.properties):
+            self._check(declared)
+            value = self._value(declared.node, ways + finish * optional)
+            if not value and not declared.required:
+                continue
+            if not value:
+                where = f"/properties/{escape(declared.key)}"
+                raise SchemaError("none of its values can be written in such a call", where=where)
+            way = _Way(self.hole.item + declared.key + self.hole.after_key, value)
+            ways = [way] if declared.required else [way, *ways]
+            optional = optional and not declared.required
+        starts = [replace(way, text=way.text.removeprefix(self.hole.item)) for way in ways]
+        return self._follow(starts + finish * optional)
+
+    def _check(self, declared: Property) -> None:
+        if not is_word(declared.key):
+            raise SchemaError(
+                f"the key {declared.key!r} cannot be written in such a call",
+                where=f"/properties/{escape(declared.key)}",
+                hint="Rename it, or use a model with a JSON format",
+            )
+
+    def _extra(self, node: Object, additional: Node, finish: list[_Way]) -> _Way:
+        """Undeclared arguments, any number of them, behind the declared ones."""
+        keys = tuple(p.key for p in node.properties)
+        way = _Way(self.hole.item, self.rules.reserve("extra"), keys)
+        self.rules.fill(way.rest, self._value(additional, [way, *finish]))
+        return way
+
+    def _value(self, node: Node, ways: Sequence[_Way]) -> str:
+        """A rule for a value and what follows it; "" if no value can be written."""
+        kinds, rules = sort_kinds(node, self.schema.definitions), self.rules
+        values = [rules.value(other, self.schema.definitions) for other in kinds.others]
+        values += [self.calls.escaped.string(node) for node in kinds.strings]
+        values += [self.calls.escaped.scalar(word) for word in kinds.words]
+        words = [word for word in kinds.words if self.ends.holds(word, RAW)]
+        values += [] if kinds.strings else [quote(RAW + word + RAW) for word in words]
+        if not values:
+            return ""
+        follow = rules.define(self._follow(ways), "follow")
+        whole = rules.define(" | ".join(dict.fromkeys(values)), "plain")
+        options = [f"{whole} {follow}"]
+        if kinds.strings:
+            raw = self._raw(kinds.strings, words)
+            ended = " | ".join(f"{self._ended(raw, way)} {way.rest}" for way in ways)
+            options.append(f"{quote(RAW)} ({ended})")
+        return rules.define(" | ".join(options), "value")
+
+    def _follow(self, ways: Sequence[_Way]) -> str:
+        """What may follow a value that tells its own end."""
+        options = [self._begin(way) for way in ways]
+        finish = [self._begin(way) for way in self.calls.finish()]
+        if options[-len(finish) :] == finish:  # it is the same everywhere, and may be long
+            options[-len(finish) :] = [self.calls.finished()]
+        return " | ".join(options)
+
+    def _begin(self, way: _Way) -> str:
+        if way.others is None:
+            return f"{self.rules.fixed(way.text)} {way.rest}"
+        return f"{self._key(way.text, way.others)} {way.rest}"
+
+    def _key(self, before: str, others: Sequence[str]) -> str:
+        """A terminal for a key but those, behind and in front of what stands around it."""
+        before, after = escape_regex(before), escape_regex(self.hole.after_key)
+        regex = f"/{before}{WORD}{after}/"
+        if others:
+            regex += f" & ~/{before}({'|'.join(map(escape_regex, others))}){after}/"
+        return self.rules.terminal(regex, "EXTRA")
+
+    def _raw(self, nodes: Sequence[String], words: Sequence[str]) -> str:
+        """A terminal for raw strings."""
+        texts = [write_text(node) for node in nodes]
+        texts += [f"/({'|'.join(map(escape_regex, words))})/"] if words else []
+        named = [self.rules.terminal(text, "TEXT") for text in dict.fromkeys(texts)]
+        without = f"~/(?s:.*){self.ends.write_regex(RAW)}(?s:.*)/"
+        return self.rules.terminal(f"({' | '.join(named)}) & {without}", "RAW")
+
+    def _ended(self, raw: str, way: _Way) -> str:
+        """A raw string up to what follows it; that ends with a token, or at once."""
+        if way.others is not None:
+            return self.rules.define(
+                f"{raw} {self._key(RAW + way.text, way.others)}", "text", lazy=True
+            )
+        first, *rest = self.rules.cut(RAW + way.text)
+        if rest:
+            line = self.rules.terminal(f"{raw} /{escape_regex(first)}/", "RAW")
+            return self.rules.define(f"{line} {self.rules.fixed(''.join(rest))}", "text")
+        return self.rules.define(f"{raw} {quote(first)}", "text", lazy=True)

@@ -1,0 +1,84 @@
+"""The rules of a grammar under way, in Lark."""
+
+import json
+import re
+from collections.abc import Mapping
+
+from grammars.schema import Json
+
+TIGHT: dict[str, Json] = {"x-guidance": {"whitespace_flexible": False}}
+"""Two `%json` side by side would else admit white space in front of them."""
+
+
+def quote(text: str) -> str:
+    """A Lark string literal."""
+    return dump(text)
+
+
+def dump(value: Json) -> str:
+    """JSON as the lexer of llguidance takes it: without a raw U+007F."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", r"\u007f")
+
+
+def escape_regex(text: str) -> str:
+    """Text as a regular expression that matches just it, fit for `/.../` in Lark."""
+    special = r"\.+*?()|[]{}^$#&-~/" + '"'
+    return "".join(
+        "\\" + c if c in special else {"\n": r"\n", "\t": r"\t", "\r": r"\r"}.get(c, c)
+        for c in text
+    )
+
+
+class RuleBook:
+    """Rules of a grammar; equal bodies share one rule.
+
+    Args:
+        ids: the names of special tokens.
+    """
+
+    def __init__(self, ids: Mapping[str, int] | None = None):
+        self.ids = ids or {}
+        self._names: dict[str, str] = {}
+        self._bodies: dict[str, str] = {}
+
+    def define(self, body: str, hint: str = "r", *, lazy: bool = False) -> str:
+        """The name of the rule with this body; a lazy one ends at its first match."""
+        if body not in self._names:
+            self._names[body] = name = self.reserve(hint)
+            self.fill(name, body, lazy=lazy)
+        return self._names[body]
+
+    def reserve(self, hint: str) -> str:
+        """A name for a rule that refers to itself; `fill` gives it its body."""
+        name = f"{hint}_{len(self._bodies)}"
+        self._bodies[name] = ""
+        return name
+
+    def fill(self, name: str, body: str, *, lazy: bool = False) -> None:
+        """Gives a reserved name its body."""
+        self._bodies[name] = f"{name}{'[lazy]' if lazy else ''}: {body}\n"
+
+    def capture(self, body: str, label: str) -> str:
+        """The name of a rule with this body, whose text the matcher keeps under the label."""
+        name = self.reserve("captured")
+        self._bodies[name] = f"{name}[capture={quote(label)}]: {body}\n"
+        return name
+
+    def terminal(self, regex: str, hint: str = "T") -> str:
+        """The name of the terminal with this expression (`/.../`, `&`, `~`)."""
+        return self.define(regex, hint)
+
+    def text(self) -> str:
+        """All rules, one a line."""
+        return "".join(self._bodies.values())
+
+    def cut(self, text: str) -> list[str]:
+        """Structural text, cut where it spells special tokens, the longest first."""
+        names = sorted(filter(None, self.ids), key=len, reverse=True)
+        pieces = re.split(f"({'|'.join(map(re.escape, names)) or '(?!)'})", text)
+        return [piece for piece in pieces if piece]
+
+    def fixed(self, text: str) -> str:
+        """An expression for structural text: literals, and tokens where it spells some."""
+        pieces = (f"<[{self.ids[p]}]>" if p in self.ids else quote(p) for p in self.cut(text))
+        return " ".join(pieces)

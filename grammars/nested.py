@@ -1,0 +1,214 @@
+"""What stands between nested tags, as a tree, and the value that it is by the schema."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias, cast
+
+from grammars.coerce import read_words
+from grammars.languages import speak_number, speak_string
+from grammars.schema import (
+    AnyValue,
+    Array,
+    Boolean,
+    Constant,
+    Flat,
+    Json,
+    Node,
+    Null,
+    Number,
+    Object,
+    String,
+    are_same,
+    flatten,
+)
+from grammars.wire import LONGEST_NAME, NestedArguments, is_taggable
+
+KEY = rf"[^<>\/\x00-\x20\s][^<>\x00-\x20\s]{{0,{LONGEST_NAME - 1}}}"
+"""A regular expression for a key that is not declared."""
+
+ANY: tuple[Flat, ...] = (Null(), Boolean(), Number(), Array(), Object(), String())
+_ANYTHING = AnyValue()
+Reading: TypeAlias = tuple[Json, bool]
+"""A value, and whether it fits."""
+
+
+def is_key(key: str) -> bool:
+    """Can a tag carry this key?"""
+    return is_taggable(key) and not key.startswith("/")
+
+
+def is_text(text: str, hole: NestedArguments) -> bool:
+    """Can the text stand between tags?"""
+    return (text + hole.mark).find(hole.mark) == len(text)
+
+
+def is_writable(value: Json, hole: NestedArguments) -> bool:
+    """Can a constant stand between tags?"""
+    match value:
+        case str():
+            return is_text(value, hole)
+        case list():
+            return all(is_writable(item, hole) for item in cast(list[Json], value))
+        case dict():
+            members = cast(dict[str, Json], value).items()
+            return all(is_key(key) and is_writable(member, hole) for key, member in members)
+        case _:
+            return True
+
+
+@dataclass
+class Tree:
+    """What stands between two tags: text, or tags in them."""
+
+    text: str = ""
+    members: "list[tuple[str, Tree]]" = field(default_factory=list["tuple[str, Tree]"])
+
+
+def part(nodes: Iterable[Flat]) -> Iterator[Flat]:
+    """Nodes of one type each."""
+    for node in nodes:
+        match node:
+            case AnyValue():
+                yield from ANY
+            case Constant(values):
+                yield from (Constant((value,)) for value in values)
+            case _:
+                yield node
+
+
+class TreeReader:
+    """Reads trees by a schema.
+
+    Args:
+        hole: how they are written.
+        definitions: what references name.
+    """
+
+    def __init__(self, hole: NestedArguments, definitions: Mapping[str, Node]):
+        self._item = hole.item
+        self._definitions = definitions
+        self._known: dict[tuple[int, int], Reading] = {}
+
+    def read(self, tree: Tree, node: Node) -> Reading:
+        """The first value that fits: JSON before text; text only where nothing stands."""
+        key = id(tree), id(node)
+        if key not in self._known:
+            readings = (self._read(tree, branch) for branch in self._sort(tree, node))
+            found = [reading for reading in readings if reading is not None]
+            best = next((reading for reading in found if reading[1]), None)
+            self._known[key] = best or (found or [(self.read(tree, _ANYTHING)[0], False)])[0]
+        return self._known[key]
+
+    def members(self, tree: Tree, objects: Sequence[Object]) -> dict[str, Json]:
+        """The arguments of a tool, as the first object that they fit."""
+        readings = [self._object(tree, node) for node in objects or [Object()]]
+        best = next((r for r in readings if r[1]), readings[0])
+        return cast(dict[str, Json], best[0])
+
+    def member(self, key: str, tree: Tree, node: Object) -> Json:
+        """One argument of an object."""
+        declared = next((p.node for p in node.properties if p.key == key), node.additional)
+        return self.read(tree, _ANYTHING if declared is None else declared)[0]
+
+    def _sort(self, tree: Tree, node: Node) -> list[Flat]:
+        empty = not tree.members and not tree.text
+        order = (Null, Boolean, Number, Array, Object, String)
+        kinds = (String, *order) if empty else order
+
+        def rank(branch: Flat) -> tuple[int, bool]:
+            if isinstance(branch, Constant):
+                branch = next(n for n in ANY if _is_kind(branch.values[0], n))
+            whole = isinstance(branch, Number) and branch.integer
+            return kinds.index(type(branch)), not whole
+
+        return sorted(part(flatten(node, self._definitions)), key=rank)
+
+    def _read(self, tree: Tree, node: Flat) -> Reading | None:
+        """The tree as a value of this type; None where it is of another."""
+        match node:
+            case Constant(values):
+                return (values[0], True) if self._spells(tree, values[0]) else None
+            case Array() if tree.members or not tree.text.strip():
+                return self._array(tree, node)
+            case Object() if tree.members or not tree.text.strip():
+                return self._object(tree, node)
+            case String() if not tree.members:
+                return tree.text, speak_string(node).accepts(tree.text)
+            case Number() | Boolean() | Null() if not tree.members:
+                values = (v for v in read_words(tree.text) if _is_kind(v, node))
+                value = next(values, None)
+                if value is None:
+                    return (None, True) if _is_null(tree, node) else None
+                return value, not isinstance(node, Number) or speak_number(node).accepts(tree.text)
+            case _:
+                return None
+
+    def _array(self, tree: Tree, node: Array) -> Reading | None:
+        if any(key != self._item for key, _ in tree.members):
+            return None
+        values, fits = list[Json](), node.min_items <= len(tree.members)
+        for i, (_, member) in enumerate(tree.members):
+            inner = node.prefix[i] if i < len(node.prefix) else node.items
+            value, fit = self.read(member, _ANYTHING if inner is None else inner)
+            values.append(value)
+            fits = fits and fit and inner is not None
+        return values, fits and (node.max_items is None or len(values) <= node.max_items)
+
+    def _object(self, tree: Tree, node: Object) -> Reading:
+        declared = {p.key: p.node for p in node.properties}
+        values, fits = dict[str, Json](), True
+        for key, member in tree.members:
+            inner = declared.get(key, node.additional)
+            value, fit = self.read(member, _ANYTHING if inner is None else inner)
+            values.setdefault(key, value)
+            fits = fits and fit and inner is not None
+        return values, fits and all(p.key in values for p in node.properties if p.required)
+
+    def _spells(self, tree: Tree, value: Json) -> bool:
+        """Is that value written so?"""
+        match value:
+            case str():
+                return not tree.members and tree.text == value
+            case list():
+                keys = [self._item] * len(members := cast(list[Json], value))
+            case dict():
+                keys = list(cast(dict[str, Json], value))
+                members = list(cast(dict[str, Json], value).values())
+            case _:
+                words = read_words(tree.text)
+                return not tree.members and any(are_same(v, value) for v in words)
+        trees = [member for _, member in tree.members]
+        same = keys == [key for key, _ in tree.members] and (bool(trees) or not tree.text.strip())
+        return same and all(map(self._spells, trees, members))
+
+
+def _is_kind(value: Json, node: Flat) -> bool:
+    """Is the value of the type of that node?"""
+    match node:
+        case Null():
+            return value is None
+        case Boolean():
+            return isinstance(value, bool)
+        case Number(integer):
+            kinds = int if integer else int | float
+            return isinstance(value, kinds) and not isinstance(value, bool)
+        case String():
+            return isinstance(value, str)
+        case Array():
+            return isinstance(value, list)
+        case _:
+            return isinstance(value, dict)
+
+
+def _is_null(tree: Tree, node: Flat) -> bool:
+    return isinstance(node, Null) and None in read_words(tree.text)
+
+
+_QUICK = re.compile(KEY)
+
+
+def match_key(text: str, at: int) -> str:
+    """The undeclared key that stands there; "" if none does."""
+    match = _QUICK.match(text, at)
+    return match.group() if match else ""

@@ -1,0 +1,146 @@
+"""The shortest nested tags of each node. It mirrors `lark_nested`."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count
+from string import ascii_lowercase
+
+from grammars.complete_scalar import join
+from grammars.languages import Language, Words, pick_shortest, speak_number, speak_string
+from grammars.nested import is_writable, part
+from grammars.parts import take_apart
+from grammars.schema import (
+    Array,
+    Boolean,
+    Constant,
+    Json,
+    Node,
+    Null,
+    Number,
+    Object,
+    String,
+    flatten,
+)
+from grammars.shortest import Shortest
+from grammars.wire import NestedArguments
+
+
+@dataclass(frozen=True)
+class Branches:
+    """What a value may be: texts, and lists and objects."""
+
+    texts: tuple[Language, ...]
+    containers: tuple[Array | Object, ...]
+
+
+class NestedShortest:
+    """Shortest texts over one schema.
+
+    Args:
+        hole: how the arguments are written.
+        shortest: knows what references name, and how other values are spelled.
+    """
+
+    def __init__(self, hole: NestedArguments, shortest: Shortest):
+        self._hole, self._shortest = hole, shortest
+        self._branches: dict[int, tuple[Node, Branches]] = {}  # holds the node, so its id stays
+        self._values: dict[int, str | None] = {}
+        self._open: set[int] = set()  # values that are being looked for
+
+    def branches(self, node: Node) -> Branches:
+        """What a value may be."""
+        if id(node) not in self._branches:
+            self._branches[id(node)] = node, self._sort(node)
+        return self._branches[id(node)][1]
+
+    def _sort(self, node: Node) -> Branches:
+        texts, words, containers = list[Language](), list[str](), list[Array | Object]()
+        for branch in part(flatten(node, self._shortest.definitions)):
+            match branch:
+                case String():
+                    texts.append(speak_string(branch))
+                case Number():
+                    texts.append(speak_number(branch))
+                case Boolean():
+                    words += ["true", "false"]
+                case Null():
+                    words.append("null")
+                case Constant(values) if is_writable(values[0], self._hole):
+                    if isinstance(values[0], list | dict):
+                        made = take_apart(values[0])
+                        containers += [made] if isinstance(made, Array | Object) else []
+                    else:
+                        words.append(self._spell(values[0]))
+                case Array() | Object():
+                    containers.append(branch)
+                case _:
+                    pass
+        texts += [Words(tuple(words))] if words else []
+        return Branches(tuple(texts), tuple(containers))
+
+    def _spell(self, value: Json) -> str:
+        return value if isinstance(value, str) else self._shortest.spell(value)
+
+    def value(self, node: Node) -> str | None:
+        """The shortest text of a value; None if none is known, or none that is finite."""
+        key = id(node)
+        if key in self._values:
+            return self._values[key]
+        if key in self._open:
+            return None
+        self._open.add(key)
+        branches = self.branches(node)
+        texts = (text.extend("") for text in branches.texts)
+        found = pick_shortest([*texts, *map(self.container, branches.containers)])
+        self._open.discard(key)
+        if found is not None or not self._open:  # else it may be known outside of the circle
+            self._values[key] = found
+        return found
+
+    def element(self, node: Node, tag: str) -> str | None:
+        """The shortest value and its closing tag."""
+        return join(self.value(node), self._hole.close(tag))
+
+    def container(self, node: Array | Object) -> str | None:
+        """The shortest list or object."""
+        return self.object(node) if isinstance(node, Object) else self.items(node, 0)
+
+    def object(self, node: Object) -> str | None:
+        """The shortest members."""
+        return self.members(node, 0)
+
+    def members(self, node: Object, index: int) -> str | None:
+        """The shortest rest of an object, from that property on."""
+        missing = [p for p in node.properties[index:] if p.required]
+        return join(*(join(self._hole.open(p.key), self.element(p.node, p.key)) for p in missing))
+
+    def may_end(self, node: Object, index: int) -> bool:
+        """Is none missing that is required?"""
+        return not any(p.required for p in node.properties[index:])
+
+    def reach(self, node: Object, index: int) -> Iterator[int]:
+        """The declared members that may come next."""
+        for i in range(index, len(node.properties)):
+            yield i
+            if node.properties[i].required:
+                return
+
+    def item(self, node: Array, index: int) -> Node | None:
+        """The node of an item; None where there can be none."""
+        if node.max_items is not None and index >= node.max_items:
+            return None
+        return node.prefix[index] if index < len(node.prefix) else node.items
+
+    def items(self, node: Array, index: int) -> str | None:
+        """The shortest rest of a list, from that item on."""
+        tag, parts = self._hole.item, list[str | None]()
+        for i in range(index, node.min_items):
+            item = self.item(node, i)
+            parts += [self._hole.open(tag), None if item is None else self.element(item, tag)]
+        return join(*parts)
+
+    def make_key(self, node: Object, written: str = "") -> str:
+        """The shortest end of an undeclared key."""
+        taken = {self._hole.item, "", *(p.key for p in node.properties)}
+        ends = (first + "a" * n for n in count() for first in ("", *ascii_lowercase))
+        return next(end for end in ends if written + end not in taken)

@@ -1,0 +1,102 @@
+"""Reads the arguments of a call in Python from the push buffer."""
+
+from grammars.coerce import Raw, Told
+from grammars.parse_arguments import TaggedText
+from grammars.python_ends import Ends
+from grammars.reading import read_value
+from grammars.scan import Buffer, NotACallError, Steps
+from grammars.wire import LONGEST_NAME, PythonArguments
+
+
+class PythonReader:
+    """Reads the arguments of one call, up to what stands behind them.
+
+    Args:
+        hole: how they are written.
+        buffer: where the text comes from.
+        ends: what ends a raw string.
+        text: is told of what is read.
+    """
+
+    def __init__(self, hole: PythonArguments, buffer: Buffer, ends: Ends, text: TaggedText):
+        self._hole = hole
+        self._buffer = buffer
+        self._ends = ends
+        self._text = text
+
+    def read(self) -> Steps[dict[str, Raw]]:
+        """Reads them all; of a repeated one, the first that is not empty.
+
+        Raises:
+            NotACallError: the text is something else.
+            CutError: the text ends among the arguments.
+        """
+        raws: dict[str, Raw] = {}
+        item = self._hole.item.strip()
+        yield from self._buffer.space()
+        more = (yield from self._buffer.need()) != ")"
+        while more:
+            key = yield from self._key()
+            raw = yield from self._value(key)
+            raws[key] = raws.get(key) or raw
+            yield from self._buffer.space()
+            more = (yield from self._buffer.need()) == item[:1]
+            if more:
+                yield from self._buffer.literal(item)
+                yield from self._buffer.space()
+        return raws
+
+    def _key(self) -> Steps[str]:
+        key, after = "", self._hole.after_key
+        while (yield from self._buffer.need()) != after[0]:
+            key += self._buffer.take(1)
+            if len(key) > LONGEST_NAME or key[-1] in "\n<,()[]{}\"'":
+                raise NotACallError
+        yield from self._buffer.literal(after)
+        return key.strip()
+
+    def _value(self, key: str) -> Steps[Raw]:
+        own, other = self._hole.style.quotes
+        yield from self._buffer.space()
+        first = yield from self._buffer.need()
+        if first == own:
+            self._buffer.take(1)
+            self._text.open(key, told=True)
+            yield from self._buffer.string(self._ends, own, self._text.feed)
+            return Told(self._text.close(), is_text=True, style=self._hole.style)
+        is_text = first == other
+        raw = yield from self._string() if is_text else self._other(first)
+        self._text.open(key, told=is_text)
+        self._text.feed(raw)
+        return Told(self._text.close(), is_text, self._hole.style)
+
+    def _string(self) -> Steps[str]:
+        """A string of Python; its text as it stands where that has other escapes."""
+        text, escaped = self._buffer.take(1), False
+        while escaped or (yield from self._buffer.need()) != text[0]:
+            yield from self._buffer.need()
+            text += self._buffer.take(1)
+            escaped = text[-1] == "\\" and not escaped
+        text += self._buffer.take(1)
+        try:
+            return str(read_value(text, self._hole.style))
+        except ValueError:
+            return text[1:-1]
+
+    def _other(self, first: str) -> Steps[str]:
+        """The text of a value that is no string."""
+        if first in "[{":
+            try:
+                return (yield from self._buffer.json(_ignore, self._hole.style))
+            except ValueError:
+                raise NotACallError from None
+        text = ""
+        while (character := (yield from self._buffer.need())) not in ",)\n":
+            if character in "([{}]'\"<":
+                raise NotACallError
+            text += self._buffer.take(1)
+        return text.strip()
+
+
+def _ignore(text: str) -> None:
+    """Nothing is told of a value before it is complete."""

@@ -1,0 +1,26 @@
+"""Lists and objects in the parts that a style writes."""
+
+from typing import cast
+
+from grammars.schema import Array, Constant, Json, Node, Object, Property
+from grammars.spelling import sort_keys
+from grammars.wire import JsonStyle
+
+
+def sort_properties(node: Object, style: JsonStyle) -> tuple[Property, ...]:
+    """The properties in the order in which they are written."""
+    by_key = {p.key: p for p in node.properties}
+    return tuple(by_key[key] for key in sort_keys(by_key, style))
+
+
+def take_apart(value: Json) -> Node:
+    """A node that only this list or object fits, with constants as its parts."""
+    if isinstance(value, list):
+        items = tuple(map(_take_part, cast(list[Json], value)))
+        return Array(items, None, len(items), len(items))
+    members = cast(dict[str, Json], value).items()
+    return Object(tuple(Property(k, _take_part(v), required=True) for k, v in members), None)
+
+
+def _take_part(value: Json) -> Node:
+    return take_apart(value) if isinstance(value, list | dict) else Constant((value,))

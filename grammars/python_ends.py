@@ -1,0 +1,149 @@
+"""Where a raw string ends among the arguments of a call in Python.
+
+Such a string escapes nothing, not even its quote. So a quote ends it only in front of what can
+follow: the key of another argument, another call, or what closes all calls.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from grammars.lark_rules import escape_regex
+from grammars.schema import Schema
+from grammars.wire import LONGEST_NAME, Fixed, Format, Name, Node, PythonArguments
+
+_CHARACTER = r"""[^\x00-\x20\s=,()\[\]{}'"<>]"""
+WORD = f"{_CHARACTER}{{1,{LONGEST_NAME}}}"
+"""A regular expression for a key or name."""
+
+
+def is_word(text: str) -> bool:
+    """Can a key or name be written so?"""
+    return re.fullmatch(WORD, text) is not None
+
+
+@dataclass(frozen=True)
+class Around:
+    """What a format writes around the arguments of a call.
+
+    Args:
+        opener: what stands between name and arguments.
+        closer: what stands behind the arguments of every call.
+        between: what stands between that and the next name.
+        closing: what stands behind the last `closer`.
+    """
+
+    opener: str
+    closer: str
+    between: str
+    closing: str
+
+    def next(self, name: str) -> str:
+        """What follows the arguments where another call does."""
+        return self.closer + self.between + name + self.opener
+
+    @property
+    def end(self) -> str:
+        """What follows the last arguments."""
+        return self.closer + self.closing
+
+
+def find_around(format: Format) -> Around:
+    """What the format writes around arguments."""
+    nodes = format.call
+    name = nodes.index(Name())
+    hole = next(i for i, node in enumerate(nodes) if isinstance(node, PythonArguments))
+    between = format.between + spell_fixed(nodes[:name])
+    closing = spell_fixed(format.closing)
+    return Around(
+        spell_fixed(nodes[name + 1 : hole]), spell_fixed(nodes[hole + 1 :]), between, closing
+    )
+
+
+def spell_fixed(nodes: Sequence[Node]) -> str:
+    """The texts of these nodes."""
+    return "".join(node.text for node in nodes if isinstance(node, Fixed))
+
+
+@dataclass(frozen=True)
+class Ends:
+    """What can stand behind a string.
+
+    Args:
+        texts: these.
+        words: and any key or name between these two.
+    """
+
+    texts: tuple[str, ...]
+    words: tuple[tuple[str, str], ...] = ()
+
+    def write_regex(self, quote: str) -> str:
+        """A regular expression for a quote and what can stand behind it."""
+        options = [*map(escape_regex, self.texts)]
+        options += [escape_regex(a) + WORD + escape_regex(b) for a, b in self.words]
+        return f"{escape_regex(quote)}({'|'.join(options)})"
+
+    @cached_property
+    def _begun(self) -> re.Pattern[str]:
+        """The beginnings of what stands around any word."""
+        return re.compile("|".join(_begin(*pair) for pair in self.words) or "(?!)")
+
+    @cached_property
+    def _whole(self) -> re.Pattern[str]:
+        return re.compile(self.write_regex(""))
+
+    def begins(self, rest: str) -> bool:
+        """Is that text the beginning of what can follow, and no more?"""
+        return any(text.startswith(rest) for text in self.texts) or bool(
+            self._begun.fullmatch(rest)
+        )
+
+    def find(self, text: str, at: int, quote: str) -> tuple[int, bool]:
+        """Up to which index the text is a string, and whether it ends there; if not, more of the
+        text decides of what is behind."""
+        while (at := text.find(quote, at)) >= 0:
+            behind = at + len(quote)
+            if self._whole.match(text, behind):
+                return at, True
+            if self.begins(text[behind:]):
+                return at, False
+            at += 1
+        return len(text), False
+
+    def holds(self, text: str, quote: str) -> bool:
+        """Can a string be this text?"""
+        return not self.find(text, 0, quote)[1]
+
+
+def _begin(before: str, after: str) -> str:
+    regex = ""
+    for part in reversed([*map(re.escape, before), WORD, *map(re.escape, after[:-1])]):
+        regex = f"(?:{part}{regex})?"
+    return regex
+
+
+def find_keys(schema: Schema | None) -> tuple[tuple[str, ...], bool]:
+    """The keys that a schema declares, and whether there may be others; any without a schema."""
+    if schema is None:
+        return (), True
+    keys = (p.key for branch in schema.objects for p in branch.properties)
+    return tuple(dict.fromkeys(keys)), any(o.additional is not None for o in schema.objects)
+
+
+def find_ends(format: Format, names: Iterable[str], schema: Schema | None) -> Ends:
+    """What can stand behind a string.
+
+    Args:
+        format: one whose arguments are written as in Python.
+        names: those of all tools; if there are none, a call may have any.
+        schema: that of the arguments; None for an unknown tool.
+    """
+    hole, around, known = format.hole, find_around(format), tuple(names)
+    assert isinstance(hole, PythonArguments)
+    keys, is_open = find_keys(schema)
+    texts = [around.end, *map(around.next, known)]
+    texts += [hole.item + key + hole.after_key for key in keys if is_word(key)]
+    words = [(hole.item, hole.after_key)] if is_open else []
+    words += [] if known else [(around.closer + around.between, around.opener)]
+    return Ends(tuple(texts), tuple(words))

@@ -1,0 +1,52 @@
+"""The values of an argument of a call in Python: strings, and what is not quoted."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from grammars.schema import (
+    AnyValue,
+    Array,
+    Boolean,
+    Constant,
+    Flat,
+    Node,
+    Null,
+    Number,
+    Object,
+    String,
+    flatten,
+)
+
+RAW, ESCAPED = "'", '"'
+"""What stands around raw strings, and around those of Python."""
+_ANY: tuple[Flat, ...] = (String(), Number(), Boolean(), Null(), Array(), Object())
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """The branches of a node: strings, constant strings, and all that is not quoted."""
+
+    strings: tuple[String, ...]
+    words: tuple[str, ...]
+    others: tuple[Flat, ...]
+
+
+def sort_kinds(node: Node, definitions: Mapping[str, Node]) -> Kinds:
+    """The branches of a node by how they are written."""
+    strings, words, others = list[String](), list[str](), list[Flat]()
+    for branch in _part(flatten(node, definitions)):
+        match branch:
+            case String():
+                strings.append(branch)
+            case Constant(values):
+                words += [value for value in values if isinstance(value, str)]
+                if rest := tuple(value for value in values if not isinstance(value, str)):
+                    others.append(Constant(rest))
+            case _:
+                others.append(branch)
+    return Kinds(tuple(strings), tuple(dict.fromkeys(words)), tuple(others))
+
+
+def _part(nodes: Iterable[Flat]) -> Iterable[Flat]:
+    for node in nodes:
+        yield from _ANY if isinstance(node, AnyValue) else (node,)

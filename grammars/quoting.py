@@ -1,0 +1,190 @@
+"""Strings and keys as regular expressions over their spelling, for styles whose strings are not
+JSON's. The grammar and the completion are made of the same expressions.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from grammars.automaton import Automaton, compile_regexes
+from grammars.characters import EVERY, Characters
+from grammars.expressions import Blank, Chain, Either, Expression, One, Repeat
+from grammars.lark_rules import escape_regex
+from grammars.regex import UnreadableError, read
+from grammars.schema import String
+from grammars.wire import JsonStyle
+
+_ANY = "(?s:.*)"
+_HEX = "[0-9a-fA-F]"
+_LETTERS = {"\\": "\\", "'": "'", '"': '"', "\b": "b", "\f": "f", "\n": "n", "\r": "r", "\t": "t"}
+_CONTROLS = Characters(((0, 0x1F),))
+_UNPRINTED = Characters.collect([(0, 0x1F), (0x7F, 0x10FFFF)])
+"""What `repr` may write as a number; it spells printable characters beyond ASCII as they are."""
+_MOST_RANGES = 16
+_PAIR = r"u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+_BARE = (
+    r"[^\x00-\x20\x7f-\xa0\u{1680}\u{2000}-\u{200a}\u{2028}\u{2029}\u{202f}\u{205f}\u{3000}"
+    r':,{}\[\]"<>]+'
+)
+
+
+@dataclass(frozen=True)
+class Texts:
+    """What all of `parts` match and none of `without` (Rust syntax)."""
+
+    parts: tuple[str, ...]
+    without: tuple[str, ...] = ()
+
+    @property
+    def lark(self) -> str:
+        """The same as a terminal."""
+        return " & ".join([*map(_slash, self.parts), *("~" + _slash(w) for w in self.without)])
+
+    @property
+    def automaton(self) -> Automaton | None:
+        """The same as an automaton; None where an expression cannot be read."""
+        return compile_regexes(self.parts, self.without)
+
+    def accepts(self, text: str) -> bool:
+        """Is the text one of them? Yes where that cannot be told."""
+        return self.automaton is None or self.automaton.accepts(text)
+
+
+def _slash(regex: str) -> str:
+    return "/" + regex.replace("\\/", "/").replace("/", "\\/") + "/"
+
+
+@lru_cache(maxsize=512)
+def find_strings(node: String, style: JsonStyle) -> Texts | None:
+    """The strings of a node in Python's spelling, quotes included; None if its pattern cannot be
+    read."""
+    times = _count_times(node)
+    parts = ["|".join(f"{q}{_spell_set(EVERY, q, EVERY)}{times}{q}" for q in style.quotes)]
+    if node.pattern is not None:
+        try:
+            body = read(node.pattern)
+            parts.append("|".join(f"{q}({_spell(body, q)}){q}" for q in style.quotes))
+        except (UnreadableError, RecursionError):
+            return None
+    return Texts(tuple(parts))
+
+
+@lru_cache(maxsize=512)
+def find_raw(node: String, style: JsonStyle) -> Texts:
+    """The strings of a node without their quotes, where nothing is escaped."""
+    parts = [f"(?s:.{_count_times(node)})"]
+    parts += [] if node.pattern is None else [f"({node.pattern})"]
+    return Texts(tuple(parts), (f"{_ANY}{escape_regex(style.quotes[0])}{_ANY}",))
+
+
+def _count_times(node: String) -> str:
+    """How many characters its strings have."""
+    longest = "" if node.max_length is None else node.max_length
+    return "*" if (node.min_length, longest) == (0, "") else f"{{{node.min_length},{longest}}}"
+
+
+def find_extra_keys(declared: Sequence[str], style: JsonStyle) -> Texts:
+    """All keys but the declared ones. Where one of these holds more than plain ASCII, no key is
+    spelled with numbers, as that could spell this one."""
+    if style.bare_keys:
+        return Texts((_BARE,), _one_of(list(map(escape_regex, declared))))
+    numbers = all(" " <= c < "\x7f" for key in declared for c in key)
+    unprinted = _UNPRINTED if numbers else Characters(())
+    keys = "|".join(f"{q}{_spell_set(EVERY, q, unprinted)}*{q}" for q in style.quotes)
+    names = ["".join(map(_spell_plainly, key)) for key in declared]
+    return Texts((keys,), _one_of([f"{q}{name}{q}" for q in style.quotes for name in names]))
+
+
+def _one_of(options: list[str]) -> tuple[str, ...]:
+    return ("|".join(options),) if options else ()
+
+
+def _spell_plainly(character: str) -> str:
+    """A character of a key in any spelling without numbers."""
+    if character in "'\"":
+        return rf"\\?{escape_regex(character)}"
+    if character in _LETTERS:
+        return r"\\" + escape_regex(_LETTERS[character])
+    return escape_regex(character)
+
+
+def _spell(expression: Expression, quote: str) -> str:
+    """An expression over characters as one over their spellings in a string of Python."""
+    match expression:
+        case Blank():
+            return ""
+        case One(characters):
+            return _spell_set(characters, quote)
+        case Chain(first, rest):
+            return _spell(first, quote) + _spell(rest, quote)
+        case Either(options):
+            return "(" + "|".join(sorted(_spell(o, quote) for o in options)) + ")"
+        case Repeat(body, fewest, most):
+            times = f"{{{fewest},{'' if most is None else most}}}"
+            return f"({_spell(body, quote)}){times}"
+        case _:
+            raise UnreadableError("an empty set")
+
+
+def _spell_set(characters: Characters, quote: str, numbered: Characters = _UNPRINTED) -> str:
+    """One character of a set, as it is or escaped."""
+    raw = _both(characters, Characters.collect([*_CONTROLS.ranges, *_of("\\" + quote)]).invert())
+    options = [f"[{''.join(map(_write_range, raw.ranges))}]"] if raw.ranges else []
+    letters = [escape_regex(_LETTERS[c]) for c in _LETTERS if c in characters]
+    escapes = [f"({'|'.join(letters)})"] if letters else []
+    unprinted = _both(characters, numbered)
+    if len(unprinted.ranges) <= _MOST_RANGES:
+        escapes += _spell_numbers(unprinted)
+    if escapes:
+        options.append(rf"\\({'|'.join(escapes)})")
+    if not options:
+        raise UnreadableError("an empty set")
+    return f"({'|'.join(options)})"
+
+
+def _of(text: str) -> tuple[tuple[int, int], ...]:
+    return Characters.of(text).ranges
+
+
+def _both(a: Characters, b: Characters) -> Characters:
+    """The characters in both sets."""
+    return Characters.collect([*a.invert().ranges, *b.invert().ranges]).invert()
+
+
+def _write_range(borders: tuple[int, int]) -> str:
+    return "-".join(rf"\x{{{code:x}}}" for code in dict.fromkeys(borders))
+
+
+def _spell_numbers(characters: Characters) -> list[str]:
+    """What stands behind the backslash where a character of the set is given by its number."""
+    options: list[str] = []
+    for letter, width, low, high in (("x", 2, 0, 0xFF), ("u", 4, 0, 0xFFFF), ("U", 8, 0, 1 << 32)):
+        for first, last in characters.ranges:
+            if first <= min(last, high):
+                options.append(letter + _count(max(first, low), min(last, high), width))
+    if any(first <= 0x10000 and last == 0x10FFFF for first, last in characters.ranges):
+        options.append(_PAIR)
+    return options
+
+
+def _count(low: int, high: int, width: int) -> str:
+    """The hexadecimal numbers from `low` to `high` in so many digits."""
+    if width == 0:
+        return ""
+    step = 16 ** (width - 1)
+    first, last = low // step, high // step
+    if (low % step, high % step) == (0, step - 1):
+        return _digit(first, last) + (f"{_HEX}{{{width - 1}}}" if width > 1 else "")
+    if first == last:
+        return _digit(first, first) + _count(low % step, high % step, width - 1)
+    options = [_digit(first, first) + _count(low % step, step - 1, width - 1)]
+    if first + 1 < last:
+        options.append(_digit(first + 1, last - 1) + f"{_HEX}{{{width - 1}}}")
+    options.append(_digit(last, last) + _count(0, high % step, width - 1))
+    return f"({'|'.join(options)})"
+
+
+def _digit(first: int, last: int) -> str:
+    digits = "".join(f"{n:x}" for n in range(first, last + 1))
+    digits += "".join(c.upper() for c in digits if c.isalpha())
+    return digits if len(digits) == 1 else f"[{digits}]"

@@ -1,0 +1,145 @@
+"""Text in any style -> a value: the text is put into JSON piece by piece, and read as such.
+
+So what holds for JSON holds here: no infinity, no number beyond a double, no lone surrogate.
+"""
+
+import json
+import re
+import sys
+from functools import lru_cache
+from typing import cast
+
+from grammars.schema import Json
+from grammars.spelling import speaks_json
+from grammars.wire import JsonStyle
+
+_ESCAPE = re.compile(
+    r"\\(?:(?P<letter>[\\'\"bfnrt])|x(?P<x>[0-9a-fA-F]{2})|u(?P<u>[0-9a-fA-F]{4})"
+    r"|U(?P<U>[0-9a-fA-F]{8}))|(?P<bad>[\\\x00-\x1f])"
+)
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_LETTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+
+
+class DeepJsonError(ValueError):
+    """JSON that nests more deeply than Python's reader goes (about 1,000 levels)."""
+
+
+def read_value(text: str, style: JsonStyle) -> Json:
+    """The value that the text spells; white space may stand between its parts.
+
+    Raises:
+        ValueError: it spells none.
+    """
+    return read_json(text if speaks_json(style) else translate(text, style))
+
+
+def translate(text: str, style: JsonStyle) -> str:
+    """The same value as JSON, if the text spells one.
+
+    Raises:
+        ValueError: it does not.
+    """
+    pattern, words = _compile(style), find_words(style)
+    parts, at = list[str](), 0
+    while at < len(text):
+        match = pattern.match(text, at)
+        if match is None:
+            raise ValueError(f"{text[at]!r} at {at}")
+        found, at = match.group(), match.end()
+        match match.lastgroup:
+            case "string":
+                parts.append(_read_string(found, style))
+            case "key":
+                parts.append(json.dumps(found))
+            case "word":
+                parts.append(_read_word(found, words))
+            case _:
+                parts.append(found)
+    return "".join(parts)
+
+
+@lru_cache(maxsize=16)
+def _compile(style: JsonStyle) -> re.Pattern[str]:
+    """The pieces of a text."""
+    quotes = list(map(re.escape, style.quotes))
+    strings = [rf"{q}(?:[^{q}\\]|\\.)*{q}" if style.escapes else rf"{q}.*?{q}" for q in quotes]
+    key = rf"|(?P<key>(?!\s)(?:(?!{quotes[0]})[^:,{{}}\[\]])+(?<!\s))(?=\s*:)"
+    return re.compile(
+        rf"(?s:(?P<string>{'|'.join(strings)}){key if style.bare_keys else ''}"
+        r"|(?P<number>-?[0-9][-+.0-9eE]*)|(?P<word>[A-Za-z]+)|(?P<sign>[ \t\r\n,:{}\[\]]))"
+    )
+
+
+@lru_cache(maxsize=16)
+def find_words(style: JsonStyle) -> dict[str, str]:
+    """What the words of the style are in JSON."""
+    named = (("true", style.true), ("false", style.false), ("null", style.null))
+    return {word: name for name, words in named for word in words}
+
+
+def _read_word(word: str, words: dict[str, str]) -> str:
+    if word not in words:
+        raise ValueError(f"{word!r} is no value")
+    return words[word]
+
+
+def _read_string(spelled: str, style: JsonStyle) -> str:
+    """A string in JSON. All is escaped there: so surrogates of a pair find each other."""
+    if not style.escapes:
+        quote = style.quotes[0]
+        return json.dumps(spelled[len(quote) : -len(quote)])
+    return json.dumps(_ESCAPE.sub(_unescape, spelled[1:-1]))
+
+
+def _unescape(match: re.Match[str]) -> str:
+    if match["bad"]:
+        raise ValueError(f"{match['bad']!r} in a string")
+    if letter := match["letter"]:
+        return _LETTERS.get(letter, letter)
+    code = int(match["x"] or match["u"] or match["U"], 16)
+    if code > sys.maxunicode:
+        raise ValueError(f"{match.group()} is no character")
+    return chr(code)
+
+
+def read_json(text: str) -> Json:
+    """Strict JSON (RFC 8259): no NaN, no infinity, no number beyond a double, no lone surrogate.
+
+    Raises:
+        ValueError: it is not.
+    """
+    try:
+        value = json.loads(text, parse_constant=_refuse, parse_float=_finite)
+    except RecursionError:
+        raise DeepJsonError("the JSON is nested too deeply to be read") from None
+    if "\\u" in text and _has_lone_surrogate(value):
+        raise ValueError("a lone surrogate")
+    return value
+
+
+def _refuse(name: str) -> Json:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if value in (float("inf"), float("-inf")):
+        raise ValueError(f"{text} does not fit into a double")
+    return value
+
+
+def _has_lone_surrogate(value: Json) -> bool:
+    queue: list[Json] = [value]
+    while queue:
+        match queue.pop():
+            case str() as text:
+                if _SURROGATE.search(text):
+                    return True
+            case list() as items:  # pyright: ignore[reportUnknownVariableType]
+                queue += cast(list[Json], items)
+            case dict() as members:  # pyright: ignore[reportUnknownVariableType]
+                queue += [*cast(dict[str, Json], members).keys(), *members.values()]
+            case _:
+                pass
+    return False

@@ -1,0 +1,188 @@
+"""How a style spells values: what a template writes, and what else is accepted for the same.
+
+A string is JSON's, Python's (either kind of quote, escapes of both languages) or raw text between
+quotes that it cannot contain.
+"""
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import cast
+
+from grammars.schema import Json
+from grammars.wire import JsonStyle
+
+EXACT_LEVELS = 6
+"""So many levels below the value the white space is the template's own; a grammar without context
+cannot count on, so deeper down any white space does."""
+_WORDS: dict[str, Json] = {"true": True, "false": False, "null": None}
+_NOT_BARE = re.compile(r"[\x00-\x1f:,{}\[\]]|^\s|\s$|^$")
+
+
+@dataclass(frozen=True)
+class Breaks:
+    """What stands between the parts of a list or object: behind its opening bracket, between two
+    items, in front of its closing bracket. `loose`: and any white space beside them."""
+
+    open: str
+    item: str
+    close: str
+    loose: bool = False
+
+
+def speaks_json(style: JsonStyle) -> bool:
+    """Are strings, keys and words those of JSON?"""
+    words = style.true + style.false + style.null
+    return has_json_strings(style) and not style.bare_keys and set(words) <= set(_WORDS)
+
+
+def has_json_strings(style: JsonStyle) -> bool:
+    """Are strings those of JSON?"""
+    return style.escapes and style.quotes == ('"',)
+
+
+def deepen(style: JsonStyle, level: int) -> int:
+    """The level inside a list or object on that level; where there is no indentation, all levels
+    are alike, and so are those that are not exact."""
+    return min(level + 1, style.level + EXACT_LEVELS + 1) if style.indent else level
+
+
+def find_breaks(style: JsonStyle, level: int) -> Breaks:
+    """What stands between the parts of a list or object on that level. In front of the end of a
+    line there is no space, as `json.dumps` has it."""
+    if not style.indent:
+        return Breaks("", style.item, "")
+    item = style.item.rstrip()
+    if level > style.level + EXACT_LEVELS:
+        return Breaks("", item, "", loose=True)
+    inner, outer = ("\n" + " " * (style.indent * n) for n in (level + 1, level))
+    return Breaks(inner, item + inner, outer)
+
+
+def spell(value: Json, style: JsonStyle) -> str:
+    """A value as the template writes it. What a raw string cannot contain is not looked for."""
+    if not speaks_json(style) or style.sorted_keys:
+        return _write(value, style, style.level)
+    if not style.indent:
+        separators = (style.item, style.key)
+        return json.dumps(value, ensure_ascii=style.ascii, separators=separators)
+    separators = (style.item.rstrip(), style.key)
+    text = json.dumps(value, ensure_ascii=style.ascii, separators=separators, indent=style.indent)
+    return text.replace("\n", "\n" + " " * (style.indent * style.level))
+
+
+def _write(value: Json, style: JsonStyle, level: int) -> str:
+    breaks, inner = find_breaks(style, level), level + 1
+    match value:
+        case str():
+            return spell_string(value, style)
+        case list():
+            items = [_write(item, style, inner) for item in cast(list[Json], value)]
+        case dict():
+            members = cast(dict[str, Json], value)
+            keys = sort_keys(members, style)
+            items = [
+                spell_key(key, style) + style.key + _write(members[key], style, inner)
+                for key in keys
+            ]
+        case _:
+            return spell_scalar(value, style)[0]
+    opener, closer = "[]" if isinstance(value, list) else "{}"
+    if not items:
+        return opener + closer
+    return opener + breaks.open + breaks.item.join(items) + breaks.close + closer
+
+
+def sort_keys(keys: Iterable[str], style: JsonStyle) -> list[str]:
+    """The keys in the order in which the style writes them."""
+    return sorted(keys, key=str.lower) if style.sorted_keys else list(keys)
+
+
+def spell_key(key: str, style: JsonStyle) -> str:
+    """A key as the template writes it."""
+    return key if style.bare_keys else spell_string(key, style)
+
+
+def spell_string(text: str, style: JsonStyle) -> str:
+    """A string as the template writes it."""
+    if has_json_strings(style):
+        return json.dumps(text, ensure_ascii=style.ascii)
+    if not style.escapes:
+        return style.quotes[0] + text + style.quotes[0]
+    own, *others = style.quotes
+    quote = next((q for q in others if own in text and q not in text), own)
+    return _quote_in_python(text, quote)
+
+
+def spell_scalar(value: Json, style: JsonStyle) -> tuple[str, ...]:
+    """All accepted spellings of anything but a list or object, the template's own first."""
+    match value:
+        case True:
+            return style.true
+        case False:
+            return style.false
+        case None:
+            return style.null
+        case str():
+            return _spell_strings(value, style)
+        case _:
+            return (json.dumps(value),)
+
+
+def _spell_strings(text: str, style: JsonStyle) -> tuple[str, ...]:
+    own = spell_string(text, style)
+    if has_json_strings(style) or not style.escapes:
+        return (own,)
+    quoted = [_quote_in_python(text, quote) for quote in style.quotes]
+    as_json = [json.dumps(text, ensure_ascii=False)] if '"' in style.quotes else []
+    return tuple(dict.fromkeys([own, *quoted, *as_json]))
+
+
+def spell_keys(key: str, style: JsonStyle) -> tuple[str, ...]:
+    """All accepted spellings of a key, the template's own first."""
+    return (key,) if style.bare_keys else _spell_strings(key, style)
+
+
+def _quote_in_python(text: str, quote: str) -> str:
+    """The text as Python's `repr` writes it, in this kind of quote."""
+    body = repr('"' + text)[2:-1]  # the quote in front makes it choose the other kind
+    if quote == '"':
+        swaps = {"\\'": "'", '"': '\\"'}
+        body = re.sub(r"\\.|\"", lambda match: swaps.get(match[0], match[0]), body)
+    return quote + body + quote
+
+
+def is_writable(text: str, style: JsonStyle) -> bool:
+    """Can the style write this string? Raw text cannot contain its own quote, or end with the
+    beginning of it such that it would be found too early."""
+    if style.escapes:
+        return True
+    quote = style.quotes[0]
+    return (text + quote).find(quote) == len(text)
+
+
+def is_bare(key: str, style: JsonStyle) -> bool:
+    """Can the key stand without quotes?"""
+    return not _NOT_BARE.search(key) and style.quotes[0] not in key
+
+
+def holds(value: Json, style: JsonStyle) -> bool:
+    """Can the style write this value, so that it is read back?"""
+    queue = [value]
+    while queue:
+        match queue.pop():
+            case str() as text:
+                if not is_writable(text, style):
+                    return False
+            case list() as items:  # pyright: ignore[reportUnknownVariableType]
+                queue += cast(list[Json], items)
+            case dict() as members:  # pyright: ignore[reportUnknownVariableType]
+                keys = list(cast(dict[str, Json], members))
+                fits = is_bare if style.bare_keys else is_writable
+                if not all(fits(key, style) for key in keys):
+                    return False
+                queue += cast(dict[str, Json], members).values()
+            case _:
+                pass
+    return True

@@ -1,0 +1,134 @@
+"""A test suite for parsers of tool calls, also for those of others.
+
+Strategies of Hypothesis draw tools, calls and turns, write the turns as a model does in a wire
+format, and cut and damage the texts; `assert_parser` checks what holds for every parser.
+
+    from grammars.formats import HERMES
+    from grammars.suite import Reading, assert_parser
+
+    def make_parser(tools):
+        def parse(text):
+            content, calls = my_parser(text, [tool.schema.source for tool in tools])
+            return Reading(content=content, calls=[(c.name, c.arguments) for c in calls])
+        return parse
+
+    def test_my_parser():
+        assert_parser(make_parser, HERMES)
+
+Needs Hypothesis: `pip install constrained[suite]`.
+"""
+
+from dataclasses import dataclass
+
+try:
+    from hypothesis import HealthCheck, Phase, Verbosity, given, settings
+    from hypothesis import strategies as st
+    from hypothesis.errors import Flaky, Unsatisfiable
+    from hypothesis.strategies import DataObject
+except ImportError as e:
+    raise ImportError("grammars.suite needs Hypothesis: pip install 'constrained[suite]'") from e
+
+from grammars.suite_checks import CHECKS, Check
+from grammars.suite_reading import Factory, ParserFailure, PushParser, Reading
+from grammars.suite_strategies import (
+    Written,
+    calls,
+    chunkings,
+    mutations,
+    tools,
+    truncations,
+    turns,
+    wire_texts,
+)
+from grammars.wire import Format
+
+__all__ = [
+    "Factory",
+    "Failure",
+    "ParserFailure",
+    "PushParser",
+    "Reading",
+    "Written",
+    "assert_parser",
+    "calls",
+    "chunkings",
+    "find_failures",
+    "mutations",
+    "tools",
+    "truncations",
+    "turns",
+    "wire_texts",
+]
+
+DEFAULT = settings(max_examples=100, database=None)
+_IGNORED = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What a check has found: its name, what it is about, and the report on the smallest text."""
+
+    check: str
+    about: str
+    text: str
+    report: str
+
+
+def assert_parser(factory: Factory, format: Format, *, settings: settings | None = None) -> None:
+    """Checks a parser of texts in this format.
+
+    It reads turns back as they were meant, the same for every chunking; it never raises; it loses
+    no text of cut and damaged turns; it invents no call and tells none twice; what it streams adds
+    up to what it reads. What a parser does not do (be fed, stream) is not checked.
+
+    Args:
+        factory: makes the parser, see `Factory`.
+        format: the wire format.
+        settings: of Hypothesis, for each check; 100 examples by default.
+
+    Raises:
+        ParserFailure: the first check that fails, an AssertionError.
+    """
+    for check in CHECKS:
+        _run(check, factory, format, settings or DEFAULT)
+
+
+def find_failures(
+    factory: Factory, format: Format, *, settings: settings | None = None
+) -> list[Failure]:
+    """What each check finds; empty where the parser passes."""
+    failures: list[Failure] = []
+    for check in CHECKS:
+        try:
+            _run(check, factory, format, settings or DEFAULT)
+        except ParserFailure as e:
+            about = (check.__doc__ or "").partition("\n")[0]
+            failures.append(Failure(check.__name__, about, e.text, str(e)))
+    return failures
+
+
+def _run(check: Check, factory: Factory, format: Format, chosen: settings) -> None:
+    """Runs a check; the failure that it raises is about the smallest text that was found."""
+
+    @settings(
+        chosen,
+        deadline=None,
+        verbosity=Verbosity.quiet,
+        phases=[p for p in chosen.phases if p not in (Phase.explain, Phase.explicit)],
+        suppress_health_check=_IGNORED,
+        report_multiple_bugs=False,
+        print_blob=False,
+    )
+    @given(st.data())
+    def examples(data: DataObject) -> None:
+        check(factory, format, data)
+
+    try:
+        examples()
+    except ParserFailure as e:
+        e.__notes__ = []  # how the text was drawn says nothing about the parser
+        raise
+    except Unsatisfiable:
+        pass  # the format writes nothing that this check is about
+    except Flaky as e:
+        raise ParserFailure(check.__name__, f"not the same each time: {e}", []) from e

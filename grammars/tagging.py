@@ -1,0 +1,101 @@
+"""What the interpreters of tagged arguments have in common: spellings, and how types are told."""
+
+from collections.abc import Callable, Iterable
+
+from grammars.schema import (
+    AnyValue,
+    Array,
+    Boolean,
+    Constant,
+    Flat,
+    Json,
+    Null,
+    Number,
+    Object,
+    String,
+)
+from grammars.wire import LONGEST_NAME, TaggedArguments, find_kind, is_taggable
+
+
+def express_key(tags: TaggedArguments) -> str:
+    """A regular expression for a key that is not declared."""
+    return rf"[^<>\s\x00-\x20{read_stops(tags)}]{{1,{LONGEST_NAME}}}"
+
+
+def is_key(key: str, tags: TaggedArguments) -> bool:
+    """Can a key stand between these tags?"""
+    return is_taggable(key) and not any(c in key for c in read_stops(tags))
+
+
+def read_stops(tags: TaggedArguments) -> str:
+    """The characters that end a key."""
+    return tags.after_key[:1].strip("\n")
+
+
+def is_writable(value: Json, tags: TaggedArguments) -> bool:
+    """Can a constant stand between these tags? Not if it contains their end."""
+    ends = tags.close + tags.open[0]
+    return not isinstance(value, str) or ends not in "\n" + value + tags.close
+
+
+def spell_words(
+    value: Json, tags: TaggedArguments, spell: Callable[[Json], str]
+) -> tuple[str, ...]:
+    """All spellings of a constant between these tags; `spell` writes the JSON of the others."""
+    match value:
+        case str():
+            return (value,)
+        case True:
+            return tags.true
+        case False:
+            return tags.false
+        case None:
+            return tags.null
+        case _:
+            return (spell(value),)
+
+
+def tell_kinds(
+    nodes: Iterable[Flat], tags: TaggedArguments
+) -> tuple[tuple[str, tuple[Flat, ...]], ...]:
+    """The nodes by the way in which their type is told; one group where no type is told."""
+    if not tags.kinds:
+        return (("", tuple(nodes)),)
+    groups: dict[str, list[Flat]] = {}
+    for node in nodes:
+        for single in _part(node):
+            groups.setdefault(_tell(single, tags), []).append(single)
+    return tuple((told, tuple(group)) for told, group in groups.items())
+
+
+def _part(node: Flat) -> Iterable[Flat]:
+    """The node, cut into nodes of one type each."""
+    match node:
+        case AnyValue():
+            return (String(), Number(), Boolean(), Null(), Array(), Object())
+        case Constant(values):
+            return tuple(Constant((value,)) for value in values)
+        case _:
+            return (node,)
+
+
+_EXAMPLES: tuple[tuple[type, Json], ...] = (
+    (String, ""),
+    (Boolean, True),
+    (Null, None),
+    (Array, []),
+    (Object, {}),
+)
+
+
+def _tell(node: Flat, tags: TaggedArguments) -> str:
+    if isinstance(node, Constant):
+        return find_kind(tags, node.values[0])
+    if isinstance(node, Number):
+        return find_kind(tags, 0 if node.integer else 0.5)
+    return find_kind(tags, next(example for kind, example in _EXAMPLES if isinstance(node, kind)))
+
+
+def tell_text(tags: TaggedArguments) -> frozenset[str]:
+    """How it is told that a value is text."""
+    return frozenset([find_kind(tags, "")] if tags.kinds else [])

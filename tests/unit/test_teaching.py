@@ -1,0 +1,88 @@
+"""What was found out of a template is known of every other one of the same text."""
+
+import pytest
+
+from constrained import teaching
+from constrained.choosing import choose_teaching
+from constrained.compiling import Compiler
+from constrained.errors import TemplateError
+from constrained.generic import CHATML, GenericTemplate
+from constrained.teaching import detect_format, find_block, find_teaching
+from constrained.template import ChatTemplate
+from constrained.vocabulary import byte_vocabulary
+from grammars.errors import DetectError
+from grammars.formats import GENERIC, QWEN3_CODER
+from tests.templates import HERMES
+
+SOURCE = "{# seen by this test alone #}" + HERMES
+CHAT = "{# seen by this test alone #}" + CHATML
+
+
+@pytest.fixture
+def probed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The sources of the templates that were rendered, in order."""
+    rendered: list[str] = []
+    render = ChatTemplate.render
+
+    def spy(self: ChatTemplate, *args: object, **kwargs: object) -> str:
+        rendered.append(self.source)
+        return render(self, *args, **kwargs)  # pyright: ignore
+
+    monkeypatch.setattr(ChatTemplate, "render", spy)
+    teaching._detect.cache_clear()  # pyright: ignore
+    teaching._find_block.cache_clear()  # pyright: ignore
+    return rendered
+
+
+def test_the_same_text_is_probed_once(probed: list[str]) -> None:
+    first = detect_format(ChatTemplate(SOURCE))
+    assert probed
+    probed.clear()
+    assert detect_format(ChatTemplate(SOURCE, name="another")) is first
+    Compiler(byte_vocabulary(), ChatTemplate(SOURCE))
+    assert find_teaching(ChatTemplate(SOURCE)).format is first.format
+    assert not probed
+    choose_teaching(ChatTemplate(SOURCE), QWEN3_CODER)
+    probed.clear()
+    choose_teaching(ChatTemplate(SOURCE), QWEN3_CODER)
+    assert 0 < len(probed) < 5  # the prompt that it writes is looked at each time
+
+
+def test_other_tokens_or_texts_are_probed(probed: list[str]) -> None:
+    for given in ({}, {"bos_token": "<s>"}, {"eos_token": "<s>"}, {"bos_token": "<s"}):
+        probed.clear()
+        detect_format(ChatTemplate(SOURCE, **given))
+        assert probed, given
+    probed.clear()
+    detect_format(ChatTemplate(SOURCE + " "))
+    assert probed
+
+
+def test_a_template_that_teaches_nothing_is_probed_once_under_each_name(
+    probed: list[str],
+) -> None:
+    known = find_teaching(ChatTemplate(CHAT, name="one"))
+    assert known.notice.startswith("one: ")
+    probed.clear()
+    again = find_teaching(ChatTemplate(CHAT, name="two"))
+    assert again.notice == known.notice.replace("one", "two", 1)
+    assert len(probed) == 1  # the plain message, which tells templates that always fail
+    for _ in range(2):
+        with pytest.raises(DetectError) as info:
+            detect_format(ChatTemplate(CHAT))
+        assert info.value.__context__ is None
+
+
+def test_a_broken_template_names_itself() -> None:
+    source = "{{ raise_exception('no') }}"
+    for name in ("one", "two"):
+        with pytest.raises(TemplateError, match=f"{name}, line 1: no"):
+            find_teaching(ChatTemplate(source, name=name))
+
+
+def test_a_subclass_is_not_mistaken_for_its_source(probed: list[str]) -> None:
+    template = ChatTemplate(CHAT)
+    with pytest.raises(DetectError):
+        detect_format(template)
+    assert detect_format(GenericTemplate(template, GENERIC)).format.name
+    assert find_block(GenericTemplate(template, GENERIC)) is None

@@ -1,0 +1,43 @@
+"""Wherever a turn is cut, what was read goes back into the history, and the template renders it."""
+
+import pytest
+
+from benchmarks.rendered import TOOLS, USER, find_start, render_turns
+from constrained.reply import derive_id
+from constrained.teaching import find_teaching
+from constrained.tools import read_tools
+from grammars.parse import parse
+from grammars.turn import Turn
+from tests.support import real_templates
+from tests.unit.test_real_templates import NO_CALLS
+
+# It refuses a message with neither content nor calls, whoever renders it.
+REFUSES_EMPTY = {"mistralai-Ministral-3-14B-Reasoning-2512"}
+
+
+def as_history(turn: Turn) -> list[dict]:
+    """The turn as messages, with a result for each call."""
+    message: dict = {"role": "assistant", "content": turn.content}
+    message |= {"reasoning_content": turn.reasoning} if turn.reasoning else {}
+    history, results = [message], list[dict]()
+    for number, call in enumerate(turn.calls):
+        id = call.id or derive_id([1], number)
+        function = {"name": call.name, "arguments": call.arguments}
+        made = {"id": id, "type": "function", "function": function}
+        message.setdefault("tool_calls", []).append(made)
+        results.append({"role": "tool", "tool_call_id": id, "name": call.name, "content": "{}"})
+    return [*history, *(results or [{"role": "user", "content": "Go on."}])]
+
+
+@pytest.mark.parametrize("name", sorted(real_templates().keys() - NO_CALLS))
+def test_a_cut_turn_is_rendered_again(name: str) -> None:
+    teaching = find_teaching(real_templates()[name])
+    state, tools = find_start(teaching), read_tools(TOOLS)
+    text = list(render_turns(teaching))[-1].text
+    cuts = (parse(text[:at], teaching.format, tools, state) for at in range(len(text) + 1))
+    turns = {repr(turn): turn for turn in cuts}
+    for turn in turns.values():
+        if name in REFUSES_EMPTY and not (turn.content or turn.calls):
+            continue
+        shown = Turn(turn.content, turn.reasoning, turn.calls)
+        assert teaching.template.render([*USER, *as_history(shown)], TOOLS)

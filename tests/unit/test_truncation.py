@@ -1,0 +1,48 @@
+"""Wherever the tokens run out, what was read can go back into the history."""
+
+import pytest
+
+from benchmarks import totality
+from benchmarks.texts import TOOLS
+from grammars.formats import FORMATS
+from grammars.parse import parse
+from grammars.render import render
+from grammars.turn import ToolCall, Turn
+from grammars.wire import Format
+
+CALLS = (
+    ToolCall("write", {"note": 'a "b"\n</c> {1}', "city": "Zürich"}, id="abcdefgh0"),
+    ToolCall("set", {"days": 3, "unit": None}, id="abcdefgh1"),
+)
+
+
+def write(format: Format) -> tuple[Turn, str]:
+    """A turn with all that the format can write."""
+    reasoning = "I think <b>." if format.reasoning else ""
+    beside = format.bare is None and any(c.calls for c in format.contents)
+    turn = Turn("So:" if beside else "", reasoning, CALLS[: 1 if format.single else 2])
+    return turn, render(turn, format, TOOLS)
+
+
+@pytest.mark.parametrize("format", FORMATS, ids=lambda f: f.name)
+def test_a_cut_turn_can_be_replayed(format: Format) -> None:
+    _, text = write(format)
+    for at in range(len(text) + 1):
+        cut = parse(text[:at], format, TOOLS)
+        kept = Turn(cut.content.strip(), cut.reasoning, cut.calls)
+        again = parse(render(kept, format, TOOLS), format, TOOLS)
+        assert (again.content, again.reasoning) == (kept.content, kept.reasoning)
+        assert [c.arguments for c in again.calls] == [c.arguments for c in kept.calls]
+
+
+@pytest.mark.parametrize("format", FORMATS, ids=lambda f: f.name)
+def test_the_whole_turn_is_read(format: Format) -> None:
+    turn, text = write(format)
+    assert len(parse(text, format, TOOLS).calls) == len(turn.calls)
+
+
+def test_no_input_is_a_fault() -> None:
+    outcomes = [totality.play(number, seed=1) for number in range(3000)]
+    assert [o for o in outcomes if o.fault] == []
+    assert sum(o.calls > 0 for o in outcomes) > 200
+    assert {o.kind for o in outcomes} == {"bytes", "mutated", "truncated", "soup"}
