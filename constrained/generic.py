@@ -36,7 +36,7 @@ To call a tool, write its name and its arguments in exactly this form:
 {example}
 
 Use only names and parameters of the tools listed above; example_tool is not one of them. \
-{several} {results}If no tool is needed, answer in plain text."""
+{several}{results}If no tool is needed, answer in plain text."""
 )
 _RESULTS = "You will get each result inside <tool_response></tool_response>. "
 _PROBE = "PROBE-OF-A-SYSTEM-MESSAGE"
@@ -106,6 +106,7 @@ class GenericTemplate(ChatTemplate):
 def _instruct(tools: Sequence[Mapping[str, Any]], format: Format, results: str) -> str:
     listed = "\n".join(json.dumps(tool, ensure_ascii=False) for tool in tools)
     example, several = write_example(format), describe_several(format)
+    several += "" if several.endswith("\n") else " "
     return _INSTRUCTIONS.format(tools=listed, example=example, several=several, results=results)
 
 

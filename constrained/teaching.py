@@ -94,7 +94,8 @@ def _find_own(template: ChatTemplate) -> Teaching:
         DetectError: as `detect_format`; or the format is not certain, and the tools are untold.
     """
     found = detect_format(template)
-    if _describes_tools(template):
+    describes = _describes_tools if _is_plain(template) else _describes_tools.__wrapped__
+    if describes(_key(template)):
         return Teaching(template, found.format, found.origin)
     message = "the chat template does not describe the tools"
     if found.origin is not Origin.INFERRED:
@@ -104,11 +105,13 @@ def _find_own(template: ChatTemplate) -> Teaching:
     return Teaching(taught, found.format, found.origin, notice)
 
 
-def _describes_tools(template: ChatTemplate) -> bool:
+@lru_cache(maxsize=REMEMBERED)
+def _describes_tools(key: _Key) -> bool:
+    """Does the prompt tell of the tools?"""
     asks: list[dict[str, Json]] = [{"role": "user", "content": "Hello"}]
     parameters: Json = {"type": "object", "properties": {"a": {"type": "string"}}}
     function: Json = {"name": _PROBE, "description": "A probe", "parameters": parameters}
-    return _PROBE in template.render(asks, [{"type": "function", "function": function}])
+    return _PROBE in key.template.render(asks, [{"type": "function", "function": function}])
 
 
 def find_teaching(template: ChatTemplate) -> Teaching:

@@ -36,6 +36,7 @@ def probed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_the_same_text_is_probed_once(probed: list[str]) -> None:
     first = detect_format(ChatTemplate(SOURCE))
+    find_teaching(ChatTemplate(SOURCE))
     assert probed
     probed.clear()
     assert detect_format(ChatTemplate(SOURCE, name="another")) is first
