@@ -189,7 +189,8 @@ class Parser(Lookahead):
             yield from self._buffer.space()
             self._buffer.take(len(way.opener))
             self._blank = None
-        ends = tuple(end for end in (way.closer + tail, way.closer, tail) if end)
+        inner = self._format.inner_ends
+        ends = tuple(end for end in (way.closer + tail, way.closer, tail, *inner) if end)
         while (stop := (yield from self._buffer.until(ends, self._emit))) is not None:
             try:
                 yield from self._buffer.need()

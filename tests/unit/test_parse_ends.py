@@ -3,7 +3,7 @@
 import pytest
 
 from grammars.complete import Completer
-from grammars.formats import COHERE_MOE, COMMAND_R7B, FUNCTIONARY_V32, GLM47, KIMI_K3, LING
+from grammars.formats import COHERE_MOE, COMMAND_R7B, FUNCTIONARY_V32, GLM47, KIMI_K3, LING, SOLAR
 from grammars.lowering import lower
 from grammars.parse import Parser, collect
 from grammars.turn import Event, JsonAnswer, Policy, Start, State, Tool, Turn
@@ -38,6 +38,7 @@ def test_a_list_may_hold_what_ends_a_value(format: Format, step: int) -> None:
 @pytest.mark.parametrize(
     ("format", "state", "before", "after", "inner"),
     [
+        (SOLAR, State(), "<|content|>", "<|end|>", "<|end|>"),
         (
             COHERE_MOE,
             State(Start.CLOSED),
@@ -47,7 +48,7 @@ def test_a_list_may_hold_what_ends_a_value(format: Format, step: int) -> None:
         ),
         (FUNCTIONARY_V32, State(lead=">>>"), "all\n", "", ">>>f\n{}"),
     ],
-    ids=["cohere_moe", "functionary_v32"],
+    ids=["solar", "cohere_moe", "functionary_v32"],
 )
 def test_an_answer_may_hold_what_ends_content_or_opens_calls(
     format: Format, state: State, before: str, after: str, inner: str, step: int
