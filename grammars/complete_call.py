@@ -178,7 +178,7 @@ def _spell(
         case PythonArguments():
             assert chain is not None
             ends = find_ends(chain.format, chain.names, tool.schema)
-            yield PythonPart(tool.schema, node, ends, chain.follow, shortest)
+            yield PythonPart(tool.schema, node, ends, chain.follow, shortest, tokens)
 
 
 def _spell_json(

@@ -26,6 +26,7 @@ class PythonPart:
     Args:
         ends: what ends a raw string.
         follow: what may stand behind the last argument.
+        tokens: the names of tokens in that; half of one is text of the string.
     """
 
     def __init__(
@@ -35,14 +36,17 @@ class PythonPart:
         ends: Ends,
         follow: Sequence[str],
         shortest: Shortest,
+        tokens: Sequence[str] = (),
     ):
+        self._tokens = tokens
         self._objects = [PythonObject(o, hole, ends, shortest) for o in schema.objects]
         self._follow, self._shortest = tuple(follow), shortest
         self.shortest = pick_shortest(o.rest(0, first=True) for o in self._objects)
 
     def read(self, text: str, at: int) -> Fit:
         json = JsonReader(self._shortest, text)
-        readers = (PythonReader(o, self._follow, json, text) for o in self._objects)
+        follow, tokens = self._follow, self._tokens
+        readers = (PythonReader(o, follow, json, text, tokens) for o in self._objects)
         return decide(reader.arguments(at) for reader in readers)
 
 
@@ -54,9 +58,18 @@ class PythonReader:
         follow: what may stand behind the last argument.
         json: reads the same text.
         text: what has been written; a mask has held it.
+        tokens: as in `PythonPart`.
     """
 
-    def __init__(self, node: PythonObject, follow: Sequence[str], json: JsonReader, text: str):
+    def __init__(
+        self,
+        node: PythonObject,
+        follow: Sequence[str],
+        json: JsonReader,
+        text: str,
+        tokens: Sequence[str],
+    ):
+        self._tokens = tokens
         self._object, self._hole = node, node.hole
         self._follow = follow
         self._json = json
@@ -141,6 +154,13 @@ class PythonReader:
         keys = (argument.key for argument, _ in node.reach(index))
         texts = [item + key + self._hole.after_key for key in keys]
         texts += self._follow if node.may_end(index) else ()
+        texts = [text for text in texts if not _is_inside(len(rest), text, self._tokens)]
         extra = node.extra is not None and node.may_end(index)
         words = ((item, self._hole.after_key),) if extra else ()
         return Ends(tuple(texts), words).begins(rest)
+
+
+def _is_inside(place: int, text: str, tokens: Sequence[str]) -> bool:
+    """Is that place of the text inside one of these tokens?"""
+    found = (m for t in tokens for m in re.finditer(re.escape(t), text))
+    return any(match.start() < place < match.end() for match in found)
