@@ -1,6 +1,5 @@
 """Reads the beginning of a call of one tool, and ends it in the shortest way."""
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from grammars.complete_scalar import Fit, fit_words, join
 from grammars.complete_tagged import TaggedReader
 from grammars.languages import Texts, Unknown
 from grammars.lark_calls import INDEX
-from grammars.lark_json_call import close_json_call, open_json_call
+from grammars.lark_json_call import ANY_ID, WRITTEN_ID, close_json_call, open_json_call
 from grammars.python_ends import find_ends
 from grammars.schema import Schema
 from grammars.shortest import Shortest
@@ -35,9 +34,6 @@ from grammars.wire import (
     PythonArguments,
     TaggedArguments,
 )
-
-_ID = "\0"  # stands for an id
-_WRITTEN_ID = json.dumps(_ID)[1:-1]
 
 
 class Part(Protocol):
@@ -185,14 +181,14 @@ def _spell_json(
     node: JsonCall, tool: Tool, shortest: Shortest, index: int | None
 ) -> Iterator[Part]:
     """The parts of a JSON call; the id, as a string, has quotes around it."""
-    head, behind = open_json_call(node, tool.name, _ID), close_json_call(node, _ID)
-    before, _, after = head.partition(_WRITTEN_ID)
+    head, behind = open_json_call(node, tool.name, ANY_ID), close_json_call(node, ANY_ID)
+    before, _, after = head.partition(WRITTEN_ID)
     yield Fixed(before)
     if node.id is not None and node.id_first:
         yield _identify(node.id, index, '"')
         yield Fixed(after)
     yield Value(tool.schema, shortest)
-    before, _, after = behind.partition(_WRITTEN_ID)
+    before, _, after = behind.partition(WRITTEN_ID)
     yield Fixed(before)
     if node.id is not None and not node.id_first:
         yield _identify(node.id, index, '"')

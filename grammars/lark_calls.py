@@ -1,10 +1,16 @@
 """The calls of a turn in Lark."""
 
-import json
 from collections.abc import Sequence
 
 from grammars.errors import SchemaError, ToolError
-from grammars.lark_json_call import BLANK, close_json_call, cut_json_call, open_json_call
+from grammars.lark_json_call import (
+    ANY_ID,
+    BLANK,
+    WRITTEN_ID,
+    close_json_call,
+    cut_json_call,
+    open_json_call,
+)
 from grammars.lark_nested import NestedRules
 from grammars.lark_python import PythonRules
 from grammars.lark_tagged import TaggedRules
@@ -35,8 +41,6 @@ COUNTED = 8
 """So many calls of a turn have exactly the index that is next; those behind may have any."""
 
 INDEX = "/0|[1-9][0-9]{0,5}/"
-_ID = "\0"  # stands for an id of which only the pattern is known
-_WRITTEN_ID = json.dumps(_ID)[1:-1]
 
 
 class CallRules:
@@ -137,7 +141,7 @@ class CallRules:
                     head = " ".join(map(quote, cut_json_call(node, tool.name)))
                     hole, after = f"{self.space()}? {head} {self._value(tool)}", "}"
                 case JsonCall():
-                    id = "" if node.id is None else self._index(node.id, number) or _ID
+                    id = "" if node.id is None else self._index(node.id, number) or ANY_ID
                     text += open_json_call(node, tool.name, id)
                     hole, after = self._value(tool), close_json_call(node, id)
                 case JsonArguments():
@@ -179,7 +183,7 @@ class CallRules:
     def _text(self, text: str, blank: bool = False) -> str:
         """The text itself. With white space in front it is one terminal: content that begins with
         the same white space would win over a terminal of white space alone."""
-        head, *rest = text.split(_WRITTEN_ID)
+        head, *rest = text.split(WRITTEN_ID)
         parts = [self._spaced(head) if blank else self.rules.fixed(head)]
         for piece in rest:
             node = self.format.hole

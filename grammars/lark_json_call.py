@@ -10,6 +10,12 @@ from grammars.wire import Hole, JsonCall, JsonStyle
 BLANK = r"[ \t\r\n]"
 """A character of white space."""
 
+ANY_ID = "\0"
+"""Stands for an id of which only the pattern is known."""
+
+WRITTEN_ID = json.dumps(ANY_ID)[1:-1]
+"""How it is written in a JSON call."""
+
 
 def begin_call(bare: JsonCall) -> str:
     """An expression for texts that begin as this JSON object does."""

@@ -172,7 +172,7 @@ def _spell(call: ToolCall, style: JsonStyle, where: str) -> str:
 def _id(call: ToolCall, node: CallId | CallIndex, number: int, state: State) -> str:
     """The id as the format writes it; the number of the call where it has none that fits."""
     if isinstance(node, CallIndex):
-        written = find_index(node, call.name, call.id)
+        written = read_index(node, call.name, call.id)
         return written or str(node.count(state.calls or 0, number))
     id = f"{number:09}" if call.id is None else call.id
     if not re.fullmatch(node.pattern, id):
@@ -183,7 +183,7 @@ def _id(call: ToolCall, node: CallId | CallIndex, number: int, state: State) -> 
     return id
 
 
-def find_index(node: CallIndex, name: str, id: str | None) -> str | None:
+def read_index(node: CallIndex, name: str, id: str | None) -> str | None:
     """The index in a call's id."""
     if not node.id:
         return None

@@ -1,30 +1,20 @@
-"""DeepSeek V4: as V3.2, with another outer tag.
+"""DeepSeek V4: as V3.2, with another outer tag, and a line of its own for no arguments.
 
 Read from the template of DeepSeek V4.
 """
 
-from grammars.wire import Format, Literal, Marker, Name, Reasoning, TaggedArguments
+from dataclasses import replace
 
-DSML_V4 = Format(
+from grammars.formats.dsml import DSML
+from grammars.wire import Literal, Marker, TaggedArguments
+
+DSML_V4 = replace(
+    DSML,
     name="dsml_v4",
     opening=(Marker("<｜DSML｜tool_calls>"), Literal("\n")),
-    call=(
-        Literal('<｜DSML｜invoke name="'),
-        Name(),
-        Literal('">\n'),
-        TaggedArguments(
-            open='<｜DSML｜parameter name="',
-            after_key='" string="',
-            kinds=(("string", "true"), ("", "false")),
-            after_kind='">',
-            close="</｜DSML｜parameter>\n",
-            end="</｜DSML｜invoke>",
-            empty="\n</｜DSML｜invoke>",
-        ),
+    call=tuple(
+        replace(node, empty="\n</｜DSML｜invoke>") if isinstance(node, TaggedArguments) else node
+        for node in DSML.call
     ),
     closing=(Literal("\n"), Marker("</｜DSML｜tool_calls>")),
-    reasoning=Reasoning(Marker("<think>"), Marker("</think>")),
-    before="\n\n",
-    between="\n",
-    ends=("<｜end▁of▁sentence｜>",),
 )

@@ -3,7 +3,7 @@
 Read from the template of MiniCPM5 1B.
 """
 
-from grammars.wire import Format, JsonStyle, Literal, Marker, Name, Reasoning, TaggedArguments
+from grammars.wire import PYTHON, Format, Literal, Marker, Name, Reasoning, TaggedArguments
 
 MINICPM5 = Format(
     name="minicpm5",
@@ -16,15 +16,10 @@ MINICPM5 = Format(
             after_key='">',
             close="</param>",
             end="</function>",
-            true=("True", "true"),
-            false=("False", "false"),
-            null=("None", "null"),
-            style=JsonStyle(
-                quotes=("'", '"'),
-                true=("True", "true"),
-                false=("False", "false"),
-                null=("None", "null"),
-            ),
+            true=PYTHON.true,
+            false=PYTHON.false,
+            null=PYTHON.null,
+            style=PYTHON,
         ),
     ),
     reasoning=Reasoning(Marker("<think>"), Marker("</think>"), "\n", "\n", "\n\n"),

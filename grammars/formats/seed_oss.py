@@ -3,7 +3,7 @@
 Read from the template of Seed-OSS 36B.
 """
 
-from grammars.wire import Format, JsonStyle, Literal, Marker, Name, Reasoning, TaggedArguments
+from grammars.wire import PYTHON, Format, Literal, Marker, Name, Reasoning, TaggedArguments
 
 SEED_OSS = Format(
     name="seed_oss",
@@ -17,15 +17,10 @@ SEED_OSS = Format(
             after_key=">",
             close="</parameter>\n",
             end="</function>",
-            true=("True", "true"),
-            false=("False", "false"),
-            null=("None", "null"),
-            style=JsonStyle(
-                quotes=("'", '"'),
-                true=("True", "true"),
-                false=("False", "false"),
-                null=("None", "null"),
-            ),
+            true=PYTHON.true,
+            false=PYTHON.false,
+            null=PYTHON.null,
+            style=PYTHON,
         ),
         Literal("\n"),
         Marker("</seed:tool_call>"),
