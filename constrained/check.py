@@ -26,9 +26,8 @@ def check_rows(rows: Iterable[Mapping[str, Any] | Error]) -> Iterator[dict[str, 
     Args:
         rows: `{id, template | format | model, tools, text, messages?, tool_choice?,
             parallel_tool_calls?, response_format?, chat_template_kwargs?, reasoning_format?,
-            markers?, bos_token?, eos_token?}`; `text` is what the model wrote behind the
-            generation prompt. An error
-            stands for a row that could not be read.
+            tool_format?, markers?, bos_token?, eos_token?}`; `text` is what the model wrote
+            behind the generation prompt. An error stands for a row that could not be read.
 
     Yields:
         one answer for each row, in order: `{id, accepted, accepted_bytes, complete, format,

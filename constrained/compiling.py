@@ -8,6 +8,7 @@ from constrained.choosing import choose_teaching
 from constrained.errors import GrammarError, RequestError
 from constrained.job import CompiledTurn, Job, check_job
 from constrained.mask import Matcher
+from constrained.messages import read_call_ids
 from constrained.quoting import Prompt, render_prompt
 from constrained.teaching import Teaching, find_teaching
 from constrained.template import ChatTemplate
@@ -133,6 +134,7 @@ class Compiler:
             self.vocabulary,
             markers,
             job.thinking_tags,
+            read_call_ids(job.messages),
         )
 
     def _budget(self, job: Job, format: Format) -> Budget | None:

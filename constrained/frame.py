@@ -8,6 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
+from constrained.choosing import choose_teaching, read_tool_format
 from constrained.engine.header import choose_template
 from constrained.errors import RequestError
 from constrained.generic import CHATML
@@ -92,13 +93,17 @@ def read_frame(row: Mapping[str, Any]) -> Frame:
         ModelError, TemplateError, DetectError: the model or the template cannot be used.
     """
     model, source = read_field(row, "model", ""), read_field(row, "template", "")
+    chosen = read_field(row, "tool_format", "")
     if model:
-        return _frame_of_model(model, _read_source(source))
+        return _frame_of_model(model, _read_source(source), chosen)
     is_single = read_field(row, "markers", "text", "text", "token") == "token"
     if row.get("template") is None:
+        if chosen:
+            hint = "Leave it out, or name a template or a model in place of the format"
+            raise RequestError("nothing to teach it to", where="/tool_format", hint=hint)
         return _byte_frame(None, _find_format(read_field(row, "format", "")), is_single)
     bos, eos = read_field(row, "bos_token", "<s>"), read_field(row, "eos_token", "</s>")
-    return _byte_frame(*_read_template(_read_source(source), bos, eos), is_single)
+    return _byte_frame(*_read_template(_read_source(source), bos, eos, chosen), is_single)
 
 
 def _find_format(name: str) -> Format:
@@ -124,8 +129,13 @@ def _read_source(source: str) -> str:
 
 
 @lru_cache(maxsize=128)
-def _read_template(source: str, bos: str, eos: str) -> tuple[ChatTemplate, Format]:
-    taught = find_teaching(ChatTemplate(source, bos_token=bos, eos_token=eos))
+def _read_template(
+    source: str, bos: str, eos: str, chosen: str = ""
+) -> tuple[ChatTemplate, Format]:
+    template = ChatTemplate(source, bos_token=bos, eos_token=eos)
+    taught = (
+        choose_teaching(template, read_tool_format(chosen)) if chosen else find_teaching(template)
+    )
     return taught.template, taught.format
 
 
@@ -142,7 +152,7 @@ def byte_tokenizer(markers: tuple[str, ...]) -> tuple[Vocabulary, Tokenizer]:
 
 
 @lru_cache(maxsize=4)
-def _frame_of_model(path: str, source: str) -> Frame:
+def _frame_of_model(path: str, source: str, chosen: str) -> Frame:
     """The vocabulary of a GGUF file, and its template unless `source` is another."""
     from constrained.engine.llamacpp import read_header
 
@@ -150,7 +160,7 @@ def _frame_of_model(path: str, source: str) -> Frame:
     if not source and header.chat_templates:
         source = choose_template(header.chat_templates, with_tools=True)
     source = source or CHATML
-    template, format = _read_template(source, header.bos_text, header.eos_text)
+    template, format = _read_template(source, header.bos_text, header.eos_text, chosen)
     vocabulary = header.vocabulary
     names = [vocabulary.names[token] for token in vocabulary.end if token in vocabulary.names]
     ends = tuple(dict.fromkeys([*format.ends, *names]))

@@ -72,6 +72,7 @@ class CompiledTurn:
     Args:
         markers: token ids of the format's markers that are one token.
         thinking_tags: as in the job.
+        call_ids: those of the conversation so far.
     """
 
     prompt: Prompt
@@ -86,6 +87,7 @@ class CompiledTurn:
     vocabulary: Vocabulary
     markers: Mapping[str, int]
     thinking_tags: bool = True
+    call_ids: frozenset[str] = frozenset()
 
     def parser(self) -> Parser:
         """A new parser for the text of this turn."""

@@ -81,16 +81,30 @@ def read_thought(message: Mapping[str, Any]) -> Any:
     return next((message[name] for name in _THOUGHTS if message.get(name) is not None), None)
 
 
+def is_silent(message: Mapping[str, Any]) -> bool:
+    """Is it an assistant message, in normal form, with neither content nor calls?"""
+    return message["role"] == "assistant" and message["content"] == ""
+
+
+def read_call_ids(messages: Sequence[Mapping[str, Any]]) -> frozenset[str]:
+    """The ids that calls and results of a conversation in OpenAI form have."""
+    calls = [call for m in messages for call in m.get("tool_calls") or () if isinstance(call, dict)]
+    ids = [m.get("tool_call_id") for m in messages] + [call.get("id") for call in calls]
+    return frozenset(id for id in ids if isinstance(id, str))
+
+
 def write_messages(
     messages: list[dict[str, Any]],
     empty: str | None,
     as_text: bool,
     joined: bool,
     named: bool = True,
+    blank: str = "",
 ) -> list[Any]:
     """Copy normal messages, with `empty` for the content None and perhaps arguments as text.
 
     Args:
+        blank: the content of an assistant message with neither content nor calls.
         joined: parts of text become one text, a line each, as in llama.cpp; few templates know
             parts.
         named: reasoning goes by the names that templates read, as in transformers.
@@ -99,6 +113,8 @@ def write_messages(
     if named:
         written = [_name_thought(message) for message in written]
     for message in written:
+        if is_silent(message):
+            message["content"] = blank
         if message["content"] is None:
             message["content"] = empty
         if joined and is_text_parts(message["content"]):

@@ -1,6 +1,7 @@
 """What a finished turn says, typed: content, reasoning, calls, and how it ended."""
 
 import hashlib
+import itertools
 import string
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -138,16 +139,28 @@ def _mark(
     invented = sum(isinstance(event, CallOpened) for event in ending)
     needed = turn.policy.choice is Choice.REQUIRED or turn.policy.answer is not None
     fewest = 1 if needed else 0
+    kept_calls = calls[: max(fewest, len(calls) - invented)]
+    ids = _identify([call.id for call in kept_calls], turn)
     return tuple(
-        replace(call, id=call.id or derive_id(turn.tokens, number), truncated=number >= whole)
-        for number, call in enumerate(calls[: max(fewest, len(calls) - invented)])
+        replace(call, id=id, truncated=number >= whole)
+        for number, (call, id) in enumerate(zip(kept_calls, ids, strict=True))
     )
 
 
-def derive_id(prompt: Sequence[int], number: int) -> str:
+def _identify(written: Sequence[str | None], turn: CompiledTurn) -> list[str]:
+    """The ids of a turn's calls: what the model wrote, unless a call of the conversation has it."""
+    ids: list[str] = []
+    for number, id in enumerate(written):
+        taken = turn.call_ids.union(ids)
+        tries = (derive_id(turn.tokens, number, again) for again in itertools.count())
+        ids.append(id if id and id not in taken else next(t for t in tries if t not in taken))
+    return ids
+
+
+def derive_id(prompt: Sequence[int], number: int, again: int = 0) -> str:
     """The id of call `number` of a turn: 9 letters and digits that depend on the prompt alone, so
-    that a seed replays, and two turns of a conversation differ."""
-    digest = hashlib.sha256(f"{list(prompt)} {number}".encode()).digest()
+    that a seed replays, and two turns of a conversation differ; `again` counts the tries."""
+    digest = hashlib.sha256(f"{list(prompt)} {number} {again}".encode()).digest()
     value, letters = int.from_bytes(digest), list[str]()
     for _ in range(ID_LENGTH):
         value, letter = divmod(value, len(ID_LETTERS))

@@ -17,7 +17,14 @@ from jinja2.parser import Parser
 from jinja2.sandbox import SandboxedEnvironment
 
 from constrained.errors import TemplateError
-from constrained.messages import copy_json, is_text_parts, normalise, read_thought, write_messages
+from constrained.messages import (
+    copy_json,
+    is_silent,
+    is_text_parts,
+    normalise,
+    read_thought,
+    write_messages,
+)
 from constrained.simplify import simplify_tools
 
 _PROBE = "PROBE-OF-A-TEXT"
@@ -139,7 +146,8 @@ class ChatTemplate:
 
         The template gets arguments of tool calls as objects; if that fails, as JSON text. Parts
         of text it gets as one text; if that fails, as parts. Reasoning it gets by all names that
-        transformers gives it; if that fails, as the client named it. None and [] are both no tools.
+        transformers gives it; if that fails, as the client named it. An assistant message without
+        content and calls has ""; if that fails, a space. None and [] are both no tools.
         Tools it gets as they are; if all of that fails, as `simplify_tools` writes them. `kwargs`
         are further variables (`chat_template_kwargs`).
 
@@ -152,12 +160,12 @@ class ChatTemplate:
             normal = normalise(messages)
         errors: list[TemplateError] = []
         for offer in self._offers(tools):
-            for named, listed, empty, as_text, joined in self._forms(normal, offer):
+            for blank, named, listed, empty, as_text, joined in self._forms(normal, offer):
                 given = {"tools": listed, "add_generation_prompt": add_generation_prompt}
                 try:
                     with self.failures():
                         variables = copy_json({**self._extras(listed), **kwargs, **given})
-                        written = write_messages(normal, empty, as_text, joined, named)
+                        written = write_messages(normal, empty, as_text, joined, named, blank)
                         return self._template.render({**variables, "messages": written})
                 except TemplateError as error:
                     errors.append(error)
@@ -165,11 +173,14 @@ class ChatTemplate:
 
     def _forms(
         self, normal: list[dict[str, Any]], offer: list[Any]
-    ) -> Iterator[tuple[bool, Any, str | None, bool, bool]]:
+    ) -> Iterator[tuple[str, bool, Any, str | None, bool, bool]]:
         """In which forms the template may want messages and tools, the usual one first."""
+        silent = any(map(is_silent, normal))
         calls = any("tool_calls" in message for message in normal)
         thoughts = any(read_thought(message) is not None for message in normal)
         return itertools.product(
+            # Ministral refuses a turn of neither content nor calls: one cut while it reasoned
+            ["", " "] if silent else [""],
             # gpt-oss reads "thinking", but refuses it beside content and a call
             [True, False] if thoughts else [False],
             offer,

@@ -1,5 +1,6 @@
 """A model over the whole stack that says what it is told to."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,16 +13,19 @@ from constrained.vocabulary import byte_vocabulary
 from tests.templates import HERMES
 
 BYTES = byte_vocabulary()
-TURN = b"<|im_start|>assistant\n"
+TURN = rb"<\|im_start\|>assistant\n"
 
 
-def scripted(*scripts: str, source: str = HERMES, vocabulary: Any = BYTES) -> Model:
-    """A model whose turns are the scripts, one after the other, and then the last one."""
+def scripted(
+    *scripts: str, source: str = HERMES, vocabulary: Any = BYTES, turn: bytes = TURN
+) -> Model:
+    """A model whose turns are the scripts, one after the other, and then the last one; `turn` is
+    an expression for what a prompt has in front of a turn."""
 
     def logits(sequence: int, tokens: Sequence[int]) -> np.ndarray:
         text = vocabulary.text(tokens)
-        number = min(text.count(TURN), len(scripts)) - 1
-        start = text.rindex(TURN) + len(TURN)  # a byte is a token
+        starts = [found.end() for found in re.finditer(turn, text)]  # a byte is a token
+        number, start = min(len(starts), len(scripts)) - 1, starts[-1]
         return scripted_logits(vocabulary, scripts[number], start)(sequence, tokens)
 
     engine = ScriptedEngine(vocabulary, logits, context_length=20_000)

@@ -25,6 +25,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--json", action="store_true", help="print all that is known as JSON")
     shared.add_tool_options(parser, required=True)
     shared.add_model_options(parser)
+    shared.add_tool_format(parser)
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -50,6 +51,8 @@ def _run(options: argparse.Namespace) -> int:
 
 def _read_frame(options: argparse.Namespace) -> Frame:
     if options.format:
+        if options.tool_format:
+            raise RequestError("--format and --tool-format do not go together")
         if options.model or options.hf_repo or options.chat_template_file:
             hint = "Leave --format out: it is read off the chat template"
             raise RequestError("--format goes with no model or template", hint=hint)
@@ -64,4 +67,5 @@ def _read_frame(options: argparse.Namespace) -> Frame:
         raise RequestError("nothing says in which format calls are written", hint=hint)
     if model and options.markers:
         raise RequestError("--markers is of no use with a model", hint="Its vocabulary decides")
-    return read_frame({"model": model, "template": template, "markers": options.markers})
+    row = {"model": model, "template": template, "markers": options.markers}
+    return read_frame({**row, "tool_format": options.tool_format})

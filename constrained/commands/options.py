@@ -79,6 +79,12 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     add("--reasoning", choices=tuple(THINKING), default="auto", help="think first")
 
 
+def add_tool_format(parser: argparse.ArgumentParser) -> None:
+    """How calls are written, where the user knows better than the template."""
+    help = "how calls are written: a known format, or a file of `formats detect --save`"
+    parser.add_argument("--tool-format", metavar="NAME|FILE", help=help)
+
+
 def add_answer_options(parser: argparse.ArgumentParser) -> None:
     """What the content of a reply has to be."""
     group = parser.add_argument_group("answer, any text by default; with tools: calls or this")

@@ -23,16 +23,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     shared.add_tool_options(parser)
     shared.add_answer_options(parser)
     shared.add_model_options(parser)
-    _add_tool_format(parser)
+    shared.add_tool_format(parser)
     shared.add_reasoning_options(parser)
     shared.add_engine_options(parser)
     shared.add_sampling_options(parser)
-
-
-def _add_tool_format(parser: argparse.ArgumentParser) -> None:
-    """How calls are written, where the user knows better than the template."""
-    help = "how calls are written: a known format, or a file of `formats detect --save`"
-    parser.add_argument("--tool-format", metavar="NAME|FILE", help=help)
 
 
 def _read_tool_format(options: argparse.Namespace) -> "Format | None":

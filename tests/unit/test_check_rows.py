@@ -14,9 +14,11 @@ from constrained.mask import Matcher
 from tests.answers import CALL, KINDS, answer_to, calls, judged
 from tests.templates import HERMES, PING, QWEN3_CODER, WRITE, hermes_call, tool
 
+QWEN3_CODER_CALL = "<tool_call>\n<function=ping>\n</function>\n</tool_call>"
 ODD: list[Any] = [1, 1.5, True, False, "x", [1], {"a": 1}, [None], [{}], [[]], "", [], {}]
 FIELDS = "tools messages tool_choice chat_template_kwargs reasoning_format markers text template"
-FIELDS += " format bos_token eos_token parallel_tool_calls response_format model id"
+FIELDS += " format bos_token eos_token parallel_tool_calls response_format tool_format"
+FIELDS += " model id"
 
 
 @pytest.mark.parametrize("field", FIELDS.split())
@@ -55,6 +57,9 @@ def test_fields_of_the_wrong_type(field: str):
         ({"markers": "bytes"}, "markers has to be text or token (at /markers)"),
         ({"parallel_tool_calls": "no"}, "has to be true or false (at /parallel_tool_calls)"),
         ({"response_format": {"type": "xml"}}, "is not known (at /response_format)"),
+        ({"tool_format": "x"}, "unknown tool format 'x'. Known: hermes"),
+        ({"tool_format": "harmony"}, "harmony cannot be taught"),
+        ({"tool_format": "hermes", "template": None, "format": "hermes"}, "(at /tool_format)"),
         ({"model": "no/such.gguf"}, "no/such.gguf cannot be read"),
     ],
 )
@@ -63,6 +68,14 @@ def test_errors_say_what_and_where(row: dict[str, Any], message: str):
     assert message in answer["error"]
     assert answer["id"] == [7]
     assert not answer["valid"] or "tools" in row
+
+
+def test_a_chosen_format_is_what_is_read():
+    text = QWEN3_CODER_CALL
+    rows = [{"template": HERMES, "text": text, "tools": [PING], "tool_format": "qwen3_coder"}]
+    (answer,) = check_rows(rows)
+    assert (answer["accepted"], answer["format"]) == (True, "qwen3_coder")
+    assert calls(answer)[0][:2] == ("ping", {})
 
 
 LONG = {

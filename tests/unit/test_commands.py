@@ -89,6 +89,14 @@ def test_a_grammar_of_a_template(run: Run, tools: str, model: str, monkeypatch: 
     assert json.loads(run(*words, "--chat-template-file", path)[1])["markers"] == {}
 
 
+def test_a_grammar_of_a_chosen_format(run: Run, tools: str):
+    words = ["grammar", "--tools", tools, "--chat-template-file", str(FOLDER / "hermes.jinja")]
+    code, grammar, _ = run(*words, "--tool-format", "qwen3_coder", "--tool-choice", "required")
+    assert code == 0
+    assert takes(grammar, "<tool_call>\n<function=ping>\n</function>\n</tool_call>")
+    assert not takes(grammar, hermes_call("ping"))
+
+
 def test_a_grammar_with_a_note(run: Run, tmp_path: Path):
     tools = write(tmp_path / "t.json", [tool("t", {"a": {"type": "string", "not": {"const": ""}}})])
     code, out, err = run("grammar", "--tools", tools, "--format", "qwen3_coder")
@@ -102,6 +110,7 @@ def test_a_grammar_with_a_note(run: Run, tmp_path: Path):
     [
         ("", "nothing says in which format calls are written. Give --format"),
         ("--format json", "unknown format 'json' (at /format). Known: hermes"),
+        ("--format hermes --tool-format hermes", "--format and --tool-format do not go together"),
         ("--format hermes -m MODEL", "--format goes with no model or template"),
         ("-m MODEL --markers token", "--markers is of no use with a model"),
         ("-m none.gguf", "none.gguf cannot be read"),
