@@ -28,6 +28,7 @@ LIMITS = llguidance.LLParserLimits(
 # would overrun a stack of 8 MB and thereby end the process; with this one, MOST_RULES fit.
 STACK = 256 * 2**20  # bytes, of address space only
 MOST_RULES = 30_000
+MOST_BRANCHES = 60_000  # llguidance numbers its symbols in 16 bits, and says so only at the end
 HEADER = "%llguidance {}\n"
 _stack_size = threading.Lock()
 # For each byte of a packed mask, what to add to the logits of its 8 tokens.
@@ -61,11 +62,12 @@ class Matcher:
         Raises:
             GrammarError: the grammar is not valid, or nothing fits it.
         """
-        if (rules := grammar.count("\n")) > MOST_RULES:
-            raise GrammarError(
-                f"the grammar has {rules:,} rules, the limit is {MOST_RULES:,}",
-                hint="Offer fewer tools, or simpler schemas",
-            )
+        for limit, what, sign in ((MOST_RULES, "rules", "\n"), (MOST_BRANCHES, "branches", " | ")):
+            if (count := grammar.count(sign)) > limit:
+                raise GrammarError(
+                    f"the grammar has {count:,} {what}, the limit is {limit:,}",
+                    hint="Offer fewer tools, or simpler schemas",
+                )
         matcher = cls(tokenizer, _compile(tokenizer, grammar))
         matcher._check("the grammar is not valid")
         matcher.prepare()  # also finds a grammar that nothing fits

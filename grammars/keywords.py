@@ -41,6 +41,20 @@ def is_idle(keyword: str, flat: Mapping[str, Json]) -> bool:
     return idle.get(keyword, keyword.startswith("x-"))
 
 
+def find_types(values: Sequence[Json]) -> list[str]:
+    """The types of JSON Schema that these values have; that of a number is `number`."""
+    names: dict[type, str] = {
+        bool: "boolean",
+        int: "number",
+        float: "number",
+        str: "string",
+        list: "array",
+        dict: "object",
+        type(None): "null",
+    }
+    return list(dict.fromkeys(names[type(value)] for value in values))
+
+
 def are_disjoint(branches: Sequence[Node], definitions: Mapping[str, Node]) -> bool:
     """Can no value fit two branches? Told by their kinds, or by a key with different constants."""
     resolved = [_resolve(branch, definitions) for branch in branches]

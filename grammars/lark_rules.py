@@ -4,7 +4,10 @@ import json
 import re
 from collections.abc import Mapping
 
+from grammars.errors import SchemaError
 from grammars.schema import Json
+
+MOST_TEXT = 4_000_000  # characters of a grammar; one of 100 tools has about 100,000
 
 TIGHT: dict[str, Json] = {"x-guidance": {"whitespace_flexible": False}}
 """Two `%json` side by side would else admit white space in front of them."""
@@ -40,6 +43,11 @@ class RuleBook:
         self.ids = ids or {}
         self._names: dict[str, str] = {}
         self._bodies: dict[str, str] = {}
+        self._size = [0]  # of all bodies; shared with whoever adds to the same grammar
+
+    def share(self, other: "RuleBook") -> None:
+        """Adds its rules to those of another book from now on."""
+        self._names, self._bodies, self._size = other._names, other._bodies, other._size
 
     def define(self, body: str, hint: str = "r", *, lazy: bool = False) -> str:
         """The name of the rule with this body; a lazy one ends at its first match."""
@@ -56,13 +64,25 @@ class RuleBook:
 
     def fill(self, name: str, body: str, *, lazy: bool = False) -> None:
         """Gives a reserved name its body."""
-        self._bodies[name] = f"{name}{'[lazy]' if lazy else ''}: {body}\n"
+        self._write(name, f"{name}{'[lazy]' if lazy else ''}: {body}\n")
 
     def capture(self, body: str, label: str) -> str:
         """The name of a rule with this body, whose text the matcher keeps under the label."""
         name = self.reserve("captured")
-        self._bodies[name] = f"{name}[capture={quote(label)}]: {body}\n"
+        self._write(name, f"{name}[capture={quote(label)}]: {body}\n")
         return name
+
+    def _write(self, name: str, rule: str) -> None:
+        """Keeps a rule.
+
+        Raises:
+            SchemaError: with it the grammar is too large.
+        """
+        self._size[0] += len(rule)
+        if self._size[0] > MOST_TEXT:
+            message = f"the grammar is too large: more than {MOST_TEXT:,} characters"
+            raise SchemaError(message, hint="Offer fewer tools, or simpler schemas")
+        self._bodies[name] = rule
 
     def terminal(self, regex: str, hint: str = "T") -> str:
         """The name of the terminal with this expression (`/.../`, `&`, `~`)."""

@@ -59,7 +59,7 @@ class Rules(RuleBook):
     def restyle(self, style: JsonStyle) -> "Rules":
         """Adds rules for values in another style to the same grammar."""
         other = Rules(style, self.ids)
-        other._names, other._bodies = self._names, self._bodies
+        other.share(self)
         return other
 
     def value(self, node: Node, definitions: Mapping[str, Node]) -> str:

@@ -7,12 +7,13 @@ looks at it after generation. What cannot be read at all raises `SchemaError` wi
 import json
 import re
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import cast
 
 from grammars.documents import find_problem, look_up
 from grammars.errors import SchemaError
 from grammars.inhabitation import NEVER, find_cause, prune
-from grammars.keywords import HELD, are_disjoint, is_idle
+from grammars.keywords import HELD, are_disjoint, find_types, is_idle
 from grammars.merging import ANNOTATIONS, as_list, merge
 from grammars.patterns import ASSERTED, FORMATS, translate
 from grammars.schema import (
@@ -36,6 +37,10 @@ from grammars.schema import (
     flatten,
     make_validator,
 )
+
+MOST_PARTS = 20_000  # subschemas that a schema comes to, conjunctions multiplied out
+MOST_VALUES = 10_000  # of an enum that the mask holds
+MOST_RESIDUES = 10_000  # that the mask counts for a multiple
 
 TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
 
@@ -89,6 +94,7 @@ class _Lowering:
         self.references_stand_alone = re.search(r"/draft-0[3-7]/", draft) is not None
         self.definitions: dict[str, Node] = {}
         self.open: list[str] = []  # conjunctions on their way
+        self.parts = 0
         self.enforced: dict[tuple[str, str], Finding] = {}
         self.checked: dict[tuple[str, str], Finding] = {}
 
@@ -98,6 +104,10 @@ class _Lowering:
 
     def lower(self, schema: Json, at: str) -> Node:
         """The node of a subschema; `at` is its JSON pointer in the document."""
+        self.parts += 1
+        if self.parts > MOST_PARTS:
+            message = f"the schema is too large: it comes to more than {MOST_PARTS:,} parts"
+            raise SchemaError(message, where=at, hint="Simplify it, or split the tool")
         if isinstance(schema, bool):
             return AnyValue() if schema else NEVER
         flat = cast(Mapping[str, Json], schema)
@@ -182,6 +192,9 @@ class _Lowering:
     def _constant(self, flat: Mapping[str, Json], at: str) -> Node:
         values = cast(list[Json], flat["enum"]) if "enum" in flat else [flat["const"]]
         rest = {k: v for k, v in flat.items() if k != "enum"}
+        if len(values) > MOST_VALUES:
+            self._check(at, "enum", f"it has more than {MOST_VALUES:,} values")
+            return self._plain({"type": find_types(values), **rest}, at)
         try:
             admits = make_validator(rest, self.root).is_valid
         except ValueError as e:  # a reference that `find_problem` has met already
@@ -221,6 +234,9 @@ class _Lowering:
                 if any(isinstance(v, bool) for v in bounds.values()):  # draft 4
                     self._check(at, "exclusiveMinimum", "spelled as in draft 4")
                     bounds = {k: v for k, v in bounds.items() if not isinstance(v, bool)}
+                if Fraction(str(bounds.get("multipleOf", 1))).numerator > MOST_RESIDUES:
+                    self._check(at, "multipleOf", "it has too many residues")
+                    del bounds["multipleOf"]
                 return Number(name == "integer", bounds)
             case "boolean":
                 return Boolean()

@@ -1,0 +1,73 @@
+"""Schemas that are too large: refused with the place, or held loosely and checked afterwards."""
+
+from typing import Any
+
+import pytest
+
+from constrained.errors import GrammarError
+from constrained.frame import byte_tokenizer
+from constrained.mask import MOST_BRANCHES, MOST_RULES, Matcher
+from grammars.errors import SchemaError
+from grammars.formats import FORMATS
+from grammars.lark import build_grammar
+from grammars.lowering import MOST_PARTS, MOST_RESIDUES, MOST_VALUES, lower
+from grammars.schema import Number, Schema, String, Union
+from grammars.turn import Policy, State, Tool
+from grammars.wire import find_format
+
+
+def one(node: Any) -> Schema:
+    return lower({"type": "object", "properties": {"x": node}, "required": ["x"]})
+
+
+def checked(schema: Schema) -> list[tuple[str, str]]:
+    return [(finding.pointer, finding.keyword) for finding in schema.report.checked]
+
+
+def test_conjunctions_that_multiply() -> None:
+    either = [{"anyOf": [{"required": [f"a{i}"]}, {"required": [f"b{i}"]}]} for i in range(16)]
+    with pytest.raises(SchemaError, match=f"comes to more than {MOST_PARTS:,} parts") as e:
+        one({"type": "object", "properties": {"y": {"allOf": [*either, *either]}}, "anyOf": either})
+    assert (e.value.where or "").startswith("/properties/x")
+
+
+def test_long_enums_are_checked() -> None:
+    words = [f"word {i}" for i in range(MOST_VALUES + 1)]
+    schema = one({"enum": words})
+    assert checked(schema) == [("/properties/x", "enum")]
+    assert schema.objects[0].properties[0].node == String()
+    assert not schema.admits({"x": "other"})
+    mixed = one({"enum": [*words, 1, 2.5]}).objects[0].properties[0].node
+    assert mixed == Union((String(), Number()))
+    assert checked(one({"enum": words[:-1]})) == []
+
+
+@pytest.mark.parametrize("step", [MOST_RESIDUES + 1, 2**31 - 1, 1.00003])
+def test_multiples_of_many_residues_are_checked(step: float) -> None:
+    schema = one({"type": "number", "multipleOf": step})
+    assert checked(schema) == [("/properties/x", "multipleOf")]
+    assert schema.admits({"x": step})
+    assert not schema.admits({"x": step / 2})
+    assert checked(one({"type": "number", "multipleOf": 0.01})) == []
+
+
+@pytest.mark.parametrize("name", ["hermes", "qwen3_coder"])
+def test_a_grammar_that_is_too_large(name: str) -> None:
+    format = find_format(name, FORMATS)
+    assert format
+    words = ["x" * 500 + str(i) for i in range(MOST_VALUES)]
+    tools = [Tool("many", one({"enum": words}))]
+    with pytest.raises(SchemaError, match="the grammar is too large: more than 4,000,000"):
+        build_grammar(format, tools, Policy(), State())
+
+
+@pytest.mark.parametrize(
+    ("grammar", "what"),
+    [
+        ("start: r0\n" + "".join(f'r{i}: "a"\n' for i in range(MOST_RULES)), "rules"),
+        ("start: " + " | ".join(f'"{i}"' for i in range(MOST_BRANCHES + 2)), "branches"),
+    ],
+)
+def test_a_grammar_of_too_many(grammar: str, what: str) -> None:
+    with pytest.raises(GrammarError, match=f"[0-9,]+ {what}, the limit is"):
+        Matcher.compile(byte_tokenizer(())[1], grammar)
