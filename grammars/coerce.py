@@ -1,15 +1,26 @@
 """Raw text between tags -> a typed value, led by the schema.
 
-A schema that admits only strings takes the text as it is. Otherwise the types that it admits are
-tried in a fixed order, JSON spelling before the template's own words, strings last; the first
-candidate that fits the schema is the value. Nothing is ever changed to make it fit.
+A schema that admits only strings takes the text as it is. Otherwise it is tried, in this order, as
+
+1. JSON, or what the template writes in its place;
+2. a string that an `enum` or `const` lists, letter by letter;
+3. words and containers of Python (`None`, `TRUE`, `{'a': True}`);
+4. any other string;
+5. an integer that is written as a float without fraction (`2.0`, `1e3`).
+
+The first candidate that fits the schema is the value. Nothing is ever changed to make it fit: no
+number is rounded or made of `5.`, `+5` or `007`, no quotes or blanks are taken off a string, and
+JSON inside a JSON string stays a string. What spells no value is refused: it may have been cut, or
+been meant as something else.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
 from typing import TypeAlias
 
 from grammars.errors import CoerceError
+from grammars.holes import PYTHON
 from grammars.reading import read_json, read_value
 from grammars.schema import (
     AnyValue,
@@ -31,6 +42,7 @@ from grammars.spelling import speaks_json
 from grammars.wire import JsonStyle
 
 _WORDS: dict[str, Json] = {"true": True, "false": False, "null": None, "none": None}
+_EXACT = 2**53
 _KINDS: tuple[tuple[str, Callable[[Json], bool]], ...] = (
     ("null", lambda v: v is None),
     ("boolean", lambda v: isinstance(v, bool)),
@@ -38,6 +50,7 @@ _KINDS: tuple[tuple[str, Callable[[Json], bool]], ...] = (
     ("number", lambda v: isinstance(v, int | float) and not isinstance(v, bool)),
     ("array", lambda v: isinstance(v, list)),
     ("object", lambda v: isinstance(v, dict)),
+    ("string", lambda v: isinstance(v, str)),
 )
 
 
@@ -53,19 +66,30 @@ def coerce(raw: str, schema: Schema, style: JsonStyle | None = None) -> Json:
         CoerceError: no type that the schema admits can hold the text; `where` is the pointer of
             the first thing that does not fit.
     """
-    admitted = {kind for node in flatten(schema.node, schema.definitions) for kind in _kinds(node)}
-    candidates: list[Json] = []
-    if admitted != {"string"}:
-        readings = list(read_words(raw, style))
-        for kind, fits in _KINDS:
-            if kind in admitted:
-                candidates += [v for v in readings if fits(v)]
-    if "string" in admitted:
-        candidates.append(raw)
+    nodes = list(flatten(schema.node, schema.definitions))
+    admitted = {kind for node in nodes for kind in _kinds(node)}
+    listed = {v for n in nodes if isinstance(n, Constant) for v in n.values if isinstance(v, str)}
+    candidates = [
+        value
+        for value in ([raw] if admitted == {"string"} else _read_all(raw, raw in listed, style))
+        if any(fits(value) for kind, fits in _KINDS if kind in admitted)
+    ]
     for candidate in candidates:
         if schema.admits(candidate):
             return candidate
     raise _refusal(raw, candidates, schema, admitted)
+
+
+def _read_all(raw: str, is_listed: bool, style: JsonStyle | None) -> Iterator[Json]:
+    """All that the text can be read as; what is likeliest comes first."""
+    spelled = list(_read_spelled(raw, style))
+    yield from spelled
+    if is_listed:
+        yield raw
+    yield from _read_loosely(raw)
+    yield raw
+    if spelled and isinstance(spelled[0], float):
+        yield from _read_whole(raw)
 
 
 @dataclass(frozen=True)
@@ -148,7 +172,7 @@ def _kinds(node: Flat) -> Iterator[str]:
             yield from ("null", "boolean", "integer", "number", "array", "object", "string")
         case Constant(values):
             for value in values:
-                yield next((kind for kind, fits in _KINDS if fits(value)), "string")
+                yield next(kind for kind, fits in _KINDS if fits(value))
         case Number(integer):
             yield from ("integer",) if integer else ("integer", "number")
         case String():
@@ -164,17 +188,19 @@ def _kinds(node: Flat) -> Iterator[str]:
 
 
 def read_words(raw: str, style: JsonStyle | None = None) -> Iterator[Json]:
-    """The values other than strings that the text can be read as."""
-    text = raw.strip()
+    """The values other than strings that the text can be read as; no containers of Python."""
+    yield from _read_spelled(raw, style)
+    yield from _read_word(raw)
+
+
+def _read_spelled(raw: str, style: JsonStyle | None) -> Iterator[Json]:
+    """The value that the text spells in JSON, or else in the template's style; no string."""
     try:
-        value = _read(text, style)
+        value = _read(raw.strip(), style)
     except ValueError:
-        pass
-    else:
-        if not isinstance(value, str):
-            yield value
-    if text.lower() in _WORDS and text not in ("true", "false", "null"):
-        yield _WORDS[text.lower()]
+        return
+    if not isinstance(value, str):
+        yield value
 
 
 def _read(text: str, style: JsonStyle | None) -> Json:
@@ -184,3 +210,29 @@ def _read(text: str, style: JsonStyle | None) -> Json:
         if style is None or speaks_json(style):
             raise
     return read_value(text, style)
+
+
+def _read_word(raw: str) -> Iterator[Json]:
+    text = raw.strip()
+    if text.lower() in _WORDS and text not in ("true", "false", "null"):
+        yield _WORDS[text.lower()]
+
+
+def _read_loosely(raw: str) -> Iterator[Json]:
+    """The value that the text spells in Python, or in other letters."""
+    yield from _read_word(raw)
+    if raw.lstrip()[:1] in ("[", "{"):
+        try:
+            yield read_value(raw.strip(), PYTHON)
+        except ValueError:
+            return
+
+
+def _read_whole(raw: str) -> Iterator[int]:
+    """The integer that a float is, as long as every double is one of its own."""
+    try:
+        value = Decimal(raw.strip())
+    except InvalidOperation:  # an exponent without measure
+        return
+    if abs(value) <= _EXACT and value == value.to_integral_value():
+        yield int(value)

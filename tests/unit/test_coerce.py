@@ -1,43 +1,32 @@
 """Raw text -> typed values."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks import coercion
 from grammars.coerce import coerce, coerce_members, read_json
 from grammars.errors import CoerceError
 from grammars.lowering import lower
 from tests.shapes import VALUES
 
-CASES = [
-    json.loads(line)
-    for line in (Path(__file__).parents[1] / "data" / "coercion_cases.jsonl")
-    .read_text("utf-8")
-    .splitlines()
-]
-JUDGEMENTS = {
-    "c049": None,  # Python's None is null where null is admitted
-    "c089": CoerceError,  # "5." is no number in JSON
-    "c144": CoerceError,  # text that was encoded once too often is not repaired
-}
-"""What we do in the cases where others may choose otherwise."""
+CASES = list(coercion.read(coercion.ROWS))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"])
 def test_recorded_cases(case: dict[str, Any]) -> None:
-    schema = lower(case["schema"], only_object=False)
-    expected = CoerceError if case["expect_invalid"] else case["expected"]
-    if case["confidence"] == "judgement":
-        expected = JUDGEMENTS[case["id"]]
-    if expected is CoerceError:
-        with pytest.raises(CoerceError):
-            coerce(case["raw_text"], schema)
-    else:
-        assert json.dumps(coerce(case["raw_text"], schema)) == json.dumps(expected)
+    expected = "judged otherwise" if case["id"] in coercion.REASONS else "right"
+    assert coercion.judge(case) == expected
+
+
+def test_a_wrong_row_is_shown() -> None:
+    row = {**CASES[0], "expected": 5, "expect_invalid": False, "confidence": "certain"}
+    counts, (line,) = coercion.report([row])
+    assert list(counts.values()) == [1]
+    assert f"{row['id']} wrong" in line
 
 
 @pytest.mark.parametrize(
@@ -53,11 +42,85 @@ def test_recorded_cases(case: dict[str, Any]) -> None:
         ({"type": ["boolean", "integer"]}, " False ", False),
         ({"anyOf": [{"type": "number"}, {"type": "string"}]}, "1.50", 1.5),
         ({"anyOf": [{"type": "integer", "minimum": 3}, {"type": "string"}]}, "1", "1"),
+        # What an enum lists is meant, unless it is JSON of what else is admitted.
+        ({"enum": ["none", "all", None]}, "none", "none"),
+        ({"enum": ["none", "all", None]}, "None", None),
+        ({"enum": ["none", "all", None]}, "null", None),
+        ({"type": ["string", "null"], "enum": ["null", None]}, "null", None),
+        ({"type": ["string", "boolean"], "enum": ["True", True]}, "True", "True"),
+        ({"enum": ["1.0", 1]}, "1.0", "1.0"),
+        # Numbers that are text, and text that is a number.
+        ({"type": ["string", "integer"]}, "7", 7),
+        ({"type": ["string", "integer"]}, "007", "007"),
+        ({"type": ["string", "integer"]}, "2.0", "2.0"),
+        ({"type": ["string", "number"]}, "2.0", 2.0),
+        ({"type": "integer"}, "2.0", 2),
+        ({"type": "integer"}, "-1e3", -1000),
+        ({"const": 5}, "5.0", 5),
+        ({"type": ["integer", "number"]}, "2.0", 2.0),
+        ({"type": "integer"}, "123456789012345678901234567890", 123456789012345678901234567890),
+        ({"type": "number"}, "9007199254740993", 9007199254740993),
+        # Blanks and nothing.
+        ({"type": "integer"}, " 42\n", 42),
+        ({"type": ["string", "integer"]}, "", ""),
+        ({"type": ["string", "null"]}, " ", " "),
+        ({"type": ["string", "null"]}, " null ", None),
+        # Python.
+        ({"type": "array"}, "['it\\'s', True, None, 1.5]", ["it's", True, None, 1.5]),
+        ({"type": "object"}, '{\'a\': "b", "c": {}}', {"a": "b", "c": {}}),
+        ({"type": ["array", "string"]}, "['a']", ["a"]),
+        ({"type": ["array", "string"]}, "['a'", "['a'"),
+        ({"type": "array", "items": {"type": "integer"}}, "[1, 2]", [1, 2]),
+        # JSON and dates are text where text is wanted.
+        ({"type": "string"}, '{"a": [1]}', '{"a": [1]}'),
+        ({"type": "string"}, "'x'", "'x'"),
+        ({"type": "string", "format": "date"}, "2026-02-28", "2026-02-28"),
+        ({"type": ["string", "null"], "format": "date"}, "2026-02-28", "2026-02-28"),
+        # Unions in unions, and definitions.
+        (
+            {"anyOf": [{"oneOf": [{"type": "boolean"}, {"type": "null"}]}, {"type": "string"}]},
+            "FALSE",
+            False,
+        ),
+        ({"$defs": {"a": {"type": ["integer", "null"]}}, "$ref": "#/$defs/a"}, "none", None),
+        (
+            {"anyOf": [{"type": "object", "required": ["a"]}, {"type": "string"}]},
+            '{"b": 1}',
+            '{"b": 1}',
+        ),
     ],
 )
 def test_values_by_schema(schema: Any, raw: str, value: Any) -> None:
     read = coerce(raw, lower(schema, only_object=False))
     assert json.dumps(read) == json.dumps(value)
+
+
+@pytest.mark.parametrize(
+    ("schema", "raw"),
+    [
+        *(
+            ({"type": "integer"}, raw)
+            for raw in ("2.5", "5.", "+5", "007", "1_000", "0x10", "5 km")
+        ),
+        *(({"type": "integer"}, raw) for raw in ("", "True", "null", "1e400", '"5"', "5 km")),
+        ({"type": "integer"}, "9007199254740993.0"),  # no double: it would be rounded
+        ({"type": "integer"}, "1.00000000000000000001"),
+        ({"type": "integer"}, "1e-99999999999999999999"),
+        ({"type": "integer", "maximum": 3}, "4.0"),
+        ({"type": ["integer", "null"]}, ""),
+        *(({"type": "boolean"}, raw) for raw in ("1", "yes", "'true'", "")),
+        *(({"type": "array"}, raw) for raw in ("(1, 2)", "['a'", "{1}", "[nan]", "a, b")),
+        ({"type": "array", "items": {"type": "integer"}}, "['1']"),
+        ({"type": "object"}, "{'a': 1, **b}"),
+        ({"type": "null"}, "nil"),
+        ({"enum": ["a", None]}, "b"),
+        ({"enum": ["a", "b"]}, " a"),
+        ({"type": "string", "format": "date"}, "2026-02-30"),
+    ],
+)
+def test_what_spells_no_such_value_is_refused(schema: Any, raw: str) -> None:
+    with pytest.raises(CoerceError):
+        coerce(raw, lower(schema, only_object=False))
 
 
 def test_a_refusal_says_where() -> None:
