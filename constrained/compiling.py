@@ -1,6 +1,5 @@
 """A request and a model's facts -> a compiled turn: prompt tokens, matcher, parser."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
 
@@ -9,16 +8,17 @@ from constrained.errors import GrammarError, RequestError
 from constrained.job import CompiledTurn, Job, check_job
 from constrained.mask import Matcher
 from constrained.messages import read_call_ids
+from constrained.offer import Offer, Offered, Refusal, read_offer
 from constrained.quoting import Prompt, render_prompt
 from constrained.teaching import Teaching, find_teaching
 from constrained.template import ChatTemplate
 from constrained.thinking import Budget, make_budget
-from constrained.tools import as_openai, read_policy, read_tools
+from constrained.tools import as_openai, read_policy
 from constrained.vocabulary import Tokenizer, Vocabulary, build_tokenizer
 from grammars.detect import count_calls, find_state
-from grammars.errors import SchemaError
+from grammars.errors import SchemaError, ToolError
 from grammars.lark import build_grammar
-from grammars.turn import Choice, GrammarAnswer, Policy, State, Think, Tool
+from grammars.turn import Choice, GrammarAnswer, Policy, State, Think
 from grammars.wire import Format
 
 CACHED = 32  # compiled grammars; one of 100 tools is about 1 MB
@@ -55,6 +55,14 @@ def _forbid(think: Think) -> Think:
         message = "thinking is required, but its budget is 0"
         raise RequestError(message, where="/reasoning_budget", hint=hint)
     return Think.FORBIDDEN
+
+
+class _RefusedError(Exception):
+    """One of the tools cannot be held."""
+
+    def __init__(self, refusal: Refusal):
+        self.refusal = refusal
+        super().__init__(str(refusal))
 
 
 class Compiler:
@@ -98,43 +106,56 @@ class Compiler:
     def compile(self, job: Job) -> CompiledTurn:
         """Renders the prompt, then builds the grammar that starts where it ends.
 
+        A tool that the grammar cannot hold is left out, see `read_offer`.
+
         Raises:
             ToolError, SchemaError, PolicyError: the tools, the choice or the answer cannot be used.
             TemplateError: the template refuses the messages.
             GrammarError: llguidance refuses the grammar; names the tool that is to blame.
         """
         check_job(job)
-        tools = read_tools(job.tools)
+        offer = read_offer(job.tools, drop=job.drop_tools, nonempty=job.require_nonempty)
+        while True:
+            try:
+                return self._compile_offer(job, offer)
+            except _RefusedError as e:
+                if not job.drop_tools:
+                    raise e.refusal.error from e
+                offer = offer.without(e.refusal)
+
+    def _compile_offer(self, job: Job, offer: Offer) -> CompiledTurn:
+        """The turn with these tools.
+
+        Raises:
+            _RefusedError: one of them cannot be held.
+        """
         policy = read_policy(job.tool_choice, parallel=job.parallel, think=Think(job.think))
-        policy = replace(policy, answer=job.answer)
-        policy.select(tools)
-        teaching = self._taught if tools else self._plain
-        format, markers = teaching.format, self.markers
-        prompt = self._render(job, teaching, opened=True)
-        plain = self._render(job, teaching, opened=False).text
-        state = find_state(prompt.text, plain, format, count_calls(job.messages))
-        budget = self._budget(job, format)
+        policy = offer.fit(replace(policy, answer=job.answer))
+        policy.select(offer.tools)
+        teaching = self._taught if offer.tools else self._plain
+        prompt, state = self._start(job, offer, teaching)
+        budget = self._budget(job, teaching.format)
         if budget is not None and budget.tokens == 0:
             policy = replace(policy, think=_forbid(policy.think))
-        grammar = matcher = None
         thinks = policy.think is not Think.OPTIONAL or budget is not None
-        if tools or thinks or policy.answer or policy.choice is Choice.REQUIRED:
-            grammar = build_grammar(format, tools, policy, state, markers)
-            matcher = self._matcher(grammar, tools, policy, state)
+        grammar, matcher = None, None
+        if offer.kept or thinks or policy.answer or policy.choice is Choice.REQUIRED:
+            grammar, matcher = self._hold(teaching.format, offer, policy, state)
         return CompiledTurn(
             prompt,
             encode_prompt(prompt, self.vocabulary),
-            format,
+            teaching.format,
             state,
-            tools,
+            offer.tools,
             policy,
             grammar,
             matcher,
             budget,
             self.vocabulary,
-            markers,
+            self.markers,
             job.thinking_tags,
             read_call_ids(job.messages),
+            offer.refused,
         )
 
     def _budget(self, job: Job, format: Format) -> Budget | None:
@@ -153,13 +174,19 @@ class Compiler:
         """Drops the compiled grammars: one that failed has spoilt what its forks share."""
         self._compile.cache_clear()
 
-    def _render(self, job: Job, teaching: Teaching, *, opened: bool) -> Prompt:
+    def _start(self, job: Job, offer: Offer, teaching: Teaching) -> tuple[Prompt, State]:
+        """The prompt, and where it ends."""
+        prompt = self._render(job, offer, teaching, opened=True)
+        plain = self._render(job, offer, teaching, opened=False).text
+        return prompt, find_state(prompt.text, plain, teaching.format, count_calls(job.messages))
+
+    def _render(self, job: Job, offer: Offer, teaching: Teaching, *, opened: bool) -> Prompt:
         block = teaching.format.reasoning
         keep = [block.opener.text, block.closer.text] if block else []
         return render_prompt(
             teaching.template,
             job.messages,
-            as_openai(job.tools) or None,
+            as_openai(offer.given) or None,
             markers=self._names,
             keep=keep,
             add_generation_prompt=opened,
@@ -173,16 +200,17 @@ class Compiler:
         markers = self._taught.format.markers + self._plain.format.markers
         return frozenset(names | set(markers))
 
-    def _matcher(
-        self, grammar: str, tools: Sequence[Tool], policy: Policy, state: State
-    ) -> Matcher:
+    def _hold(
+        self, format: Format, offer: Offer, policy: Policy, state: State
+    ) -> tuple[str, Matcher]:
         try:
-            return self._compile(grammar).fork()
-        except GrammarError as e:
-            if isinstance(policy.answer, GrammarAnswer):
+            grammar = build_grammar(format, offer.tools, policy, state, self.markers)
+            return grammar, self._compile(grammar).fork()
+        except (GrammarError, SchemaError, ToolError) as e:
+            if isinstance(policy.answer, GrammarAnswer) and isinstance(e, GrammarError):
                 self._check_answer(policy.answer)
-            for i, tool in enumerate(tools):
-                self._blame(i, tool, state)
+            for offered in offer.kept:
+                self._blame(format, offered, state)
             raise e
 
     def _check_answer(self, answer: GrammarAnswer) -> None:
@@ -191,14 +219,17 @@ class Compiler:
         except GrammarError as e:
             raise GrammarError(f"the grammar of the answer: {e.message}", where="/grammar") from e
 
-    def _blame(self, number: int, tool: Tool, state: State) -> None:
-        """Raises if this tool's schema is what llguidance refuses."""
-        alone = build_grammar(self.format, [tool], Policy(), state, self.markers)
+    def _blame(self, format: Format, offered: Offered, state: State) -> None:
+        """Raises if this tool, by itself, cannot be held."""
+        tool = offered.tool
         try:
-            self._compile_grammar(alone)
+            self._compile_grammar(build_grammar(format, [tool], Policy(), state, self.markers))
         except GrammarError as e:
             message = f"the schema of tool {tool.name!r} cannot be enforced: {e.message}"
-            raise SchemaError(message, where=f"/tools/{number}", hint="Simplify it") from e
+            error = SchemaError(message, where=f"/tools/{offered.place}", hint="Simplify it")
+            raise _RefusedError(Refusal(tool.name, error)) from e
+        except (SchemaError, ToolError) as e:
+            raise _RefusedError(Refusal(tool.name, e)) from e
 
     def _compile_grammar(self, grammar: str) -> Matcher:
         return Matcher.compile(self.tokenizer, grammar)

@@ -10,6 +10,7 @@ from typing import Any
 from constrained.ending import Reserve
 from constrained.errors import RequestError
 from constrained.mask import Matcher
+from constrained.offer import Refusal
 from constrained.quoting import Prompt
 from constrained.thinking import Budget
 from constrained.vocabulary import Vocabulary
@@ -51,6 +52,9 @@ class Job:
         reasoning_close: what is written before the end of a block whose budget is spent.
         thinking_tags: what stands in `<thinking>` at the head of a turn is reasoning, whatever
             the template knows; not where an answer is asked for.
+        require_nonempty: a required string argument has at least one character.
+        drop_tools: a tool whose schema cannot be enforced is left out, and `refused` names it;
+            False: it is an error.
     """
 
     messages: Sequence[Mapping[str, Any]]
@@ -63,6 +67,8 @@ class Job:
     reasoning_budget: int | None = None
     reasoning_close: str = ""
     thinking_tags: bool = True
+    require_nonempty: bool = False
+    drop_tools: bool = True
 
 
 @dataclass(frozen=True)
@@ -73,6 +79,7 @@ class CompiledTurn:
         markers: token ids of the format's markers that are one token.
         thinking_tags: as in the job.
         call_ids: those of the conversation so far.
+        refused: the tools that were left out.
     """
 
     prompt: Prompt
@@ -88,6 +95,7 @@ class CompiledTurn:
     markers: Mapping[str, int]
     thinking_tags: bool = True
     call_ids: frozenset[str] = frozenset()
+    refused: tuple[Refusal, ...] = ()
 
     def parser(self) -> Parser:
         """A new parser for the text of this turn."""
@@ -142,11 +150,9 @@ def check_job(job: Job) -> None:
     if job.think not in list(Think):
         hint = f"Use {', '.join(Think)}"
         raise RequestError(f"think is {job.think!r}", where="/think", hint=hint)
-    if not isinstance(job.parallel, bool):
-        raise RequestError(f"parallel is {job.parallel!r}, not a boolean", where="/parallel")
-    if not isinstance(job.thinking_tags, bool):
-        message = f"thinking_tags is {job.thinking_tags!r}, not a boolean"
-        raise RequestError(message, where="/thinking_tags")
+    for name in ("parallel", "thinking_tags", "require_nonempty", "drop_tools"):
+        if not isinstance(value := getattr(job, name), bool):
+            raise RequestError(f"{name} is {value!r}, not a boolean", where=f"/{name}")
     if not isinstance(job.template_kwargs, Mapping):
         raise RequestError("template_kwargs are not an object", where="/chat_template_kwargs")
     budget = job.reasoning_budget

@@ -38,6 +38,9 @@ class Options(TypedDict, total=False):
     reasoning_close: a sentence that ends a reasoning whose budget is spent.
     template_kwargs: variables for the chat template (`enable_thinking`).
     thinking_tags: whether `<thinking>` at the head of a turn is reasoning; it is if not given.
+    require_nonempty: a required string argument has at least one character.
+    drop_tools: leave out tools whose schemas cannot be enforced, and name them in the reply, which
+        is what happens if not given; False: they are an error.
     """
 
     tool_choice: Any
@@ -50,6 +53,8 @@ class Options(TypedDict, total=False):
     reasoning_close: str
     template_kwargs: Mapping[str, Any]
     thinking_tags: bool
+    require_nonempty: bool
+    drop_tools: bool
 
 
 @dataclass(frozen=True)

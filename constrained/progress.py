@@ -9,8 +9,9 @@ from typing import Any
 from constrained.calls import format_result
 from constrained.errors import RequestError
 from constrained.functions import as_tool, find_tool
+from constrained.offer import read_offer
 from constrained.reply import Reply
-from constrained.tools import read_policy, read_tools
+from constrained.tools import read_policy
 from grammars.turn import Choice, ToolCall
 
 LONGEST_ERROR = 1000  # characters of an error that the model is shown
@@ -110,7 +111,8 @@ class Progress:
         for name, limit in (("max_steps", max_steps), ("max_repeats", max_repeats)):
             if limit < 1:
                 raise RequestError(f"{name} is {limit}, must be 1 or more", where=f"/{name}")
-        read_tools(tools)  # refuses what cannot be offered, and says where
+        # Refuses what cannot be offered, and says where.
+        read_offer(tools, drop=options.get("drop_tools", True))
         self.tools = [as_tool(tool) for tool in tools]  # so that signatures are read once
         if isinstance(messages, str):
             messages = [{"role": "user", "content": messages}]

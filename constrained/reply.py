@@ -10,6 +10,7 @@ from typing import Any
 from constrained.answers import read_answer
 from constrained.errors import ReplyError
 from constrained.job import CompiledTurn
+from constrained.offer import Refusal
 from constrained.request import Finish, Generation
 from grammars.parse import collect
 from grammars.schema import Json
@@ -42,6 +43,7 @@ class Reply:
         unfinished: the text of a call that was cut when the tokens ran out; "" otherwise.
         text: all that the model wrote, as it wrote it.
         parsed: the value of a JSON answer, if one was asked for; None beside calls.
+        refused: the tools that were not offered, because their schemas cannot be enforced.
     """
 
     content: str
@@ -52,6 +54,7 @@ class Reply:
     unfinished: str
     text: str
     parsed: Json = None
+    refused: tuple[Refusal, ...] = ()
 
     def to_json(self) -> dict[str, Json]:
         """The reply as JSON, empty parts left out."""
@@ -60,6 +63,7 @@ class Reply:
             "content": self.content,
             "tool_calls": [_show(call) for call in self.calls],
             "unfinished": self.unfinished,
+            "refused_tools": [refusal.to_json() for refusal in self.refused],
         }
         kept = {key: part for key, part in parts.items() if part}
         return kept | {"finish_reason": self.finish_reason, "usage": vars(self.usage)}
@@ -122,6 +126,7 @@ def make_reply(generation: Generation, turn: CompiledTurn) -> Reply:
         unfinished=read.unfinished,
         text=generation.text,
         parsed=_parse(read, generation, turn),
+        refused=turn.refused,
     )
 
 

@@ -3,16 +3,43 @@
 import json
 import reprlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from constrained.functions import as_json
 from grammars.errors import PolicyError, SchemaError, ToolError
 from grammars.loosening import loosen
 from grammars.lowering import lower
+from grammars.names import check_names
 from grammars.schema import Schema
 from grammars.turn import Choice, Policy, Think, Tool
 
 _SCHEMA_KEYS = ("parameters", "input_schema", "inputSchema")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A tool as it stands in a request; its schema is not read yet.
+
+    Args:
+        body: the object that has the name and the schema.
+        where: the JSON pointer of the body.
+    """
+
+    name: str
+    body: Mapping[str, Any]
+    strict: bool
+    where: str
+
+    def lower(self) -> Tool:
+        """The tool.
+
+        Raises:
+            SchemaError: its schema cannot be enforced; `where` is the pointer of the keyword.
+        """
+        schema = _lower(self.name, self.body, self.where)
+        schema = schema if self.strict else loosen(schema)
+        return Tool(self.name, schema, str(self.body.get("description") or ""), self.strict)
 
 
 def read_tools(tools: Any) -> tuple[Tool, ...]:
@@ -25,16 +52,25 @@ def read_tools(tools: Any) -> tuple[Tool, ...]:
         ToolError: not a list, not a tool, or two tools of the same name; `where` is the pointer.
         SchemaError: a schema that cannot be enforced; `where` is the pointer of the keyword.
     """
+    return tuple(entry.lower() for entry in read_entries(tools))
+
+
+def read_entries(tools: Any) -> list[Entry]:
+    """Reads a list of tools, but not their schemas.
+
+    Raises:
+        ToolError: as in `read_tools`.
+    """
     if not isinstance(tools, list | tuple):
         hint = 'Write [{"type": "function", "function": {"name": ..., "parameters": {...}}}]'
         kind = type(tools).__name__
         raise ToolError(f"tools have to be a list, not {kind}", where="/tools", hint=hint)
-    read = tuple(_read_tool(tool, f"/tools/{i}") for i, tool in enumerate(tools))
-    Policy().select(read)
-    return read
+    entries = [_read_entry(tool, f"/tools/{i}") for i, tool in enumerate(tools)]
+    check_names([entry.name for entry in entries])
+    return entries
 
 
-def _read_tool(given: Any, where: str) -> Tool:
+def _read_entry(given: Any, where: str) -> Entry:
     tool = _as_json(given, where)
     try:
         json.dumps(tool, ensure_ascii=False, allow_nan=False).encode()
@@ -48,24 +84,23 @@ def _read_tool(given: Any, where: str) -> Tool:
     if not isinstance(strict, bool):
         message = f"tool {name!r}: strict is {reprlib.repr(strict)}, not a boolean"
         raise ToolError(message, where=f"{where}/strict", hint="Use true or false")
-    schema = _lower(name, body, where)
-    schema = schema if strict else loosen(schema)
-    return Tool(name, schema, str(body.get("description") or ""), strict)
+    key = next((k for k in _SCHEMA_KEYS if body.get(k) is not None), None)
+    if key is not None and not isinstance(body[key], Mapping):
+        message = f"tool {name!r}: its parameters are not a JSON Schema object"
+        hint = 'Write {"type": "object", "properties": {...}}'
+        raise ToolError(message, where=f"{where}/{key}", hint=hint)
+    return Entry(name, body, strict, where)
 
 
 def _lower(name: str, body: Mapping[str, Any], where: str) -> Schema:
     key = next((k for k in _SCHEMA_KEYS if body.get(k) is not None), None)
     if key is None:
         return lower({"type": "object", "properties": {}})
-    where = f"{where}/{key}"
-    if not isinstance(body[key], Mapping):
-        message = f"tool {name!r}: its parameters are not a JSON Schema object"
-        raise ToolError(message, where=where, hint='Write {"type": "object", "properties": {...}}')
     try:
         return lower(body[key])
     except SchemaError as e:
-        message = f"tool {name!r}: {e.message}"
-        raise SchemaError(message, where=where + (e.where or ""), hint=e.hint) from e
+        message, where = f"tool {name!r}: {e.message}", f"{where}/{key}{e.where or ''}"
+        raise SchemaError(message, where=where, hint=e.hint) from e
 
 
 def _as_json(tool: Any, where: str) -> Any:

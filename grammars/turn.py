@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
-from grammars.errors import PolicyError, ToolError
+from grammars.errors import PolicyError
+from grammars.names import check_names
 from grammars.schema import Json, Schema, Unfit
 
 THINKING_TAGS = ("<thinking>", "</thinking>")
@@ -232,10 +233,7 @@ class Policy:
             PolicyError: a name that is not on offer, or a call required without any tool.
         """
         offered = [t.name for t in tools]
-        for i, name in enumerate(offered):
-            if name in offered[:i]:
-                hint = "Rename one of them"
-                raise ToolError(f"two tools are called {name!r}", where=f"/tools/{i}", hint=hint)
+        check_names(offered)
         for name in self.names or ():
             if name not in offered:
                 hint = f"Offered: {', '.join(offered) or 'none'}"

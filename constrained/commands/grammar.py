@@ -7,7 +7,8 @@ from constrained.commands import options as shared
 from constrained.commands.output import describe_checked, print_json, print_notes, print_text
 from constrained.errors import RequestError
 from constrained.frame import Frame, read_frame
-from constrained.tools import as_openai, read_policy, read_tools
+from constrained.offer import read_offer
+from constrained.tools import as_openai, read_policy
 from grammars.lark import build_grammar
 from grammars.turn import Think
 
@@ -32,15 +33,16 @@ def _run(options: argparse.Namespace) -> int:
     raw = shared.read_tool_file(options)
     kwargs = shared.read_kwargs(options)
     frame = _read_frame(options)
-    tools = read_tools(raw)
+    offer = read_offer(raw, nonempty=options.require_nonempty)
     think = shared.THINKING[options.reasoning]
     if frame.format.reasoning is None:
         think = Think.OPTIONAL
     choice = shared.read_choice(options)
     policy = read_policy(choice, parallel=not options.no_parallel, think=think)
-    state = frame.find_state({"chat_template_kwargs": kwargs}, as_openai(raw))
-    grammar = build_grammar(frame.format, tools, policy, state, frame.ids)
-    print_notes(describe_checked(tools))
+    state = frame.find_state({"chat_template_kwargs": kwargs}, as_openai(offer.given))
+    grammar = build_grammar(frame.format, offer.tools, policy, state, frame.ids)
+    print_notes(map(str, offer.refused))
+    print_notes(describe_checked(offer.tools))
     if options.json:
         known = {"format": frame.format.name, "start_state": state.start.value}
         print_json({**known, "markers": frame.ids, "grammar": grammar})

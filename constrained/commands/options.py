@@ -14,8 +14,8 @@ from typing import Any
 from constrained.commands.input import read_json, read_text
 from constrained.engine.protocol import Sampling
 from constrained.errors import RequestError
+from constrained.offer import read_offer
 from constrained.template import check_kwargs
-from constrained.tools import read_tools
 from grammars.turn import Think
 
 CHOICES = ("auto", "none", "required")
@@ -59,6 +59,8 @@ def add_tool_options(parser: argparse.ArgumentParser, *, required: bool = False)
     add("--tools", metavar="FILE", required=required, help="JSON list of tools")
     add("--tool-choice", default="auto", help="auto, none, required, or a tool")
     add("--no-parallel", action="store_true", help="at most one call")
+    help = "a required string argument has at least one character"
+    add("--require-nonempty", action="store_true", help=help)
 
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
@@ -207,7 +209,7 @@ def read_tool_file(options: argparse.Namespace) -> list[Any]:
     if not options.tools:
         return []
     tools = read_json(read_text(options.tools, "--tools"), options.tools)
-    read_tools(tools)
+    read_offer(tools)
     return tools
 
 

@@ -13,7 +13,7 @@ from constrained.errors import RequestError
 from grammars.turn import Answer, JsonAnswer, Think
 
 if TYPE_CHECKING:
-    from constrained.job import Job
+    from constrained.job import CompiledTurn, Job
     from constrained.model import Model
     from grammars.wire import Format
 
@@ -68,6 +68,7 @@ def read_request(options: argparse.Namespace) -> "Job":
         None if options.reasoning_budget == -1 else options.reasoning_budget,
         options.reasoning_close,
         not options.no_thinking_tags,
+        options.require_nonempty,
     )
     check_job(job)
     return job
@@ -128,9 +129,15 @@ def fit(job: "Job", model: "Model") -> "Job":
     return job
 
 
-def describe(job: "Job", model: "Model", options: argparse.Namespace) -> Iterator[str]:
-    """What was asked for and is not so, and what the mask does not hold."""
-    from constrained.tools import read_tools
+def describe(
+    job: "Job", model: "Model", options: argparse.Namespace, turn: "CompiledTurn | None" = None
+) -> Iterator[str]:
+    """What was asked for and is not so, and what the mask does not hold.
+
+    Args:
+        turn: the turn, where there is but one; it knows all tools that are refused.
+    """
+    from constrained.offer import read_offer
 
     yield from model.notices
     if model.compiler.format.reasoning is None:
@@ -143,6 +150,8 @@ def describe(job: "Job", model: "Model", options: argparse.Namespace) -> Iterato
     length = model.engine.context_length
     if options.ctx_size > length:
         yield f"the model was trained on a context of {length} tokens: -c is lowered to that"
-    yield from describe_checked(read_tools(job.tools))
+    offer = turn or read_offer(job.tools)
+    yield from map(str, offer.refused)
+    yield from describe_checked(offer.tools)
     if isinstance(job.answer, JsonAnswer):
         yield from describe_findings("the answer", job.answer.schema)

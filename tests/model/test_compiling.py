@@ -49,8 +49,18 @@ def test_a_schema_that_llguidance_refuses_names_its_tool(
     monkeypatch.setattr(Matcher, "compile", refuse)
     hermes.compiler.forget()
     with pytest.raises(SchemaError, match="tool 'paint' cannot be enforced: too large") as info:
-        hermes.compile(Job(USER, TOOLS))
+        hermes.compile(Job(USER, TOOLS, drop_tools=False))
     assert info.value.where == "/tools/1"
+    turn = hermes.compile(Job(USER, TOOLS))
+    assert [tool.name for tool in turn.tools] == ["ping"]
+    assert str(turn.refused[0]) == (
+        "tool 'paint' is not offered, /tools/1: "
+        "the schema of tool 'paint' cannot be enforced: too large. Simplify it"
+    )
+    assert "ping" in turn.prompt.text
+    assert "paint" not in turn.prompt.text
+    with pytest.raises(SchemaError, match="too large"):
+        hermes.compile(Job(USER, [PAINT]))
 
 
 def test_markers_in_data_are_text(hermes: Model):

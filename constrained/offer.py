@@ -1,0 +1,124 @@
+"""The tools of one request: those that are offered, and those that are refused by name.
+
+One bad tool does not break the others: a tool whose schema cannot be enforced is left out of the
+prompt and of the grammar, and the reply names it. What is no tool at all, or shares its name with
+another one, is an error; so is an offer of which nothing is left, and a choice of a refused tool.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from constrained.tools import read_entries
+from grammars.errors import Error, SchemaError
+from grammars.nonempty import require_nonempty
+from grammars.schema import Json
+from grammars.turn import Policy, Tool
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A tool that is not offered.
+
+    Args:
+        name: which one.
+        error: why: what is wrong, the JSON pointer of it, and what to do about it.
+    """
+
+    name: str
+    error: Error
+
+    def to_json(self) -> dict[str, Json]:
+        """The same as JSON."""
+        parts = {"name": self.name, "where": self.error.where, "reason": self.reason}
+        return {**parts, "hint": self.error.hint}
+
+    def __str__(self) -> str:
+        place = f", {self.error.where or 'the root'}" if self.error.where is not None else ""
+        hint = f". {self.error.hint}" if self.error.hint else ""
+        return f"tool {self.name!r} is not offered{place}: {self.reason}{hint}"
+
+    @property
+    def reason(self) -> str:
+        """What is wrong, without the name."""
+        return self.error.message.removeprefix(f"tool {self.name!r}: ")
+
+
+@dataclass(frozen=True)
+class Offered:
+    """A tool that is offered: as it came, as it is read, and where it stood, from 0."""
+
+    given: Any
+    tool: Tool
+    place: int
+
+
+@dataclass(frozen=True)
+class Offer:
+    """The tools of a request."""
+
+    kept: tuple[Offered, ...] = ()
+    refused: tuple[Refusal, ...] = ()
+
+    @property
+    def given(self) -> tuple[Any, ...]:
+        """The tools that are offered, as they came."""
+        return tuple(offered.given for offered in self.kept)
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """The tools that are offered."""
+        return tuple(offered.tool for offered in self.kept)
+
+    def without(self, refusal: Refusal) -> "Offer":
+        """The offer without this tool.
+
+        Raises:
+            Error: that of the refusal, if it is the last tool.
+        """
+        kept = tuple(o for o in self.kept if o.tool.name != refusal.name)
+        if not kept:
+            raise refusal.error
+        return Offer(kept, (*self.refused, refusal))
+
+    def fit(self, policy: Policy) -> Policy:
+        """The policy without the refused tools.
+
+        Raises:
+            Error: that of a refusal, if it names no other.
+        """
+        refused = {refusal.name: refusal.error for refusal in self.refused}
+        if policy.names is None or not refused.keys() & set(policy.names):
+            return policy
+        names = tuple(name for name in policy.names if name not in refused)
+        if not names:
+            raise next(refused[name] for name in policy.names if name in refused)
+        return replace(policy, names=names)
+
+
+def read_offer(given: Any, *, drop: bool = True, nonempty: bool = False) -> Offer:
+    """Reads the tools of a request.
+
+    Args:
+        given: whatever `read_tools` reads.
+        drop: leave tools out whose schemas cannot be enforced; else they are an error.
+        nonempty: a required string has at least one character.
+
+    Raises:
+        ToolError: not a list, not a tool, or two tools of the same name; `where` is the pointer.
+        SchemaError: no schema can be enforced, or one cannot and `drop` is off.
+    """
+    kept, refused = list[Offered](), list[Refusal]()
+    for place, entry in enumerate(read_entries(given)):
+        try:
+            tool = entry.lower()
+        except SchemaError as e:
+            if not drop:
+                raise
+            refused.append(Refusal(entry.name, e))
+            continue
+        if nonempty:
+            tool = replace(tool, schema=require_nonempty(tool.schema))
+        kept.append(Offered(given[place], tool, place))
+    if refused and not kept:
+        raise refused[0].error
+    return Offer(tuple(kept), tuple(refused))
