@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from constrained.functions import FunctionTool, tool
     from constrained.loading import from_llama, load
     from constrained.model import Model
+    from constrained.tool_reports import report_tools
 
 if getattr(grammars, "PROJECT", None) != "constrained":
     raise ImportError(
@@ -17,7 +18,7 @@ if getattr(grammars, "PROJECT", None) != "constrained":
         "rename or move that one, or start Python elsewhere"
     )
 
-__all__ = ["FunctionTool", "Model", "Sampling", "from_llama", "load", "tool"]
+__all__ = ["FunctionTool", "Model", "Sampling", "from_llama", "load", "report_tools", "tool"]
 
 _HOMES = {
     "FunctionTool": "constrained.functions",
@@ -25,6 +26,7 @@ _HOMES = {
     "Sampling": "constrained.engine.protocol",
     "from_llama": "constrained.loading",
     "load": "constrained.loading",
+    "report_tools": "constrained.tool_reports",
     "tool": "constrained.functions",
 }
 

@@ -4,18 +4,24 @@ import argparse
 from typing import Any
 
 from constrained.check import read_rows
-from constrained.commands.input import read_lines
+from constrained.commands.input import read_json, read_lines, read_text
 from constrained.commands.options import add_rows
-from constrained.commands.output import print_json
+from constrained.commands.output import print_json, print_text
 from constrained.schemas import check_schemas
+from constrained.tool_reports import report_tools
 
 
 def add(commands: Any) -> None:
     """Declares the command."""
-    help = "try schemas out: what of each the mask holds, which instances get through"
+    help = "what of schemas, or of tools, the mask holds; which instances get through"
     parser = commands.add_parser("schema", help=help)
     parser.set_defaults(run=_run)
     add_rows(parser)
+    parser.add_argument(
+        "--tools",
+        metavar="FILE",
+        help="a JSON list of tools in place of rows: a report on each; status 1 if one is refused",
+    )
     parser.add_argument(
         "--closed",
         action="store_true",
@@ -24,7 +30,19 @@ def add(commands: Any) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
+    if options.tools is not None:
+        return _report(options)
     rows = read_rows(read_lines(options.rows))
     for answer in check_schemas(rows, close=options.closed):
         print_json(answer)
     return 0
+
+
+def _report(options: argparse.Namespace) -> int:
+    reports = report_tools(read_json(read_text(options.tools, "--tools"), "--tools"))
+    for report in reports:
+        if options.json:
+            print_json(report.to_json())
+        else:
+            print_text("\n".join(report.describe()))
+    return 1 if any(report.is_refused for report in reports) else 0

@@ -1,0 +1,43 @@
+"""Reports on tools, without a model."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from constrained import report_tools
+from constrained.cli import main
+from grammars.errors import ToolError
+from tests.templates import PAINT, tool
+
+LOOSE = tool("loose", {"a": {"type": "string", "pattern": "(?=x)"}})
+BAD = tool("bad", {"a": {"$ref": "#/nowhere"}})
+
+
+def test_reports_name_what_is_held_and_what_is_not() -> None:
+    paint, loose, bad = report_tools([PAINT, LOOSE, BAD])
+    assert paint.report.enforced
+    assert not paint.report.checked
+    assert [(f.pointer, f.keyword) for f in loose.report.checked] == [("/properties/a", "pattern")]
+    assert "  checked: pattern at /properties/a (" in "\n".join(loose.describe())
+    assert bad.is_refused
+    assert bad.error is not None
+    assert (bad.error.where or "").endswith("/parameters/properties/a/$ref")
+    assert next(iter(bad.describe())).startswith("bad: refused: ")
+    assert bad.to_json()["refused"]["hint"]
+
+
+def test_what_is_no_tool_is_an_error() -> None:
+    with pytest.raises(ToolError):
+        report_tools([{"description": "no name"}])
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "tools.json"
+    path.write_text(json.dumps([PAINT, LOOSE]))
+    assert main(["schema", "--tools", str(path)]) == 0
+    assert "loose: 4 keywords held by the mask" in capsys.readouterr().out
+    path.write_text(json.dumps([PAINT, BAD]))
+    assert main(["schema", "--tools", str(path), "--json"]) == 1
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row["compiles"] for row in rows] == [True, False]
