@@ -1,7 +1,7 @@
 """What the grammar costs and what forced tokens save: three loops that write the same text.
 
     python -m benchmarks.forced [-m MODEL.gguf] [--shape small|0.6b] [--dtype F16 [Q8_0 ...]]
-                                [--repeats 3]
+                                [--repeats 3] [--key-order any schema]
 
 unconstrained: the sampler chain of llama.cpp alone; masks: token by token under the grammar;
 forced: under the grammar, with the tokens that it forces decoded together. The text of each call is
@@ -43,6 +43,7 @@ from examples.random_model import (
     with_markers,
     write_model,
 )
+from grammars.turn import KeyOrder
 
 NOTE = (
     "Take the red umbrella and the warm coat; the ferry leaves at half past seven from the old "
@@ -126,10 +127,15 @@ class Measured:
     milliseconds: float
 
 
-def measure(model: Model, text: str, repeats: int) -> dict[str, Measured]:
+def ask(order: KeyOrder) -> Job:
+    """What is asked of the model: one call."""
+    question = [{"role": "user", "content": QUESTION}]
+    return Job(question, [*TOOLS, WRITE], "required", parallel=False, key_order=order)
+
+
+def measure(model: Model, text: str, repeats: int, order: KeyOrder) -> dict[str, Measured]:
     """The three loops on one text."""
-    job = Job([{"role": "user", "content": QUESTION}], [*TOOLS, WRITE], "required", parallel=False)
-    turn = model.compile(job)
+    turn = model.compile(ask(order))
     assert turn.matcher is not None
     assert isinstance(model.engine, LlamaEngine)
     tokens = [*model.engine.vocabulary.encode_special(text), model.engine.vocabulary.end[0]]
@@ -147,10 +153,9 @@ def measure(model: Model, text: str, repeats: int) -> dict[str, Measured]:
     return {n: Measured(results[n], statistics.median(times[n][1:])) for n in LOOPS}
 
 
-def time_masks(model: Model, text: str) -> float:
+def time_masks(model: Model, text: str, order: KeyOrder) -> float:
     """The median of ms that masks, their application and commits take for one token."""
-    job = Job([{"role": "user", "content": QUESTION}], [*TOOLS, WRITE], "required", parallel=False)
-    matcher = model.compile(job).matcher
+    matcher = model.compile(ask(order)).matcher
     assert matcher is not None
     tokens = model.engine.vocabulary.encode_special(text)
     logits = np.zeros(len(model.engine.vocabulary.tokens), np.float32)
@@ -178,21 +183,24 @@ def main() -> None:
     parser.add_argument("--shape", choices=("small", "0.6b"), default="small")
     parser.add_argument("--dtype", nargs="+", default=["F16"])
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--key-order", nargs="+", choices=tuple(KeyOrder), default=tuple(KeyOrder))
     options = parser.parse_args()
     with TemporaryDirectory() as folder:
         for dtype in options.dtype if not options.model else ["as in the file"]:
             path = options.model or _make(Path(folder) / "random.gguf", options.shape, dtype)
-            _measure_all(path, dtype, options.repeats)
+            for order in options.key_order:
+                _measure_all(path, dtype, options.repeats, KeyOrder(order))
 
 
-def _measure_all(path: Path, dtype: str, repeats: int) -> None:
-    print(f"{dtype}: ms a token after the prompt (forward passes a token)")
+def _measure_all(path: Path, dtype: str, repeats: int, order: KeyOrder) -> None:
+    print(f"{dtype}, keys in {order} order: ms a token after the prompt (forward passes a token)")
     columns = "".join(f"{loop:>22}" for loop in LOOPS)
     print(f"{'call':<22}{'tokens':>7}{columns}{'masks/un':>10}{'un/forced':>10}{'mask ms':>9}")
     for (format, size), text in CALLS.items():
         with load(path) as loaded:
             model = Model(loaded.engine, ChatTemplate(template(TEMPLATES[format])))
-            _print(f"{format}, {size}", measure(model, text, repeats), time_masks(model, text))
+            results = measure(model, text, repeats, order)
+            _print(f"{format}, {size}", results, time_masks(model, text, order))
 
 
 def _make(path: Path, shape: str, dtype: str) -> Path:

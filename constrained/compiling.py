@@ -18,7 +18,7 @@ from constrained.vocabulary import Tokenizer, Vocabulary, build_tokenizer
 from grammars.detect import count_calls, find_state
 from grammars.errors import SchemaError, ToolError
 from grammars.lark import build_grammar
-from grammars.turn import Choice, GrammarAnswer, Policy, State, Think
+from grammars.turn import Choice, GrammarAnswer, KeyOrder, Policy, State, Think
 from grammars.wire import Format
 
 CACHED = 32  # compiled grammars; one of 100 tools is about 1 MB
@@ -130,7 +130,8 @@ class Compiler:
             _RefusedError: one of them cannot be held.
         """
         policy = read_policy(job.tool_choice, parallel=job.parallel, think=Think(job.think))
-        policy = offer.fit(replace(policy, answer=job.answer))
+        policy = replace(policy, answer=job.answer, key_order=KeyOrder(job.key_order))
+        policy = offer.fit(policy)
         policy.select(offer.tools)
         teaching = self._taught if offer.tools else self._plain
         prompt, state = self._start(job, offer, teaching)

@@ -23,6 +23,7 @@ from grammars.turn import (
     Choice,
     ChoiceAnswer,
     JsonAnswer,
+    KeyOrder,
     Policy,
     RegexAnswer,
     State,
@@ -55,6 +56,7 @@ class Job:
         require_nonempty: a required string argument has at least one character.
         drop_tools: a tool whose schema cannot be enforced is left out, and `refused` names it;
             False: it is an error.
+        key_order: in which order objects have their declared keys.
     """
 
     messages: Sequence[Mapping[str, Any]]
@@ -69,6 +71,7 @@ class Job:
     thinking_tags: bool = True
     require_nonempty: bool = False
     drop_tools: bool = True
+    key_order: KeyOrder = KeyOrder.ANY
 
 
 @dataclass(frozen=True)
@@ -150,6 +153,9 @@ def check_job(job: Job) -> None:
     if job.think not in list(Think):
         hint = f"Use {', '.join(Think)}"
         raise RequestError(f"think is {job.think!r}", where="/think", hint=hint)
+    if job.key_order not in list(KeyOrder):
+        hint = f"Use {' or '.join(KeyOrder)}"
+        raise RequestError(f"key_order is {job.key_order!r}", where="/key_order", hint=hint)
     for name in ("parallel", "thinking_tags", "require_nonempty", "drop_tools"):
         if not isinstance(value := getattr(job, name), bool):
             raise RequestError(f"{name} is {value!r}, not a boolean", where=f"/{name}")

@@ -18,7 +18,7 @@ from constrained.reply import Reply, make_reply
 from constrained.request import Request
 from constrained.template import ChatTemplate
 from constrained.worker import AsyncStream, Sink, Stream, Wanted, Worker
-from grammars.turn import Event, Think
+from grammars.turn import Event, KeyOrder, Think
 from grammars.wire import Format
 
 T = TypeVar("T")
@@ -41,6 +41,7 @@ class Options(TypedDict, total=False):
     require_nonempty: a required string argument has at least one character.
     drop_tools: leave out tools whose schemas cannot be enforced, and name them in the reply, which
         is what happens if not given; False: they are an error.
+    key_order: in which order objects have their declared keys; "any" if not given, or "schema".
     """
 
     tool_choice: Any
@@ -55,6 +56,7 @@ class Options(TypedDict, total=False):
     thinking_tags: bool
     require_nonempty: bool
     drop_tools: bool
+    key_order: KeyOrder
 
 
 @dataclass(frozen=True)

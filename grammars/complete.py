@@ -69,8 +69,8 @@ class Completer:
     @cached_property
     def _answer(self) -> AnswerEnd | None:
         openings = tuple(self._format.openings) if self._tools else ()
-        answer = self._policy.answer
-        return None if answer is None else read_answer(answer, self._format, openings)
+        answer, order = self._policy.answer, self._policy.key_order
+        return None if answer is None else read_answer(answer, self._format, openings, order)
 
     def _heads(self, text: str) -> Iterator[int | str]:
         """Where what follows the reasoning begins; or, if that is not closed, what closes it.
@@ -309,9 +309,8 @@ class Completer:
         key = nodes, index if counts else None
         if key not in self._calls:
             style = style_arguments(self._format.hole)
-            self._calls[key] = [
-                Call(tool, nodes, style, key[1], self._chain, self._names) for tool in self._tools
-            ]
+            rest = key[1], self._chain, self._names, self._policy.key_order
+            self._calls[key] = [Call(tool, nodes, style, *rest) for tool in self._tools]
         return self._calls[key]
 
     @cached_property

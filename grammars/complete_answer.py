@@ -10,6 +10,7 @@ from grammars.languages import Language, Texts, Unknown, Words, pick_shortest
 from grammars.lark_answer import read_regex
 from grammars.lark_json_call import BLANK, style_answer
 from grammars.lark_values import escape_regex
+from grammars.members import KeyOrder
 from grammars.shortest import Shortest
 from grammars.turn import Answer, ChoiceAnswer, GrammarAnswer, JsonAnswer, RegexAnswer
 from grammars.wire import Format
@@ -32,8 +33,8 @@ class AnswerEnd(Protocol):
 class JsonEnd:
     """Ends a JSON value, which may have white space in front."""
 
-    def __init__(self, answer: JsonAnswer, format: Format):
-        shortest = Shortest(style_answer(format.hole), answer.schema.definitions)
+    def __init__(self, answer: JsonAnswer, format: Format, order: KeyOrder):
+        shortest = Shortest(style_answer(format.hole), answer.schema.definitions, order)
         self._value = Value(answer.schema, shortest)
 
     def end(self, text: str, at: int, pad: str) -> str | None:
@@ -60,17 +61,20 @@ class TextEnd:
         return join(pad, rest)
 
 
-def read_answer(answer: Answer, format: Format, openings: Sequence[str]) -> AnswerEnd:
+def read_answer(
+    answer: Answer, format: Format, openings: Sequence[str], order: KeyOrder
+) -> AnswerEnd:
     """What ends answers of this kind.
 
     Args:
         answer: what the content has to be.
         format: the wire format.
         openings: what opens a call where the turn may also be calls; the answer begins otherwise.
+        order: in which order objects have their declared keys.
     """
     match answer:
         case JsonAnswer():
-            return JsonEnd(answer, format)
+            return JsonEnd(answer, format, order)
         case RegexAnswer(regex):
             others = (format.reasoning.opener.text,) if format.reasoning else ()
             words = (*openings, *others)

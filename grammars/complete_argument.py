@@ -3,7 +3,7 @@ follow it, and the shortest of both. It mirrors `lark_tagged`.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
@@ -11,6 +11,7 @@ from string import ascii_lowercase
 
 from grammars.complete_scalar import join
 from grammars.languages import Language, Texts, Words, pick_shortest, speak_number, speak_string
+from grammars.members import arrange
 from grammars.schema import (
     AnyValue,
     Boolean,
@@ -50,16 +51,14 @@ class Argument:
 
     key: str
     ways: tuple[tuple[str, Raw], ...]
-    required: bool
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where one of the objects that the schema admits has come to: the arguments before `index`
-    are over; behind the last one there are undeclared arguments."""
+    """In which state one of the objects that the schema admits is (see `members`)."""
 
     object: "TaggedObject"
-    index: int
+    state: int
 
 
 @dataclass(frozen=True)
@@ -78,11 +77,13 @@ class TaggedObject:
     def __init__(self, node: Object, tags: TaggedArguments, shortest: Shortest):
         self.tags = tags
         self.shortest = shortest
-        read = [Argument(p.key, self._ways(p.node), p.required) for p in node.properties]
-        self.arguments = [argument for argument in read if argument.ways]
+        read = [(p, self._ways(p.node)) for p in node.properties]
+        self.arguments = [Argument(p.key, ways) for p, ways in read if ways]
         self.declared = frozenset(p.key for p in node.properties)
         self.extra = () if node.additional is None else self._ways(node.additional)
-        self._rests: dict[int, str | None] = {}
+        properties = [p for p, ways in read if ways]
+        self.members = arrange(properties, bool(self.extra), node.presence, shortest.order)
+        self._tails: dict[int, str | None] = {}
 
     def _ways(self, node: Node) -> tuple[tuple[str, Raw], ...]:
         """How the values of a node may be written; () if none can be."""
@@ -122,21 +123,6 @@ class TaggedObject:
     def _spell(self, value: Json) -> tuple[str, ...]:
         return spell_words(value, self.tags, self.shortest.spell)
 
-    def reach(self, index: int) -> Iterator[int]:
-        """The declared arguments that may come next."""
-        for i in range(index, len(self.arguments)):
-            yield i
-            if self.arguments[i].required:
-                return
-
-    def may_end(self, index: int) -> bool:
-        """Is none missing that is required?"""
-        return not any(a.required for a in self.arguments[index:])
-
-    def may_go_on(self, index: int) -> bool:
-        """May another argument come?"""
-        return index < len(self.arguments) or bool(self.extra)
-
     def value(self, raw: Raw) -> str | None:
         """The shortest value."""
         texts = [language.extend("") for language in raw.texts]
@@ -144,36 +130,47 @@ class TaggedObject:
             return text
         return pick_shortest([*raw.words, *map(self.shortest.value, raw.nodes)])
 
-    def tails(self, index: int) -> list[Tail]:
+    def tails(self, state: int) -> list[Tail]:
         """What may follow a value."""
         tails: list[Tail] = []
-        if self.may_end(index):
+        if self.members.may_end(state):
             tails.append(Tail(self.tags.close + self.tags.end, ""))
-        if self.may_go_on(index):
+        if self.members.may_go_on(state):
             opened = self.tags.close + self.tags.open
-            tails.append(Tail(opened, self.another(index), Place(self, index)))
+            tails.append(Tail(opened, self.another(state), Place(self, state)))
         return tails
 
-    def tail(self, index: int) -> str | None:
+    def tail(self, state: int) -> str | None:
         """The shortest of what may follow a value."""
-        if self.may_end(index):
-            return self.tags.close + self.tags.end
-        return join(self.tags.close + self.tags.open, self.another(index))
+        if state not in self._tails:
+            missing = self.members.find_missing(state, self._measure)
+            opened = self.tags.close + self.tags.open
+            parts = () if missing is None else (join(opened, self._argument(i)) for i in missing)
+            end = None if missing is None else self.tags.close + self.tags.end
+            self._tails[state] = join(*parts, end)
+        return self._tails[state]
 
-    def another(self, index: int) -> str | None:
+    def another(self, state: int) -> str | None:
         """The shortest rest that begins with another argument, behind its opening tag."""
-        if index not in self._rests:
-            for i in reversed(range(index, len(self.arguments) + 1)):
-                options = [self._argument(self.arguments[k], k + 1) for k in self.reach(i)]
-                if self.extra and self.may_end(i):
-                    extra = Argument(self.extend_key(""), self.extra, required=False)
-                    options.append(self._argument(extra, len(self.arguments)))
-                self._rests[i] = pick_shortest(options)
-        return self._rests[index]
+        if not self.members.may_end(state):
+            rest = self.tail(state)
+            return rest and rest.removeprefix(self.tags.close + self.tags.open)
+        behind: dict[int | None, int] = {
+            i: self.members.add(state, i) for i in self.members.reach(state)
+        }
+        if self.members.may_have_extra(state):
+            behind[None] = self.members.add_extra(state)
+        return pick_shortest(join(self._argument(i), self.tail(b)) for i, b in behind.items())
 
-    def _argument(self, argument: Argument, index: int) -> str | None:
-        values = (join(after, self.value(raw)) for after, raw in argument.ways)
-        return join(argument.key, pick_shortest(values), self.tail(index))
+    def _measure(self, index: int | None) -> int | None:
+        text = self._argument(index)
+        return None if text is None else len(self.tags.close + self.tags.open + text)
+
+    def _argument(self, index: int | None) -> str | None:
+        """The shortest argument: the declared one with this index, or an undeclared one."""
+        key = self.extend_key("") if index is None else self.arguments[index].key
+        ways = self.extra if index is None else self.arguments[index].ways
+        return join(key, pick_shortest(join(after, self.value(raw)) for after, raw in ways))
 
     def extend_key(self, written: str) -> str:
         """The shortest end of an undeclared key."""
@@ -185,26 +182,26 @@ class TaggedObject:
         """How much of a tag tells whether it is the end or another argument."""
         return count_common(self.tags.open, self.tags.end) + 1
 
-    def stops(self, index: int) -> re.Pattern[str]:
+    def stops(self, state: int) -> re.Pattern[str]:
         """What no raw value contains, as nothing but the end of the value can look so."""
         tags, apart = self.tags, self._apart
         stops = (
-            tags.open if self.may_go_on(index) else tags.open[:apart],
-            tags.end if self.may_end(index) else tags.end[:apart],
+            tags.open if self.members.may_go_on(state) else tags.open[:apart],
+            tags.end if self.members.may_end(state) else tags.end[:apart],
         )
         close = re.escape(tags.close)
         if tags.close.startswith("\n"):  # it counts also where it stands in front of the value
             close = f"(?:{close}|\\A{re.escape(tags.close[1:])})"
         return re.compile(f"{close}(?:{'|'.join(map(re.escape, stops))})")
 
-    def find_stop(self, index: int, text: str) -> re.Match[str] | None:
+    def find_stop(self, state: int, text: str) -> re.Match[str] | None:
         """Where a raw value stops. A tag that may not come there does not stop it if the tags that
         may come begin inside of it: a value may end as they begin."""
-        stop = self.stops(index).search(text)
-        endings = [tail.ending for tail in self.tails(index)]
+        stop = self.stops(state).search(text)
+        endings = [tail.ending for tail in self.tails(state)]
         if stop is None or stop.group() in endings:
             return stop
         for at in range(stop.start() + 1, stop.end()):
             if any(ending.startswith(text[at : at + len(ending)]) for ending in endings):
-                return self.stops(index).match(text, at)
+                return self.stops(state).match(text, at)
         return stop

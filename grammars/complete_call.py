@@ -15,6 +15,7 @@ from grammars.complete_tagged import TaggedReader
 from grammars.languages import Texts, Unknown
 from grammars.lark_calls import INDEX
 from grammars.lark_json_call import ANY_ID, WRITTEN_ID, close_json_call, open_json_call
+from grammars.members import KeyOrder
 from grammars.python_ends import find_ends
 from grammars.schema import Schema
 from grammars.shortest import Shortest
@@ -127,8 +128,9 @@ class Call:
         index: int | None = None,
         chain: Chain | None = None,
         tokens: Sequence[str] = (),
+        order: KeyOrder = KeyOrder.ANY,
     ):
-        shortest = Shortest(style, tool.schema.definitions)
+        shortest = Shortest(style, tool.schema.definitions, order)
         self._parts = [
             part
             for node, follower in zip(nodes, [*nodes[1:], None], strict=True)

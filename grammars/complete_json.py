@@ -132,63 +132,65 @@ class JsonReader:
         return skip_space(self._text, at, self._shortest.breaks(level))
 
     def _object(self, node: Object, at: int, level: int) -> Fit:
-        text, shortest, index, first = self._text, self._shortest, 0, True
+        text, shortest, first = self._text, self._shortest, True
         if text[at] != "{":
             return None
         layout, at = shortest.layout(node), at + 1
+        state = layout.members.start
         while at < len(text):
             fit = self._end(at, level, "}", first=first)
             if fit is not None:
-                return fit if index >= layout.needed else None
+                return fit if layout.members.may_end(state) else None
             fit = self._begin(at, level, first=first)
             if not isinstance(fit, int):
-                return join(fit, shortest.another(node, index, level))
-            found = self._key(layout, index, fit, level)
+                return join(fit, shortest.another(node, state, level))
+            found = self._key(layout, state, fit, level)
             if not isinstance(found, tuple):
                 return found
-            member, index, at = found
+            member, state, at = found
             fit, first = self.value(member, at, shortest.inside(level)), False
             if not isinstance(fit, int):
-                return join(fit, shortest.members(node, index, level))
+                return join(fit, shortest.members(node, state, level))
             at = self._skip(fit, level)
-        return shortest.members(node, index, level, first=first)
+        return shortest.members(node, state, level, first=first)
 
     def _key(
-        self, layout: Layout, index: int, at: int, level: int
+        self, layout: Layout, state: int, at: int, level: int
     ) -> tuple[Node, int, int] | str | None:
-        """Reads a key: the node of its value, the index of the next property, where it begins."""
+        """Reads a key: the node of its value, the state behind it, where the value begins."""
         text, node, shortest = self._text, layout.node, self._shortest
         if at == len(text):
-            return shortest.another(node, index, level)
+            return shortest.another(node, state, level)
         end = layout.keys.find_end(text, at)
         if end is None:
-            return self._end_key(layout, index, at, level)
-        key = text[at:end]
+            return self._end_key(layout, state, at, level)
+        key, members = text[at:end], layout.members
         if (declared := layout.keys.spelled.get(key)) is not None:
-            if declared not in layout.reach(index):
+            if declared not in members.reach(state):
                 return None
-            member, index = layout.properties[declared].node, declared + 1
-        elif node.additional is not None and layout.is_extra(key, index):
-            member, index = node.additional, layout.behind_extra(index)
+            member, state = layout.properties[declared].node, members.add(state, declared)
+        elif node.additional is not None and layout.is_extra(key, state):
+            member, state = node.additional, members.add_extra(state)
         else:
             return None
         fit = fit_words(text, end, self._style.key)
         if isinstance(fit, int):
-            return member, index, fit
+            return member, state, fit
         value = shortest.value(member, shortest.inside(level))
-        return join(fit, value, shortest.members(node, index, level))
+        return join(fit, value, shortest.members(node, state, level))
 
-    def _end_key(self, layout: Layout, index: int, at: int, level: int) -> str | None:
+    def _end_key(self, layout: Layout, state: int, at: int, level: int) -> str | None:
         """The rest of an object whose text ends inside a key."""
         shortest, node, written = self._shortest, layout.node, self._text[at:]
-        inner, options = shortest.inside(level), list[str | None]()
+        inner, members = shortest.inside(level), layout.members
+        options, reach = list[str | None](), set(members.reach(state))
         for key, i in layout.keys.spelled.items():
-            if i in layout.reach(index) and key.startswith(written):
+            if i in reach and key.startswith(written):
                 value = shortest.value(layout.properties[i].node, inner)
-                rest = shortest.members(node, i + 1, level)
+                rest = shortest.members(node, members.add(state, i), level)
                 options.append(join(key[len(written) :], self._style.key, value, rest))
-        if node.additional is not None and layout.may_have_extra(index):
+        if node.additional is not None and members.may_have_extra(state):
             end, value = layout.keys.extend(written), shortest.value(node.additional, inner)
-            rest = shortest.members(node, layout.behind_extra(index), level)
+            rest = shortest.members(node, members.add_extra(state), level)
             options.append(join(end, self._style.key, value, rest))
         return pick_shortest(options)

@@ -59,7 +59,7 @@ class NestedReader:
 
     def arguments(self, node: Object, at: int) -> Fit:
         """Reads the members of an object, up to the closing tag behind it."""
-        return self._members(node, 0, at, _End("", self._before_close))
+        return self._members(node, at, _End("", self._before_close))
 
     def _before_close(self, at: int) -> Fit:
         """Is what follows the beginning of a closing tag, or may it be one?"""
@@ -67,56 +67,62 @@ class NestedReader:
         rest = self._text[at : at + len(closer)]
         return at if closer.startswith(rest) else None
 
-    def _members(self, node: Object, index: int, at: int, end: _End) -> Fit:
-        """Reads members from that index on, and what stands behind them."""
-        text = self._text
+    def _members(self, node: Object, at: int, end: _End) -> Fit:
+        """Reads members, and what stands behind them."""
+        members = self._nested.members(node)
+        state = members.start
         while True:
-            if at == len(text):
-                return join(self._nested.members(node, index), end.text)
+            if at == len(self._text):
+                return join(self._nested.rest(node, state), end.text)
             fits = list[Fit]()
-            if self._nested.may_end(node, index):
+            if members.may_end(state):
                 fit = end.read(at)
                 if isinstance(fit, int):
                     return fit
                 fits.append(fit)
-            found = self._member(node, index, at, end)
+            found = self._member(node, state, at, end)
             if not isinstance(found, tuple):
                 return pick_shortest(f for f in [*fits, found] if isinstance(f, str))
-            index, fit = found
+            state, fit = found
             if not isinstance(fit, int):
-                return join(fit, self._nested.members(node, index), end.text)
+                return join(fit, self._nested.rest(node, state), end.text)
             at = fit
 
-    def _member(self, node: Object, index: int, at: int, end: _End) -> tuple[int, Fit] | str | None:
-        """Reads one member: the index behind it, and how it fits."""
-        rests = list[str | None]()
-        for i in self._nested.reach(node, index):
-            declared = node.properties[i]
+    def _member(self, node: Object, state: int, at: int, end: _End) -> tuple[int, Fit] | str | None:
+        """Reads one member: the state behind it, and how it fits."""
+        rests, members = list[str | None](), self._nested.members(node)
+        for i in members.reach(state):
+            declared, behind = node.properties[i], members.add(state, i)
             fit = fit_words(self._text, at, self._hole.open(declared.key))
             if isinstance(fit, int):
-                return i + 1, self._element(declared.node, fit, declared.key)
+                return behind, self._element(declared.node, fit, declared.key)
             element = self._nested.element(declared.node, declared.key)
-            rests.append(join(fit, element, self._nested.members(node, i + 1), end.text))
-        if node.additional is None or not self._nested.may_end(node, index):
+            rests.append(join(fit, element, self._nested.rest(node, behind), end.text))
+        if node.additional is None or not members.may_have_extra(state):
             return pick_shortest(rests)
+        found = self._extra(node, node.additional, at)
+        behind = members.add_extra(state)
+        if found is None or isinstance(found, tuple):
+            return pick_shortest(rests) if found is None else (behind, found[0])
+        return pick_shortest([*rests, join(found, self._nested.rest(node, behind), end.text)])
+
+    def _extra(self, node: Object, additional: Node, at: int) -> tuple[Fit] | str | None:
+        """Reads an undeclared member: how its element fits; or, if the text ends inside its tag,
+        the rest of the member."""
         fit = fit_words(self._text, at, self._mark + "<")
-        behind = len(node.properties)
         if not isinstance(fit, int):
             key = self._nested.make_key(node)
-            element = self._nested.element(node.additional, key)
-            return pick_shortest([*rests, join(fit, key, ">", element, end.text)])
+            return join(fit, key, ">", self._nested.element(additional, key))
         key = match_key(self._text, fit)
         if self._text.startswith(">", fit + len(key)) and key:
             taken = {self._hole.item, *(p.key for p in node.properties)}
-            start = fit + len(key) + 1
             if key in taken:
-                return pick_shortest(rests)
-            return behind, self._element(node.additional, start, key, declared=False)
+                return None
+            return (self._element(additional, fit + len(key) + 1, key, declared=False),)
         if fit + len(key) == len(self._text):
             more = self._nested.make_key(node, key)
-            element = self._nested.element(node.additional, key + more)
-            rests.append(join(more, ">", element, end.text))
-        return pick_shortest(rests)
+            return join(more, ">", self._nested.element(additional, key + more))
+        return None
 
     def _close(self, at: int, tag: str, declared: bool) -> Fit:
         """Reads a closing tag; that of an undeclared key may have any name."""
@@ -151,7 +157,7 @@ class NestedReader:
             yield end.read(at)
         for node in nodes:
             if isinstance(node, Object):
-                yield self._members(node, 0, at, end)
+                yield self._members(node, at, end)
             else:
                 yield self._items(node, at, end)
 

@@ -41,7 +41,7 @@ class PythonPart:
         self._tokens = tokens
         self._objects = [PythonObject(o, hole, ends, shortest) for o in schema.objects]
         self._follow, self._shortest = tuple(follow), shortest
-        self.shortest = pick_shortest(o.rest(0, first=True) for o in self._objects)
+        self.shortest = pick_shortest(o.rest(o.members.start, first=True) for o in self._objects)
 
     def read(self, text: str, at: int) -> Fit:
         json = JsonReader(self._shortest, text)
@@ -78,35 +78,37 @@ class PythonReader:
 
     def arguments(self, at: int) -> Fit:
         """Reads all arguments, up to what stands behind them."""
-        node, text, index, first = self._object, self._text, 0, True
+        node, text, first = self._object, self._text, True
+        state = node.members.start
         while at < len(text):
             if any(text[at] == follow[:1] for follow in self._follow):
-                return at if node.may_end(index) else None
+                return at if node.members.may_end(state) else None
             fit = at if first else fit_words(text, at, self._hole.item)
             if not isinstance(fit, int):
-                return join(fit, node.another(index))
-            found = self._key(index, fit)
+                return join(fit, node.another(state))
+            found = self._key(state, fit)
             if not isinstance(found, tuple):
                 return found
-            argument, index, at = found
-            fit, first = self._value(argument, index, at), False
+            argument, state, at = found
+            fit, first = self._value(argument, state, at), False
             if not isinstance(fit, int):
-                return join(fit, node.rest(index))
+                return join(fit, node.rest(state))
             at = fit
-        return node.rest(index, first=first)
+        return node.rest(state, first=first)
 
-    def _key(self, index: int, at: int) -> tuple[Argument, int, int] | str | None:
-        """Reads a key: its argument, what comes next, where its value begins."""
-        node, text = self._object, self._text
+    def _key(self, state: int, at: int) -> tuple[Argument, int, int] | str | None:
+        """Reads a key: its argument, the state behind it, where its value begins."""
+        node, text, members = self._object, self._text, self._object.members
         rests: list[str | None] = []
-        for argument, behind in node.reach(index):
+        for i in members.reach(state):
+            argument, behind = node.arguments[i], members.add(state, i)
             fit = fit_words(text, at, argument.key + self._hole.after_key)
             if isinstance(fit, int):
                 return argument, behind, fit
             rests.append(join(fit, argument.shortest, node.rest(behind)))
-        if node.extra is not None and node.may_end(index):
+        if node.extra is not None and members.may_have_extra(state):
             match = re.compile(WORD).match(text, at)
-            key, behind = match.group() if match else "", len(node.arguments)
+            key, behind = match.group() if match else "", members.add_extra(state)
             fit = fit_words(text, at + len(key), self._hole.after_key)
             if isinstance(fit, int):
                 return (node.extra, behind, fit) if key not in node.declared else None
@@ -114,14 +116,14 @@ class PythonReader:
             rests.append(join(end, fit, node.extra.shortest, node.rest(behind)))
         return pick_shortest(rests)
 
-    def _value(self, argument: Argument, index: int, at: int) -> Fit:
+    def _value(self, argument: Argument, state: int, at: int) -> Fit:
         """Reads a value."""
         if at == len(self._text):
             return argument.shortest
         kinds = argument.kinds
         match self._text[at]:
             case "'":
-                return self._raw(argument.texts, index, at + 1)
+                return self._raw(argument.texts, state, at + 1)
             case '"':
                 return decide(self._quoted(kinds, at))
             case _:
@@ -134,28 +136,28 @@ class PythonReader:
         for word in kinds.words:
             yield fit_words(self._text, at, *spell_scalar(word, style))
 
-    def _raw(self, texts: Sequence[Language], index: int, at: int) -> Fit:
+    def _raw(self, texts: Sequence[Language], state: int, at: int) -> Fit:
         """Reads a raw string, from behind its first quote."""
         node, text = self._object, self._text
         end, is_whole = node.ends.find(text, at, RAW)
         if is_whole:
             return end + 1 if any(t.accepts(text[at:end]) for t in texts) else None
         half = text.rfind(RAW, at)  # no other quote stands in what follows
-        may_end = half >= 0 and self._may_follow(text[half + 1 :], index)
+        may_end = half >= 0 and self._may_follow(text[half + 1 :], state)
         if may_end and any(t.accepts(text[at:half]) for t in texts):
             return half + 1
         ends = (language.extend(text[at:]) for language in texts)
         held = (e for e in ends if e is not None and node.ends.holds(text[at:] + e, RAW))
         return join(pick_shortest(held), RAW)
 
-    def _may_follow(self, rest: str, index: int) -> bool:
+    def _may_follow(self, rest: str, state: int) -> bool:
         """Can that be the beginning of what stands behind a value?"""
         node, item = self._object, self._hole.item
-        keys = (argument.key for argument, _ in node.reach(index))
+        keys = (node.arguments[i].key for i in node.members.reach(state))
         texts = [item + key + self._hole.after_key for key in keys]
-        texts += self._follow if node.may_end(index) else ()
+        texts += self._follow if node.members.may_end(state) else ()
         texts = [text for text in texts if not _is_inside(len(rest), text, self._tokens)]
-        extra = node.extra is not None and node.may_end(index)
+        extra = node.extra is not None and node.members.may_have_extra(state)
         words = ((item, self._hole.after_key),) if extra else ()
         return Ends(tuple(texts), words).begins(rest)
 

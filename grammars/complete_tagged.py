@@ -60,7 +60,7 @@ class TaggedReader:
         starts = [
             replace(tail, ending=tags.open if tail.place else empty)
             for o in self._objects
-            for tail in o.tails(0)
+            for tail in o.tails(o.members.start)
         ]
         outcome = self._tails(starts, at)
         while isinstance(outcome, Opened):
@@ -82,12 +82,12 @@ class TaggedReader:
         """Reads one argument, from its key on. Where raw text is possible, nothing else is."""
         texts, others = list[Outcome](), list[Outcome]()
         for place in opened.places:
-            for fit, raw, index in self._keys(place, opened.at):
+            for fit, raw, state in self._keys(place, opened.at):
                 if not isinstance(fit, int):
-                    rest = place.object.value(raw), place.object.tail(index)
+                    rest = place.object.value(raw), place.object.tail(state)
                     others.append(join(fit, *rest))
                     continue
-                behind = Place(place.object, index)
+                behind = Place(place.object, state)
                 texts.append(self._raw(raw.texts, behind, fit) if raw.texts else None)
                 others.append(self._spelled(raw, behind, fit))
         found = merge(texts)
@@ -95,20 +95,22 @@ class TaggedReader:
 
     def _keys(self, place: Place, at: int) -> Iterator[tuple[Fit, Raw, int]]:
         """How each key that may come fits, up to its value; its value, and what comes next."""
-        node = place.object
-        for i in node.reach(place.index):
+        node, state = place.object, place.state
+        members = node.members
+        for i in members.reach(state):
             argument = node.arguments[i]
             for after, raw in argument.ways:
-                yield fit_words(self._text, at, argument.key + after), raw, i + 1
-        if not node.may_end(place.index):
+                fit = fit_words(self._text, at, argument.key + after)
+                yield fit, raw, members.add(state, i)
+        if not members.may_have_extra(state):
             return
-        match = self._extra_key.match(self._text, at)
+        match, behind = self._extra_key.match(self._text, at), members.add_extra(state)
         key = match.group() if match else ""
         for after, raw in node.extra:
             if at + len(key) == len(self._text):
-                yield node.extend_key(key) + after, raw, len(node.arguments)
+                yield node.extend_key(key) + after, raw, behind
             elif key and key not in node.declared:
-                yield fit_words(self._text, at + len(key), after), raw, len(node.arguments)
+                yield fit_words(self._text, at + len(key), after), raw, behind
 
     def _spelled(self, raw: Raw, place: Place, at: int) -> Outcome:
         """Reads a value that is no raw text, and what follows it."""
@@ -116,27 +118,27 @@ class TaggedReader:
         fits = [fit_words(self._text, at, word) for word in raw.words]
         fits += [self._json.value(inner, at) for inner in raw.nodes]
         return merge(
-            self._tails(node.tails(place.index), fit)
+            self._tails(node.tails(place.state), fit)
             if isinstance(fit, int)
-            else join(fit, node.tail(place.index))
+            else join(fit, node.tail(place.state))
             for fit in fits
         )
 
     def _raw(self, texts: Sequence[Language], place: Place, at: int) -> Outcome:
         """Reads raw text, and what follows it."""
         node, written = place.object, self._text[at:]
-        if stop := node.find_stop(place.index, written):
+        if stop := node.find_stop(place.state, written):
             body = written[: stop.start()]
             whole = stop.group().startswith(self._tags.close)
             if not whole or not any(language.accepts(body) for language in texts):
                 return None
-            return self._tails(node.tails(place.index), at + stop.start())
+            return self._tails(node.tails(place.state), at + stop.start())
         for ends in (self._close_raw, self._end_raw):  # half a tag is rarely meant to be text
             found = pick_shortest(
                 rest
                 for end, rest in ends(texts, place, written)
                 if rest is not None
-                and (stop := node.find_stop(place.index, written + rest))
+                and (stop := node.find_stop(place.state, written + rest))
                 and stop.start() == end
             )
             if found is not None:
@@ -149,14 +151,14 @@ class TaggedReader:
         """Where the value can be made to end, and the rest of the arguments then."""
         for language in texts:
             if (more := language.extend(written)) is not None:
-                rest = join(more, place.object.tail(place.index))
+                rest = join(more, place.object.tail(place.state))
                 yield len(written) + len(more), rest
 
     def _close_raw(
         self, texts: Sequence[Language], place: Place, written: str
     ) -> Iterator[tuple[int, str | None]]:
         """Where it has ended if the text ends with half of what follows a value."""
-        for tail in place.object.tails(place.index):
+        for tail in place.object.tails(place.state):
             for half in range(1, min(len(tail.ending), len(written) + 1)):
                 end = len(written) - half
                 if written.endswith(tail.ending[:half]) and any(

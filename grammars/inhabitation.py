@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from math import ceil, floor
 
+from grammars.members import Unordered
+from grammars.presence import FREE
 from grammars.schema import (
     Array,
     Constant,
@@ -40,8 +42,10 @@ def find_cause(node: Node, definitions: Mapping[str, Node]) -> str:
     alive = frozenset(name for name, d in prune(node, definitions)[1].items() if d != NEVER)
     where = ""
     while isinstance(node, Object):
-        # An object is empty only through a required property that is.
-        empty = next(p for p in node.properties if p.required and _prune(p.node, alive) == NEVER)
+        required = (p for p in node.properties if p.required)
+        empty = next((p for p in required if _prune(p.node, alive) == NEVER), None)
+        if empty is None:  # it is empty through what its keys have to fulfil
+            return where
         where, node = f"{where}/properties/{escape(empty.key)}", empty.node
     return where
 
@@ -91,7 +95,10 @@ def _prune_object(node: Object, alive: frozenset[str]) -> Node:
         elif declared.required:
             return NEVER
     rest = None if node.additional is None else _prune(node.additional, alive)
-    return replace(node, properties=tuple(kept), additional=None if rest == NEVER else rest)
+    rest = None if rest == NEVER else rest
+    if node.presence != FREE and not Unordered(kept, rest is not None, node.presence).is_possible:
+        return NEVER
+    return replace(node, properties=tuple(kept), additional=rest)
 
 
 def _prune_array(node: Array, alive: frozenset[str]) -> Node:

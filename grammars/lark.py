@@ -41,7 +41,7 @@ def build_grammar(
         SchemaError: a schema that this format cannot write.
     """
     policy = policy or Policy()
-    rules = Rules(style_arguments(format.hole), markers)
+    rules = Rules(style_arguments(format.hole), markers, policy.key_order)
     selected = policy.select(tools)
     names = [tool.name for tool in tools]
     return _Turn(format, selected, policy, state or State(), rules, captures, names).build()

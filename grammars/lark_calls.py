@@ -1,6 +1,6 @@
 """The calls of a turn in Lark."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from grammars.errors import SchemaError, ToolError
 from grammars.lark_json_call import (
@@ -151,7 +151,7 @@ class CallRules:
                 case NestedArguments():
                     hole, after = self._nested(node, tool), ""
                 case TaggedArguments():
-                    hole, after = TaggedRules(node, self.rules).arguments(tool.schema), ""
+                    hole, after = self._tagged(node, tool), ""
             if self.captures and isinstance(node, Hole):
                 hole = self.rules.capture(hole or quote(""), tool.name)
             parts += [self._text(text, blank)] if text else []
@@ -172,12 +172,20 @@ class CallRules:
         )
 
     def _value(self, tool: Tool) -> str:
-        return self.rules.value(tool.schema.node, tool.schema.definitions)
+        value = self.rules.value
+        return self._once(tool, lambda: value(tool.schema.node, tool.schema.definitions))
 
     def _nested(self, node: NestedArguments, tool: Tool) -> str:
+        nested = NestedRules(node, self.rules, tool.schema.definitions)
+        return self._once(tool, lambda: nested.arguments(tool.schema))
+
+    def _tagged(self, node: TaggedArguments, tool: Tool) -> str:
+        return self._once(tool, lambda: TaggedRules(node, self.rules).arguments(tool.schema))
+
+    def _once(self, tool: Tool, write: Callable[[], str]) -> str:
+        """The arguments of a tool, written when they are needed first."""
         if tool.name not in self._arguments:
-            nested = NestedRules(node, self.rules, tool.schema.definitions)
-            self._arguments[tool.name] = nested.arguments(tool.schema)
+            self._arguments[tool.name] = write()
         return self._arguments[tool.name]
 
     def _text(self, text: str, blank: bool = False) -> str:

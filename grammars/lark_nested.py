@@ -10,8 +10,10 @@ from typing import cast
 
 from grammars.errors import SchemaError
 from grammars.languages import speak_string
+from grammars.lark_rules import choose, mark
 from grammars.lark_texts import write_text
 from grammars.lark_values import Rules, escape_regex, quote
+from grammars.members import Unordered, arrange
 from grammars.nested import KEY, is_key, is_writable, part
 from grammars.parts import take_apart
 from grammars.schema import (
@@ -25,6 +27,7 @@ from grammars.schema import (
     Null,
     Number,
     Object,
+    Property,
     Schema,
     String,
     escape,
@@ -139,25 +142,49 @@ class NestedRules:
         return body
 
     def _members(self, node: Object) -> str:
-        """The members in schema order, undeclared ones last; "" if there can be none."""
-        parts: list[str] = []
-        for declared in node.properties:
-            where = f"/properties/{escape(declared.key)}"
-            if not is_key(declared.key):
-                hint = "Rename it, or use a model with a JSON format"
-                message = f"the key {declared.key!r} cannot be written between tags"
-                raise SchemaError(message, where=where, hint=hint)
-            try:
-                value = self._element(declared.node, declared.key)
-            except SchemaError as e:
-                raise SchemaError(e.message, where=where + (e.where or ""), hint=e.hint) from None
-            member = f"{self._rules.fixed(self._hole.open(declared.key))} {value}"
-            parts.append(member if declared.required else f"({member})?")
+        """The members; "" if there can be none."""
+        declared = [f"{self._open(p)} {self._declared(p)}" for p in node.properties]
+        extra = ""
         if node.additional is not None:
             others = (*(p.key for p in node.properties), self._hole.item)
-            value = self._element(node.additional, None)
-            parts.append(f"({self._any_tag('<', others)} {value})*")
+            extra = f"{self._any_tag('<', others)} {self._element(node.additional, None)}"
+        members = arrange(node.properties, bool(extra), node.presence, self._rules.order)
+        if isinstance(members, Unordered):
+            return self._unordered(members, declared, extra)
+        pairs = zip(node.properties, declared, strict=True)
+        parts = [member if p.required else f"({member})?" for p, member in pairs]
+        parts += [f"({extra})*"] if extra else []
         return self._rules.define(" ".join(parts), "members") if parts else ""
+
+    def _unordered(self, members: Unordered, declared: Sequence[str], extra: str) -> str:
+        """The members in any order."""
+        if not members.may_go_on(members.start):
+            return ""
+        options = [
+            (f"{member} {mark('members')}::{members.behind(i)}", members.can_add[i])
+            for i, member in enumerate(declared)
+        ]
+        options += [
+            (f"{extra} {mark('members')}::{behind}", way)
+            for way, behind in members.ways_to_add_extra
+        ]
+        names = self._rules.knot({"members": choose([('""', members.can_end), *options])})
+        return self._rules.enter(f"{names['members']}::0")
+
+    def _open(self, declared: Property) -> str:
+        if not is_key(declared.key):
+            hint = "Rename it, or use a model with a JSON format"
+            message = f"the key {declared.key!r} cannot be written between tags"
+            raise SchemaError(message, where=f"/properties/{escape(declared.key)}", hint=hint)
+        return self._rules.fixed(self._hole.open(declared.key))
+
+    def _declared(self, declared: Property) -> str:
+        """A value and its closing tag."""
+        try:
+            return self._element(declared.node, declared.key)
+        except SchemaError as e:
+            where = f"/properties/{escape(declared.key)}{e.where or ''}"
+            raise SchemaError(e.message, where=where, hint=e.hint) from None
 
     def _regex(self, node: Flat) -> str | None:
         """A terminal for the text of a node, if it is one: beside text, everything has to be."""

@@ -8,9 +8,12 @@ that follows from there: the calls of a turn are one chain.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from grammars.bits import Condition
 from grammars.errors import SchemaError
+from grammars.lark_rules import choose, mark
 from grammars.lark_texts import OtherTexts, write_text
 from grammars.lark_values import Rules, escape_regex, quote
+from grammars.members import Unordered, arrange
 from grammars.python_ends import WORD, Ends, find_around, find_ends, is_word, spell_fixed
 from grammars.python_values import ESCAPED, RAW, sort_kinds
 from grammars.schema import Node, Object, Property, Schema, String, escape
@@ -30,6 +33,14 @@ class _Way:
     text: str
     rest: str = ""
     others: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class _Value:
+    """A rule for what tells its own end, and a terminal for raw text; "" where there is none."""
+
+    whole: str
+    raw: str
 
 
 class PythonRules:
@@ -108,23 +119,67 @@ class _Arguments:
 
     def _object(self, node: Object) -> str:
         """What the arguments may begin with."""
+        properties = [p for p in node.properties if self._can_write(p)]
+        extra = node.additional is not None
+        members = arrange(properties, extra, node.presence, self.rules.order)
+        if not members.may_go_on(members.start):
+            return self.calls.finished()
+        if isinstance(members, Unordered):
+            return self._unordered(node, properties, members)
         finish = self.calls.finish()
         ways, optional = list[_Way](), True
         if node.additional is not None:
             ways = [self._extra(node, node.additional, finish)]
-        for declared in reversed(node.properties):
-            self._check(declared)
-            value = self._value(declared.node, ways + finish * optional)
-            if not value and not declared.required:
-                continue
-            if not value:
-                where = f"/properties/{escape(declared.key)}"
-                raise SchemaError("none of its values can be written in such a call", where=where)
+        for declared in reversed(properties):
+            value = self._value(self._read(declared.node), ways + finish * optional)
             way = _Way(self.hole.item + declared.key + self.hole.after_key, value)
             ways = [way] if declared.required else [way, *ways]
             optional = optional and not declared.required
         starts = [replace(way, text=way.text.removeprefix(self.hole.item)) for way in ways]
         return self._follow(starts + finish * optional)
+
+    def _unordered(self, node: Object, properties: Sequence[Property], members: Unordered) -> str:
+        """Any argument that is not there yet; in the parameter are those that are."""
+        names: dict[_Value, str] = {}
+
+        def name(value: Node) -> str:
+            return mark(names.setdefault(self._read(value), f"value{len(names)}"))
+
+        ways: list[tuple[_Way, Condition]] = []
+        for i, declared in enumerate(properties):
+            rest = f"{name(declared.node)}::{members.behind(i)}"
+            text = self.hole.item + declared.key + self.hole.after_key
+            ways.append((_Way(text, rest), members.can_add[i]))
+        keys = tuple(p.key for p in node.properties)
+        for condition, behind in members.ways_to_add_extra:
+            assert node.additional is not None
+            rest = f"{name(node.additional)}::{behind}"
+            ways.append((_Way(self.hole.item, rest, keys), condition))
+        start = [(replace(w, text=w.text.removeprefix(self.hole.item)), c) for w, c in ways]
+        end = self.calls.finished(), members.can_end
+        bodies = {
+            "start": choose([*((self._begin(way), c) for way, c in start), end]),
+            "follow": choose([*((self._begin(way), c) for way, c in ways), end]),
+        }
+        ways += [(way, members.can_end) for way in self.calls.finish()]
+        for value, hint in names.items():
+            options = [f"{value.whole} {mark('follow')}::_"] if value.whole else []
+            options += [f"{quote(RAW)} {mark('raw_' + hint)}::_"] if value.raw else []
+            bodies[hint] = " | ".join(options)
+            if value.raw:
+                ended = ((f"{self._ended(value.raw, way)} {way.rest}", c) for way, c in ways)
+                bodies["raw_" + hint] = choose(ended)
+        return self.rules.enter(self.rules.knot(bodies)["start"] + "::0")
+
+    def _can_write(self, declared: Property) -> bool:
+        """Can the argument be written? One that is required has to be."""
+        self._check(declared)
+        if self._read(declared.node) != _Value("", ""):
+            return True
+        if declared.required:
+            where = f"/properties/{escape(declared.key)}"
+            raise SchemaError("none of its values can be written in such a call", where=where)
+        return False
 
     def _check(self, declared: Property) -> None:
         if not is_word(declared.key):
@@ -138,27 +193,27 @@ class _Arguments:
         """Undeclared arguments, any number of them, behind the declared ones."""
         keys = tuple(p.key for p in node.properties)
         way = _Way(self.hole.item, self.rules.reserve("extra"), keys)
-        self.rules.fill(way.rest, self._value(additional, [way, *finish]))
+        self.rules.fill(way.rest, self._value(self._read(additional), [way, *finish]))
         return way
 
-    def _value(self, node: Node, ways: Sequence[_Way]) -> str:
-        """A rule for a value and what follows it; "" if no value can be written."""
+    def _read(self, node: Node) -> _Value:
+        """How a value is written."""
         kinds, rules = sort_kinds(node, self.schema.definitions), self.rules
         values = [rules.value(other, self.schema.definitions) for other in kinds.others]
         values += [self.calls.escaped.string(node) for node in kinds.strings]
         values += [self.calls.escaped.scalar(word) for word in kinds.words]
         words = [word for word in kinds.words if self.ends.holds(word, RAW)]
         values += [] if kinds.strings else [quote(RAW + word + RAW) for word in words]
-        if not values:
-            return ""
-        follow = rules.define(self._follow(ways), "follow")
-        whole = rules.define(" | ".join(dict.fromkeys(values)), "plain")
-        options = [f"{whole} {follow}"]
-        if kinds.strings:
-            raw = self._raw(kinds.strings, words)
-            ended = " | ".join(f"{self._ended(raw, way)} {way.rest}" for way in ways)
+        whole = rules.define(" | ".join(dict.fromkeys(values)), "plain") if values else ""
+        return _Value(whole, self._raw(kinds.strings, words) if kinds.strings else "")
+
+    def _value(self, value: _Value, ways: Sequence[_Way]) -> str:
+        """A rule for a value and what follows it."""
+        options = [f"{value.whole} {self.rules.define(self._follow(ways), 'follow')}"]
+        if value.raw:
+            ended = " | ".join(f"{self._ended(value.raw, way)} {way.rest}" for way in ways)
             options.append(f"{quote(RAW)} ({ended})")
-        return rules.define(" | ".join(options), "value")
+        return self.rules.define(" | ".join(options), "value")
 
     def _follow(self, ways: Sequence[_Way]) -> str:
         """What may follow a value that tells its own end."""

@@ -2,8 +2,10 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import cached_property
 
+from grammars.bits import ALWAYS, NEVER, Condition
 from grammars.errors import SchemaError
 from grammars.schema import Json
 
@@ -32,6 +34,21 @@ def escape_regex(text: str) -> str:
     )
 
 
+def choose(options: Iterable[tuple[str, Condition]]) -> str:
+    """Alternatives of a rule with a parameter, each under its condition."""
+    written = [
+        body if condition == ALWAYS else f"{body} %if {condition}"
+        for body, condition in options
+        if condition != NEVER
+    ]
+    return " | ".join(dict.fromkeys(written))
+
+
+def mark(hint: str) -> str:
+    """Stands for the name of a rule of the same knot."""
+    return f"\0{hint}\0"
+
+
 class RuleBook:
     """Rules of a grammar; equal bodies share one rule.
 
@@ -43,11 +60,13 @@ class RuleBook:
         self.ids = ids or {}
         self._names: dict[str, str] = {}
         self._bodies: dict[str, str] = {}
+        self._knots: dict[tuple[str, ...], dict[str, str]] = {}
         self._size = [0]  # of all bodies; shared with whoever adds to the same grammar
 
     def share(self, other: "RuleBook") -> None:
         """Adds its rules to those of another book from now on."""
         self._names, self._bodies, self._size = other._names, other._bodies, other._size
+        self._knots = other._knots
 
     def define(self, body: str, hint: str = "r", *, lazy: bool = False) -> str:
         """The name of the rule with this body; a lazy one ends at its first match."""
@@ -65,6 +84,28 @@ class RuleBook:
     def fill(self, name: str, body: str, *, lazy: bool = False) -> None:
         """Gives a reserved name its body."""
         self._write(name, f"{name}{'[lazy]' if lazy else ''}: {body}\n")
+
+    def knot(self, bodies: Mapping[str, str]) -> dict[str, str]:
+        """The names of rules with a parameter that refer to each other, by their hints.
+
+        From outside refer to one of them in one rule only (`enter`): llguidance 1.9.1 fails on a
+        rule with a parameter that is begun at two places if it contains one of them.
+
+        Args:
+            bodies: theirs, by their hints; `mark(hint)` stands for a name.
+        """
+        key = tuple(f"{hint}:{body}" for hint, body in bodies.items())
+        if key not in self._knots:
+            self._knots[key] = names = {hint: self.reserve(hint) for hint in bodies}
+            for hint, body in bodies.items():
+                for other, name in names.items():
+                    body = body.replace(mark(other), name)
+                self._write(names[hint], f"{names[hint]}::_: {body}\n")
+        return self._knots[key]
+
+    def enter(self, *bodies: str) -> str:
+        """The name of a rule that begins a knot in one of these ways, with `::0` behind a name."""
+        return self.define(" | ".join(bodies), "members")
 
     def capture(self, body: str, label: str) -> str:
         """The name of a rule with this body, whose text the matcher keeps under the label."""
@@ -94,9 +135,13 @@ class RuleBook:
 
     def cut(self, text: str) -> list[str]:
         """Structural text, cut where it spells special tokens, the longest first."""
+        return [piece for piece in self._tokens.split(text) if piece]
+
+    @cached_property
+    def _tokens(self) -> re.Pattern[str]:
+        """The names of special tokens, the longest first."""
         names = sorted(filter(None, self.ids), key=len, reverse=True)
-        pieces = re.split(f"({'|'.join(map(re.escape, names)) or '(?!)'})", text)
-        return [piece for piece in pieces if piece]
+        return re.compile(f"({'|'.join(map(re.escape, names)) or '(?!)'})")
 
     def fixed(self, text: str) -> str:
         """An expression for structural text: literals, and tokens where it spells some."""

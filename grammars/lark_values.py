@@ -11,11 +11,13 @@ from dataclasses import replace
 from typing import cast
 
 from grammars.errors import SchemaError
+from grammars.lark_members import write_members
 from grammars.lark_numbers import NUMBER, write_number
 from grammars.lark_rules import RuleBook
 from grammars.lark_rules import escape_regex as escape_regex
 from grammars.lark_rules import quote as quote
 from grammars.lark_texts import JsonTexts, OtherTexts
+from grammars.members import KeyOrder, Members, arrange
 from grammars.parts import sort_properties, take_apart
 from grammars.schema import (
     AnyValue,
@@ -45,10 +47,17 @@ class Rules(RuleBook):
     Args:
         style: how values are spelled.
         ids: the names of special tokens.
+        order: in which order objects have their declared keys.
     """
 
-    def __init__(self, style: JsonStyle | None = None, ids: Mapping[str, int] | None = None):
+    def __init__(
+        self,
+        style: JsonStyle | None = None,
+        ids: Mapping[str, int] | None = None,
+        order: KeyOrder = KeyOrder.ANY,
+    ):
         super().__init__(ids)
+        self.order = order
         self.style = style or JsonStyle()
         self._level = self.style.level
         quoted = has_json_strings(self.style) and not self.style.bare_keys
@@ -58,7 +67,7 @@ class Rules(RuleBook):
 
     def restyle(self, style: JsonStyle) -> "Rules":
         """Adds rules for values in another style to the same grammar."""
-        other = Rules(style, self.ids)
+        other = Rules(style, self.ids, self.order)
         other.share(self)
         return other
 
@@ -190,46 +199,16 @@ class Rules(RuleBook):
             node = replace(node, properties=sort_properties(node, self.style))
             pairs = [self._pair(p, definitions) for p in node.properties]
             extra = self._extra(node, definitions)
-        members = self._mixed if self.style.sorted_keys else self._ordered
-        starts, required = members(node, pairs, extra, comma)
-        if not starts:
+        start = write_members(node, self._arrange(node), pairs, extra, comma, self)
+        if not start.body:
             return '"{" "}"'
-        body = f"{opening}({' | '.join(starts)}){closing}"
+        body = f"{opening}({start.body}){closing}"
         optional = f"({body})?" if opening else body + "?"
-        return self.define('"{" ' + (body if required else optional) + ' "}"', "object")
+        return self.define('"{" ' + (body if start.required else optional) + ' "}"', "object")
 
-    def _ordered(
-        self, node: Object, pairs: list[str], extra: str, comma: str
-    ) -> tuple[list[str], bool]:
-        """What an object may begin with, undeclared keys last; and whether it has to."""
-        rest = f"({comma} {extra})*" if extra else ""
-        starts = [f"{extra} {rest}"] if extra else []
-        required = False
-        for declared, pair in reversed(list(zip(node.properties, pairs, strict=True))):
-            if declared.required:
-                starts, required = [], True
-            starts.insert(0, f"{pair} {rest}")
-            body = f"{comma} {pair}" if declared.required else f"({comma} {pair})?"
-            rest = self.define(f"{body} {rest}", "rest")
-        return starts, required
-
-    def _mixed(
-        self, node: Object, pairs: list[str], extra: str, comma: str
-    ) -> tuple[list[str], bool]:
-        """The same with undeclared keys anywhere: where keys are sorted they stand in between."""
-        more = f"({comma} {extra})*" if extra else ""
-        rest = self.define(more, "rest") if more else ""
-        reachable = list[str]()
-        required = False
-        for declared, pair in reversed(list(zip(node.properties, pairs, strict=True))):
-            first = f"{pair} {rest}"
-            reachable = [first] if declared.required else [first, *reachable]
-            required = required or declared.required
-            behind = " | ".join(f"{comma} {start}" for start in reachable)
-            rest = self.define(f"{more} ({behind}){'' if required else '?'}", "rest")
-        if extra:
-            reachable.append(f"{extra} {rest}")
-        return reachable, required
+    def _arrange(self, node: Object) -> Members:
+        extra, mixed = node.additional is not None, self.style.sorted_keys
+        return arrange(node.properties, extra, node.presence, self.order, mixed=mixed)
 
     def _extra(self, node: Object, definitions: Mapping[str, Node]) -> str:
         """An undeclared key and its value; "" if there is none."""

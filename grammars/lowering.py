@@ -16,6 +16,8 @@ from grammars.inhabitation import NEVER, find_cause, prune
 from grammars.keywords import HELD, are_disjoint, find_types, is_idle
 from grammars.merging import ANNOTATIONS, as_list, merge
 from grammars.patterns import ASSERTED, FORMATS, translate
+from grammars.presence import simplify
+from grammars.presence_keywords import find_presence
 from grammars.schema import (
     AnyValue,
     Array,
@@ -134,8 +136,9 @@ class _Lowering:
         return Reference(name)
 
     def _plain(self, flat: Mapping[str, Json], at: str) -> Node:
+        held = find_presence(flat).keywords
         for keyword in ("anyOf", "oneOf"):
-            if keyword in flat:
+            if keyword in flat and keyword not in held:
                 return self._branch(flat, keyword, at)
         if "enum" in flat or "const" in flat:
             return self._constant(flat, at)
@@ -207,9 +210,13 @@ class _Lowering:
         if flat.get("not", False) in ({}, True):
             return NEVER
         types = cast(list[str], as_list(flat.get("type", [t for t in TYPES if t != "integer"])))
+        presence = find_presence(flat)
+        if not presence.others:
+            types = [t for t in types if t == "object"]
         if "type" in flat:
             self._enforce(at, "type")
         spoken = {k for t in types for k in HELD.get("number" if t == "integer" else t, ())}
+        spoken |= presence.keywords
         foreign = {k for held in HELD.values() for k in held} - spoken
         for keyword in flat:
             if keyword in spoken:
@@ -219,6 +226,8 @@ class _Lowering:
         if "type" not in flat and not set(flat) & spoken:
             return AnyValue()
         branches = [self._of_type(t, flat, at) for t in types]
+        if not branches:
+            return NEVER
         return branches[0] if len(branches) == 1 else Union(tuple(branches))
 
     def _of_type(self, name: str, flat: Mapping[str, Json], at: str) -> Node:
@@ -253,14 +262,20 @@ class _Lowering:
             self._check(at, "additionalProperties", "beside patternProperties")
             rest = {"anyOf": [*patterns.values(), rest]}
         undeclared = rest if {"additionalProperties", "patternProperties"} & set(flat) else True
-        for key in required:  # a key that is only required is declared, too
+        additional = self.lower(rest, f"{at}/additionalProperties")
+        found = find_presence(flat)
+        spoken = found.wanted if additional == NEVER else found.spoken
+        for key in (*required, *spoken):  # a key that is only required is declared, too
             declared.setdefault(key, undeclared)
         properties: list[Property] = []
         for key, schema in declared.items():
             node = self.lower(schema, f"{at}/properties/{escape(key)}")
             properties.append(Property(key, node, key in required, schema))
-        additional = self.lower(rest, f"{at}/additionalProperties")
-        return Object(tuple(properties), None if additional == NEVER else additional, rest)
+        if found.presence.least > 1 and additional != NEVER:
+            self._check(at, "minProperties", "an undeclared key may be written twice")
+        others = None if additional == NEVER else additional
+        presence = simplify(found.presence, required, None if others else len(declared))
+        return Object(tuple(properties), others, rest, presence)
 
     def _array(self, flat: Mapping[str, Json], at: str) -> Node:
         items, tuple_items = flat.get("items", True), flat.get("prefixItems", [])

@@ -1,12 +1,12 @@
 """The shortest nested tags of each node. It mirrors `lark_nested`."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
 from string import ascii_lowercase
 
 from grammars.complete_scalar import join
 from grammars.languages import Language, Words, pick_shortest, speak_number, speak_string
+from grammars.members import Members, arrange
 from grammars.nested import is_writable, part
 from grammars.parts import take_apart
 from grammars.schema import (
@@ -45,6 +45,7 @@ class NestedShortest:
         self._hole, self._shortest = hole, shortest
         self._branches: dict[int, tuple[Node, Branches]] = {}  # holds the node, so its id stays
         self._values: dict[int, str | None] = {}
+        self._members: dict[int, tuple[Node, Members]] = {}
         self._open: set[int] = set()  # values that are being looked for
 
     def branches(self, node: Node) -> Branches:
@@ -107,23 +108,34 @@ class NestedShortest:
 
     def object(self, node: Object) -> str | None:
         """The shortest members."""
-        return self.members(node, 0)
+        return self.rest(node, self.members(node).start)
 
-    def members(self, node: Object, index: int) -> str | None:
-        """The shortest rest of an object, from that property on."""
-        missing = [p for p in node.properties[index:] if p.required]
-        return join(*(join(self._hole.open(p.key), self.element(p.node, p.key)) for p in missing))
+    def members(self, node: Object) -> Members:
+        """In which order the members come."""
+        if id(node) not in self._members:
+            extra = node.additional is not None
+            members = arrange(node.properties, extra, node.presence, self._shortest.order)
+            self._members[id(node)] = node, members
+        return self._members[id(node)][1]
 
-    def may_end(self, node: Object, index: int) -> bool:
-        """Is none missing that is required?"""
-        return not any(p.required for p in node.properties[index:])
+    def rest(self, node: Object, state: int) -> str | None:
+        """The shortest rest of an object in that state."""
 
-    def reach(self, node: Object, index: int) -> Iterator[int]:
-        """The declared members that may come next."""
-        for i in range(index, len(node.properties)):
-            yield i
-            if node.properties[i].required:
-                return
+        def measure(index: int | None) -> int | None:
+            text = self._member(node, index)
+            return None if text is None else len(text)
+
+        missing = self.members(node).find_missing(state, measure)
+        return None if missing is None else join(*(self._member(node, i) for i in missing))
+
+    def _member(self, node: Object, index: int | None) -> str | None:
+        """The shortest declared member with that index, or an undeclared one."""
+        if index is not None:
+            declared = node.properties[index]
+            return join(self._hole.open(declared.key), self.element(declared.node, declared.key))
+        key = self.make_key(node)
+        element = None if node.additional is None else self.element(node.additional, key)
+        return join(self._hole.open(key), element)
 
     def item(self, node: Array, index: int) -> Node | None:
         """The node of an item; None where there can be none."""

@@ -2,13 +2,13 @@
 like, which arguments may come next, and the shortest of both. It mirrors `lark_python`.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
 from string import ascii_lowercase
 
 from grammars.complete_scalar import join
 from grammars.languages import Language, Words, pick_shortest, speak_string
+from grammars.members import arrange
 from grammars.python_ends import Ends
 from grammars.python_values import RAW, Kinds, sort_kinds
 from grammars.schema import Node, Object
@@ -28,7 +28,6 @@ class Argument:
     """
 
     key: str
-    required: bool
     kinds: Kinds
     texts: tuple[Language, ...]
     shortest: str | None
@@ -44,15 +43,18 @@ class PythonObject:
     def __init__(self, node: Object, hole: PythonArguments, ends: Ends, shortest: Shortest):
         self.hole, self.ends = hole, ends
         self._shortest = shortest
-        read = (self._read(p.key, p.node, p.required) for p in node.properties)
-        self.arguments = [a for a in read if a.kinds != Kinds((), (), ())]
+        read = [(p, self._read(p.key, p.node)) for p in node.properties]
+        kept = [(p, a) for p, a in read if a.kinds != Kinds((), (), ())]
+        self.arguments = [argument for _, argument in kept]
         self.declared = frozenset(p.key for p in node.properties)
         self.extra = None
         if node.additional is not None:
-            self.extra = self._read(self.extend_key(""), node.additional, required=False)
+            self.extra = self._read(self.extend_key(""), node.additional)
+        extra = self.extra is not None
+        self.members = arrange([p for p, _ in kept], extra, node.presence, shortest.order)
         self._rests: dict[int, str | None] = {}
 
-    def _read(self, key: str, node: Node, required: bool) -> Argument:
+    def _read(self, key: str, node: Node) -> Argument:
         kinds = sort_kinds(node, self._shortest.definitions)
         words = tuple(word for word in kinds.words if self.ends.holds(word, RAW))
         texts: list[Language] = [*map(speak_string, kinds.strings)]
@@ -64,38 +66,38 @@ class PythonObject:
         best = pick_shortest([*options, *others]) or pick_shortest(
             s for s in escaped if not s.startswith(RAW)
         )
-        return Argument(key, required, kinds, tuple(texts), best)
+        return Argument(key, kinds, tuple(texts), best)
 
-    def reach(self, index: int) -> Iterator[tuple[Argument, int]]:
-        """The declared arguments that may come next, and what comes behind each."""
-        for i in range(index, len(self.arguments)):
-            yield self.arguments[i], i + 1
-            if self.arguments[i].required:
-                return
-
-    def may_end(self, index: int) -> bool:
-        """Is none missing that is required?"""
-        return not any(a.required for a in self.arguments[index:])
-
-    def rest(self, index: int, *, first: bool = False) -> str | None:
+    def rest(self, state: int, *, first: bool = False) -> str | None:
         """The shortest rest; `first`: nothing stands before it."""
-        if self.may_end(index):
-            return ""
-        return join("" if first else self.hole.item, self.another(index))
+        if state not in self._rests:
+            missing = self.members.find_missing(state, self._measure)
+            parts = (
+                None if missing is None else [join(self.hole.item, self._write(i)) for i in missing]
+            )
+            self._rests[state] = None if parts is None else join(*parts)
+        rest = self._rests[state]
+        return rest.removeprefix(self.hole.item) if first and rest else rest
 
-    def another(self, index: int) -> str | None:
+    def another(self, state: int) -> str | None:
         """The shortest rest that begins with another argument, behind what separates two."""
-        if index not in self._rests:
-            for i in reversed(range(index, len(self.arguments) + 1)):
-                options = [self._write(argument, behind) for argument, behind in self.reach(i)]
-                if self.extra is not None and self.may_end(i):
-                    options.append(self._write(self.extra, len(self.arguments)))
-                self._rests[i] = pick_shortest(options)
-        return self._rests[index]
+        if not self.members.may_end(state):
+            return self.rest(state, first=True)
+        behind: dict[int | None, int] = {
+            i: self.members.add(state, i) for i in self.members.reach(state)
+        }
+        if self.members.may_have_extra(state):
+            behind[None] = self.members.add_extra(state)
+        return pick_shortest(join(self._write(i), self.rest(after)) for i, after in behind.items())
 
-    def _write(self, argument: Argument, behind: int) -> str | None:
-        head = argument.key + self.hole.after_key
-        return join(head, argument.shortest, self.rest(behind))
+    def _measure(self, index: int | None) -> int | None:
+        text = self._write(index)
+        return None if text is None else len(self.hole.item + text)
+
+    def _write(self, index: int | None) -> str | None:
+        """The shortest argument: the declared one with that index, or an undeclared one."""
+        argument = self.extra if index is None else self.arguments[index]
+        return argument and join(argument.key, self.hole.after_key, argument.shortest)
 
     def extend_key(self, written: str) -> str:
         """The shortest end of an undeclared key."""

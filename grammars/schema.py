@@ -11,6 +11,8 @@ from typing import Any, TypeAlias, cast
 
 import jsonschema_rs
 
+from grammars.presence import FREE, Presence
+
 Json: TypeAlias = Any
 """A JSON value: None, bool, int, float, str, list or dict with string keys."""
 
@@ -80,11 +82,12 @@ class Property:
 
 @dataclass(frozen=True)
 class Object:
-    """Declared properties in schema order, then `additional` keys (None: no others)."""
+    """Declared properties, and `additional` keys (None: no others)."""
 
     properties: tuple[Property, ...] = ()
     additional: "Node | None" = AnyValue()
     additional_source: Json = True
+    presence: Presence = FREE
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from grammars.complete_scalar import join
 from grammars.complete_string import Keys, read_keys, read_strings
 from grammars.languages import Language, pick_shortest, speak_number
+from grammars.members import KeyOrder, Members, arrange
 from grammars.parts import sort_properties, take_apart
 from grammars.schema import (
     AnyValue,
@@ -40,28 +41,13 @@ class Layout:
     """What reading an object needs to know of its node."""
 
     node: Object
-    properties: tuple[Property, ...]  # in the order in which they are written
+    properties: tuple[Property, ...]  # in the order in which the style writes them
     keys: Keys
-    needed: int  # the properties before this index have to be there, or not all are optional
-    mixed: bool  # undeclared keys stand between the others, not behind them
+    members: Members
 
-    def reach(self, index: int) -> range:
-        """The properties that may come next: the optional ones, and the first required one."""
-        properties = self.properties
-        first = next((i for i in range(index, self.needed) if properties[i].required), None)
-        return range(index, len(properties) if first is None else first + 1)
-
-    def may_have_extra(self, index: int) -> bool:
-        """May an undeclared key come next?"""
-        return self.node.additional is not None and (self.mixed or index >= self.needed)
-
-    def is_extra(self, key: str, index: int) -> bool:
+    def is_extra(self, key: str, state: int) -> bool:
         """May this undeclared key come next?"""
-        return self.may_have_extra(index) and self.keys.is_extra(key)
-
-    def behind_extra(self, index: int) -> int:
-        """The index of the next property behind an undeclared key."""
-        return index if self.mixed else len(self.properties)
+        return self.members.may_have_extra(state) and self.keys.is_extra(key)
 
 
 @dataclass(frozen=True)
@@ -81,10 +67,17 @@ class Shortest:
     Args:
         style: how values are spelled.
         definitions: what references name.
+        order: in which order objects have their declared keys.
     """
 
-    def __init__(self, style: JsonStyle, definitions: Mapping[str, Node]):
+    def __init__(
+        self,
+        style: JsonStyle,
+        definitions: Mapping[str, Node],
+        order: KeyOrder = KeyOrder.ANY,
+    ):
         self.style = style
+        self.order = order
         self.definitions = definitions
         self.strings = read_strings(style)
         self._values: dict[tuple[int, int], tuple[Node, str | None]] = {}  # holds the node: its id
@@ -198,38 +191,54 @@ class Shortest:
         """What is to be known of an object to read it."""
         if id(node) not in self._layouts:
             properties = sort_properties(node, self.style)
-            self._layouts[id(node)] = Layout(
-                node,
-                properties,
-                read_keys([p.key for p in properties], self.style),
-                max((i + 1 for i, p in enumerate(properties) if p.required), default=0),
-                self.style.sorted_keys,
-            )
+            extra, mixed = node.additional is not None, self.style.sorted_keys
+            members = arrange(properties, extra, node.presence, self.order, mixed=mixed)
+            keys = read_keys([p.key for p in properties], self.style)
+            self._layouts[id(node)] = Layout(node, properties, keys, members)
         return self._layouts[id(node)]
 
-    def members(self, node: Object, index: int, level: int, *, first: bool = False) -> str | None:
-        """The rest of an object from that property on; `first`: nothing is written yet."""
-        missing = [p for p in self.layout(node).properties[index:] if p.required]
-        texts = [self.pair(declared, self.inside(level)) for declared in missing]
-        return _close(texts, self.breaks(level), "}", first=first)
+    def members(self, node: Object, state: int, level: int, *, first: bool = False) -> str | None:
+        """The rest of an object in that state; `first`: nothing is written yet."""
+        layout, breaks = self.layout(node), self.breaks(level)
+
+        def measure(index: int | None) -> int | None:
+            text = join(breaks.item, self._member(layout, index, level))
+            return None if text is None else len(text)
+
+        missing = layout.members.find_missing(state, measure)
+        if missing is None:
+            return None
+        texts = [self._member(layout, index, level) for index in missing]
+        return _close(texts, breaks, "}", first=first)
+
+    def _member(self, layout: Layout, index: int | None, level: int) -> str | None:
+        """The property with that index, or an undeclared one."""
+        inner, node = self.inside(level), layout.node
+        if index is not None:
+            return self.pair(layout.properties[index], inner)
+        if node.additional is None:
+            return None
+        value = self.value(node.additional, inner)
+        return join(layout.keys.extend(""), self.style.key, value)
 
     def pair(self, declared: Property, level: int) -> str | None:
         """A declared key and its value."""
         key = spell_key(declared.key, self.style)
         return join(key, self.style.key, self.value(declared.node, level))
 
-    def another(self, node: Object, index: int, level: int) -> str | None:
+    def another(self, node: Object, state: int, level: int) -> str | None:
         """The rest of an object, behind a separator: one more member at least."""
-        layout, inner = self.layout(node), self.inside(level)
-        options = [
-            join(self.pair(layout.properties[i], inner), self.members(node, i + 1, level))
-            for i in layout.reach(index)
-        ]
-        if node.additional is not None and layout.may_have_extra(index):
-            key, rest = layout.keys.extend(""), self.members(node, index, level)
-            value = self.value(node.additional, inner)
-            options.append(join(key, self.style.key, value, rest))
-        return pick_shortest(options)
+        layout, members = self.layout(node), self.layout(node).members
+        if not members.may_end(state):
+            rest = self.members(node, state, level)
+            return None if rest is None else rest.removeprefix(self.breaks(level).item)
+        behind: dict[int | None, int] = {i: members.add(state, i) for i in members.reach(state)}
+        if members.may_have_extra(state):
+            behind[None] = members.add_extra(state)
+        return pick_shortest(
+            join(self._member(layout, index, level), self.members(node, after, level))
+            for index, after in behind.items()
+        )
 
 
 def _close(texts: list[str | None], breaks: Breaks, bracket: str, *, first: bool) -> str | None:

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from grammars.errors import PolicyError
+from grammars.members import KeyOrder as KeyOrder
 from grammars.names import check_names
 from grammars.schema import Json, Schema, Unfit
 
@@ -212,6 +213,7 @@ class Policy:
         think: whether there is a reasoning block.
         answer: what content has to be; None: any text. With tools, the turn is either calls or
             such an answer.
+        key_order: in which order objects have their declared keys.
     """
 
     choice: Choice = Choice.AUTO
@@ -219,6 +221,7 @@ class Policy:
     parallel: bool = True
     think: Think = Think.OPTIONAL
     answer: Answer | None = None
+    key_order: KeyOrder = KeyOrder.ANY
 
     @classmethod
     def named(cls, name: str, think: Think = Think.OPTIONAL) -> "Policy":

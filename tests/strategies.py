@@ -1,7 +1,7 @@
 """Strategies for tools, turns, policies, states, and for what happens to a text."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from grammars.errors import RenderError, SchemaError
 from grammars.lark_calls import find_index
 from grammars.lowering import lower
 from grammars.render import render
-from grammars.turn import Choice, Policy, Start, State, Think, Tool, ToolCall, Turn
+from grammars.turn import Choice, KeyOrder, Policy, Start, State, Think, Tool, ToolCall, Turn
 from grammars.wire import Format, Name
 from tests.shapes import Shape, fitting, parameters
 from tests.texts import FRAGMENTS, KEYS, TEXTS, UNTAGGED_KEYS
@@ -76,8 +76,38 @@ def policies(draw: DrawFn, names: Sequence[str], format: Format, state: State) -
     can_think = format.reasoning is not None and state.start is not Start.CLOSED
     thoughts = [t for t in Think if t is not Think.REQUIRED or can_think]
     allowed = draw(st.none() | st.lists(st.sampled_from(names), min_size=1, unique=True).map(tuple))
-    think = draw(st.sampled_from(thoughts))
-    return Policy(draw(st.sampled_from(Choice)), allowed, draw(st.booleans()), think)
+    think, order = draw(st.sampled_from(thoughts)), draw(st.sampled_from(KeyOrder))
+    choice, parallel = draw(st.sampled_from(Choice)), draw(st.booleans())
+    return Policy(choice, allowed, parallel, think, key_order=order)
+
+
+@st.composite
+def ordered(draw: DrawFn, shape: Shape, order: KeyOrder) -> Any:
+    """A value that fits the shape; in any order, its keys stand as they like. Not those of enums:
+    they are written as the schema has them."""
+    fixed = list(find_constants(shape.schema))
+
+    def shuffle(value: Any) -> Any:
+        if isinstance(value, list | dict) and value in fixed:
+            return value
+        if isinstance(value, list):
+            return [shuffle(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        return {key: shuffle(value[key]) for key in draw(st.permutations(list(value)))}
+
+    value = draw(fitting(shape))
+    return shuffle(value) if order is KeyOrder.ANY else value
+
+
+def find_constants(schema: Any) -> Iterator[Any]:
+    """The values of all enums in a schema; a property may be called so, too."""
+    if isinstance(schema, dict):
+        values = schema.get("enum")
+        yield from values if isinstance(values, list) else ()
+        schema = list(schema.values())
+    for inner in schema if isinstance(schema, list) else ():
+        yield from find_constants(inner)
 
 
 @st.composite
@@ -94,7 +124,7 @@ def cases(
     fewest = int(policy.choice is Choice.REQUIRED)
     most = (3 if policy.parallel and not format.single else 1) if selected else 0
     calls = [
-        ToolCall(tool.name, draw(fitting(shapes[tool.name])))
+        ToolCall(tool.name, draw(ordered(shapes[tool.name], policy.key_order)))
         for _ in range(draw(st.integers(fewest, most)))
         for tool in [draw(st.sampled_from(selected))]
     ]

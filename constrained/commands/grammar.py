@@ -1,6 +1,7 @@
 """`constrained grammar`: prints the grammar of a request."""
 
 import argparse
+from dataclasses import replace
 from typing import Any
 
 from constrained.commands import options as shared
@@ -10,7 +11,7 @@ from constrained.frame import Frame, read_frame
 from constrained.offer import read_offer
 from constrained.tools import as_openai, read_policy
 from grammars.lark import build_grammar
-from grammars.turn import Think
+from grammars.turn import KeyOrder, Think
 
 
 def add(commands: Any) -> None:
@@ -39,6 +40,7 @@ def _run(options: argparse.Namespace) -> int:
         think = Think.OPTIONAL
     choice = shared.read_choice(options)
     policy = read_policy(choice, parallel=not options.no_parallel, think=think)
+    policy = replace(policy, key_order=KeyOrder(options.key_order))
     state = frame.find_state({"chat_template_kwargs": kwargs}, as_openai(offer.given))
     grammar = build_grammar(frame.format, offer.tools, policy, state, frame.ids)
     print_notes(map(str, offer.refused))

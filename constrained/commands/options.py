@@ -16,7 +16,7 @@ from constrained.engine.protocol import Sampling
 from constrained.errors import RequestError
 from constrained.offer import read_offer
 from constrained.template import check_kwargs
-from grammars.turn import Think
+from grammars.turn import KeyOrder, Think
 
 CHOICES = ("auto", "none", "required")
 THINKING = {"on": Think.REQUIRED, "off": Think.FORBIDDEN, "auto": Think.OPTIONAL}
@@ -61,6 +61,8 @@ def add_tool_options(parser: argparse.ArgumentParser, *, required: bool = False)
     add("--no-parallel", action="store_true", help="at most one call")
     help = "a required string argument has at least one character"
     add("--require-nonempty", action="store_true", help=help)
+    help = "declared keys of objects come in any order (the default), or in that of the schema"
+    add("--key-order", choices=tuple(KeyOrder), default=KeyOrder.ANY, help=help)
 
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:

@@ -10,7 +10,7 @@ from constrained.commands.input import read_json, read_text
 from constrained.commands.output import describe_checked, describe_findings
 from constrained.engine.protocol import Sampling
 from constrained.errors import RequestError
-from grammars.turn import Answer, JsonAnswer, Think
+from grammars.turn import Answer, JsonAnswer, KeyOrder, Think
 
 if TYPE_CHECKING:
     from constrained.job import CompiledTurn, Job
@@ -69,6 +69,7 @@ def read_request(options: argparse.Namespace) -> "Job":
         options.reasoning_close,
         not options.no_thinking_tags,
         options.require_nonempty,
+        key_order=KeyOrder(options.key_order),
     )
     check_job(job)
     return job

@@ -16,6 +16,7 @@ from grammars.turn import (
     Choice,
     ChoiceAnswer,
     JsonAnswer,
+    KeyOrder,
     Policy,
     RegexAnswer,
     Start,
@@ -26,6 +27,7 @@ from grammars.wire import Format, JsonStyle
 from tests.agreement.matching import Masked
 
 REQUIRED = Policy(Choice.REQUIRED)
+IN_ORDER = Policy(Choice.REQUIRED, key_order=KeyOrder.SCHEMA)
 
 
 def grammar(format: Format, properties: Any, policy: Policy = REQUIRED, **root: Any) -> Masked:
@@ -143,13 +145,14 @@ def test_raw_values(schema: Any, good: list[str], bad: list[str]) -> None:
 
 
 def test_tagged_arguments_keep_the_order_and_what_is_required() -> None:
-    held = grammar(QWEN3_CODER, {"a": TEXT, "b": TEXT, "c": TEXT}, required=["b"])
+    three = {"a": TEXT, "b": TEXT, "c": TEXT}
+    held = grammar(QWEN3_CODER, three, IN_ORDER, required=["b"])
     assert held.accepts(in_tags(b="1"))
     assert held.accepts(in_tags(a="1", b="2", c="3"))
     assert not held.accepts(in_tags(a="1"))
     assert not held.accepts(in_tags(b="1", a="2"))
     assert not held.accepts(in_tags(b="1", d="2"))
-    free = grammar(QWEN3_CODER, {"a": TEXT}, additionalProperties={"type": "integer"})
+    free = grammar(QWEN3_CODER, {"a": TEXT}, IN_ORDER, additionalProperties={"type": "integer"})
     assert free.accepts(in_tags(a="x", n="1", m="2"))
     assert free.accepts(in_tags(n="1"))
     assert not free.accepts(in_tags(n="x"))

@@ -133,7 +133,7 @@ def test_branches_are_lowered_with_what_stands_beside_them() -> None:
         {
             "type": "object",
             "properties": {"a": {}, "b": {}},
-            "anyOf": [{"required": ["a"]}, {"required": ["b"]}],
+            "anyOf": [{"required": ["a"], "properties": {"a": True}}, {"required": ["b"]}],
         }
     )
     assert isinstance(schema.node, Union)

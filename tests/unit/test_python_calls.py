@@ -84,7 +84,7 @@ def test_calls_are_held_and_read(calls: str, arguments: Any, single: bool) -> No
         "f(b='True')",
         "f(w='b')",
         "f(s='A')",
-        "f(b=True, q='x')",
+        "f(q='x', q='x')",
         "g()",
         "z()",
         "f(q='x', )",

@@ -1,0 +1,152 @@
+"""What a grammar costs: to build and compile it, and a mask for each token of a call.
+
+    python -m benchmarks.compiling [PATH ...] [--vocabulary bytes|qwen2] [--calls 200]
+
+For 5 and for 100 tools, with keys in any order and in that of the schema, in a JSON format and in
+one of raw text: medians of ms to lower the schemas, to build the grammar, to compile it with its
+first mask, of all three, and of the whole request again, when it is known. Then ms for a mask while
+gold calls are written that the grammar takes in both orders. PATHs are JSON Lines files with
+`tools` and `gold` calls in each row; without one, the committed sample.
+"""
+
+import argparse
+import random
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from benchmarks.stage import Stage, stage
+from benchmarks.tool_sets import read_rows, sample_paths
+from constrained.mask import Matcher
+from constrained.tools import as_openai, read_tools
+from grammars.errors import Error
+from grammars.lark import build_grammar
+from grammars.render import render
+from grammars.turn import Choice, KeyOrder, Policy, ToolCall, Turn
+
+FORMATS = ("hermes", "qwen3_coder")
+SIZES = {5: 20, 100: 5}  # tools -> sets of so many
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Seconds for one set of tools."""
+
+    lowering: float
+    building: float
+    compiling: float
+    again: float
+
+    @property
+    def whole(self) -> float:
+        """All that a new request takes."""
+        return self.lowering + self.building + self.compiling
+
+
+def _clock(action: Callable[[], Any]) -> tuple[float, Any]:
+    start = time.perf_counter()
+    made = action()
+    return time.perf_counter() - start, made
+
+
+def measure(place: Stage, tools: Sequence[Any], order: KeyOrder) -> Costs:
+    """The costs of these tools."""
+    compiler, policy = place.model.compiler, Policy(Choice.REQUIRED, key_order=order)
+    compiler.tokenizer  # noqa: B018  built once for each vocabulary
+    format, markers = place.teaching.format, compiler.markers
+    lowering, lowered = _clock(lambda: read_tools(tools))
+    building, grammar = _clock(lambda: build_grammar(format, lowered, policy, None, markers))
+    compiling, known = _clock(lambda: Matcher.compile(compiler.tokenizer, grammar))
+    known = {grammar: known}
+
+    def repeat() -> Matcher:
+        return known[build_grammar(format, read_tools(tools), policy, None, markers)].fork()
+
+    return Costs(lowering, building, compiling, _clock(repeat)[0])
+
+
+def pick_sets(rows: Sequence[dict[str, Any]], size: int) -> Iterator[list[Any]]:
+    """Sets of different tools."""
+    distinct = {tool["function"]["name"]: tool for row in rows for tool in as_openai(row["tools"])}
+    tools, draw = list(distinct.values()), random.Random(0)
+    for _ in range(SIZES[size]):
+        yield draw.sample(tools, min(size, len(tools)))
+
+
+def time_masks(place: Stage, row: dict[str, Any]) -> dict[KeyOrder, list[float]]:
+    """Seconds for each mask of the gold calls of a row; {} where one order does not take them."""
+    compiler, format = place.model.compiler, place.teaching.format
+    tools = read_tools(row["tools"])
+    calls = tuple(ToolCall(call["name"], call["arguments"]) for call in row["gold"])
+    text = render(Turn(calls=calls), format, tools)
+    tokens = compiler.vocabulary.encode_marked(text, compiler.markers)
+    times: dict[KeyOrder, list[float]] = {}
+    for order in KeyOrder:
+        policy = Policy(Choice.REQUIRED, key_order=order)
+        grammar = build_grammar(format, tools, policy, None, compiler.markers)
+        matcher = Matcher.compile(compiler.tokenizer, grammar)
+        if matcher.accepts(tokens) < len(tokens):
+            return {}
+        times[order] = [_step(matcher, token) for token in tokens]
+    return times
+
+
+def _step(matcher: Matcher, token: int) -> float:
+    matcher.commit(token)
+    return _clock(matcher.prepare)[0]
+
+
+def main() -> None:
+    """Prints both tables."""
+    parser = argparse.ArgumentParser(description="What grammars and masks cost.")
+    parser.add_argument("paths", nargs="*")
+    parser.add_argument("--vocabulary", choices=("bytes", "qwen2"), default="bytes")
+    parser.add_argument("--calls", type=int, default=200)
+    options = parser.parse_args()
+    rows = list(read_rows(options.paths or sample_paths()))
+    places = {name: stage(name, f"{options.vocabulary}, token") for name in FORMATS}
+    columns = ("lower", "build", "compile", "all", "again")
+    print(f"{'ms, median':<34}" + "".join(f"{column:>9}" for column in columns))
+    for name, place in places.items():
+        for size in SIZES:
+            sets = list(pick_sets(rows, size))
+            for order in KeyOrder:
+                _print_costs(f"{name}, {len(sets[0])} tools, {order}", place, sets, order)
+    gold = [row for row in rows if row.get("gold")][: options.calls]
+    print(f"\n{'ms for a mask':<34}" + "".join(f"{c:>9}" for c in ("mean", "p50", "p99", "masks")))
+    for name, place in places.items():
+        _print_masks(name, place, gold)
+
+
+def _print_costs(name: str, place: Stage, sets: Sequence[list[Any]], order: KeyOrder) -> None:
+    costs = [measure(place, tools, order) for tools in sets]
+    rows = ([c.lowering, c.building, c.compiling, c.whole, c.again] for c in costs)
+    medians = (statistics.median(column) for column in zip(*rows, strict=True))
+    print(f"{name:<34}" + "".join(f"{1000 * median:>9.2f}" for median in medians))
+
+
+def _print_masks(name: str, place: Stage, rows: Sequence[dict[str, Any]]) -> None:
+    times: dict[KeyOrder, list[float]] = {order: [] for order in KeyOrder}
+    for row in rows:
+        try:
+            found = time_masks(place, row)
+        except Error:  # the format cannot write it
+            continue
+        for order, seconds in found.items():
+            times[order] += seconds
+    for order, seconds in times.items():
+        values = 1000 * np.array(seconds or [0])
+        cells = (values.mean(), *np.percentile(values, [50, 99]))
+        print(
+            f"{name}, {order:<28}"[:34]
+            + "".join(f"{c:>9.3f}" for c in cells)
+            + f"{len(seconds):>9}"
+        )
+
+
+if __name__ == "__main__":
+    main()
