@@ -191,6 +191,7 @@ class Rules(RuleBook):
         for i in reversed(range(count)):
             body = f"{comma + ' ' if i else opening}{first[i]} {body}{'' if i else closing}"
             body = f"({body})?" if i >= node.min_items else body
+            body = self.define(body, "tail") if i else body  # Lark bounds how deep it nests
         return self.define(f'"[" {body} "]"', "array")
 
     def _object(self, node: Object, definitions: Mapping[str, Node]) -> str:

@@ -40,7 +40,7 @@ from grammars.schema import (
     make_validator,
 )
 
-MOST_PARTS = 20_000  # subschemas that a schema comes to, conjunctions multiplied out
+MOST_PARTS = 5_000  # subschemas that a schema comes to, conjunctions multiplied out
 MOST_VALUES = 10_000  # of an enum that the mask holds
 MOST_RESIDUES = 10_000  # that the mask counts for a multiple
 
