@@ -102,13 +102,12 @@ class TaggedRules:
     ) -> Follow:
         """The arguments in schema order."""
         after = self._extra(node, definitions) if extra else Follow(None, True)
-        reachable = [after.more] if after.more else []
         for declared in reversed(properties):
             value = self.values.tell(declared.node, definitions, after)
             key = quote(self._key(declared))
             argument = self.rules.define(f"{key} ({value})", "argument")
-            reachable = [argument] if declared.required else [argument, *reachable]
-            more = self.rules.define(" | ".join(reachable), "more")
+            skipped = [after.more] if after.more and not declared.required else []
+            more = self.rules.define(" | ".join([argument, *skipped]), "more")
             after = Follow(more, after.end and not declared.required)
         return after
 
