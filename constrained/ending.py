@@ -61,11 +61,12 @@ class Reserve:
         self._was_known = False
         self.ending: list[int] | None = None
 
-    def start(self, matcher: Matcher) -> int | None:
-        """Looks for the shortest turn; returns its length in tokens, None if none is known."""
-        self.ending = self._find(Place(matcher, 0, b""))
-        self._look_again(0)
-        return None if self.ending is None else len(self.ending)
+    def start(self, place: Place) -> int | None:
+        """Looks for the shortest turn from here on; returns its length in tokens, None if none is
+        known."""
+        self.ending = self._find(place)
+        self._look_again(place.count)
+        return None if self.ending is None else place.count + len(self.ending)
 
     def needs_no_look(self, count: int) -> bool:
         """Can a turn of so many tokens still end in time for sure?"""

@@ -9,6 +9,7 @@ from typing import Any
 
 from constrained.ending import Reserve
 from constrained.errors import RequestError
+from constrained.holding import Watch
 from constrained.mask import Matcher
 from constrained.offer import Refusal
 from constrained.quoting import Prompt
@@ -16,6 +17,7 @@ from constrained.thinking import Budget
 from constrained.vocabulary import Vocabulary
 from grammars.complete import Completer
 from grammars.extent import bound_length
+from grammars.held import find_held
 from grammars.parse import Parser
 from grammars.turn import (
     THINKING_TAGS,
@@ -113,6 +115,17 @@ class CompiledTurn:
             stream=self.matcher is not None,
             thoughts=THINKING_TAGS if self.thinking_tags and not self.policy.answer else None,
         )
+
+    @cached_property
+    def watch(self) -> Watch:
+        """What of this turn is held back until it is checked. Calls of a tool that is not strict
+        are delivered either way, so nothing of them is."""
+        offered = {t.name: (t.schema, find_held(t.schema)) for t in self.tools if t.strict}
+        match self.policy.answer:
+            case JsonAnswer(schema) as answer if schema.report.checked:
+                return Watch(offered, answer)
+            case _:
+                return Watch(offered)
 
     @cached_property
     def _completer(self) -> Completer:

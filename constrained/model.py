@@ -257,7 +257,7 @@ class Model:
             Request(
                 turn.tokens,
                 turn.matcher.fork() if turn.matcher else None,
-                turn.parser(),
+                turn.parser,
                 limits.sampling or self.sampling,
                 limits.max_tokens,
                 limits.force,
@@ -265,6 +265,7 @@ class Model:
                 turn.reserve,
                 sink,
                 is_wanted,
+                turn.watch,
             )
             for turn in turns
         ]

@@ -1,15 +1,17 @@
 """A turn under way: the tokens it takes, and when it is over."""
 
-import codecs
 from collections.abc import Sequence
 
 import numpy as np
 
-from constrained.ending import Place, Reserve
+from constrained.deviation import Deviation
+from constrained.ending import Place
 from constrained.engine.protocol import Chunk, Engine
-from constrained.errors import ContextError, RequestError
+from constrained.holding import Fault, What
+from constrained.limits import find_limit, find_reserve
 from constrained.mask import Matcher
 from constrained.request import Finish, Generation, Request
+from constrained.transcript import Transcript
 from grammars.turn import Event
 
 
@@ -26,19 +28,20 @@ class Progression:
         self._number = number
         self._request = request
         self._matcher = request.matcher
+        self._start = request.matcher.fork() if request.matcher else None
         self._budget = request.budget
         self._reserve = find_reserve(engine, request, self._limit)
         self._sampler = engine.sampler(request.sampling)
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._ends = frozenset(engine.vocabulary.end)
         self._pending = list(request.prompt)
         self._position = 0
         self._passes = 0
-        self._tokens: list[int] = []
-        self._bytes = bytearray()
-        self._events: list[Event] = []
-        self._thought = 0
+        self._read = Transcript(request, engine.vocabulary)
         self._ended_at: int | None = None
+        self._deviation: Deviation | None = None
+        self._mended: set[What] = set()
+        self._is_spoilt = False  # what does not fit cannot be written again
+        self._discarded = 0
         self.finish: Finish | None = None
         self._follow()
 
@@ -57,35 +60,45 @@ class Progression:
             return
         token = self._matcher.apply(logits) if self._matcher else None
         if token is None:
-            if self._budget and self._request.parser.is_reasoning:
-                self._budget.keep_whole(logits, self._thought, self._engine.vocabulary)
+            self._steer(logits)
             token = self._sampler.sample(slot)
             accepted = True
         else:
             accepted = False
         if self._matcher.ends(token) if self._matcher else token in self._ends:
-            self._end(token)
+            if self._matcher:
+                self._matcher.commit(token)
+            self._stop()
         elif self._take([token], accepted=accepted):
             self._follow()
 
-    def _end(self, token: int) -> None:
-        if self._matcher:
-            self._matcher.commit(token)
-        self.finish = Finish.STOP
+    def _steer(self, logits: np.ndarray) -> None:
+        """Forbids what the mask allows, but not this turn."""
+        if self._budget and self._read.is_reasoning:
+            self._budget.keep_whole(logits, self._read.thought, self._engine.vocabulary)
+        if self._deviation and not self._deviation.steer(logits, self._read.data):
+            self._deviation = None
 
     def _follow(self) -> None:
         """Takes forced tokens; ends the turn where nothing more can come, or the limit is met."""
         if self._close_reasoning() and self._take_forced():
             if self._matcher and self._matcher.is_finished:
-                self.finish = Finish.STOP
-            elif len(self._tokens) >= self._limit:
+                self._stop()
+            elif len(self._read.tokens) >= self._limit:
                 self.finish = Finish.LENGTH
+
+    def _stop(self) -> None:
+        """The turn is over, unless its answer does not fit and can be written again."""
+        self._send(self._read.close(is_whole=True))
+        fault = self._read.fault
+        if fault is None or not self._mend(fault):
+            self.finish = Finish.STOP
 
     def _close_reasoning(self) -> bool:
         """Closes the reasoning block if its budget is spent; False if that ended the turn."""
-        budget, parser = self._budget, self._request.parser
-        if budget and self._matcher and parser.is_reasoning and self._thought >= budget.tokens:
-            room = self._limit - len(self._tokens)
+        budget, read = self._budget, self._read
+        if budget and self._matcher and read.is_reasoning and read.thought >= budget.tokens:
+            room = self._limit - len(read.tokens)
             return self._take(budget.find_closing(self._matcher, room), counted=False)
         return True
 
@@ -96,7 +109,7 @@ class Progression:
         ends = (n for n, token in enumerate(tokens) if self._matcher.ends(token))
         tokens = tokens[: next(ends, len(tokens))]
         if self._reserve is None:
-            tokens = tokens[: max(0, self._limit - len(self._tokens))]
+            tokens = tokens[: max(0, self._limit - len(self._read.tokens))]
         return self._take(tokens)
 
     def _take(self, tokens: Sequence[int], *, accepted: bool = False, counted: bool = True) -> bool:
@@ -106,22 +119,24 @@ class Progression:
             tokens: what comes next.
             accepted: the sampler has taken note of them.
             counted: they count as reasoning, if they are.
+
+        Returns:
+            False if the turn is over, or has gone back.
         """
         if not tokens:
             return True
         if self._matcher and not self._commit(self._matcher, tokens):
             return False
-        self._write(tokens, accepted=accepted, counted=counted)
-        return True
+        return self._write(tokens, accepted=accepted, counted=counted)
 
     def _commit(self, matcher: Matcher, tokens: Sequence[int]) -> bool:
         """Commits the tokens; if the turn could not end behind them, ends it before them."""
-        count = len(self._tokens) + len(tokens)
+        count = len(self._read.tokens) + len(tokens)
         if self._reserve is None or self._reserve.needs_no_look(count):
             for token in tokens:
                 matcher.commit(token)
             return True
-        before = Place(matcher, len(self._tokens), bytes(self._bytes))
+        before = Place(matcher, len(self._read.tokens), bytes(self._read.data))
         self._matcher = matcher.fork()
         for token in tokens:
             self._matcher.commit(token)
@@ -134,101 +149,85 @@ class Progression:
     def _finish_early(self) -> None:
         """The tokens run out: writes the ending that was kept for that, if there is one."""
         assert self._reserve is not None
-        if self._reserve.ending is not None:
-            self._ended_at = len(self._events)
-            self._write(self._reserve.ending, counted=False)
         self.finish = Finish.LENGTH
+        if self._reserve.ending is not None:
+            self._ended_at = len(self._read.events)
+            self._write(self._reserve.ending, counted=False)
 
     def _write(
         self, tokens: Sequence[int], *, accepted: bool = False, counted: bool = True
-    ) -> None:
-        parser = self._request.parser
+    ) -> bool:
+        """Writes tokens; False if one of them completes what does not fit, and changed the turn."""
         for token in tokens:
             if not accepted:
                 self._sampler.accept(token)
-            self._tokens.append(token)
             self._pending.append(token)
-            data = self._engine.vocabulary.text([token])
-            self._bytes += data
-            was_reasoning = parser.is_reasoning
-            self._read(self._decoder.decode(data))
-            if was_reasoning and counted:
-                self._thought += 1 if parser.is_reasoning else -self._count_closer()
+            self._send(self._read.write(token, counted=counted))
+            if (fault := self._read.fault) is None or self.finish is not None:
+                continue
+            if self._mend(fault):
+                return False
+            if fault.is_final:  # the turn is an error: there is no use in what would follow
+                self.finish = Finish.STOP
+                return False
+        return True
 
-    def _count_closer(self) -> int:
-        """How many tokens before the last one spell nothing but the marker that it completes."""
-        closer = self._request.parser.closer.encode()
-        start = self._bytes.rfind(closer)
-        end, count = len(self._bytes), -1
-        for token in reversed(self._tokens):
-            end -= len(self._engine.vocabulary.text([token]))
-            if end < start:
-                break
-            count += 1
-        return max(0, count)
-
-    def _read(self, text: str) -> None:
-        if text:
-            self._tell(self._request.parser.feed(text))
-
-    def _tell(self, events: Sequence[Event]) -> None:
-        self._events += events
+    def _send(self, events: Sequence[Event]) -> None:
         if events:
             self._request.sink(events)
 
+    def _mend(self, fault: Fault) -> bool:
+        """Goes back to where what does not fit began, so that it is written once more. False if
+        that was done before, or cannot be: the model keeps no past, or too few tokens are left."""
+        if not self._is_spoilt and fault.what not in self._mended and self._write_again(fault):
+            self._mended.add(fault.what)
+            return True
+        self._is_spoilt = True
+        return False
+
+    def _write_again(self, fault: Fault) -> bool:
+        read, place, request = self._read, fault.since, self._request
+        if self._start is None or place is None or place >= len(read.tokens):
+            return False
+        head, matcher = read.head(place), self._start.fork()
+        for token in head.tokens:
+            matcher.commit(token)
+        spent = self._discarded + len(read.tokens) - place
+        limit = find_limit(self._engine, request, spent)
+        reserve = request.reserve(limit) if request.reserve else None
+        shortest = reserve.start(Place(matcher, place, bytes(head.data))) if reserve else None
+        if (place + 1 if shortest is None else shortest) > limit or not self._go_back(head):
+            return False
+        self._deviation = Deviation(bytes(read.data), len(head.data), self._engine.vocabulary)
+        self._read, self._matcher, self._reserve = head, matcher, reserve
+        self._discarded, self._limit = spent, limit
+        return True
+
+    def _go_back(self, head: Transcript) -> bool:
+        """Makes the model forget all but this; the last token of it has to be decoded again."""
+        tokens = [*self._request.prompt, *head.tokens]
+        position = min(self._position, len(tokens) - 1)
+        if position < self._position and not self._engine.rollback(self._number, position):
+            return False
+        self._position, self._pending = position, tokens[position:]
+        return True
+
     def result(self) -> Generation:
         """The finished turn."""
-        self._read(self._decoder.decode(b"", final=True))
-        self._tell(self._request.parser.close())
+        is_whole = self.finish is Finish.STOP or self._ended_at is not None
+        self._send(self._read.close(is_whole=is_whole))
         assert self.finish is not None
         return Generation(
-            tuple(self._tokens),
-            self._bytes.decode("utf-8", "replace"),
-            tuple(self._events),
+            tuple(self._read.tokens),
+            self._read.data.decode("utf-8", "replace"),
+            tuple(self._read.events),
             self.finish,
             self._passes,
-            self._thought,
+            self._read.thought,
             self._ended_at,
+            self._discarded,
         )
 
     def close(self) -> None:
         self._sampler.close()
         self._engine.release(self._number)
-
-
-def find_limit(engine: Engine, request: Request) -> int:
-    """How many tokens the turn may have: `max_tokens`, or what the context has left.
-
-    Raises:
-        RequestError: no prompt, or no tokens.
-        ContextError: the prompt fills the context.
-    """
-    room = engine.context_length - len(request.prompt)
-    if not request.prompt or type(request.max_tokens) is not int or request.max_tokens < 1:
-        raise RequestError("a turn needs a prompt and max_tokens of 1 or more", where="/max_tokens")
-    if room < 1:
-        raise ContextError(
-            f"the prompt has {len(request.prompt)} tokens, the context {engine.context_length}",
-            hint="Shorten the conversation or the tools, or raise the context length (-c)",
-        )
-    return min(request.max_tokens, room)
-
-
-def find_reserve(engine: Engine, request: Request, limit: int) -> Reserve | None:
-    """The reserve of a request, if it has one.
-
-    Raises:
-        RequestError, ContextError: the shortest turn that the request allows does not fit.
-    """
-    if request.matcher is None or request.reserve is None:
-        return None
-    reserve = request.reserve(limit)
-    shortest = reserve.start(request.matcher)
-    if shortest is None or shortest <= limit:
-        return reserve
-    message = f"the shortest turn that this request allows has {shortest} tokens"
-    if limit == request.max_tokens:
-        hint = f"Raise it to {shortest} or more"
-        raise RequestError(f"{message}, max_tokens is {limit}", where="/max_tokens", hint=hint)
-    hint = "Shorten the conversation or the tools, or raise the context length (-c)"
-    raise ContextError(f"{message}, the context has room for {limit}", hint=hint)

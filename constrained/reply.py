@@ -23,12 +23,17 @@ ID_LENGTH = 9  # what Mistral's templates insist on, and all others take
 
 @dataclass(frozen=True)
 class Usage:
-    """Tokens in and out, and how many times the model ran for it."""
+    """Tokens in and out, and how many times the model ran for it.
+
+    `completion_tokens` are all that were generated; `discarded_tokens` of them were for a value
+    that did not fit, and was written again.
+    """
 
     prompt_tokens: int
     completion_tokens: int
     forward_passes: int
     reasoning_tokens: int = 0
+    discarded_tokens: int = 0
 
 
 @dataclass(frozen=True)
@@ -113,9 +118,10 @@ def make_reply(generation: Generation, turn: CompiledTurn) -> Reply:
         finish = generation.finish.value
     usage = Usage(
         len(turn.tokens),
-        len(generation.tokens),
+        len(generation.tokens) + generation.discarded,
         generation.forward_passes,
         generation.reasoning_tokens,
+        generation.discarded,
     )
     return Reply(
         content=read.content,

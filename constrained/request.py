@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from constrained.ending import Reserve
 from constrained.engine.protocol import Sampling
+from constrained.holding import Watch
 from constrained.mask import Matcher
 from constrained.thinking import Budget
 from grammars.parse import Parser
@@ -29,7 +30,7 @@ class Request:
     Args:
         prompt: token ids.
         matcher: holds the turn to its grammar, from its first token; None: anything goes.
-        parser: reads the text as it comes.
+        parser: makes what reads the text as it comes.
         sampling: how tokens are drawn.
         max_tokens: at most so many tokens are generated.
         force: take tokens that the grammar forces without asking the model, several at a time.
@@ -38,11 +39,12 @@ class Request:
             when they run out; None: it is cut then.
         sink: is told of events as they come; all of them are in the `Generation` as well.
         is_wanted: asked once a step; a turn that nobody wants ends there.
+        watch: what is held back until it is checked; what does not fit is written once more.
     """
 
     prompt: Sequence[int]
     matcher: Matcher | None
-    parser: Parser
+    parser: Callable[[], Parser]
     sampling: Sampling = DEFAULT_SAMPLING
     max_tokens: int = 1024
     force: bool = True
@@ -50,6 +52,7 @@ class Request:
     reserve: Callable[[int], Reserve] | None = None
     sink: Callable[[Sequence[Event]], None] = field(default=lambda events: None)
     is_wanted: Callable[[], bool] = field(default=lambda: True)
+    watch: Watch = field(default_factory=Watch)
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,7 @@ class Generation:
             those that close it.
         ended_at: how many of `events` had come when the tokens ran out and the shortest ending
             was written; None if the turn ended by itself, or was cut.
+        discarded: how many tokens more were generated, for what did not fit and was written again.
     """
 
     tokens: tuple[int, ...]
@@ -75,3 +79,4 @@ class Generation:
     forward_passes: int
     reasoning_tokens: int = 0
     ended_at: int | None = None
+    discarded: int = 0

@@ -63,9 +63,8 @@ class Parser(Lookahead):
         super().__init__(Buffer())
         self._events: list[Event] = []
         self._count = 0
-        certain = not recover and not (answer and format.bare)
-        tell = self._tell if stream and certain else None
-        self._reader = CallReader(format, self._buffer, self._tools, recover, tell)
+        self._tells = stream and not recover and not (answer and format.bare)
+        self._reader = CallReader(format, self._buffer, self._tools, recover, self._tell)
         self._reasoning = self._state.start is Start.OPEN
         self._thoughts = None if answer else thoughts
         self._tagged = False  # inside these tags
@@ -76,6 +75,9 @@ class Parser(Lookahead):
             format.recovered if recover else {o: (n,) for o, n in format.openings.items()}
         )
         self._again = (format.call, *(format.variants if recover else ()))
+        # Where the last call (behind its opener; behind its name, if nobody is told of it) or the
+        # answer began, in characters of the turn.
+        self.began = 0
         self._steps = self._turn()
         next(self._steps)
 
@@ -165,6 +167,7 @@ class Parser(Lookahead):
     def _body(self) -> Steps[None]:
         """What the place behind the reasoning alone may hold: a call without its opener, or an
         answer in which nothing is a call."""
+        self.began = self._buffer.position
         if self._answer and (self._format.bare is None or not self._calls):
             self._calls = self._calls and (yield from self._opens_calls(self._format))
             if not self._calls:
@@ -188,7 +191,7 @@ class Parser(Lookahead):
         if way.opener:
             yield from self._buffer.space()
             self._buffer.take(len(way.opener))
-            self._blank = None
+            self._blank, self.began = None, self._buffer.position
         inner = self._format.inner_ends
         ends = tuple(end for end in (way.closer + tail, way.closer, tail, *inner) if end)
         while (stop := (yield from self._buffer.until(ends, self._emit))) is not None:
@@ -295,6 +298,7 @@ class Parser(Lookahead):
     ) -> Steps[bool]:
         """Reads one call, behind what stands between two; says whether it is one."""
         is_cut, found, taken = False, False, ""
+        self.began = self._buffer.position
         for nodes in ways:
             self._buffer.mark()
             try:
@@ -359,7 +363,9 @@ class Parser(Lookahead):
 
     def _tell(self, name: str | None, arguments: str) -> None:
         """Passes on what is known of a call under way: its name, or more of its arguments."""
-        if name is not None:
+        if not self._tells:
+            self.began = self.began if name is None else self._buffer.position
+        elif name is not None:
             self._opened = True
             self._events.append(CallOpened(self._count, name))
         elif arguments:

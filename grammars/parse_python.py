@@ -65,9 +65,8 @@ class PythonReader:
             yield from self._buffer.string(self._ends, own, self._text.feed)
             return Told(self._text.close(), is_text=True, style=self._hole.style)
         is_text = first == other
-        raw = yield from self._string() if is_text else self._other(first)
         self._text.open(key, told=is_text)
-        self._text.feed(raw)
+        self._text.feed((yield from self._string() if is_text else self._other(first)))
         return Told(self._text.close(), is_text, self._hole.style)
 
     def _string(self) -> Steps[str]:

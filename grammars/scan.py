@@ -27,6 +27,7 @@ class Buffer:
     def __init__(self) -> None:
         self._text = ""
         self._at = 0
+        self._pushed = 0
         self._taken: list[str] | None = None
         self.closed = False
 
@@ -34,6 +35,7 @@ class Buffer:
         """Appends a piece."""
         self._text = self._text[self._at :] + text
         self._at = 0
+        self._pushed += len(text)
 
     def mark(self) -> None:
         """From here on, remember what is taken."""
@@ -59,6 +61,11 @@ class Buffer:
     def drain(self) -> str:
         """Takes all that is there."""
         return self.take(len(self._text) - self._at)
+
+    @property
+    def position(self) -> int:
+        """How many characters of what has arrived are taken."""
+        return max(0, self._pushed - (len(self._text) - self._at))
 
     @property
     def rest(self) -> str:

@@ -364,6 +364,18 @@ class LlamaEngine:
         self._require_open()
         return llama_cpp.llama_sampler_sample(chain, self._context, self._slots[slot])
 
+    def rollback(self, sequence: int, length: int) -> bool:
+        self._require_open()
+        memory = llama_cpp.llama_get_memory(self._context)
+        # A sliding window may have dropped what a shorter sequence would have to see again.
+        if not memory or llama_cpp.llama_memory_seq_pos_min(memory, sequence) > 0:
+            return False
+        # A recurrent model has one state, of the whole sequence: this refuses, and changes nothing.
+        if not llama_cpp.llama_memory_seq_rm(memory, sequence, length, -1):
+            return False
+        self._lengths[sequence] = length
+        return True
+
     def release(self, sequence: int) -> None:
         self._require_open()
         memory = llama_cpp.llama_get_memory(self._context)

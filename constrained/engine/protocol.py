@@ -111,6 +111,15 @@ class Engine(Protocol):
         """Returns a sampler for the logits of this engine."""
         ...
 
+    def rollback(self, sequence: int, length: int) -> bool:
+        """Forgets all tokens of a sequence but the first `length`.
+
+        Returns:
+            False if the model cannot (it keeps no past that a part could be taken from); then
+            nothing has changed.
+        """
+        ...
+
     def release(self, sequence: int) -> None:
         """Forgets all tokens of a sequence."""
         ...

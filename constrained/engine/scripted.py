@@ -28,11 +28,13 @@ class ScriptedEngine:
         *,
         context_length: int = 4096,
         max_sequences: int = 8,
+        can_roll_back: bool = True,
     ):
         self.vocabulary = vocabulary
         self.context_length = context_length
         self.max_sequences = max_sequences
         self._logits_of = logits
+        self._can_roll_back = can_roll_back
         self._tokens: list[list[int]] = [[] for _ in range(max_sequences)]
         self._logits: list[np.ndarray] = []
         self._is_open = True
@@ -69,6 +71,12 @@ class ScriptedEngine:
     def _row(self, slot: int) -> np.ndarray:
         self._require_open()
         return self._logits[slot]
+
+    def rollback(self, sequence: int, length: int) -> bool:
+        self._require_open()
+        if self._can_roll_back:
+            del self._tokens[sequence][length:]
+        return self._can_roll_back
 
     def release(self, sequence: int) -> None:
         self._require_open()

@@ -124,7 +124,7 @@ def test_without_tools_there_is_no_grammar(model: Model):
         chunk = [int(logits.argmax())]
         tokens += chunk
     model.engine.release(0)
-    request = Request(turn.tokens, None, turn.parser(), GREEDY, 20)
+    request = Request(turn.tokens, None, turn.parser, GREEDY, 20)
     (generation,) = generate(model.engine, [request])
     assert list(generation.tokens) == tokens
     assert generation.forward_passes == 20

@@ -99,6 +99,19 @@ def test_chunks_that_do_not_fit_together(engine: Engine, chunks: list[Chunk], me
         engine.decode(chunks)
 
 
+def test_what_is_rolled_back_leaves_no_trace(engine: Engine):
+    prompt = [5, 6, 7, 8]
+    (logits,) = engine.decode([Chunk(0, prompt, 0)])
+    wanted = logits.copy()
+    engine.decode([Chunk(0, [9, 10, 11], 4)])
+    assert engine.rollback(0, 3)
+    (logits,) = engine.decode([Chunk(0, prompt[3:], 3)])
+    assert np.allclose(logits, wanted, atol=CLOSE)
+    assert logits.argmax() == wanted.argmax()
+    with pytest.raises(ValueError, match="has 4 tokens"):
+        engine.decode([Chunk(0, [9], 7)])
+
+
 def test_overlap_is_an_error(engine: Engine):
     engine.decode([Chunk(0, [1, 2, 3], 0)])
     with pytest.raises(ValueError, match="is at 2, but the sequence has 3 tokens"):

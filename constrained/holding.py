@@ -1,0 +1,191 @@
+"""Holding back what the mask cannot hold alone, until it is complete and checked.
+
+What is sent on is never taken back. So the events of a value with a keyword that is only checked
+wait, from the token that begins it to the one behind it; those of a call, where the keyword
+concerns all of it; and those of an answer. What does not fit is a fault, and says from where on the
+turn would have to be written again.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from constrained.answers import read_answer
+from constrained.errors import ReplyError
+from grammars.held import Held
+from grammars.member_scan import Begun, Ended, MemberScanner, Step
+from grammars.schema import Schema
+from grammars.turn import (
+    ArgumentsDelta,
+    CallCut,
+    CallOpened,
+    CallRead,
+    ContentDelta,
+    Event,
+    JsonAnswer,
+    ToolCall,
+)
+
+What: TypeAlias = tuple[int, str | None]
+"""What was held back: the number of a call, and an argument of it (None: all); -1 is the answer."""
+ANSWER = (-1, None)
+_OPENERS = ("{", "[", '{"', '["', '"')
+
+
+@dataclass(frozen=True)
+class Watch:
+    """What is watched in a turn.
+
+    Args:
+        tools: the schema of each strict tool, and what of its calls is held back.
+        answer: what the content has to be, if that is held back.
+    """
+
+    tools: Mapping[str, tuple[Schema, Held]] = field(default_factory=dict[str, tuple[Schema, Held]])
+    answer: JsonAnswer | None = None
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Something that does not fit.
+
+    Args:
+        what: which value, call or answer.
+        since: how many tokens of the turn come before it; None: it has been sent.
+        is_final: the call or answer is complete.
+    """
+
+    what: What
+    since: int | None
+    is_final: bool
+
+
+class Holder:
+    """Lets the events of one turn through, in order, as soon as they may be sent."""
+
+    def __init__(self, watch: Watch):
+        self._watch = watch
+        self._queue: list[Event] = []
+        self._content: list[str] = []
+        self._held = Held()
+        self._schema: Schema | None = None
+        self._members = MemberScanner()
+        self._index = -1
+        self._opened_at = -1  # so many tokens came before the one that told of the call
+        self._told_at = -1  # and before the one that first told of its arguments
+        self._what: What | None = None  # what is held back
+        self._since: int | None = None
+        self.fault: Fault | None = None
+
+    def take(self, events: Sequence[Event], place: int, began: int) -> Sequence[Event]:
+        """Notes the events of one token; returns what may be sent.
+
+        Args:
+            events: what was read.
+            place: how many tokens of the turn come before this one.
+            began: how many come before the call or answer that began last.
+        """
+        for event in events:
+            self._note(event, place, began)
+            if isinstance(event, CallCut) and self._what is not None:  # it never became whole
+                self._queue, self._what, events = [], None, (event,)
+        self._queue += events
+        # What begins in the token that ends another value has to be written again with that one:
+        # so the place is forgotten only here.
+        return self._release() if self._what is None else ()
+
+    def close(self, *, is_whole: bool) -> Sequence[Event]:
+        """The turn is over; returns what may be sent.
+
+        Args:
+            is_whole: it was not cut.
+        """
+        if self._what == ANSWER and self._watch.answer is not None and is_whole:
+            try:
+                read_answer(self._watch.answer, "".join(self._content))
+            except ReplyError:
+                self.fault = self.fault or Fault(ANSWER, self._since, is_final=True)
+            self._what = None
+        return self._release() if self._what is None else ()
+
+    def _release(self) -> Sequence[Event]:
+        self._since = None
+        sent, self._queue = self._queue, []
+        return () if self.fault else sent
+
+    def _note(self, event: Event, place: int, began: int) -> None:
+        match event:
+            case CallOpened(index, name):
+                self._open(index, name, place)
+            case ArgumentsDelta(_, text):
+                self._read(text, place, began)
+            case CallRead(index, call):
+                self._finish(index, call, began)
+            case ContentDelta(text) if self._watch.answer is not None:
+                if not self._content:
+                    is_opener = text.strip() in _OPENERS
+                    self._hold(ANSWER, place + 1 if is_opener else began)
+                self._content.append(text)
+            case _:
+                pass
+
+    def _open(self, index: int, name: str, place: int) -> None:
+        self._schema, self._held = self._watch.tools.get(name, (None, Held()))
+        self._index, self._opened_at, self._told_at = index, place, -1
+        self._members = MemberScanner()
+        if self._held.whole:
+            self._hold((index, None), place + 1)
+
+    def _read(self, text: str, place: int, began: int) -> None:
+        if self._told_at < 0:
+            self._told_at = place
+            if self._held.whole:
+                self._since = self._find_start(text, place, began)
+        if not self._held or self._held.whole or self._schema is None:
+            return
+        try:
+            for step in self._members.feed(text):
+                self._step(step, self._schema, place, began)
+        except ValueError:  # nested too deeply: the call is no valid one
+            self._schema = None
+
+    def _step(self, step: Step, schema: Schema, place: int, began: int) -> None:
+        match step:
+            case Begun(key) if self._held.holds(key):
+                self._hold((self._index, key), self._find_place(place, began))
+            case Ended(key, value) if self._what == (what := (self._index, key)):
+                (member,) = schema.find_members(key)
+                if member is None or member.admits(value):
+                    self._what = None
+                else:
+                    self._blame(what)
+            case _:
+                pass
+
+    def _find_start(self, text: str, place: int, began: int) -> int:
+        """The place to write all arguments again from, told that they begin with this text."""
+        if text.strip() in _OPENERS:
+            return place + 1
+        return self._opened_at + 1 if self._opened_at < place else began
+
+    def _find_place(self, place: int, began: int) -> int:
+        """The place to write a value again from. Some formats tell of arguments only when they are
+        complete; then that is where the arguments begin."""
+        return place if self._told_at < place else self._find_start("", place, began)
+
+    def _hold(self, what: What, since: int) -> None:
+        self._what = what
+        self._since = since if self._since is None else min(since, self._since)
+
+    def _finish(self, index: int, call: ToolCall, began: int) -> None:
+        """A call is complete. One that was not told of before begins where the parser says."""
+        if call.name in self._watch.tools and not call.valid:
+            if index != self._index:
+                self._since = began
+            self._blame((index, None), is_final=True)
+        self._what, self._held, self._schema = None, Held(), None
+
+    def _blame(self, what: What, *, is_final: bool = False) -> None:
+        """The first fault of a turn counts; what follows only completes it."""
+        fault = self.fault or Fault(what, self._since, is_final)
+        self.fault = replace(fault, is_final=fault.is_final or is_final)

@@ -1,0 +1,106 @@
+"""What a turn says so far: its tokens, their text, and what the parser reads in it."""
+
+import codecs
+from bisect import bisect_left
+from collections.abc import Sequence
+
+from constrained.holding import Fault, Holder
+from constrained.request import Request
+from constrained.vocabulary import Vocabulary
+from grammars.turn import Event
+
+
+class Transcript:
+    """One turn as it is written. A part of it can be read again from the start (`head`).
+
+    Attributes:
+        tokens: those that were written.
+        data: what they spell.
+        events: what was read in it.
+        thought: how many of them are reasoning, without those that close it.
+    """
+
+    def __init__(self, request: Request, vocabulary: Vocabulary):
+        self._request = request
+        self._vocabulary = vocabulary
+        self._parser = request.parser()
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._holder = Holder(request.watch)
+        self._counted: list[bool] = []
+        self._ends: list[int] = []  # how many characters the first n tokens have
+        self._is_closed = False
+        self.tokens: list[int] = []
+        self.data = bytearray()
+        self.events: list[Event] = []
+        self.thought = 0
+
+    @property
+    def is_reasoning(self) -> bool:
+        """Is the turn inside its reasoning block?"""
+        return self._parser.is_reasoning
+
+    @property
+    def fault(self) -> Fault | None:
+        """What does not fit, if anything."""
+        return self._holder.fault
+
+    def write(self, token: int, *, counted: bool = True) -> Sequence[Event]:
+        """Appends a token; returns the events that may be sent.
+
+        Args:
+            token: what comes next.
+            counted: it counts as reasoning, if it is.
+        """
+        place = len(self.tokens)
+        data = self._vocabulary.text([token])
+        text = self._decoder.decode(data)
+        self.tokens.append(token)
+        self._counted.append(counted)
+        self._ends.append((self._ends[-1] if self._ends else 0) + len(text))
+        self.data += data
+        was_reasoning = self.is_reasoning
+        events = self._parser.feed(text) if text else []
+        if was_reasoning and counted:
+            self.thought += 1 if self.is_reasoning else -self._count_closer()
+        return self._take(events, place)
+
+    def close(self, *, is_whole: bool) -> Sequence[Event]:
+        """The turn is over; returns the events that may be sent. A second time does nothing.
+
+        Args:
+            is_whole: it was not cut.
+        """
+        if self._is_closed:
+            return ()
+        self._is_closed = True
+        rest = self._decoder.decode(b"", final=True)
+        events = [*(self._parser.feed(rest) if rest else ()), *self._parser.close()]
+        sent = self._take(events, len(self.tokens))
+        return [*sent, *self._holder.close(is_whole=is_whole)]
+
+    def head(self, count: int) -> "Transcript":
+        """The first tokens of this turn, as if no others had come. Their events were sent."""
+        head = Transcript(self._request, self._vocabulary)
+        for token, counted in zip(self.tokens[:count], self._counted, strict=False):
+            head.write(token, counted=counted)
+        return head
+
+    def _take(self, events: Sequence[Event], place: int) -> Sequence[Event]:
+        self.events += events
+        if not events:
+            return ()
+        # Of a token that the call only begins in, the rest belongs to what was there before.
+        began = bisect_left(self._ends, self._parser.began) + 1 if self._parser.began else 0
+        return self._holder.take(events, place, began)
+
+    def _count_closer(self) -> int:
+        """How many tokens before the last one spell nothing but the marker that it completes."""
+        closer = self._parser.closer.encode()
+        start = self.data.rfind(closer)
+        end, count = len(self.data), -1
+        for token in reversed(self.tokens):
+            end -= len(self._vocabulary.text([token]))
+            if end < start:
+                break
+            count += 1
+        return max(0, count)
