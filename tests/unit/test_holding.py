@@ -39,6 +39,7 @@ PROPERTIES: dict[str, Any] = {
     "even": {"type": "integer", "not": {"const": 7}},
     "last": {"type": "string"},
 }
+THINKING = (OURS / "hermes.jinja").read_text("utf-8")
 GREEDY = Sampling(temperature=0)
 
 
@@ -200,7 +201,7 @@ def test_a_call_that_nobody_was_told_of() -> None:
     assert run.sent == list(run.generation.events)
 
 
-def model(*texts: str, **options: Any) -> Model:
+def model(*texts: str, source: str = HERMES_TEMPLATE, **options: Any) -> Model:
     """A model that would like to answer with the first text, else with the next one."""
 
     def logits(sequence: int, tokens: Sequence[int]) -> np.ndarray:
@@ -209,7 +210,7 @@ def model(*texts: str, **options: Any) -> Model:
         return wish(wishes, BYTES)(sequence, [0, *tokens[start:]])
 
     engine = ScriptedEngine(BYTES, logits, context_length=20_000, **options)
-    return Model(engine, ChatTemplate(HERMES_TEMPLATE))
+    return Model(engine, ChatTemplate(source))
 
 
 def hermes(host: str) -> str:
@@ -255,6 +256,23 @@ def test_tokens_for_what_was_thrown_away_are_spent() -> None:
                 assert reply.usage.completion_tokens <= most
                 outcomes.add(reply.finish_reason)
     assert outcomes == {"error", "length", "tool_calls"}
+
+
+def test_the_reasoning_is_counted_once() -> None:
+    """Its budget is spent before the call; what comes after the way back does not count again."""
+    thought = "Hm, 20 bytes of it.\n</think>\n\n"
+    fine = thought + hermes("good")
+    texts = [f"<think>\n{thought}{hermes('-bad-')}", f"<think>\n{fine}"]  # the prompt opens it
+    with model(*texts, source=THINKING) as scripted:
+        given: Any = {"sampling": GREEDY, "template_kwargs": {"enable_thinking": True}}
+        plain = scripted.call("Hi", [CONNECT], **given)
+        assert plain.usage.discarded_tokens
+        assert plain.text == fine
+        assert 20 <= plain.usage.reasoning_tokens <= len(thought)
+        most = plain.usage.reasoning_tokens + len("\n</think>")
+        bounded = scripted.call("Hi", [CONNECT], reasoning_budget=most, **given)
+        assert bounded.text == fine
+        assert bounded.usage.reasoning_tokens == plain.usage.reasoning_tokens
 
 
 def test_an_answer_is_written_once_more() -> None:
