@@ -182,7 +182,7 @@ def test_a_template_as_a_path(tmp_path: Path):
 
 def test_a_refused_tool_does_not_take_the_others_with_it():
     bad = tool("bad", {"a": {"$ref": "#/nowhere"}})
-    answer = answer_to(CALL, (bad, PING, PING))
+    answer = answer_to(CALL, (bad, PING))
     assert "tool 'bad'" in answer["error"]
     assert "/tools/0/function/parameters/properties/a/$ref" in answer["error"]
     assert judged(answer) == "acv"
