@@ -21,12 +21,13 @@ import numpy as np
 
 from benchmarks.stage import Stage, stage
 from benchmarks.tool_sets import read_rows, sample_paths
+from constrained.grammar_texts import GrammarTexts
 from constrained.mask import Matcher
-from constrained.tools import as_openai, read_tools
+from constrained.tools import as_openai, forget_schemas, read_tools
 from grammars.errors import Error
 from grammars.lark import build_grammar
 from grammars.render import render
-from grammars.turn import Choice, KeyOrder, Policy, ToolCall, Turn
+from grammars.turn import Choice, KeyOrder, Policy, State, ToolCall, Turn
 
 FORMATS = ("hermes", "qwen3_coder")
 SIZES = {5: 20, 100: 5}  # tools -> sets of so many
@@ -58,13 +59,15 @@ def measure(place: Stage, tools: Sequence[Any], order: KeyOrder) -> Costs:
     compiler, policy = place.model.compiler, Policy(Choice.REQUIRED, key_order=order)
     compiler.tokenizer  # noqa: B018  built once for each vocabulary
     format, markers = place.teaching.format, compiler.markers
+    forget_schemas()
     lowering, lowered = _clock(lambda: read_tools(tools))
     building, grammar = _clock(lambda: build_grammar(format, lowered, policy, None, markers))
     compiling, known = _clock(lambda: Matcher.compile(compiler.tokenizer, grammar))
-    known = {grammar: known}
+    texts, matchers = GrammarTexts(markers, 1), {grammar: known}
+    texts.find(format, lowered, policy, State())
 
     def repeat() -> Matcher:
-        return known[build_grammar(format, read_tools(tools), policy, None, markers)].fork()
+        return matchers[texts.find(format, read_tools(tools), policy, State())].fork()
 
     return Costs(lowering, building, compiling, _clock(repeat)[0])
 

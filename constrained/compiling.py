@@ -5,6 +5,7 @@ from functools import cached_property, lru_cache
 
 from constrained.choosing import choose_teaching
 from constrained.errors import GrammarError, RequestError
+from constrained.grammar_texts import GrammarTexts
 from constrained.job import CompiledTurn, Job, check_job
 from constrained.mask import Matcher
 from constrained.messages import read_call_ids
@@ -97,6 +98,10 @@ class Compiler:
     def markers(self) -> dict[str, int]:
         """Tokens that stand for parts of what the formats write, by their names."""
         return self.vocabulary.find_markers(self._taught.format.texts + self._plain.format.texts)
+
+    @cached_property
+    def _texts(self) -> GrammarTexts:
+        return GrammarTexts(self.markers, CACHED)
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
@@ -205,7 +210,7 @@ class Compiler:
         self, format: Format, offer: Offer, policy: Policy, state: State
     ) -> tuple[str, Matcher]:
         try:
-            grammar = build_grammar(format, offer.tools, policy, state, self.markers)
+            grammar = self._texts.find(format, offer.tools, policy, state)
             return grammar, self._compile(grammar).fork()
         except (GrammarError, SchemaError, ToolError) as e:
             if isinstance(policy.answer, GrammarAnswer) and isinstance(e, GrammarError):

@@ -4,6 +4,7 @@ import json
 import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from constrained.functions import as_json
@@ -15,6 +16,7 @@ from grammars.schema import Schema
 from grammars.turn import Choice, Policy, Think, Tool
 
 _SCHEMA_KEYS = ("parameters", "input_schema", "inputSchema")
+LOWERED = 1000  # schemas of tools that are kept
 
 
 @dataclass(frozen=True)
@@ -92,12 +94,23 @@ def _read_entry(given: Any, where: str) -> Entry:
     return Entry(name, body, strict, where)
 
 
+@lru_cache(maxsize=LOWERED)
+def _lower_text(text: str) -> Schema:
+    """The same tools come again with each request."""
+    return lower(json.loads(text))
+
+
+def forget_schemas() -> None:
+    """Drops the schemas that are kept."""
+    _lower_text.cache_clear()
+
+
 def _lower(name: str, body: Mapping[str, Any], where: str) -> Schema:
     key = next((k for k in _SCHEMA_KEYS if body.get(k) is not None), None)
     if key is None:
         return lower({"type": "object", "properties": {}})
     try:
-        return lower(body[key])
+        return _lower_text(json.dumps(body[key], ensure_ascii=False))
     except SchemaError as e:
         message, where = f"tool {name!r}: {e.message}", f"{where}/{key}{e.where or ''}"
         raise SchemaError(message, where=where, hint=e.hint) from e

@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 
+from constrained.errors import RequestError
+from constrained.grammar_texts import GrammarTexts
+from constrained.tools import read_tools
 from grammars.complete import Completer
 from grammars.formats import FORMATS
 from grammars.formats.hermes import HERMES
@@ -13,9 +16,13 @@ from grammars.lowering import lower
 from grammars.members import MOST_KEYS
 from grammars.parse import parse
 from grammars.render import render
-from grammars.turn import Choice, KeyOrder, Policy, State, Tool, ToolCall, Turn
+from grammars.turn import Choice, ChoiceAnswer, KeyOrder, Policy, State, Tool, ToolCall, Turn
 from grammars.wire import Format
 from tests.agreement.matching import Masked
+from tests.command_line import Run
+from tests.command_line import write as write_file
+from tests.scripted import scripted
+from tests.templates import hermes_call, tool
 
 EACH = pytest.mark.parametrize("format", FORMATS, ids=lambda f: f.name)
 POINT = {
@@ -42,14 +49,14 @@ TREE = {
 }
 
 
-def write(format: Format, arguments: dict[str, Any], tool: Tool) -> str:
-    return render(Turn(calls=(ToolCall(tool.name, arguments),)), format, [tool])
+def write(format: Format, arguments: dict[str, Any], offered: Tool) -> str:
+    return render(Turn(calls=(ToolCall(offered.name, arguments),)), format, [offered])
 
 
 def make(format: Format, schema: Any, order: KeyOrder = KeyOrder.ANY) -> tuple[Tool, Masked]:
-    tool = Tool("f", lower(schema))
+    made = Tool("f", lower(schema))
     policy = Policy(Choice.REQUIRED, key_order=order)
-    return tool, Masked(format, [tool], policy, State(), True)
+    return made, Masked(format, [made], policy, State(), True)
 
 
 def pick(*keys: str, **extra: Any) -> dict[str, Any]:
@@ -58,22 +65,22 @@ def pick(*keys: str, **extra: Any) -> dict[str, Any]:
 
 @EACH
 def test_all_orders_are_taken_and_read_back(format: Format) -> None:
-    tool, grammar = make(format, SCHEMA)
+    offered, grammar = make(format, SCHEMA)
     for count in range(len(VALUES) + 1):
         for keys in permutations(VALUES, count):
-            text = write(format, pick(*keys), tool)
+            text = write(format, pick(*keys), offered)
             assert grammar.accepts(text) == ({"path", "lines"} <= {*keys}), text
             if grammar.accepts(text):
-                assert parse(text, format, [tool]).calls[0].arguments == pick(*keys)
+                assert parse(text, format, [offered]).calls[0].arguments == pick(*keys)
 
 
 @EACH
 def test_schema_order_on_demand(format: Format) -> None:
-    tool, grammar = make(format, SCHEMA, KeyOrder.SCHEMA)
+    offered, grammar = make(format, SCHEMA, KeyOrder.SCHEMA)
     taken = [
         keys
         for keys in permutations(VALUES)
-        if grammar.accepts(write(format, pick(*keys) | {"at": {"x": 2, "y": 1}}, tool))
+        if grammar.accepts(write(format, pick(*keys) | {"at": {"x": 2, "y": 1}}, offered))
     ]
     is_sorted = format.hole.style.sorted_keys  # so the renderer writes all in one order
     assert taken == (list(permutations(VALUES)) if is_sorted else [tuple(VALUES)])
@@ -81,30 +88,30 @@ def test_schema_order_on_demand(format: Format) -> None:
 
 @EACH
 def test_undeclared_keys_stand_anywhere_and_trap_nobody(format: Format) -> None:
-    tool, grammar = make(format, OPEN)
+    offered, grammar = make(format, OPEN)
     for arguments in (
         {"zz": 1, **pick("lines"), "z": 2, **pick("path", "mode"), "Z": 3},
         {**pick("mode", "path"), "pathx": 1, **pick("lines")},
         pick("lines", "path"),
     ):
-        assert grammar.accepts(write(format, arguments, tool)), arguments
-    assert not grammar.accepts(write(format, {"zz": 1, **pick("lines", "mode"), "z": 2}, tool))
+        assert grammar.accepts(write(format, arguments, offered)), arguments
+    assert not grammar.accepts(write(format, {"zz": 1, **pick("lines", "mode"), "z": 2}, offered))
 
 
 @EACH
 def test_recursive_objects(format: Format) -> None:
-    tool, grammar = make(format, TREE)
+    offered, grammar = make(format, TREE)
     tree = {"left": {"right": {"v": 1}, "v": 2, "left": {"v": 3}}, "right": {"v": 4}, "v": 5}
-    assert grammar.accepts(write(format, tree, tool))
-    assert not grammar.accepts(write(format, {"left": {"v": 1}}, tool))
+    assert grammar.accepts(write(format, tree, offered))
+    assert not grammar.accepts(write(format, {"left": {"v": 1}}, offered))
 
 
 @EACH
 @pytest.mark.parametrize("schema", [SCHEMA, OPEN], ids=["closed", "open"])
 def test_what_is_written_is_not_written_again(format: Format, schema: Any) -> None:
-    tool, grammar = make(format, schema)
-    completer = Completer(format, [tool], Policy(Choice.REQUIRED), State(), grammar.ids)
-    text = write(format, pick("mode", "at", "path", "lines"), tool)
+    offered, grammar = make(format, schema)
+    completer = Completer(format, [offered], Policy(Choice.REQUIRED), State(), grammar.ids)
+    text = write(format, pick("mode", "at", "path", "lines"), offered)
     for at in range(len(text)):
         if len(grammar.prefix(text[:at])) < at:
             continue
@@ -128,9 +135,47 @@ def test_a_key_is_written_once_and_the_last_one_is_forced() -> None:
 def test_objects_of_many_keys_keep_the_order_of_the_schema() -> None:
     for count, taken in ((MOST_KEYS, True), (MOST_KEYS + 1, False)):
         properties = {f"k{i}": {"type": "boolean"} for i in range(count)}
-        tool, grammar = make(HERMES, {"type": "object", "properties": properties})
+        offered, grammar = make(HERMES, {"type": "object", "properties": properties})
         arguments = dict.fromkeys(properties, True)
-        assert grammar.accepts(write(HERMES, arguments, tool))
+        assert grammar.accepts(write(HERMES, arguments, offered))
         backwards = dict(reversed(arguments.items()))
         assert json.dumps(backwards) != json.dumps(arguments)
-        assert grammar.accepts(write(HERMES, backwards, tool)) == taken
+        assert grammar.accepts(write(HERMES, backwards, offered)) == taken
+
+
+TOOL = tool("move", {"x": {"type": "integer"}, "y": {"type": "integer"}}, required=["x", "y"])
+
+
+def test_the_option_reaches_the_mask() -> None:
+    with scripted(hermes_call("move", '{"y": 1, "x": 2}')) as model:
+        (made,) = model.call("Hi", [TOOL]).calls
+        assert list(made.arguments.items()) == [("y", 1), ("x", 2)]
+        (made,) = model.call("Hi", [TOOL], key_order=KeyOrder.SCHEMA).calls
+        assert list(made.arguments) == ["x", "y"]
+        with pytest.raises(RequestError, match="key_order is 'no'"):
+            model.call("Hi", [TOOL], key_order="no")
+
+
+def test_the_command_line(run: Run, tmp_path: Any) -> None:
+    path = write_file(tmp_path / "tools.json", [TOOL])
+    words = ["grammar", "--tools", path, "--format", "hermes"]
+    assert "::_:" in run(*words)[1]
+    code, in_order, _ = run(*words, "--key-order", "schema")
+    assert code == 0
+    assert "::_:" not in in_order
+
+
+def test_grammars_are_built_once_for_the_same_tools() -> None:
+    texts, policy = GrammarTexts({}, 2), Policy()
+    first = texts.find(HERMES, read_tools([TOOL]), policy, State())
+    assert texts.find(HERMES, read_tools([TOOL]), policy, State()) is first
+    in_order = Policy(key_order=KeyOrder.SCHEMA)
+    others = [
+        texts.find(HERMES, read_tools([TOOL]), p, State()) for p in (in_order, Policy.named("move"))
+    ]
+    assert first not in others
+    again = texts.find(HERMES, read_tools([TOOL]), policy, State())
+    assert again == first
+    assert again is not first
+    answer = Policy(answer=ChoiceAnswer(("a", "b")))
+    assert texts.find(HERMES, (), answer, State()) != texts.find(HERMES, (), policy, State())
