@@ -110,7 +110,7 @@ def _lower(name: str, body: Mapping[str, Any], where: str) -> Schema:
     if key is None:
         return lower({"type": "object", "properties": {}})
     try:
-        return _lower_text(json.dumps(body[key], ensure_ascii=False))
+        return _lower_text(json.dumps(body[key]))
     except SchemaError as e:
         message, where = f"tool {name!r}: {e.message}", f"{where}/{key}{e.where or ''}"
         raise SchemaError(message, where=where, hint=e.hint) from e

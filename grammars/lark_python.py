@@ -6,41 +6,19 @@ that follows from there: the calls of a turn are one chain.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from grammars.bits import Condition
 from grammars.errors import SchemaError
 from grammars.lark_rules import choose, mark
 from grammars.lark_texts import OtherTexts, write_text
 from grammars.lark_values import Rules, escape_regex, quote
 from grammars.members import Unordered, arrange
 from grammars.python_ends import WORD, Ends, find_around, find_ends, is_word, spell_fixed
-from grammars.python_values import ESCAPED, RAW, sort_kinds
+from grammars.python_values import ESCAPED, RAW, Value, Way, sort_kinds
 from grammars.schema import Node, Object, Property, Schema, String, escape
 from grammars.turn import Tool
 from grammars.wire import Format, Name, PythonArguments
 from grammars.wire import Node as FormatNode
-
-
-@dataclass(frozen=True)
-class _Way:
-    """What may follow a value: a text, and a rule for what stands behind that.
-
-    Args:
-        others: behind the text stands any key but these.
-    """
-
-    text: str
-    rest: str = ""
-    others: tuple[str, ...] | None = None
-
-
-@dataclass(frozen=True)
-class _Value:
-    """A rule for what tells its own end, and a terminal for raw text; "" where there is none."""
-
-    whole: str
-    raw: str
 
 
 class PythonRules:
@@ -94,11 +72,11 @@ class PythonRules:
             self.rules.fill(name, body)
         return self._arguments[tool.name]
 
-    def finish(self) -> list[_Way]:
+    def finish(self) -> list[Way]:
         """What may follow the last argument."""
         more = self.tools if self._several else ()
-        ways = [_Way(self.around.next(tool.name), self._call(tool)) for tool in more]
-        return [_Way(self.around.end), *ways]
+        ways = [Way(self.around.next(tool.name), self._call(tool)) for tool in more]
+        return [Way(self.around.end), *ways]
 
     def finished(self) -> str:
         """A rule for all that may follow the last argument."""
@@ -127,12 +105,12 @@ class _Arguments:
         if isinstance(members, Unordered):
             return self._unordered(node, properties, members)
         finish = self.calls.finish()
-        ways, optional = list[_Way](), True
+        ways, optional = list[Way](), True
         if node.additional is not None:
             ways = [self._extra(node, node.additional, finish)]
         for declared in reversed(properties):
             value = self._value(self._read(declared.node), ways + finish * optional)
-            way = _Way(self.hole.item + declared.key + self.hole.after_key, value)
+            way = Way(self.hole.item + declared.key + self.hole.after_key, value)
             ways = [way] if declared.required else [way, *ways]
             optional = optional and not declared.required
         starts = [replace(way, text=way.text.removeprefix(self.hole.item)) for way in ways]
@@ -140,63 +118,61 @@ class _Arguments:
 
     def _unordered(self, node: Object, properties: Sequence[Property], members: Unordered) -> str:
         """Any argument that is not there yet; in the parameter are those that are."""
-        names: dict[_Value, str] = {}
+        names: dict[Value, str] = {}
 
         def name(value: Node) -> str:
             return mark(names.setdefault(self._read(value), f"value{len(names)}"))
 
-        ways: list[tuple[_Way, Condition]] = []
+        item, ways = self.hole.item, list[Way]()
         for i, declared in enumerate(properties):
             rest = f"{name(declared.node)}::{members.behind(i)}"
-            text = self.hole.item + declared.key + self.hole.after_key
-            ways.append((_Way(text, rest), members.can_add[i]))
+            text = item + declared.key + self.hole.after_key
+            ways.append(Way(text, rest, condition=members.can_add[i]))
         keys = tuple(p.key for p in node.properties)
         for condition, behind in members.ways_to_add_extra:
             assert node.additional is not None
-            rest = f"{name(node.additional)}::{behind}"
-            ways.append((_Way(self.hole.item, rest, keys), condition))
-        start = [(replace(w, text=w.text.removeprefix(self.hole.item)), c) for w, c in ways]
+            ways.append(Way(item, f"{name(node.additional)}::{behind}", keys, condition))
+        starts = [replace(way, text=way.text.removeprefix(item)) for way in ways]
         end = self.calls.finished(), members.can_end
         bodies = {
-            "start": choose([*((self._begin(way), c) for way, c in start), end]),
-            "follow": choose([*((self._begin(way), c) for way, c in ways), end]),
+            "start": choose([*((self._begin(w), w.condition) for w in starts), end]),
+            "follow": choose([*((self._begin(w), w.condition) for w in ways), end]),
         }
-        ways += [(way, members.can_end) for way in self.calls.finish()]
+        ways += [replace(way, condition=members.can_end) for way in self.calls.finish()]
         for value, hint in names.items():
-            options = [f"{value.whole} {mark('follow')}::_"] if value.whole else []
-            options += [f"{quote(RAW)} {mark('raw_' + hint)}::_"] if value.raw else []
-            bodies[hint] = " | ".join(options)
-            if value.raw:
-                ended = ((f"{self._ended(value.raw, way)} {way.rest}", c) for way, c in ways)
-                bodies["raw_" + hint] = choose(ended)
+            bodies |= self._write(value, hint, ways)
         return self.rules.enter(self.rules.knot(bodies)["start"] + "::0")
+
+    def _write(self, value: Value, hint: str, ways: Sequence[Way]) -> dict[str, str]:
+        """The rules of a knot for a value and what follows it."""
+        whole = f"{value.whole} {mark('follow')}::_"
+        if not value.raw:
+            return {hint: whole}
+        ended = ((f"{self._ended(value.raw, way)} {way.rest}", way.condition) for way in ways)
+        raw = f"{quote(RAW)} {mark('raw_' + hint)}::_"
+        return {hint: f"{whole} | {raw}", "raw_" + hint: choose(ended)}
 
     def _can_write(self, declared: Property) -> bool:
         """Can the argument be written? One that is required has to be."""
-        self._check(declared)
-        if self._read(declared.node) != _Value("", ""):
+        where = f"/properties/{escape(declared.key)}"
+        if not is_word(declared.key):
+            hint = "Rename it, or use a model with a JSON format"
+            message = f"the key {declared.key!r} cannot be written in such a call"
+            raise SchemaError(message, where=where, hint=hint)
+        if self._read(declared.node) != Value("", ""):
             return True
         if declared.required:
-            where = f"/properties/{escape(declared.key)}"
             raise SchemaError("none of its values can be written in such a call", where=where)
         return False
 
-    def _check(self, declared: Property) -> None:
-        if not is_word(declared.key):
-            raise SchemaError(
-                f"the key {declared.key!r} cannot be written in such a call",
-                where=f"/properties/{escape(declared.key)}",
-                hint="Rename it, or use a model with a JSON format",
-            )
-
-    def _extra(self, node: Object, additional: Node, finish: list[_Way]) -> _Way:
+    def _extra(self, node: Object, additional: Node, finish: list[Way]) -> Way:
         """Undeclared arguments, any number of them, behind the declared ones."""
         keys = tuple(p.key for p in node.properties)
-        way = _Way(self.hole.item, self.rules.reserve("extra"), keys)
+        way = Way(self.hole.item, self.rules.reserve("extra"), keys)
         self.rules.fill(way.rest, self._value(self._read(additional), [way, *finish]))
         return way
 
-    def _read(self, node: Node) -> _Value:
+    def _read(self, node: Node) -> Value:
         """How a value is written."""
         kinds, rules = sort_kinds(node, self.schema.definitions), self.rules
         values = [rules.value(other, self.schema.definitions) for other in kinds.others]
@@ -205,9 +181,9 @@ class _Arguments:
         words = [word for word in kinds.words if self.ends.holds(word, RAW)]
         values += [] if kinds.strings else [quote(RAW + word + RAW) for word in words]
         whole = rules.define(" | ".join(dict.fromkeys(values)), "plain") if values else ""
-        return _Value(whole, self._raw(kinds.strings, words) if kinds.strings else "")
+        return Value(whole, self._raw(kinds.strings, words) if kinds.strings else "")
 
-    def _value(self, value: _Value, ways: Sequence[_Way]) -> str:
+    def _value(self, value: Value, ways: Sequence[Way]) -> str:
         """A rule for a value and what follows it."""
         options = [f"{value.whole} {self.rules.define(self._follow(ways), 'follow')}"]
         if value.raw:
@@ -215,7 +191,7 @@ class _Arguments:
             options.append(f"{quote(RAW)} ({ended})")
         return self.rules.define(" | ".join(options), "value")
 
-    def _follow(self, ways: Sequence[_Way]) -> str:
+    def _follow(self, ways: Sequence[Way]) -> str:
         """What may follow a value that tells its own end."""
         options = [self._begin(way) for way in ways]
         finish = [self._begin(way) for way in self.calls.finish()]
@@ -223,7 +199,7 @@ class _Arguments:
             options[-len(finish) :] = [self.calls.finished()]
         return " | ".join(options)
 
-    def _begin(self, way: _Way) -> str:
+    def _begin(self, way: Way) -> str:
         if way.others is None:
             return f"{self.rules.fixed(way.text)} {way.rest}"
         return f"{self._key(way.text, way.others)} {way.rest}"
@@ -244,7 +220,7 @@ class _Arguments:
         without = f"~/(?s:.*){self.ends.write_regex(RAW)}(?s:.*)/"
         return self.rules.terminal(f"({' | '.join(named)}) & {without}", "RAW")
 
-    def _ended(self, raw: str, way: _Way) -> str:
+    def _ended(self, raw: str, way: Way) -> str:
         """A raw string up to what follows it; that ends with a token, or at once."""
         if way.others is not None:
             return self.rules.define(

@@ -1,8 +1,10 @@
-"""The values of an argument of a call in Python: strings, and what is not quoted."""
+"""The values of an argument of a call in Python: strings, and what is not quoted; and what may
+follow them."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from grammars.bits import ALWAYS, Condition
 from grammars.schema import (
     AnyValue,
     Array,
@@ -50,3 +52,26 @@ def sort_kinds(node: Node, definitions: Mapping[str, Node]) -> Kinds:
 def _part(nodes: Iterable[Flat]) -> Iterable[Flat]:
     for node in nodes:
         yield from _ANY if isinstance(node, AnyValue) else (node,)
+
+
+@dataclass(frozen=True)
+class Way:
+    """What may follow a value: a text, and a rule for what stands behind that.
+
+    Args:
+        others: behind the text stands any key but these.
+        condition: when, in a rule with a parameter.
+    """
+
+    text: str
+    rest: str = ""
+    others: tuple[str, ...] | None = None
+    condition: Condition = ALWAYS
+
+
+@dataclass(frozen=True)
+class Value:
+    """A rule for what tells its own end, and a terminal for raw text; "" where there is none."""
+
+    whole: str
+    raw: str

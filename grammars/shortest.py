@@ -191,8 +191,8 @@ class Shortest:
         """What is to be known of an object to read it."""
         if id(node) not in self._layouts:
             properties = sort_properties(node, self.style)
-            extra, mixed = node.additional is not None, self.style.sorted_keys
-            members = arrange(properties, extra, node.presence, self.order, mixed=mixed)
+            rest = node.additional is not None, node.presence, self.order
+            members = arrange(properties, *rest, mixed=self.style.sorted_keys)
             keys = read_keys([p.key for p in properties], self.style)
             self._layouts[id(node)] = Layout(node, properties, keys, members)
         return self._layouts[id(node)]
@@ -216,9 +216,7 @@ class Shortest:
         inner, node = self.inside(level), layout.node
         if index is not None:
             return self.pair(layout.properties[index], inner)
-        if node.additional is None:
-            return None
-        value = self.value(node.additional, inner)
+        value = None if node.additional is None else self.value(node.additional, inner)
         return join(layout.keys.extend(""), self.style.key, value)
 
     def pair(self, declared: Property, level: int) -> str | None:
