@@ -13,6 +13,7 @@ from constrained.commands.lines import Lines
 from constrained.commands.output import print_error, print_notes
 from constrained.commands.show import Screen, follow
 from constrained.errors import RequestError
+from constrained.offer import read_offer
 from grammars.errors import Error
 from grammars.turn import ToolCall
 
@@ -65,6 +66,7 @@ class Chat:
         self._screen = Screen()
         self._messages: list[Mapping[str, Any]] = []  # behind those of the job
         self._starts: list[int] = []  # where in them the turns of the user are
+        self._refused = {r.name for r in read_offer(job.tools).refused}  # the user knows of those
 
     def run(self) -> None:
         """Goes on until the user ends it, or there are no more lines."""
@@ -130,6 +132,8 @@ class Chat:
         while calls:
             messages = [*self._job.messages, *self._messages]
             turn = self._model.compile(replace(job, messages=messages))
+            print_notes(str(r) for r in turn.refused if r.name not in self._refused)
+            self._refused |= {refusal.name for refusal in turn.refused}
             reply = follow(self._model.stream_turn(turn, **self._options), self._screen)
             calls = reply.calls if reply.finish_reason != "length" else ()
             # What ran out of tokens is no call to carry out; templates want a result for each.
