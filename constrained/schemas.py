@@ -12,6 +12,9 @@ from grammars.errors import Error, SchemaError
 from grammars.lark_values import Rules
 from grammars.lowering import lower
 from grammars.schema import Finding, Schema
+from grammars.subschemas import find_keyword
+
+_HINT = "Write it as a schema of 2020-12; `pointer` says where it is none"
 
 
 def check_schemas(
@@ -25,10 +28,12 @@ def check_schemas(
         close: objects that declare properties and are silent about others admit no others.
 
     Yields:
-        one answer for each row, in order: `{id, compiles, enforced, checked, refused, results,
-        error}`. The three lists hold `{pointer, keyword, reason}`: what the mask holds, what is
-        checked after generation, why there is no mask. `results` has `{accepted, delivered}` for
-        each test: the mask takes the instance as `json.dumps(data, ensure_ascii=False)` writes
+        one answer for each row, in order: `{id, compiles, enforced, checked, repaired, ignored,
+        refused, results, error}`. The lists hold `{pointer, keyword, reason}`: what the mask
+        holds, what is checked after generation, what is read as something else than what stands
+        there, what is no keyword, and why there is no mask (with a `hint`). `results` has
+        `{accepted, delivered}` for each test: the mask takes the instance as
+        `json.dumps(data, ensure_ascii=False)` writes
         it; and it is valid, too (formats asserted; the draft of `$schema`, else 2020-12). A row
         that cannot be checked has the reason in `error`.
     """
@@ -45,6 +50,8 @@ _EMPTY: Mapping[str, Any] = {
     "compiles": False,
     "enforced": [],
     "checked": [],
+    "repaired": [],
+    "ignored": [],
     "refused": [],
     "results": [],
     "error": None,
@@ -61,13 +68,14 @@ def _check(row: Mapping[str, Any] | Error, close: bool) -> dict[str, Any]:
         schema = lower(row["schema"], close=close, only_object=False)
         trial = _Trial(schema)
     except (SchemaError, GrammarError) as e:
-        why = Finding(e.where or "", "", e.message)
         nothing = [{"accepted": False, "delivered": False} for _ in instances]
-        return {"refused": _show([why]), "results": nothing, "error": str(e)}
+        return {"refused": [_explain(e)], "results": nothing, "error": str(e)}
     return {
         "compiles": True,
         "enforced": _show(schema.report.enforced),
         "checked": _show(schema.report.checked),
+        "repaired": _show(schema.report.repaired),
+        "ignored": _show(schema.report.ignored),
         "results": [trial.run(instance) for instance in instances],
         "error": trial.error,
     }
@@ -86,6 +94,13 @@ def _read_instances(row: Mapping[str, Any]) -> list[Any]:
 
 def _show(findings: Sequence[Finding]) -> list[dict[str, str]]:
     return [asdict(finding) for finding in findings]
+
+
+def _explain(error: Error) -> dict[str, str]:
+    """Why there is no mask: where, the keyword that is to blame, what to do about it."""
+    where = error.where or ""
+    why = Finding(where, find_keyword(where), error.message)
+    return {**asdict(why), "hint": error.hint or _HINT}
 
 
 class _Trial:

@@ -22,6 +22,8 @@ MOST_STATES = 20_000
 _MOST_STEPS = 4_000
 """After so many more than the text has characters, the search for it gives up."""
 
+_MOST_EXPLORED = 200
+
 
 class Automaton:
     """What an expression matches; the states are the derivatives of the expression.
@@ -61,6 +63,23 @@ class Automaton:
         most = ENDLESS - 1 if most is None else most
         with self._lock:
             return self._search(self._walk(text), fewest, most)
+
+    def is_empty(self) -> bool:
+        """Is it plain that no text matches?"""
+        with self._lock:
+            self._reset()
+            queue = [0]
+            seen = {0}
+            while queue and len(seen) <= _MOST_EXPLORED:
+                state = queue.pop()
+                if is_nullable(self._states[state]):
+                    return False
+                for character in pick_representatives(find_firsts(self._states[state])):
+                    following = self._step(state, character)
+                    if following not in seen:
+                        seen.add(following)
+                        queue.append(following)
+            return not queue
 
     def _walk(self, text: str) -> int:
         if len(self._states) > MOST_STATES:

@@ -6,9 +6,26 @@ from urllib.parse import unquote
 import jsonschema_rs
 
 from grammars.errors import SchemaError
-from grammars.schema import Json, escape, make_validator
+from grammars.repairs import repair
+from grammars.resources import localize
+from grammars.schema import Finding, Json, escape, make_validator
 
 _HINT = "Use a local reference such as #/$defs/Name"
+_TUPLES = "http://json-schema.org/draft-07/schema#"
+"""The dialect of documents that name none and are no schemas of 2020-12: `items` as a list."""
+
+
+def read_document(source: Json) -> tuple[Json, tuple[Finding, ...]]:
+    """The document as it is meant, with references that are pointers; and what was repaired."""
+    meant, repaired = repair(source)
+    document = localize(meant)
+    unnamed = isinstance(document, dict) and "$schema" not in document
+    if unnamed and find_problem(document) is not None:
+        old: Json = {"$schema": _TUPLES, **cast(dict[str, Json], document)}
+        if find_problem(old) is None:
+            reason = "none, and no schema of 2020-12: read as draft 7"
+            return old, (*repaired, Finding("", "$schema", reason))
+    return cast(Json, document), repaired
 
 
 def find_problem(source: Json) -> SchemaError | None:

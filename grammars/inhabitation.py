@@ -50,6 +50,11 @@ def find_cause(node: Node, definitions: Mapping[str, Node]) -> str:
     return where
 
 
+def is_empty(node: Node, alive: frozenset[str]) -> bool:
+    """Does nothing fit, where something fits these definitions alone?"""
+    return _prune(node, alive) == NEVER
+
+
 def _prune(node: Node, alive: frozenset[str]) -> Node:
     match node:
         case Reference(name):

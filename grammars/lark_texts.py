@@ -2,8 +2,10 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 
 from grammars.errors import SchemaError
+from grammars.json_patterns import spell_pattern
 from grammars.lark_rules import TIGHT, RuleBook, dump, escape_regex, quote
 from grammars.quoting import find_extra_keys, find_raw, find_strings
 from grammars.schema import Json, Property, String, escape
@@ -52,6 +54,11 @@ class JsonTexts:
 
 def _hold_pattern(node: String, rules: RuleBook) -> str:
     """JSON's strings that match a pattern."""
+    if (spelled := spell_pattern(node.pattern or "")) is not None:
+        longest = "" if node.max_length is None else node.max_length
+        length = f'"{_CHARACTER}{{{node.min_length},{longest}}}"'
+        parts = [spelled, length] if replace(node, pattern=None) != String() else [spelled]
+        return rules.terminal(" & ".join(f"/{part}/" for part in parts), "STRING")
     schema: dict[str, Json] = {"type": "string", "pattern": f"^({node.pattern})$", **TIGHT}
     schema |= {"minLength": node.min_length} if node.min_length else {}
     schema |= {"maxLength": node.max_length} if node.max_length is not None else {}

@@ -15,7 +15,6 @@ from grammars.schema import (
     Number,
     Object,
     Reference,
-    Report,
     Schema,
     String,
     Union,
@@ -34,7 +33,7 @@ def loosen(schema: Schema) -> Schema:
         schema,
         node=_loosen(schema.node),
         definitions={name: _loosen(node) for name, node in schema.definitions.items()},
-        report=Report(held, schema.report.checked + checked),
+        report=replace(schema.report, enforced=held, checked=schema.report.checked + checked),
     )
 
 

@@ -7,44 +7,26 @@ looks at it after generation. What cannot be read at all raises `SchemaError` wi
 import json
 import re
 from collections.abc import Mapping
-from fractions import Fraction
+from dataclasses import replace
+from functools import partial
 from typing import cast
 
-from grammars.documents import find_problem, look_up
+from grammars.conditions import Split, divide, find_split, is_exclusion
+from grammars.documents import find_problem, look_up, read_document
 from grammars.errors import SchemaError
+from grammars.flat_lowering import FlatLowering
 from grammars.inhabitation import NEVER, find_cause, prune
-from grammars.keywords import HELD, are_disjoint, find_types, is_idle
-from grammars.merging import ANNOTATIONS, as_list, merge
-from grammars.patterns import ASSERTED, FORMATS, translate
-from grammars.presence import simplify
+from grammars.keywords import are_disjoint, find_overlaps
+from grammars.merging import ANNOTATIONS, merge
 from grammars.presence_keywords import find_presence
-from grammars.schema import (
-    AnyValue,
-    Array,
-    Boolean,
-    Constant,
-    Finding,
-    Json,
-    Node,
-    Null,
-    Number,
-    Object,
-    Property,
-    Reference,
-    Report,
-    Schema,
-    String,
-    Union,
-    escape,
-    flatten,
-    make_validator,
-)
+from grammars.schema import AnyValue, Json, Node, Object, Reference, Schema, Union, flatten
 
+OPENNESS = frozenset(["properties", "additionalProperties", "patternProperties"])
+"""Keywords that settle whether an object that is silent about other keys admits some."""
 MOST_PARTS = 5_000  # subschemas that a schema comes to, conjunctions multiplied out
-MOST_VALUES = 10_000  # of an enum that the mask holds
-MOST_RESIDUES = 10_000  # that the mask counts for a multiple
-
-TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
+MOST_SPLITS = 200
+"""After so many schemas that were taken apart into alternatives, the rest is checked."""
+_DRAFTS = ("http://json-schema.org/draft", "https://json-schema.org/draft")
 
 
 def lower(source: Json, *, close: bool = True, only_object: bool = True) -> Schema:
@@ -61,20 +43,22 @@ def lower(source: Json, *, close: bool = True, only_object: bool = True) -> Sche
     """
     if not isinstance(source, dict | bool):
         raise SchemaError("a schema is an object, true or false", where="")
-    lowering = _Lowering(source, close)
-    root = cast(Json, source)
-    if only_object and (isinstance(root, bool) or root.get("type") != "object"):
-        root = {"allOf": [root, {"type": "object"}]}
-    problem = find_problem(source)
-    if problem is not None and problem.where:
-        raise problem
     try:
+        document, repaired = read_document(source)
+        lowering = _Lowering(document, close)
+        root = document
+        if only_object and (isinstance(root, bool) or root.get("type") != "object"):
+            root = {"allOf": [root, {"type": "object"}]}
+        problem = find_problem(document)
+        if problem is not None and problem.where:
+            raise problem
         lowered = lowering.lower(root, "")  # knows where a reference leads nowhere
     except RecursionError:
         raise SchemaError("the schema is nested too deeply", where="") from None
     if problem is not None:
         raise problem
     node, definitions = prune(lowered, lowering.definitions)
+    lowering.check_opened(frozenset(name for name, d in definitions.items() if d != NEVER))
     kind = "object" if only_object else "value"
     if node == NEVER:
         where = find_cause(lowered, lowering.definitions)
@@ -83,26 +67,20 @@ def lower(source: Json, *, close: bool = True, only_object: bool = True) -> Sche
     if only_object and not all(isinstance(b, Object) for b in flatten(node, definitions)):
         hint = "Declare its properties instead"
         raise SchemaError("arguments cannot be an enum or const", where="", hint=hint)
-    return Schema(source, node, definitions, lowering.report(), source)
+    report = replace(lowering.report(), repaired=repaired)
+    return Schema(document, node, definitions, report, document)
 
 
-class _Lowering:
+class _Lowering(FlatLowering):
     """One document on its way; collects definitions and findings."""
 
     def __init__(self, root: Json, close: bool):
-        self.root = root
-        self.close = close
+        super().__init__(root, close)
         draft = "" if isinstance(root, bool) else str(root.get("$schema", ""))
         self.references_stand_alone = re.search(r"/draft-0[3-7]/", draft) is not None
         self.definitions: dict[str, Node] = {}
         self.open: list[str] = []  # conjunctions on their way
-        self.parts = 0
-        self.enforced: dict[tuple[str, str], Finding] = {}
-        self.checked: dict[tuple[str, str], Finding] = {}
-
-    def report(self) -> Report:
-        enforced = [f for key, f in self.enforced.items() if key not in self.checked]
-        return Report(tuple(enforced), tuple(self.checked.values()))
+        self.parts = self.splits = 0
 
     def lower(self, schema: Json, at: str) -> Node:
         """The node of a subschema; `at` is its JSON pointer in the document."""
@@ -136,15 +114,37 @@ class _Lowering:
         return Reference(name)
 
     def _plain(self, flat: Mapping[str, Json], at: str) -> Node:
+        if "enum" in flat or "const" in flat:
+            return self._constant(flat, at)
         held = find_presence(flat).keywords
         for keyword in ("anyOf", "oneOf"):
             if keyword in flat and keyword not in held:
                 return self._branch(flat, keyword, at)
-        if "enum" in flat or "const" in flat:
-            return self._constant(flat, at)
+        split = find_split(flat, held, partial(look_up, self.root, at=at))
+        if split is not None and self.splits < MOST_SPLITS:
+            return self._split(split, at)
+        if "not" in flat and is_exclusion(flat):
+            return self._excluding(flat, at)
         return self._typed(flat, at)
 
+    def _split(self, split: Split, at: str) -> Node:
+        """The alternatives, each with what stands beside them."""
+        self.splits += 1
+        base = split.base
+        if self.close and not OPENNESS & set(base):
+            base = {**base, "additionalProperties": True}  # the cases alone do not close an object
+        for keyword in split.keywords:
+            if split.exact:
+                self._enforce(at, keyword)
+            else:
+                self._check(at, keyword, "the mask holds a part of it")
+        branches = [self._beside(base, part, at) for part in split.parts]
+        return branches[0] if len(branches) == 1 else Union(tuple(branches))
+
     def _refer(self, pointer: Json, at: str) -> Node:
+        if str(pointer).startswith(_DRAFTS):
+            self._check(at, "$ref", "refers to a draft of JSON Schema")
+            return AnyValue()
         target = look_up(self.root, pointer, at)
         if pointer not in self.definitions:
             self.definitions[pointer] = NEVER
@@ -182,135 +182,21 @@ class _Lowering:
     def _branch(self, flat: Mapping[str, Json], keyword: str, at: str) -> Node:
         base = {k: v for k, v in _says(flat).items() if k != keyword}
         parts = cast(list[Json], flat[keyword])
-        branches: list[Node] = []
-        for i, part in enumerate(parts):
-            branches.append(
-                self.lower({"allOf": [base, part]} if base else part, f"{at}/{keyword}/{i}")
-            )
+        branches = [self._beside(base, p, f"{at}/{keyword}/{i}") for i, p in enumerate(parts)]
         if keyword == "oneOf" and not are_disjoint(branches, self.definitions):
-            self._check(at, keyword, "the branches may overlap")
+            overlaps = find_overlaps(branches, self.definitions)
+            divided = divide(parts, overlaps, partial(look_up, self.root, at=at))
+            if divided is None or self.splits >= MOST_SPLITS:
+                self._check(at, keyword, "the branches may overlap")
+            else:
+                self.splits, told = self.splits + 1, dict(self.enforced)
+                branches = [self._beside(base, part, at) for part in divided]
+                self.enforced = told  # of the branches as they stand there
         self._enforce(at, keyword)
         return Union(tuple(branches))
 
-    def _constant(self, flat: Mapping[str, Json], at: str) -> Node:
-        values = cast(list[Json], flat["enum"]) if "enum" in flat else [flat["const"]]
-        rest = {k: v for k, v in flat.items() if k != "enum"}
-        if len(values) > MOST_VALUES:
-            self._check(at, "enum", f"it has more than {MOST_VALUES:,} values")
-            return self._plain({"type": find_types(values), **rest}, at)
-        try:
-            admits = make_validator(rest, self.root).is_valid
-        except ValueError as e:  # a reference that `find_problem` has met already
-            raise SchemaError(f"not a JSON Schema: {e}", where=at) from e
-        self._enforce(at, "enum" if "enum" in flat else "const")
-        kept = {json.dumps(v, sort_keys=True): v for v in values if admits(v)}
-        return Constant(tuple(kept.values())) if kept else NEVER
-
-    def _typed(self, flat: Mapping[str, Json], at: str) -> Node:
-        if flat.get("not", False) in ({}, True):
-            return NEVER
-        types = cast(list[str], as_list(flat.get("type", [t for t in TYPES if t != "integer"])))
-        presence = find_presence(flat)
-        if not presence.others:
-            types = [t for t in types if t == "object"]
-        if "type" in flat:
-            self._enforce(at, "type")
-        spoken = {k for t in types for k in HELD.get("number" if t == "integer" else t, ())}
-        spoken |= presence.keywords
-        foreign = {k for held in HELD.values() for k in held} - spoken
-        for keyword in flat:
-            if keyword in spoken:
-                self._enforce(at, keyword)
-            elif keyword not in ANNOTATIONS | foreign | {"type"} and not is_idle(keyword, flat):
-                self._check(at, keyword, "not held by the mask")
-        if "type" not in flat and not set(flat) & spoken:
-            return AnyValue()
-        branches = [self._of_type(t, flat, at) for t in types]
-        if not branches:
-            return NEVER
-        return branches[0] if len(branches) == 1 else Union(tuple(branches))
-
-    def _of_type(self, name: str, flat: Mapping[str, Json], at: str) -> Node:
-        match name:
-            case "object":
-                return self._object(flat, at)
-            case "array":
-                return self._array(flat, at)
-            case "string":
-                return self._string(flat, at)
-            case "number" | "integer":
-                bounds = {k: flat[k] for k in HELD["number"] if k in flat}
-                if any(isinstance(v, bool) for v in bounds.values()):  # draft 4
-                    self._check(at, "exclusiveMinimum", "spelled as in draft 4")
-                    bounds = {k: v for k, v in bounds.items() if not isinstance(v, bool)}
-                if Fraction(str(bounds.get("multipleOf", 1))).numerator > MOST_RESIDUES:
-                    self._check(at, "multipleOf", "it has too many residues")
-                    del bounds["multipleOf"]
-                return Number(name == "integer", bounds)
-            case "boolean":
-                return Boolean()
-            case _:
-                return Null()
-
-    def _object(self, flat: Mapping[str, Json], at: str) -> Node:
-        declared = dict(cast(Mapping[str, Json], flat.get("properties", {})))
-        required = cast(list[str], flat.get("required", []))
-        rest = flat.get("additionalProperties")
-        if rest is None:
-            rest = not (self.close and "properties" in flat)
-        if patterns := flat.get("patternProperties"):
-            self._check(at, "additionalProperties", "beside patternProperties")
-            rest = {"anyOf": [*patterns.values(), rest]}
-        undeclared = rest if {"additionalProperties", "patternProperties"} & set(flat) else True
-        additional = self.lower(rest, f"{at}/additionalProperties")
-        found = find_presence(flat)
-        spoken = found.wanted if additional == NEVER else found.spoken
-        for key in (*required, *spoken):  # a key that is only required is declared, too
-            declared.setdefault(key, undeclared)
-        properties: list[Property] = []
-        for key, schema in declared.items():
-            node = self.lower(schema, f"{at}/properties/{escape(key)}")
-            properties.append(Property(key, node, key in required, schema))
-        if found.presence.least > 1 and additional != NEVER:
-            self._check(at, "minProperties", "an undeclared key may be written twice")
-        others = None if additional == NEVER else additional
-        presence = simplify(found.presence, required, None if others else len(declared))
-        return Object(tuple(properties), others, rest, presence)
-
-    def _array(self, flat: Mapping[str, Json], at: str) -> Node:
-        items, tuple_items = flat.get("items", True), flat.get("prefixItems", [])
-        if isinstance(items, list):  # a tuple, as drafts before 2020-12 write it
-            items, tuple_items = flat.get("additionalItems", True), cast(Json, items)
-        prefix = [
-            self.lower(s, f"{at}/prefixItems/{i}")
-            for i, s in enumerate(cast(list[Json], tuple_items))
-        ]
-        rest = self.lower(items, f"{at}/items")
-        return Array(
-            tuple(prefix),
-            None if rest == NEVER else rest,
-            int(flat.get("minItems", 0)),
-            None if flat.get("maxItems") is None else int(flat["maxItems"]),
-        )
-
-    def _string(self, flat: Mapping[str, Json], at: str) -> Node:
-        pattern, name = flat.get("pattern"), flat.get("format")
-        if pattern is not None and (pattern := translate(pattern)) is None:
-            self._check(at, "pattern", "uses what a mask cannot hold (look-around, \\b, \\1)")
-        if name in FORMATS and pattern is None:
-            pattern = FORMATS[name]
-        elif name in FORMATS or name in ASSERTED:
-            self._check(at, "format", f"{name!r} is not held by the mask")
-        longest = flat.get("maxLength")
-        return String(
-            int(flat.get("minLength", 0)), None if longest is None else int(longest), pattern
-        )
-
-    def _enforce(self, at: str, keyword: str) -> None:
-        self.enforced.setdefault((at, keyword), Finding(at, keyword))
-
-    def _check(self, at: str, keyword: str, reason: str) -> None:
-        self.checked.setdefault((at, keyword), Finding(at, keyword, reason))
+    def _beside(self, base: Mapping[str, Json], part: Json, at: str) -> Node:
+        return self.lower({"allOf": [base, part]} if base else part, at)
 
 
 def _says(schema: Mapping[str, Json]) -> dict[str, Json]:

@@ -6,44 +6,6 @@ and word boundaries.
 
 import re
 
-_LEAP = "([0-9]{2}(0[48]|[2468][048]|[13579][26])|([02468][048]|[13579][26])00)"
-_DATE = (
-    "([0-9]{4}-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)"
-    f"|02-(0[1-9]|1[0-9]|2[0-8]))|{_LEAP}-02-29)"
-)
-_TIME = (
-    r"([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,9})?"
-    "([Zz]|[+-]([01][0-9]|2[0-3]):[0-5][0-9])"
-)
-_ATOM = r"[A-Za-z0-9!#$%'*+/=?^_`{|}~\-]{1,30}"
-_LABEL = r"[A-Za-z0-9]([A-Za-z0-9\-]{0,20}[A-Za-z0-9])?"
-_OCTET = "(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
-_ESCAPED = "%[0-9A-Fa-f]{2}"
-_PLAIN = r"A-Za-z0-9._~!$'()*+,;=\-"
-_PATH = rf"([{_PLAIN}:@/&]|{_ESCAPED})*"
-
-FORMATS = {
-    "date": _DATE,
-    "time": _TIME,
-    "date-time": f"{_DATE}[Tt]{_TIME}",
-    "uuid": "[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}",
-    "ipv4": rf"{_OCTET}(\.{_OCTET}){{3}}",
-    "email": rf"{_ATOM}(\.{_ATOM})?@{_LABEL}(\.{_LABEL}){{0,5}}",
-    "uri": (
-        rf"[A-Za-z][A-Za-z0-9+.\-]*:(//(([{_PLAIN}:&]|{_ESCAPED})*@)?([{_PLAIN}&]|{_ESCAPED})*"
-        rf"(:[0-9]{{0,5}})?(/{_PATH})?|/?([{_PLAIN}:@&]|{_ESCAPED}){_PATH})"
-        rf"(\?([{_PLAIN}:@/?&]|{_ESCAPED})*)?(#([{_PLAIN}:@/?&]|{_ESCAPED})*)?"
-    ),
-}
-"""Formats as whole-string expressions: each admits only what the format admits (RFC 3339, 4122,
-2673, 3986; e-mail addresses and URIs without quoted local parts and IPv6 hosts)."""
-
-ASSERTED = frozenset(
-    "duration idn-email hostname idn-hostname ipv6 iri iri-reference json-pointer regex "
-    "relative-json-pointer uri-reference uri-template".split()
-)
-"""Formats that the mask does not hold, but the validator checks; all others are annotations."""
-
 _SPACES = (
     r" \t\n\r\f\v\u{a0}\u{1680}\u{2000}-\u{200a}\u{2028}\u{2029}\u{202f}\u{205f}\u{3000}\u{feff}"
 )

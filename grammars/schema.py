@@ -119,10 +119,19 @@ class Finding:
 
 @dataclass(frozen=True)
 class Report:
-    """What becomes of a schema: held by the mask, or checked after generation."""
+    """What becomes of a schema.
+
+    Args:
+        enforced: held by the mask.
+        checked: checked after generation.
+        repaired: read as something else than what stands there, for it is plain what is meant.
+        ignored: no keywords of JSON Schema; they may be misspelled.
+    """
 
     enforced: tuple[Finding, ...] = ()
     checked: tuple[Finding, ...] = ()
+    repaired: tuple[Finding, ...] = ()
+    ignored: tuple[Finding, ...] = ()
 
 
 @dataclass(frozen=True)

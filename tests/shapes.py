@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from grammars.patterns import FORMATS
 from grammars.schema import make_validator
+from grammars.string_formats import FORMATS
 from tests.texts import KEYS, TEXTS
 
 Json = Any
@@ -21,6 +21,7 @@ PATTERNS = {
     '[/"]': TEXTS.map(lambda t: t + '/"'),
     "^a|b$": TEXTS.map(lambda t: "a" + t),
     "^[^\\s<>]+$": st.from_regex("[a-zé&/]+", fullmatch=True),
+    '^[^"/]+$': st.text("ab\\\n\t\x01é😀", min_size=1, max_size=4),
     "^[\\s\\S]{2}$": st.text(min_size=2, max_size=2),
     "^.*\\.py$": st.text("abc/ é", max_size=5).map(lambda t: t + ".py"),
 }
@@ -110,6 +111,27 @@ FREE = [
     Shape({}, VALUES),
     Shape(True, VALUES),
 ]
+_CASES = {
+    "type": "object",
+    "properties": {"kind": {"enum": ["a", "b"]}, "n": {"type": "integer"}},
+    "additionalProperties": False,
+    "if": {"properties": {"kind": {"const": "a"}}, "required": ["kind"]},
+    "then": {"required": ["n"]},
+}
+_TAKEN_APART = [
+    Shape({"type": "string", "not": {"enum": ["a", "no", 'a"']}}, TEXTS),
+    Shape({"type": "integer", "not": {"const": 3}}, INTEGERS),
+    Shape({"not": {"type": ["string", "array", "object"]}}, NUMBERS | st.none()),
+    Shape({"type": "array", "items": {"enum": ["r", "w", 1]}, "uniqueItems": True},
+          st.lists(st.sampled_from(["r", "w", 1]), unique=True)),
+    Shape(_CASES, st.sampled_from([{"kind": "a", "n": 1}, {"kind": "b"}, {}, {"n": 2}])),
+    Shape({"type": "object", "propertyNames": {"enum": ["x", "y"]},
+           "additionalProperties": {"type": "boolean"}},
+          st.sampled_from([{}, {"x": True}, {"y": False}])),
+    Shape({"oneOf": [{"type": "integer", "minimum": 3}, {"type": "integer", "maximum": 5}]},
+          INTEGERS),
+]  # fmt: skip
+TAKEN_APART = [Shape(shape.schema, fitting(shape)) for shape in _TAKEN_APART]
 IDLE: list[dict[str, Json]] = [
     {"description": "Text", "title": "T", "default": None, "examples": []},
     {"$comment": "c", "deprecated": False, "x-order": 1, "uniqueItems": False},
@@ -127,7 +149,7 @@ def mixed_enums(draw: DrawFn) -> Shape:
 def leaves(references: Sequence[Shape]) -> SearchStrategy[Shape]:
     """Shapes without parts, and references."""
     plain = st.sampled_from([*FREE, FREE[0], FREE[0], *references, *references])
-    return plain | strings() | bounded() | mixed_enums()
+    return plain | strings() | bounded() | mixed_enums() | st.sampled_from(TAKEN_APART)
 
 
 def shapes(references: Sequence[Shape] = ()) -> SearchStrategy[Shape]:

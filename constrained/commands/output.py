@@ -56,7 +56,10 @@ def describe_checked(tools: Iterable[Tool]) -> Iterator[str]:
 
 
 def describe_findings(name: str, schema: Schema) -> Iterator[str]:
-    """What the mask does not hold of a schema, which is called `name`."""
+    """What the mask does not hold of a schema, which is called `name`, and what was repaired."""
+    for finding in schema.report.repaired:
+        where = f"{name}, {finding.pointer or 'the root'}"
+        yield f"{where}: {finding.keyword} is repaired ({finding.reason})"
     for finding in schema.report.checked:
         where = f"{name}, {finding.pointer or 'the root'}"
         yield f"{where}: {finding.keyword} is checked after generation ({finding.reason})"

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from grammars.automaton import Automaton, compile_regexes
 from grammars.characters import Characters
 from grammars.expressions import both, other
-from grammars.patterns import FORMATS
 from grammars.regex import UnreadableError, read
+from grammars.string_formats import FORMATS
 
 ALPHABET = "ab0-"
 TEXTS = ["".join(letters) for n in range(5) for letters in product(ALPHABET, repeat=n)]

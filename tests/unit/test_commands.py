@@ -98,7 +98,9 @@ def test_a_grammar_of_a_chosen_format(run: Run, tools: str):
 
 
 def test_a_grammar_with_a_note(run: Run, tmp_path: Path):
-    tools = write(tmp_path / "t.json", [tool("t", {"a": {"type": "string", "not": {"const": ""}}})])
+    tools = write(
+        tmp_path / "t.json", [tool("t", {"a": {"type": "string", "not": {"pattern": "^$"}}})]
+    )
     code, out, err = run("grammar", "--tools", tools, "--format", "qwen3_coder")
     assert code == 0
     assert out.startswith("%llguidance")

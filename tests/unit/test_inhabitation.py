@@ -28,7 +28,7 @@ def lower_value(schema: Any, **definitions: Any) -> Schema:
         {"type": "number", "minimum": 2, "maximum": 1},
         {"type": "integer", "minimum": 0.2, "maximum": 0.8},
         {"type": "integer", "exclusiveMinimum": 1, "exclusiveMaximum": 2},
-        {"enum": ["a"], "type": "integer"},
+        {"enum": [1], "type": "string"},
         {"allOf": [{"type": "string"}, {"type": ["integer", "number"]}]},
         {"allOf": [{"const": 1}, {"const": True}]},
         {"allOf": [{"enum": [1, 2]}, {"enum": [True, "1"]}]},

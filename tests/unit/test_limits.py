@@ -8,9 +8,11 @@ from constrained.errors import GrammarError
 from constrained.frame import byte_tokenizer
 from constrained.mask import MOST_BRANCHES, MOST_RULES, Matcher
 from grammars.errors import SchemaError
+from grammars.flat_lowering import MOST_VALUES
 from grammars.formats import FORMATS
+from grammars.keywords import MOST_REMAINDERS
 from grammars.lark import build_grammar
-from grammars.lowering import MOST_PARTS, MOST_RESIDUES, MOST_VALUES, lower
+from grammars.lowering import MOST_PARTS, lower
 from grammars.schema import Number, Schema, String, Union
 from grammars.turn import Policy, State, Tool
 from grammars.wire import find_format
@@ -42,7 +44,7 @@ def test_long_enums_are_checked() -> None:
     assert checked(one({"enum": words[:-1]})) == []
 
 
-@pytest.mark.parametrize("step", [MOST_RESIDUES + 1, 2**31 - 1, 1.00003])
+@pytest.mark.parametrize("step", [MOST_REMAINDERS + 1, 2**31 - 1, 1.00003])
 def test_multiples_of_many_residues_are_checked(step: float) -> None:
     schema = one({"type": "number", "multipleOf": step})
     assert checked(schema) == [("/properties/x", "multipleOf")]

@@ -104,7 +104,7 @@ def test_pattern_properties_keep_an_object_open_for_their_values() -> None:
         }
     )
     assert schema.node == Object((), String(), {"anyOf": [{"type": "string"}, False]})
-    assert checked(schema) == [("", "patternProperties"), ("", "additionalProperties")]
+    assert checked(schema) == [("", "additionalProperties"), ("", "patternProperties")]
 
 
 def test_all_of_is_one_object() -> None:
@@ -203,10 +203,11 @@ def test_a_reference_to_itself_says_nothing() -> None:
         ({"properties": {"a": {"$ref": "#/$defs/A"}}}, "/properties/a/$ref", "leads nowhere"),
         ({"properties": {"a": {"$ref": "#/type/3"}}, "type": "object"}, "/properties/a/$ref",
          "leads nowhere"),
-        ({"properties": {"a": {"$ref": "#b"}}, "$defs": {"b": {"$anchor": "b"}}},
+        ({"properties": {"a": {"$ref": "#b"}}, "$defs": {"b": {"$anchor": "c"}}},
          "/properties/a/$ref", "anchor"),
         ({"properties": {"a": {"$ref": "https://no.where/s"}}}, "/properties/a/$ref", "not local"),
-        ({"properties": {"a": {"not": {"$ref": "https://no.where/s"}}}}, "", "another document"),
+        ({"properties": {"a": {"not": {"$ref": "https://no.where/s"}}}}, "/properties/a/$ref",
+         "not local"),
         ({"properties": {"a": {"enum": [1], "not": {"$ref": "https://no.where/s"}}}},
          "/properties/a", "another document"),
     ],

@@ -1,5 +1,6 @@
 """Regular expressions of JSON Schema, for the mask: what it takes, jsonschema-rs takes too."""
 
+import json
 import re
 
 import jsonschema_rs
@@ -10,8 +11,9 @@ from hypothesis import strategies as st
 from constrained.frame import byte_tokenizer
 from constrained.mask import Matcher
 from grammars.lark_values import Rules
-from grammars.patterns import FORMATS, translate
+from grammars.patterns import translate
 from grammars.schema import String
+from grammars.string_formats import FORMATS
 from tests.texts import TEXTS
 
 
@@ -118,3 +120,19 @@ def test_a_pattern_in_json_is_matched_on_the_value() -> None:
     matcher = Matcher.compile(tokenizer, f"%llguidance {{}}\nstart: {rule}\n{rules.text()}")
     tokens = vocabulary.encode('"a\\"\\\\\\n"')
     assert matcher.accepts(tokens) == len(tokens)
+
+
+@pytest.mark.parametrize(
+    "pattern", ['^[^"]$', "^[^\\\\]$", "^[^/]$", '^[^"a]$', "^\\S$", '^.["\n]?$']
+)
+def test_sets_without_an_escaped_character_exclude_its_escape(pattern: str) -> None:
+    rules = Rules()
+    rule = rules.value(String(pattern=translate(pattern)), {})
+    vocabulary, tokenizer = byte_tokenizer(())
+    grammar = f"%llguidance {{}}\nstart: {rule}\n{rules.text()}"
+    whole = Matcher.compile(tokenizer, grammar)
+    for text in ('"', "\\", "/", "\b", "\n", "\x01", "a", "é", 'a"'):
+        tokens = vocabulary.encode(json.dumps(text, ensure_ascii=False))
+        matcher = whole.fork()
+        taken = matcher.accepts(tokens) == len(tokens)
+        assert taken == jsonschema_rs.is_valid({"pattern": pattern}, text), text

@@ -9,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from constrained.check import read_rows
+from constrained.errors import GrammarError
+from constrained.mask import Matcher
 from constrained.schemas import check_schemas
 from tests.shapes import VALUES, parameters, shapes
 
@@ -28,7 +30,11 @@ def results(schema: Any, *data: Any, close: bool = False) -> str:
 
 
 def test_the_report():
-    schema = {"type": "array", "items": {"type": "string", "not": {"const": "no"}}, "minItems": 1}
+    schema = {
+        "type": "array",
+        "items": {"type": "string", "not": {"pattern": "^no$"}},
+        "minItems": 1,
+    }
     answer = check(schema, ["yes"], ["no"], [], [1])
     assert answer["compiles"]
     assert (answer["refused"], answer["error"]) == ([], None)
@@ -45,7 +51,12 @@ def test_true_and_false():
     answer = check(False, *values)
     assert not answer["compiles"]
     assert answer["refused"] == [
-        {"pointer": "", "keyword": "", "reason": "the schema admits no value"}
+        {
+            "pointer": "",
+            "keyword": "",
+            "reason": "the schema admits no value",
+            "hint": "Widen it",
+        }
     ]
     assert results(False, *values) == "--------"
 
@@ -64,7 +75,8 @@ def test_instances_may_have_any_order():
 
 
 def test_drafts_and_formats():
-    assert results({"format": "ipv6"}, "::1", "x") == "da"
+    assert results({"format": "ipv6"}, "::1", "x") == "d-"
+    assert results({"format": "regex"}, "a+", "[") == "da"
     tuple_ = {"items": [{"type": "integer"}], "additionalItems": False}
     draft7 = {"$schema": "http://json-schema.org/draft-07/schema#", **tuple_}
     assert results(draft7, [1], ["x"], [1, 2]) == "d--"
@@ -92,8 +104,12 @@ def test_schemas_that_are_refused(schema: Any, pointer: str, reason: str):
     assert (answer["enforced"], answer["checked"]) == ([], [])
 
 
-def test_a_schema_that_llguidance_refuses():
-    answer = check({"type": "integer", "multipleOf": 999_999_937}, "x", 1)
+def test_a_schema_that_llguidance_refuses(monkeypatch: pytest.MonkeyPatch):
+    def refuse(*_: Any) -> Matcher:
+        raise GrammarError("the grammar is not valid: too large")
+
+    monkeypatch.setattr(Matcher, "compile", refuse)
+    answer = check({"type": "string"}, "x", 1)
     assert not answer["compiles"]
     assert answer["refused"][0]["reason"].startswith("the grammar is not valid")
     assert len(answer["results"]) == 2
@@ -120,6 +136,8 @@ def test_rows_that_cannot_be_read(line: str, error: str):
         "compiles": True,
         "enforced": [],
         "checked": [],
+        "repaired": [],
+        "ignored": [],
         "refused": [],
         "results": [],
         "error": None,

@@ -1,0 +1,95 @@
+"""Expressions over characters as expressions over their spellings in JSON's strings."""
+
+from collections.abc import Iterator
+
+from grammars.characters import Characters
+from grammars.expressions import Blank, Chain, Either, Expression, One, Repeat
+from grammars.regex import UnreadableError, read
+
+_LETTERS = {'"': '"', "\\": "\\", "/": "/", "\b": "b", "\f": "f", "\n": "n", "\r": "r", "\t": "t"}
+_CONTROLS = Characters(((0, 0x1F), (0x7F, 0x7F)))
+_ESCAPED = Characters.of('"\\')
+_UNSPELLED = Characters.collect([(0, 0x1F), *_ESCAPED.ranges])
+
+
+def spell_pattern(pattern: str) -> str | None:
+    """What JSON's strings look like, quotes included, whose characters match; None where
+    llguidance's own reading of the pattern is right, or the pattern cannot be read.
+
+    llguidance 1.9 takes a set that holds all control characters for one of all characters that
+    have an escape: it would let an escaped quote through where a pattern excludes quotes.
+    """
+    try:
+        expression = read(pattern)
+        if not any(map(_is_misread, _find_sets(expression))):
+            return None
+        return f'"({_spell(expression)})"'
+    except (UnreadableError, RecursionError):
+        return None
+
+
+def _is_misread(characters: Characters) -> bool:
+    has_controls = all(chr(code) in characters for code in (0, 1, 0x1F))
+    return has_controls and not all(c in characters for c in _LETTERS)
+
+
+def _find_sets(expression: Expression) -> Iterator[Characters]:
+    match expression:
+        case One(characters):
+            yield characters
+        case Chain(first, rest):
+            yield from _find_sets(first)
+            yield from _find_sets(rest)
+        case Either(options):
+            for option in options:
+                yield from _find_sets(option)
+        case Repeat(body):
+            yield from _find_sets(body)
+        case _:
+            return
+
+
+def _spell(expression: Expression) -> str:
+    match expression:
+        case Blank():
+            return ""
+        case One(characters):
+            return _spell_set(characters)
+        case Chain(first, rest):
+            return _spell(first) + _spell(rest)
+        case Either(options):
+            return "(" + "|".join(sorted(map(_spell, options))) + ")"
+        case Repeat(body, fewest, most):
+            return f"({_spell(body)}){{{fewest},{'' if most is None else most}}}"
+        case _:
+            raise UnreadableError("an empty set")
+
+
+def _spell_set(characters: Characters) -> str:
+    """One character of a set, as it is or escaped; only control characters by their numbers."""
+    raw = _both(characters, _UNSPELLED.invert()).ranges
+    options = [f"[{''.join(map(_write_range, raw))}]"] if raw else []
+    escapes = [_write_code(ord(letter)) for c, letter in _LETTERS.items() if c in characters]
+    escapes += [
+        "u00" + "".join(f"[{d}{d.upper()}]" if d.isalpha() else d for d in f"{code:02x}")
+        for low, high in _both(characters, _CONTROLS).ranges
+        for code in range(low, high + 1)
+    ]
+    if escapes:
+        options.append(rf"\\({'|'.join(escapes)})")
+    if not options:
+        raise UnreadableError("an empty set")
+    return f"({'|'.join(options)})"
+
+
+def _both(a: Characters, b: Characters) -> Characters:
+    """The characters in both sets."""
+    return Characters.collect([*a.invert().ranges, *b.invert().ranges]).invert()
+
+
+def _write_range(borders: tuple[int, int]) -> str:
+    return "-".join(map(_write_code, dict.fromkeys(borders)))
+
+
+def _write_code(code: int) -> str:
+    return rf"\x{{{code:x}}}"

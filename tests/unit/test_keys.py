@@ -1,0 +1,168 @@
+"""Which keys an object may have; lists without repetitions; references by name."""
+
+from typing import Any
+
+import pytest
+
+from grammars.choices import list_choices
+from grammars.documents import read_document
+from grammars.errors import SchemaError
+from grammars.keys import is_universal
+from grammars.lowering import lower
+from grammars.schema import AnyValue, Array, Boolean, Constant, Null, Number, Schema, String, Union
+from grammars.subschemas import find_keyword
+
+OBJECT = {"type": "object"}
+
+
+def lower_open(schema: Any) -> Schema:
+    return lower(schema, close=False)
+
+
+def checked(schema: Schema) -> set[str]:
+    return {finding.keyword for finding in schema.report.checked}
+
+
+@pytest.mark.parametrize("pattern", ["", "^", "$", ".*", "^[\\s\\S]*$", "^[a-z]*", "a|"])
+def test_patterns_that_match_every_key(pattern: str) -> None:
+    assert is_universal(pattern)
+    schema = lower_open({**OBJECT, "patternProperties": {pattern: {"type": "null"}}})
+    assert schema.node.additional == Null()
+    assert not checked(schema)
+
+
+@pytest.mark.parametrize("pattern", ["a", ".+", "^[a-z]*$", "(?=a)", "\\b"])
+def test_patterns_that_do_not(pattern: str) -> None:
+    assert not is_universal(pattern)
+    schema = lower_open({**OBJECT, "patternProperties": {pattern: {"type": "null"}}})
+    assert schema.node.additional == Union((Null(), AnyValue()))
+    assert checked(schema) == {"patternProperties", "additionalProperties"}
+
+
+def test_declared_keys_that_match_a_pattern() -> None:
+    schema = lower_open(
+        {
+            **OBJECT,
+            "properties": {"ab": {"type": "string"}, "b": {}},
+            "patternProperties": {"^a": {"minLength": 2}},
+            "required": ["ac"],
+        }
+    )
+    nodes = {p.key: p.node for p in schema.node.properties}
+    assert nodes["ab"] == String(2)
+    assert nodes["b"] == AnyValue()
+    assert list(nodes) == ["ab", "b", "ac"]
+
+
+def test_names_that_are_listed() -> None:
+    schema = lower_open(
+        {
+            **OBJECT,
+            "properties": {"a": {"type": "null"}, "no": {}},
+            "propertyNames": {"enum": ["a", "b", 1]},
+            "additionalProperties": {"type": "integer"},
+        }
+    )
+    nodes = {p.key: p.node for p in schema.node.properties}
+    assert nodes == {"a": Null(), "b": Number(True)}
+    assert schema.node.additional is None
+    assert not checked(schema)
+
+
+def test_names_by_pattern() -> None:
+    names = {"propertyNames": {"pattern": "^[a-z]$"}}
+    closed = {**OBJECT, "properties": {"a": {}, "A": {}}, "additionalProperties": False, **names}
+    assert [p.key for p in lower_open(closed).node.properties] == ["a"]
+    assert not checked(lower_open(closed))
+    assert checked(lower_open({**OBJECT, **names})) == {"propertyNames"}
+
+
+def test_keys_that_nothing_fits_are_checked_for_in_open_objects() -> None:
+    schema = {**OBJECT, "properties": {"a": False}}
+    assert checked(lower_open(schema)) == {"additionalProperties"}
+    assert not checked(lower(schema))
+
+
+@pytest.mark.parametrize(
+    ("node", "lists"),
+    [
+        (Array((), Constant(("a", "b"))), Constant(([], ["a"], ["b"], ["a", "b"], ["b", "a"]))),
+        (Array((), Constant((1, 1.0, True)), 2), Constant(([1.0, True], [True, 1.0]))),
+        (Array((), Union((Null(), Boolean())), 1, 1), Constant(([None], [True], [False]))),
+        (Array((), Null(), 2), Union(())),
+        (Array((), Constant(tuple("abcdef"))), None),
+        (Array((), Constant(([], "a"))), None),
+        (Array((), String()), None),
+        (Array((Null(),), Null()), None),
+        (Array(), None),
+    ],
+)
+def test_lists_without_repetitions(node: Array, lists: Any) -> None:
+    assert list_choices(node) == lists
+
+
+def test_references_by_name() -> None:
+    document, _ = read_document(
+        {
+            "$id": "https://example.org/root",
+            "properties": {
+                "a": {"$ref": "#name"},
+                "b": {"$ref": "other"},
+                "c": {"$ref": "https://example.org/other#/$defs/in%20it"},
+                "d": {"$ref": "#/$defs/n"},
+                "e": {"$ref": "https://example.org/root"},
+                "f": {"$ref": "else.json"},
+            },
+            "$defs": {
+                "n": {"$anchor": "name", "type": "string"},
+                "o": {"$id": "other", "$defs": {"in it": {"type": "null"}}},
+            },
+        }
+    )
+    references = {key: value["$ref"] for key, value in document["properties"].items()}
+    assert references == {
+        "a": "#/$defs/n",
+        "b": "#/$defs/o",
+        "c": "#/$defs/o/$defs/in%20it",
+        "d": "#/$defs/n",
+        "e": "#",
+        "f": "else.json",
+    }
+    assert document["$defs"]["n"] == {"type": "string"}
+    with pytest.raises(SchemaError, match="not local"):
+        lower(document)
+
+
+def test_names_as_old_drafts_write_them() -> None:
+    four = {"$schema": "http://json-schema.org/draft-04/schema#", "id": "http://x.y/", **OBJECT}
+    four |= {"properties": {"a": {"$ref": "b#c"}}, "definitions": {"b": {"id": "b", "items": {}}}}
+    four["definitions"]["b"]["items"] = {"id": "#c", "type": "null"}
+    assert read_document(four)[0]["properties"]["a"] == {"$ref": "#/definitions/b/items"}
+    seven = {"$schema": "http://json-schema.org/draft-07/schema#", **OBJECT}
+    seven |= {"properties": {"a": {"$ref": "#c"}}, "definitions": {"b": {"$id": "#c"}}}
+    assert read_document(seven)[0]["properties"]["a"] == {"$ref": "#/definitions/b"}
+
+
+def test_drafts_themselves_are_checked() -> None:
+    draft = {"$ref": "https://json-schema.org/draft/2020-12/schema"}
+    schema = lower({**OBJECT, "properties": {"schema": draft}, "required": ["schema"]})
+    assert checked(schema) == {"$ref"}
+    assert schema.admits({"schema": {"type": "null"}})
+    assert not schema.admits({"schema": {"type": "x"}})
+
+
+@pytest.mark.parametrize(
+    ("where", "keyword"),
+    [
+        ("", ""),
+        ("/type", "type"),
+        ("/properties/type", ""),
+        ("/properties/type/type", "type"),
+        ("/properties", "properties"),
+        ("/anyOf/0/items/$ref", "$ref"),
+        ("/items/0", ""),
+        ("/not", ""),
+    ],
+)
+def test_the_keyword_of_a_pointer(where: str, keyword: str) -> None:
+    assert find_keyword(where) == keyword
