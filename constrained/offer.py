@@ -10,6 +10,7 @@ from typing import Any
 
 from constrained.tools import read_entries
 from grammars.errors import Error, SchemaError
+from grammars.names import check_names
 from grammars.nonempty import require_nonempty
 from grammars.schema import Json
 from grammars.turn import Policy, Tool
@@ -108,7 +109,8 @@ def read_offer(given: Any, *, drop: bool = True, nonempty: bool = False) -> Offe
         SchemaError: no schema can be enforced, or one cannot and `drop` is off.
     """
     kept, refused = list[Offered](), list[Refusal]()
-    for place, entry in enumerate(read_entries(given)):
+    entries = read_entries(given)
+    for place, entry in enumerate(entries):
         try:
             tool = entry.lower()
         except SchemaError as e:
@@ -119,6 +121,7 @@ def read_offer(given: Any, *, drop: bool = True, nonempty: bool = False) -> Offe
         if nonempty:
             tool = replace(tool, schema=require_nonempty(tool.schema))
         kept.append(Offered(given[place], tool, place))
+    check_names([entry.name for entry in entries])
     if refused and not kept:
         raise refused[0].error
     return Offer(tuple(kept), tuple(refused))

@@ -54,22 +54,22 @@ def read_tools(tools: Any) -> tuple[Tool, ...]:
         ToolError: not a list, not a tool, or two tools of the same name; `where` is the pointer.
         SchemaError: a schema that cannot be enforced; `where` is the pointer of the keyword.
     """
-    return tuple(entry.lower() for entry in read_entries(tools))
+    read = tuple(entry.lower() for entry in read_entries(tools))
+    check_names([tool.name for tool in read])
+    return read
 
 
 def read_entries(tools: Any) -> list[Entry]:
-    """Reads a list of tools, but not their schemas.
+    """Reads a list of tools, but not their schemas; two may have the same name.
 
     Raises:
-        ToolError: as in `read_tools`.
+        ToolError: not a list, or not a tool; `where` is the pointer.
     """
     if not isinstance(tools, list | tuple):
         hint = 'Write [{"type": "function", "function": {"name": ..., "parameters": {...}}}]'
         kind = type(tools).__name__
         raise ToolError(f"tools have to be a list, not {kind}", where="/tools", hint=hint)
-    entries = [_read_entry(tool, f"/tools/{i}") for i, tool in enumerate(tools)]
-    check_names([entry.name for entry in entries])
-    return entries
+    return [_read_entry(tool, f"/tools/{i}") for i, tool in enumerate(tools)]
 
 
 def _read_entry(given: Any, where: str) -> Entry:
