@@ -45,7 +45,7 @@ RUNS = {
     "streaming": r"^so far     \{'to': '",
     "structured": r"^Invoice \{'number': '[A-Z]{2}-\d{4}', 'total': .*\}\nregex  \d{4}-\d\d-\d\d\n",
     "concurrent": r"^Tokyo\? \[('(Paris|Rome|Tokyo): 09:30'|'.*ran out.*')?\] \(\w+\)$",
-    "own_llama": r"^text .*\n(set_light \{'room': '(kitchen|hall)', 'on': (True|False)\}\n)?text ",
+    "own_llama": r"^text .*\n(set_light \{'(room|on)': .*, '(room|on)': .*\}\n)?text ",
 }
 
 
