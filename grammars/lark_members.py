@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from grammars.bits import NEVER, both, negate
+from grammars.bits import ALWAYS, NEVER, both, negate
 from grammars.lark_rules import RuleBook, choose, mark
 from grammars.members import Members, Unordered
 from grammars.schema import Object
@@ -50,6 +50,8 @@ def _write_unordered(
     for way, behind in members.ways_to_count_extra:
         options.append((f"{extra} {mark('more')}::{behind}", way))
     run = rules.define(f"({comma} {extra})*", "extras") if members.counted != NEVER else ""
+    if members.counted == ALWAYS and members.can_add_declared == NEVER:
+        return Start(f"{extra} {run}", not members.may_end(members.start))
     yet = negate(members.counted)
     more = [
         (run, both([members.counted, members.can_end])),
