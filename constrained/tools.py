@@ -17,6 +17,7 @@ from grammars.turn import Choice, Policy, Think, Tool
 
 _SCHEMA_KEYS = ("parameters", "input_schema", "inputSchema")
 LOWERED = 1000  # schemas of tools that are kept
+_JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 
 
 @dataclass(frozen=True)
@@ -26,12 +27,14 @@ class Entry:
     Args:
         body: the object that has the name and the schema.
         where: the JSON pointer of the body.
+        text: the whole tool as JSON.
     """
 
     name: str
     body: Mapping[str, Any]
     strict: bool
     where: str
+    text: str
 
     def lower(self) -> Tool:
         """The tool.
@@ -39,7 +42,11 @@ class Entry:
         Raises:
             SchemaError: its schema cannot be enforced; `where` is the pointer of the keyword.
         """
-        schema = _lower(self.name, self.body, self.where)
+        try:
+            schema = _lower_text(self.text)
+        except SchemaError as e:
+            where = f"{self.where}/{_find_key(self.body)}{e.where or ''}"
+            raise SchemaError(f"tool {self.name!r}: {e.message}", where=where, hint=e.hint) from e
         schema = schema if self.strict else loosen(schema)
         return Tool(self.name, schema, str(self.body.get("description") or ""), self.strict)
 
@@ -75,7 +82,8 @@ def read_entries(tools: Any) -> list[Entry]:
 def _read_entry(given: Any, where: str) -> Entry:
     tool = _as_json(given, where)
     try:
-        json.dumps(tool, ensure_ascii=False, allow_nan=False).encode()
+        text = _JSON.encode(tool)
+        text.encode()
     except (TypeError, ValueError, RecursionError) as e:
         raise ToolError(f"a tool is not JSON: {e}", where=where) from e
     body, where = _body(tool, where)
@@ -86,34 +94,30 @@ def _read_entry(given: Any, where: str) -> Entry:
     if not isinstance(strict, bool):
         message = f"tool {name!r}: strict is {reprlib.repr(strict)}, not a boolean"
         raise ToolError(message, where=f"{where}/strict", hint="Use true or false")
-    key = next((k for k in _SCHEMA_KEYS if body.get(k) is not None), None)
+    key = _find_key(body)
     if key is not None and not isinstance(body[key], Mapping):
         message = f"tool {name!r}: its parameters are not a JSON Schema object"
         hint = 'Write {"type": "object", "properties": {...}}'
         raise ToolError(message, where=f"{where}/{key}", hint=hint)
-    return Entry(name, body, strict, where)
+    return Entry(name, body, strict, where, text)
+
+
+def _find_key(body: Mapping[str, Any]) -> str | None:
+    """Under which key the schema stands."""
+    return next((k for k in _SCHEMA_KEYS if body.get(k) is not None), None)
 
 
 @lru_cache(maxsize=LOWERED)
 def _lower_text(text: str) -> Schema:
-    """The same tools come again with each request."""
-    return lower(json.loads(text))
+    """The schema of a tool; the same tools come again with each request."""
+    body, _ = _body(json.loads(text), "")
+    key = _find_key(body)
+    return lower({"type": "object", "properties": {}} if key is None else body[key])
 
 
 def forget_schemas() -> None:
     """Drops the schemas that are kept."""
     _lower_text.cache_clear()
-
-
-def _lower(name: str, body: Mapping[str, Any], where: str) -> Schema:
-    key = next((k for k in _SCHEMA_KEYS if body.get(k) is not None), None)
-    if key is None:
-        return lower({"type": "object", "properties": {}})
-    try:
-        return _lower_text(json.dumps(body[key]))
-    except SchemaError as e:
-        message, where = f"tool {name!r}: {e.message}", f"{where}/{key}{e.where or ''}"
-        raise SchemaError(message, where=where, hint=e.hint) from e
 
 
 def _as_json(tool: Any, where: str) -> Any:

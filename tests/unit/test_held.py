@@ -7,8 +7,9 @@ import pytest
 from grammars.held import Held, find_held
 from grammars.lowering import lower
 
-HOST = {"type": "string", "format": "hostname"}
+HOST = {"type": "string", "pattern": "(?=a)b"}
 TEXT = {"type": "string"}
+ODD = {"patternProperties": {"(?=a)b": False}}  # no mask holds that it is not so
 
 
 @pytest.mark.parametrize(
@@ -17,8 +18,8 @@ TEXT = {"type": "string"}
         ({"properties": {"a": TEXT}}, (False, set(), False)),
         ({"properties": {"a": TEXT, "b": HOST}}, (False, {"b"}, False)),
         ({"properties": {"a": {"type": "array", "items": HOST}}}, (False, {"a"}, False)),
-        ({"properties": {"a": TEXT}, "not": {"required": ["a"]}}, (True, set(), False)),
-        ({"properties": {"a": TEXT}, "minProperties": 1}, (True, set(), False)),
+        ({"properties": {"a": TEXT}, "not": ODD}, (True, set(), False)),
+        ({"minProperties": 2, "additionalProperties": TEXT}, (True, set(), False)),
         ({"properties": {"a": TEXT}, "additionalProperties": HOST}, (False, set(), True)),
         (
             {
@@ -49,7 +50,7 @@ TEXT = {"type": "string"}
                     "n": {
                         "type": "object",
                         "properties": {"c": {"$ref": "#/definitions/n"}},
-                        "not": {"required": ["x"]},
+                        "not": ODD,
                     }
                 },
                 "$ref": "#/definitions/n",
