@@ -16,6 +16,7 @@ from grammars.schema import Schema
 from grammars.turn import Choice, Policy, Think, Tool
 
 _SCHEMA_KEYS = ("parameters", "input_schema", "inputSchema")
+MOST_TOOLS = 1000  # in one request
 LOWERED = 1000  # schemas of tools that are kept
 _JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 
@@ -76,6 +77,9 @@ def read_entries(tools: Any) -> list[Entry]:
         hint = 'Write [{"type": "function", "function": {"name": ..., "parameters": {...}}}]'
         kind = type(tools).__name__
         raise ToolError(f"tools have to be a list, not {kind}", where="/tools", hint=hint)
+    if len(tools) > MOST_TOOLS:
+        message = f"there are {len(tools):,} tools, the limit is {MOST_TOOLS:,}"
+        raise ToolError(message, where="/tools", hint="Offer fewer; no model tells so many apart")
     return [_read_entry(tool, f"/tools/{i}") for i, tool in enumerate(tools)]
 
 

@@ -7,7 +7,8 @@ import pytest
 from constrained.errors import GrammarError
 from constrained.frame import byte_tokenizer
 from constrained.mask import MOST_BRANCHES, MOST_RULES, Matcher
-from grammars.errors import SchemaError
+from constrained.tools import MOST_TOOLS, read_tools
+from grammars.errors import SchemaError, ToolError
 from grammars.flat_lowering import MOST_VALUES
 from grammars.formats import FORMATS
 from grammars.keywords import MOST_REMAINDERS
@@ -73,3 +74,10 @@ def test_a_grammar_that_is_too_large(name: str) -> None:
 def test_a_grammar_of_too_many(grammar: str, what: str) -> None:
     with pytest.raises(GrammarError, match=f"[0-9,]+ {what}, the limit is"):
         Matcher.compile(byte_tokenizer(())[1], grammar)
+
+
+def test_too_many_tools() -> None:
+    many = [{"name": f"t{i}", "inputSchema": {"type": "object"}} for i in range(MOST_TOOLS + 1)]
+    with pytest.raises(ToolError, match="there are 1,001 tools, the limit is 1,000"):
+        read_tools(many)
+    assert len(read_tools(many[:-1])) == MOST_TOOLS
