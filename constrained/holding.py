@@ -141,13 +141,25 @@ class Holder:
             self._told_at = place
             if self._held.whole:
                 self._since = self._find_start(text, place, began)
-        if not self._held or self._held.whole or self._schema is None:
+        if not self._held or self._schema is None:
             return
         try:
-            for step in self._members.feed(text):
+            steps = list(self._members.feed(text))
+            if self._held.whole:
+                self._keep_key(steps, place)
+                return
+            for step in steps:
                 self._step(step, self._schema, place, began)
         except ValueError:  # nested too deeply: the call is no valid one
             self._schema = None
+
+    def _keep_key(self, steps: Sequence[Step], place: int) -> None:
+        """A call is written again from its first value on, where that has just begun: its keys in
+        another order would be another text, but no other call."""
+        if steps:
+            self._schema = None  # the members behind it do not matter
+            if not any(isinstance(step, Ended) for step in steps):
+                self._since = place
 
     def _step(self, step: Step, schema: Schema, place: int, began: int) -> None:
         match step:
