@@ -8,7 +8,7 @@ from typing import Protocol
 
 from grammars.automaton import Automaton, compile_regexes
 from grammars.lark_numbers import LARGEST, NUMBER
-from grammars.ranges import INTEGER, bound_regexes
+from grammars.ranges import express_range
 from grammars.schema import Number, String
 
 
@@ -175,10 +175,10 @@ def speak_number(node: Number) -> Language:
     """How the numbers of a node are written."""
     if "multipleOf" in node.bounds:
         return Multiples(node)
-    regexes = [INTEGER if node.integer else NUMBER.strip("/")]
-    if node.bounds:
-        regexes = bound_regexes(node.bounds, integer=node.integer)
-    automaton = compile_regexes(tuple(regexes))
+    regex: str | None = NUMBER.strip("/")
+    if node.bounds or node.integer:
+        regex = express_range(node.bounds, integer=node.integer)
+    automaton = None if regex is None else compile_regexes((regex,))
     return Unknown() if automaton is None else Texts(0, None, automaton)
 
 

@@ -1,7 +1,8 @@
 """Numbers in Lark."""
 
+from grammars.errors import SchemaError
 from grammars.lark_rules import TIGHT, RuleBook, dump
-from grammars.ranges import INTEGER, bound_regexes
+from grammars.ranges import express_range
 from grammars.schema import Number
 
 NUMBER = (
@@ -15,8 +16,8 @@ LARGEST = 10**15
 
 def write_number(node: Number, rules: RuleBook) -> str:
     """The numbers of a node."""
-    if not node.bounds:
-        return rules.terminal(f"/{INTEGER}/" if node.integer else NUMBER, "NUMBER")
+    if not node.bounds and not node.integer:
+        return rules.terminal(NUMBER, "NUMBER")
     if "multipleOf" in node.bounds:
         spoken = " ".join(node.bounds).lower()
         limits = {"minimum": -LARGEST, "maximum": LARGEST}
@@ -24,5 +25,7 @@ def write_number(node: Number, rules: RuleBook) -> str:
         kind = {"type": "integer" if node.integer else "number", **TIGHT}
         schema = {**kind, **limits, **node.bounds}
         return rules.define(f"%json {dump(schema)}", "number")
-    regexes = bound_regexes(node.bounds, integer=node.integer)
-    return rules.terminal(" & ".join(f"/{r}/" for r in regexes), "NUMBER")
+    regex = express_range(node.bounds, integer=node.integer)
+    if regex is None:
+        raise SchemaError("no number within its bounds can be written", where="")
+    return rules.terminal(f"/{regex}/", "NUMBER")

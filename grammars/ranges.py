@@ -1,107 +1,169 @@
-"""Decimal numbers within bounds, as regular expressions over their digits.
+"""Numbers within bounds, as one regular expression over their spelling.
 
-Each expression speaks of one bound and of plain decimals (`-?digits[.digits]`, no exponent, no
-superfluous zero in front); `bound_regexes` gives the parts whose intersection is the range.
+Plain decimals (`-?digits[.digits]`, no superfluous zero in front), and scientific ones with one
+digit in front of the point: their order is that of the exponents, then that of the mantissas. So
+both are exact. It is one expression in which all that has begun can be ended, no intersection of
+several: llguidance fails where a token follows a number that one of these could go on with alone.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from functools import lru_cache
 
-_MORE = r"(\.[0-9]+)?"
-INTEGER = "-?(0|[1-9][0-9]{0,18})"
-DECIMAL = INTEGER + r"(\.[0-9]{1,30})?"
-EXACT = "-?[0-9.]{1,16}"
-"""15 digits: decimals of that length keep their order when they become doubles."""
+from grammars.digits import Limit, count, express_exponents, express_fixed, join
+
+_EXACT = 15
+"""Decimals of so many digits keep their order when they become doubles."""
+_DIGITS = 17
+"""So many tell any double from the others. A longer one may become the bound, which is no harm
+unless the bound itself is excluded."""
+_LONGEST = 19
+_LEAST, _GREATEST = -300, 307
+"""Exponents of doubles that are finite, and not so small that they have fewer digits."""
+_ZEROS = rf"(\.0{{1,{_EXACT}}})?"
 
 
-def bound_regexes(bounds: Mapping[str, float], *, integer: bool) -> list[str]:
-    """Expressions that a number has to match, all of them.
+@dataclass(frozen=True)
+class _Kind:
+    """How numbers are spelled.
+
+    Args:
+        integer: a fraction consists of zeros.
+        digits: at most so many of a decimal.
+    """
+
+    integer: bool
+    digits: int
+
+    @property
+    def exponents(self) -> tuple[int, int]:
+        """An integer with an exponent is one of which each double is its own."""
+        return (0, _EXACT - 1) if self.integer else (_LEAST, _GREATEST)
+
+
+def express_range(bounds: Mapping[str, float], *, integer: bool) -> str | None:
+    """An expression for the numbers within bounds; None if none can be written.
 
     Args:
         bounds: `minimum`, `maximum`, `exclusiveMinimum`, `exclusiveMaximum`, any of them.
-        integer: only integers.
+        integer: only integers; one may have a fraction of zeros.
     """
-    regexes = [INTEGER if integer else DECIMAL]
-    if not integer and all(abs(bound) < 10**14 for bound in bounds.values()):
-        regexes.append(EXACT)
-    for keyword, bound in bounds.items():
-        strict = keyword.startswith("exclusive")
-        value = Decimal(repr(bound))
-        lower = keyword.lower().endswith("minimum")
-        if integer:
-            value, strict = _round(value, lower, strict), False
-        spell = _at_least if lower else _at_most
-        regexes.append(spell(value, strict, "" if integer else _MORE))
-    return regexes
+    return _express(tuple(bounds.items()), integer)
 
 
-def _round(bound: Decimal, lower: bool, strict: bool) -> Decimal:
-    """The integer bound that says the same of integers.
-
-    Their expressions then speak of no fraction: where the mask of a token that follows a number is
-    computed, llguidance fails on one that could go on alone but not in the intersection.
-    """
-    nearest = bound.to_integral_value(ROUND_CEILING if lower else ROUND_FLOOR)
-    if strict and nearest == bound:
-        return nearest + (1 if lower else -1)
-    return nearest
-
-
-def _at_least(bound: Decimal, strict: bool, more: str) -> str:
-    if bound < 0:
-        return f"[0-9].*|-({_up_to(-bound, strict, more)})"
-    return _from(bound, strict, more)
-
-
-def _at_most(bound: Decimal, strict: bool, more: str) -> str:
-    if bound < 0:
-        return f"-({_from(-bound, strict, more)})"
-    if bound == 0 and strict:
-        return f"-({_from(bound, strict, more)})"
-    return f"-.*|{_up_to(bound, strict, more)}"
+@lru_cache(maxsize=512)
+def _express(bounds: tuple[tuple[str, float], ...], integer: bool) -> str | None:
+    low = high = None
+    for keyword, bound in bounds:
+        limit = Limit(_read(bound), keyword.startswith("exclusive"))
+        is_lower = keyword.lower().endswith("minimum")
+        limit = _round(limit, is_lower) if integer else limit
+        if is_lower:
+            low = limit if low is None else max(low, limit, key=lambda x: (x.value, x.strict))
+        else:
+            high = limit if high is None else min(high, limit, key=lambda x: (x.value, not x.strict))
+    strict = any(limit is not None and limit.strict for limit in (low, high))
+    kind = _Kind(integer, _EXACT if strict else _DIGITS)
+    options = _positive(kind, _or_zero(low), high)
+    negative = _positive(kind, _or_zero(_negate(high)), _negate(low))
+    if negative and (low is None or low.value < 0):
+        options.append(f"-({'|'.join(negative)})")
+    return join(options)
 
 
-def _digits(bound: Decimal) -> tuple[str, str]:
-    """Integer and fraction digits, without superfluous zeros."""
-    whole, _, fraction = format(bound, "f").partition(".")
-    return whole.lstrip("0") or "0", fraction.rstrip("0")
+def _read(bound: float) -> Decimal:
+    """A bound, to the last digit; without a sign where it is zero."""
+    return Decimal(repr(bound)) if bound else Decimal(0)
 
 
-def _from(bound: Decimal, strict: bool, more: str) -> str:
-    """Non-negative decimals that are `bound` or more."""
-    whole, fraction = _digits(bound)
-    options = [f"[1-9][0-9]{{{len(whole)},}}{more}"]
-    for i, digit in enumerate(whole):
-        if digit != "9":
-            rest = len(whole) - i - 1
-            options.append(f"{whole[:i]}[{int(digit) + 1}-9][0-9]{{{rest}}}{more}")
-    for i, digit in enumerate(fraction):
-        if digit != "9":
-            options.append(rf"{whole}\.{fraction[:i]}[{int(digit) + 1}-9][0-9]*")
-    if strict:
-        options.append(rf"{whole}\.{fraction}[0-9]*[1-9][0-9]*")
+def _round(limit: Limit, is_lower: bool) -> Limit:
+    """The integer limit that says the same of integers."""
+    nearest = limit.value.to_integral_value(ROUND_CEILING if is_lower else ROUND_FLOOR)
+    if limit.strict and nearest == limit.value:
+        nearest += 1 if is_lower else -1
+    return Limit(nearest.copy_abs() if nearest.is_zero() else nearest, strict=False)
+
+
+def _negate(limit: Limit | None) -> Limit | None:
+    if limit is None or limit.value.is_zero():
+        return limit
+    return replace(limit, value=limit.value.copy_negate())
+
+
+def _or_zero(low: Limit | None) -> Limit:
+    """The lower limit of numbers without a sign."""
+    return Limit(Decimal(0)) if low is None or low.value < 0 else low
+
+
+def _positive(kind: _Kind, low: Limit, high: Limit | None) -> list[str]:
+    """Expressions for numbers without a sign."""
+    if high is not None and (high.value < low.value or high.value < 0):
+        return []
+    return _plain(kind, low, high) + _scientific(kind, low, high)
+
+
+def _plain(kind: _Kind, low: Limit, high: Limit | None) -> list[str]:
+    first, last = low.whole, _LONGEST if high is None else min(high.whole, _LONGEST)
+    if not kind.integer:
+        last = min(last, kind.digits)
+    options = list[str | None]()
+    edges = {first, last if high is not None and high.whole == last else first}
+    for length in sorted(edge for edge in edges if edge <= last):
+        below = low if length == low.whole else None
+        above = high if high is not None and length == high.whole else None
+        tail = _tail(kind, length)
+        options.append(express_fixed(length, below, above, tail))
+    between = [n for n in range(first + 1, last + 1) if n not in edges]
+    if kind.integer:
+        options += _group([n for n in between if n <= _EXACT], _ZEROS)
+        options += _group([n for n in between if n > _EXACT], "")
     else:
-        options.append(rf"{whole}\.{fraction}[0-9]*" if fraction else whole + more)
-    return "|".join(options)
+        for n in between:
+            options += _group([n], count("[0-9]", kind.digits - n, r"\."))
+    return [option for option in options if option is not None]
 
 
-def _up_to(bound: Decimal, strict: bool, more: str) -> str:
-    """Non-negative decimals that are `bound` or less."""
-    whole, fraction = _digits(bound)
-    options: list[str] = []
-    if len(whole) > 1:
-        options.append(f"(0|[1-9][0-9]{{0,{len(whole) - 2}}}){more}")
-    for i, digit in enumerate(whole):
-        lowest = 1 if i == 0 and len(whole) > 1 else 0
-        if int(digit) > lowest:
-            rest = len(whole) - i - 1
-            options.append(f"{whole[:i]}[{lowest}-{int(digit) - 1}][0-9]{{{rest}}}{more}")
-    for i, digit in enumerate(fraction):
-        options.append(rf"{whole}\.{fraction[:i]}" if i else whole)
-        if digit != "0":
-            options.append(rf"{whole}\.{fraction[:i]}[0-{int(digit) - 1}][0-9]*")
-    if not strict:
-        options.append(
-            rf"{whole}\.{fraction}0*" if fraction else whole + more.replace("[0-9]", "0")
-        )
-    return "|".join(options) or "[^0-9]"
+def _tail(kind: _Kind, length: int) -> int | str:
+    """What may stand behind so many digits: so many of a fraction, or this."""
+    if kind.integer:
+        return _ZEROS if length <= _EXACT else ""
+    return kind.digits - length
+
+
+def _group(lengths: list[int], tail: str) -> list[str]:
+    if not lengths:
+        return []
+    return [f"[1-9][0-9]{{{lengths[0] - 1},{lengths[-1] - 1}}}{tail}"]
+
+
+def _scientific(kind: _Kind, low: Limit, high: Limit | None) -> list[str]:
+    first, last = kind.exponents
+    tail = _ZEROS if kind.integer else kind.digits - 1
+    if high is not None and high.value == 0:
+        return []
+    edges = dict[int, tuple[Limit | None, Limit | None]]()
+    if low.value > 0:
+        edges[low.exponent] = _scale(kind, low, is_lower=True), None
+        first = max(first, low.exponent)
+    if high is not None:
+        below = edges.get(high.exponent, (None, None))[0]
+        edges[high.exponent] = below, _scale(kind, high, is_lower=False)
+        last = min(last, high.exponent)
+    options = list[str]()
+    for exponent, (below, above) in edges.items():
+        if first <= exponent <= last and (below is None or below.whole == 1):
+            mantissa = express_fixed(1, below, above, tail, zero=False)
+            if mantissa is not None:
+                options.append(f"({mantissa})[eE]{express_exponents(exponent, exponent)}")
+    first, last = first + (first in edges), last - (last in edges)
+    if first <= last:
+        mantissa = express_fixed(1, None, None, tail, zero=False)
+        options.append(f"({mantissa})[eE]{express_exponents(first, last)}")
+    return options
+
+
+def _scale(kind: _Kind, limit: Limit, *, is_lower: bool) -> Limit:
+    """The mantissa of a limit in its scientific spelling."""
+    mantissa = Limit(limit.value.scaleb(-limit.exponent), limit.strict)
+    return _round(mantissa, is_lower) if kind.integer else mantissa

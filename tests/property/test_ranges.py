@@ -1,18 +1,25 @@
-"""Bounds of numbers: the expressions agree with arithmetic."""
+"""Bounds of numbers: the expressions agree with arithmetic, and nothing that they begin is dead."""
 
+import json
 import re
 from decimal import Decimal
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from grammars.ranges import bound_regexes
+from grammars.automaton import compile_regexes
+from grammars.ranges import express_range
 
 KEYWORDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 decimals = st.decimals(-2000, 2000, places=3) | st.integers(-30, 30).map(Decimal)
+exponents = st.integers(-12, 12) | st.integers(-300, 307)
+doubles = st.floats(allow_nan=False, allow_infinity=False)
+limits = doubles | st.integers(-(10**17), 10**17) | st.integers(-200, 200)
+bounds = st.dictionaries(st.sampled_from(KEYWORDS), limits)
 
 
-def holds(value: Decimal, keyword: str, bound: Decimal) -> bool:
+def holds(value: Decimal | float, keyword: str, bound: Decimal | float) -> bool:
     match keyword:
         case "minimum":
             return value >= bound
@@ -22,6 +29,11 @@ def holds(value: Decimal, keyword: str, bound: Decimal) -> bool:
             return value > bound
         case _:
             return value < bound
+
+
+def matches(text: str, bounds: dict[str, float], *, integer: bool) -> bool:
+    regex = express_range(bounds, integer=integer)
+    return regex is not None and re.fullmatch(regex, text) is not None
 
 
 @given(decimals, st.sampled_from(KEYWORDS), decimals, st.integers(0, 4))
@@ -38,20 +50,104 @@ def test_bounds_are_those_of_arithmetic(
     written = "0" if written == "-0" else written
     if zeros and "." not in written:
         written += "." + "0" * zeros
-    regexes = bound_regexes({keyword: number}, integer=False)
-    matched = all(re.fullmatch(r, written) for r in regexes)
+    matched = matches(written, {keyword: number}, integer=False)
     assert matched == holds(value, keyword, bound) or written.startswith("-0.0")
+
+
+@given(
+    st.decimals(1, 9, places=3) | st.integers(1, 9).map(Decimal),
+    exponents,
+    st.sampled_from(KEYWORDS),
+    st.decimals(-10, 10, places=2),
+    exponents,
+    st.booleans(),
+)
+@example(Decimal(1), -6, "minimum", Decimal(0), 0, False)
+@example(Decimal(5), 3, "maximum", Decimal(5), 3, False)
+@example(Decimal(5), 3, "exclusiveMaximum", Decimal(5), 3, False)
+def test_exponents_are_within_the_bounds_too(
+    mantissa: Decimal, exponent: int, keyword: str, bound: Decimal, power: int, negative: bool
+) -> None:
+    limit = float(bound.scaleb(power))
+    value = mantissa.scaleb(exponent) * (-1 if negative else 1)
+    for written in (f"{mantissa}e{exponent:+03}", f"{mantissa}E{exponent:+}"):
+        written = "-" * negative + written
+        matched = matches(written, {keyword: limit}, integer=False)
+        assert matched == holds(value, keyword, Decimal(repr(limit)))
+
+
+@given(bounds, st.booleans(), doubles)
+def test_doubles_as_json_writes_them(
+    bounds: dict[str, float], integer: bool, value: float
+) -> None:
+    if matches(json.dumps(value), bounds, integer=integer):
+        assert all(holds(value, keyword, bound) for keyword, bound in bounds.items())
+        assert not integer or value == int(value)
+
+
+@given(bounds, st.booleans(), st.data())
+def test_what_is_begun_can_be_ended_and_fits(
+    bounds: dict[str, float], integer: bool, data: st.DataObject
+) -> None:
+    regex = express_range(bounds, integer=integer)
+    if regex is None:
+        return
+    automaton = compile_regexes((regex,))
+    assert automaton is not None
+    text = ""
+    for _ in range(data.draw(st.integers(0, 30))):
+        following = [c for c in "-.0123456789eE+" if automaton.extend(text + c) is not None]
+        text += data.draw(st.sampled_from(following)) if following else ""
+    rest = automaton.extend(text)
+    assert rest is not None
+    value = json.loads(text + rest)
+    assert all(holds(value, keyword, bound) for keyword, bound in bounds.items())
+    assert abs(value) < 1e308 and (not integer or value == int(value))
+    if isinstance(value, float) and integer:
+        assert int(value) == Decimal(text + rest)
 
 
 @given(st.integers(-(10**12), 10**12), st.integers(-(10**12), 10**12), st.integers(0, 10**12))
 def test_integers_between_two_bounds(value: int, low: int, width: int) -> None:
-    bounds = {"minimum": low, "maximum": low + width}
-    matched = all(re.fullmatch(r, str(value)) for r in bound_regexes(bounds, integer=True))
-    assert matched == (low <= value <= low + width)
+    bounds: dict[str, float] = {"minimum": low, "maximum": low + width}
+    for written in (str(value), f"{value}.0", f"{value}.00"):
+        assert matches(written, bounds, integer=True) == (low <= value <= low + width) or value == 0
+
+
+@pytest.mark.parametrize(
+    ("bounds", "written", "fits"),
+    [
+        ({}, "2.0", True),
+        ({}, "1e3", True),
+        ({}, "1E+3", True),
+        ({}, "-2.00", True),
+        ({}, "2.5", False),
+        ({}, "15e-1", False),
+        ({}, "1e15", False),
+        ({}, "1234567890123456.0", False),  # not every double is one of its own
+        ({}, "1234567890123456789", True),
+        ({"minimum": 1, "maximum": 100}, "1e2", True),
+        ({"minimum": 1, "maximum": 100}, "2e2", False),
+        ({"minimum": 1, "maximum": 100}, "100.0", True),
+        ({"minimum": 1, "maximum": 100}, "100.5", False),
+        ({"exclusiveMaximum": 99.5}, "99.0", True),
+        ({"minimum": 110, "maximum": 110}, "1e2", False),
+        ({"minimum": 110, "maximum": 110}, "2e2", False),
+        ({"minimum": 95, "maximum": 105}, "1e2", True),
+    ],
+)
+def test_integers_with_a_point(bounds: dict[str, float], written: str, fits: bool) -> None:
+    assert matches(written, bounds, integer=True) == fits
 
 
 def test_digits_are_bounded_whatever_the_bounds_are() -> None:
-    regexes = bound_regexes({"minimum": 0}, integer=False)
-    assert not all(re.fullmatch(r, "0." + "4" * 40) for r in regexes)
-    regexes = bound_regexes({"minimum": 10**17}, integer=False)
-    assert not all(re.fullmatch(r, "9" * 20) for r in regexes)
+    assert not matches("0." + "4" * 40, {"minimum": 0}, integer=False)
+    assert not matches("9" * 20, {"minimum": 10**17}, integer=False)
+    assert not matches("1e308", {"minimum": 0}, integer=False)
+    assert not matches("1e-301", {"exclusiveMinimum": 0}, integer=False)
+
+
+def test_bounds_that_no_spelling_fits() -> None:
+    assert express_range({"minimum": 10**20}, integer=True) is None
+    assert express_range({"minimum": 1.0, "exclusiveMaximum": 1.0}, integer=False) is None
+    assert express_range({"exclusiveMaximum": 0.0}, integer=False) is not None
