@@ -14,6 +14,7 @@ from constrained.mask import read_gbnf
 from grammars.coerce import read_json
 from grammars.errors import SchemaError
 from grammars.lowering import lower
+from grammars.settling import settle
 from grammars.turn import Answer, ChoiceAnswer, GrammarAnswer, JsonAnswer, RegexAnswer
 
 _WHERE = "/response_format"
@@ -57,7 +58,8 @@ def read_target(
     if grammar is not None:
         return Target(GrammarAnswer(_read_grammar(grammar)), str)
     if isinstance(schema, dict | bool):
-        return Target(_lower(schema, ""), read_json)
+        answer = _lower(schema, "")
+        return Target(answer, lambda text: settle(read_json(text), answer.schema))
     return _read_type(schema)
 
 
@@ -100,20 +102,20 @@ def _lower(schema: Mapping[str, Any] | bool, where: str) -> JsonAnswer:
 def _read_type(kind: Any) -> Target:
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(kind)
-        schema = adapter.json_schema()
+        answer = _lower(adapter.json_schema(), "")
     except (PydanticSchemaGenerationError, PydanticUserError) as e:
         hint = "Give a JSON schema, a pydantic model, or a type that pydantic can describe"
         raise RequestError(f"{kind!r} has no JSON schema", where="/schema", hint=hint) from e
 
     def read(text: str) -> Any:
         try:
-            return adapter.validate_json(text)
+            return adapter.validate_json(json.dumps(settle(read_json(text), answer.schema)))
         except ValidationError as e:  # a validator of the model's own, which no schema shows
             first = e.errors()[0]
             where = "".join(f"/{step}" for step in first["loc"])
             raise ReplyError(f"{text} does not fit: {first['msg']}", where=where) from e
 
-    return Target(_lower(schema, ""), read)
+    return Target(answer, read)
 
 
 def _read_choice(choice: Sequence[str]) -> ChoiceAnswer:
@@ -146,4 +148,4 @@ def read_answer(answer: Answer | None, content: str) -> Any:
             where=unfit.pointer,
             hint="The schema has a keyword that is only checked: see its report",
         )
-    return value
+    return settle(value, answer.schema)

@@ -8,10 +8,10 @@ A schema that admits only strings takes the text as it is. Otherwise it is tried
 4. any other string;
 5. an integer that is written as a float without fraction (`2.0`, `1e3`).
 
-The first candidate that fits the schema is the value. Nothing is ever changed to make it fit: no
-number is rounded or made of `5.`, `+5` or `007`, no quotes or blanks are taken off a string, and
-JSON inside a JSON string stays a string. What spells no value is refused: it may have been cut, or
-been meant as something else.
+The first candidate that fits the schema is the value, with the numbers that the schema means
+(see `settling`). Nothing is ever changed to make it fit: no number is rounded or made of `5.`,
+`+5` or `007`, no quotes or blanks are taken off a string, and JSON inside a JSON string stays a
+string. What spells no value is refused: it may have been cut, or been meant as something else.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -38,6 +38,7 @@ from grammars.schema import (
     escape,
     flatten,
 )
+from grammars.settling import settle
 from grammars.spelling import speaks_json
 from grammars.wire import JsonStyle
 
@@ -76,7 +77,7 @@ def coerce(raw: str, schema: Schema, style: JsonStyle | None = None) -> Json:
     ]
     for candidate in candidates:
         if schema.admits(candidate):
-            return candidate
+            return settle(candidate, schema)
     raise _refusal(raw, candidates, schema, admitted)
 
 
@@ -147,6 +148,7 @@ def _read_members(
             continue
         if isinstance(raw, Told):
             if member.admits(values[key]):
+                values[key] = settle(values[key], member)
                 continue
             raw = raw.raw  # models tell the wrong type
         try:

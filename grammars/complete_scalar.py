@@ -90,8 +90,13 @@ def end_escape(half: str, *, plain: bool) -> Iterator[str]:
     yield from (w[len(half) :] for w in whole if w.startswith(half.lower()))
     if plain or len(half) < 2:
         return
+    yield end_number(half)
+
+
+def end_number(half: str, fill: str = "0") -> str:
+    """The end of half an escape by number: of one with this digit, or of a pair."""
     if re.match(r"\\u[dD][89abAB]", half):
         first, second = half[:6].ljust(6, "0"), half[6:]
-        yield (first + second + "\\udc00"[len(second) :]).ljust(12, "0")[len(half) :]
-    else:
-        yield half.ljust(6, "0")[len(half) :]
+        return (first + second + "\\udc00"[len(second) :]).ljust(12, "0")[len(half) :]
+    half_pair = half[2:] in ("d", "D")  # which is none with a digit below 8
+    return ("7" * half_pair).ljust(6 - len(half), fill)

@@ -9,7 +9,7 @@ from string import ascii_lowercase
 from typing import Protocol
 
 from grammars.automaton import Automaton
-from grammars.complete_scalar import BODY, Fit, encode, end_escape, fit_string, join
+from grammars.complete_scalar import BODY, Fit, encode, end_escape, end_number, fit_string, join
 from grammars.languages import Language, pick_shortest, speak_string
 from grammars.quoting import find_extra_keys, find_raw, find_strings
 from grammars.schema import String
@@ -191,11 +191,16 @@ class JsonKeys:
     def extend(self, written: str) -> str | None:
         body = BODY.match(written, 1)
         half = written[body.end() :] if body else ""
-        end = next(end_escape(half, plain=bool(self._reserved)), "")
-        end = end if written else '"'
+        end = self._end_escape(half) if written else '"'
         written += end
         ends = chain(("", *ascii_lowercase), ("a" * n for n in count(2)))
         return end + next(e + '"' for e in ends if written + e + '"' not in self._reserved)
+
+    def _end_escape(self, half: str) -> str:
+        """The end of half an escape; only of a character beyond ASCII where some are declared."""
+        if len(half) > 1 and self._reserved:
+            return end_number(half, "f")
+        return next(end_escape(half, plain=bool(self._reserved)), "")
 
 
 class SpelledKeys:

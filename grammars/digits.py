@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 @dataclass(frozen=True)
 class Limit:
-    """A bound that is not negative; `strict`: it is excluded itself."""
+    """A bound; `strict`: it is excluded itself."""
 
     value: Decimal
     strict: bool = False

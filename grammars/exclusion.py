@@ -18,8 +18,8 @@ from grammars.schema import (
     Object,
     String,
     Union,
-    are_same,
 )
+from grammars.settling import are_equal
 
 _ANY = "(?s:.*)"
 _EVERY = (Object(), Array(), String(), Number(), Boolean(), Null())
@@ -36,7 +36,7 @@ def exclude(node: Node, values: list[Json]) -> Node | None:
             rests = [exclude(branch, values) for branch in branches]
             return None if None in rests else Union(tuple(r for r in rests if r is not None))
         case Constant(options):
-            kept = (v for v in options if not any(_are_equal(v, w) for w in values))
+            kept = (v for v in options if not any(are_equal(v, w) for w in values))
             return Constant(tuple(kept))
         case Boolean():
             return exclude(Constant((True, False)), values)
@@ -56,10 +56,6 @@ def exclude(node: Node, values: list[Json]) -> Node | None:
 
 def _is_number(value: Json) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _are_equal(a: Json, b: Json) -> bool:
-    return a == b if _is_number(a) and _is_number(b) else are_same(a, b)
 
 
 def _exclude_words(node: String, words: list[str]) -> Node | None:

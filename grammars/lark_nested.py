@@ -14,7 +14,7 @@ from grammars.lark_rules import choose, mark
 from grammars.lark_texts import write_text
 from grammars.lark_values import Rules, escape_regex, quote
 from grammars.members import Unordered, arrange
-from grammars.nested import KEY, is_key, is_writable, part
+from grammars.nested import KEY, is_key, is_writable, part, spell_words
 from grammars.parts import take_apart
 from grammars.schema import (
     AnyValue,
@@ -22,7 +22,6 @@ from grammars.schema import (
     Boolean,
     Constant,
     Flat,
-    Json,
     Node,
     Null,
     Number,
@@ -198,12 +197,9 @@ class NestedRules:
             case Null():
                 return "/null/"
             case Constant(values) if not isinstance(values[0], list | dict):
-                return f"/({escape_regex(self._spell(values[0]))})/"
+                return f"/({'|'.join(map(escape_regex, spell_words(values[0])))})/"
             case _:
                 return None
-
-    def _spell(self, value: Json) -> str:
-        return value if isinstance(value, str) else self._rules.spell(value)
 
     def _text(self, regexes: Sequence[str], tag: str | None, *, empty: bool) -> str:
         """Raw text and its closing tag. Where a token ends it, nothing has to be lazy."""

@@ -9,7 +9,7 @@ from grammars.json_patterns import spell_pattern
 from grammars.lark_rules import TIGHT, RuleBook, dump, escape_regex, quote
 from grammars.quoting import find_extra_keys, find_raw, find_strings
 from grammars.schema import Json, Property, String, escape
-from grammars.spelling import is_bare, is_writable, spell_keys, spell_scalar, spell_string
+from grammars.spelling import is_bare, is_writable, spell_keys, spell_scalar
 from grammars.wire import JsonStyle
 
 _CHARACTER = (
@@ -17,6 +17,19 @@ _CHARACTER = (
     r"|[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})))"
 )
 """One code point in a JSON string; a surrogate only as half of a pair (RFC 8259, 7 and 8.2)."""
+
+
+def choose_word(words: Sequence[str]) -> str:
+    """Any of these words."""
+    options = " | ".join(map(quote, words))
+    return f"({options})" if len(words) > 1 else options
+
+
+_NUMBERED = (
+    r"u(00[89a-fA-F][0-9a-fA-F]|0[1-9a-fA-F][0-9a-fA-F]{2}|[1-9a-cA-CefEF][0-9a-fA-F]{3}"
+    r"|[dD][0-7][0-9a-fA-F]{2}|[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})"
+)
+"""One code point beyond ASCII."""
 
 
 class JsonTexts:
@@ -41,15 +54,22 @@ class JsonTexts:
 
     def key(self, key: str) -> str:
         """A declared key."""
-        return quote(spell_string(key, self.style))
+        return choose_word(spell_keys(key, self.style))
 
     def extra_key(self, declared: Sequence[Property]) -> str:
-        """Any key but the declared ones; no `\\u` where that could spell a declared one."""
+        """Any key but the declared ones; no escape that could spell one of these."""
         if not declared:
             return self.string(String())
         spelled = (json.dumps(p.key, ensure_ascii=False) for p in declared)
         names = "|".join(map(escape_regex, spelled))
-        return self.rules.terminal(rf'/"([^"\\\x00-\x1f]|\\["\\bfnrt])*"/ & ~/{names}/', "KEY")
+        escapes = "|".join(['["\\\\bfnrt]', *find_key_escapes([p.key for p in declared])])
+        return self.rules.terminal(rf'/"([^"\\\x00-\x1f]|\\({escapes}))*"/ & ~/{names}/', "KEY")
+
+
+def find_key_escapes(declared: Sequence[str]) -> tuple[str, ...]:
+    """Further escapes of keys that are not declared: those of characters of no declared one."""
+    slash = () if any("/" in key for key in declared) else (r"\/",)
+    return (*slash, _NUMBERED) if all(map(str.isascii, declared)) else slash
 
 
 def _hold_pattern(node: String, rules: RuleBook) -> str:
@@ -128,8 +148,7 @@ class OtherTexts:
             )
         if self._tokens and not self.style.bare_keys:
             return self.scalar(key)
-        options = " | ".join(map(quote, spell_keys(key, self.style)))
-        return f"({options})" if " | " in options else options
+        return choose_word(spell_keys(key, self.style))
 
     def extra_key(self, declared: Sequence[Property]) -> str:
         """Any key but the declared ones."""

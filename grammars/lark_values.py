@@ -35,7 +35,7 @@ from grammars.schema import (
     Union,
     escape,
 )
-from grammars.spelling import deepen, find_breaks, has_json_strings, speaks_json, spell
+from grammars.spelling import deepen, find_breaks, has_json_strings, spell
 from grammars.wire import JsonStyle
 
 LOOSE = r"/[ \n]{1,256}/"
@@ -107,23 +107,7 @@ class Rules(RuleBook):
         return spell(value, self.style)
 
     def _constant(self, value: Json) -> str:
-        """Cut into the same pieces as other values, for the lexer takes the longest it can; ""
-        where it cannot be written."""
-        if not (speaks_json(self.style) and not self.style.indent):
-            return self._spelled(value)
-        comma = f" {quote(self.style.item)} "
-        match value:
-            case list():
-                return f'"[" {comma.join(map(self._constant, cast(list[Json], value)))} "]"'
-            case dict():
-                members = cast(dict[str, Json], value).items()
-                pairs = [self._key(key) + self._constant(member) for key, member in members]
-                return f'"{{" {comma.join(pairs)} "}}"'
-            case _:
-                return quote(self.spell(value))
-
-    def _spelled(self, value: Json) -> str:
-        """A constant in all its spellings."""
+        """A constant in all its spellings; "" where it cannot be written."""
         if isinstance(value, list | dict):
             try:
                 return self.value(take_apart(cast(Json, value)), {})

@@ -3,6 +3,8 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from operator import itemgetter
 from typing import TypeAlias, cast
 
 from grammars.coerce import read_words
@@ -19,10 +21,11 @@ from grammars.schema import (
     Number,
     Object,
     String,
-    are_same,
     flatten,
 )
-from grammars.wire import LONGEST_NAME, NestedArguments, is_taggable
+from grammars.settling import are_equal, find_whole
+from grammars.spelling import spell_scalar
+from grammars.wire import LONGEST_NAME, JsonStyle, NestedArguments, is_taggable
 
 KEY = rf"[^<>\/\x00-\x20\s][^<>\x00-\x20\s]{{0,{LONGEST_NAME - 1}}}"
 """A regular expression for a key that is not declared."""
@@ -136,8 +139,8 @@ class TreeReader:
             case String() if not tree.members:
                 return tree.text, speak_string(node).accepts(tree.text)
             case Number() | Boolean() | Null() if not tree.members:
-                values = (v for v in read_words(tree.text) if _is_kind(v, node))
-                value = next(values, None)
+                values = map(partial(_settle, node=node), read_words(tree.text))
+                value = next((v for v in values if _is_kind(v, node)), None)
                 if value is None:
                     return (None, True) if _is_null(tree, node) else None
                 return value, not isinstance(node, Number) or speak_number(node).accepts(tree.text)
@@ -171,16 +174,17 @@ class TreeReader:
             case str():
                 return not tree.members and tree.text == value
             case list():
-                keys = [self._item] * len(members := cast(list[Json], value))
+                members = [(self._item, item) for item in cast(list[Json], value)]
             case dict():
-                keys = list(cast(dict[str, Json], value))
-                members = list(cast(dict[str, Json], value).values())
+                members = list(cast(dict[str, Json], value).items())
             case _:
                 words = read_words(tree.text)
-                return not tree.members and any(are_same(v, value) for v in words)
-        trees = [member for _, member in tree.members]
-        same = keys == [key for key, _ in tree.members] and (bool(trees) or not tree.text.strip())
-        return same and all(map(self._spells, trees, members))
+                return not tree.members and any(are_equal(v, value) for v in words)
+        trees, parts = (sorted(pairs, key=itemgetter(0)) for pairs in (tree.members, members))
+        same = [key for key, _ in trees] == [key for key, _ in parts]
+        same = same and (bool(trees) or not tree.text.strip())
+        pairs = zip(trees, parts, strict=same)
+        return same and all(self._spells(inner, part) for (_, inner), (_, part) in pairs)
 
 
 def _is_kind(value: Json, node: Flat) -> bool:
@@ -201,8 +205,20 @@ def _is_kind(value: Json, node: Flat) -> bool:
             return isinstance(value, dict)
 
 
+def _settle(value: Json, node: Flat) -> Json:
+    """The integer that is meant by a float, if one is wanted."""
+    is_whole = isinstance(node, Number) and node.integer
+    whole = find_whole(value) if is_whole else None
+    return value if whole is None else whole
+
+
 def _is_null(tree: Tree, node: Flat) -> bool:
     return isinstance(node, Null) and None in read_words(tree.text)
+
+
+def spell_words(value: Json) -> tuple[str, ...]:
+    """All spellings of a constant that is no list or object."""
+    return (value,) if isinstance(value, str) else spell_scalar(value, JsonStyle())
 
 
 _QUICK = re.compile(KEY)

@@ -7,13 +7,12 @@ from string import ascii_lowercase
 from grammars.complete_scalar import join
 from grammars.languages import Language, Words, pick_shortest, speak_number, speak_string
 from grammars.members import Members, arrange
-from grammars.nested import is_writable, part
+from grammars.nested import is_writable, part, spell_words
 from grammars.parts import take_apart
 from grammars.schema import (
     Array,
     Boolean,
     Constant,
-    Json,
     Node,
     Null,
     Number,
@@ -71,16 +70,13 @@ class NestedShortest:
                         made = take_apart(values[0])
                         containers += [made] if isinstance(made, Array | Object) else []
                     else:
-                        words.append(self._spell(values[0]))
+                        words += spell_words(values[0])
                 case Array() | Object():
                     containers.append(branch)
                 case _:
                     pass
         texts += [Words(tuple(words))] if words else []
         return Branches(tuple(texts), tuple(containers))
-
-    def _spell(self, value: Json) -> str:
-        return value if isinstance(value, str) else self._shortest.spell(value)
 
     def value(self, node: Node) -> str | None:
         """The shortest text of a value; None if none is known, or none that is finite."""

@@ -9,6 +9,7 @@ from grammars.coerce import Told, coerce
 from grammars.errors import CoerceError
 from grammars.scanners import JsonScanner
 from grammars.schema import AnyValue, Constant, Json, Schema, String, flatten
+from grammars.settling import settle
 from grammars.spelling import speaks_json
 from grammars.telling import RawTeller
 from grammars.wire import JsonArguments, JsonCall, JsonStyle
@@ -142,7 +143,8 @@ class TaggedText:
     def _read(self, raw: str) -> Json:
         try:
             if self._told_text is False:
-                return Told(raw, is_text=False, style=self._style).value
+                value = Told(raw, is_text=False, style=self._style).value
+                return value if self._member is None else settle(value, self._member)
             return raw if self._member is None else coerce(raw, self._member, self._style)
         except CoerceError:
             return raw

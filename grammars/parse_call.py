@@ -15,6 +15,7 @@ from grammars.reading import DeepJsonError, read_json, read_value
 from grammars.scan import Buffer, CutError, NotACallError, Steps
 from grammars.scanners import FaultError
 from grammars.schema import Json, Object, Unfit
+from grammars.settling import settle
 from grammars.tagging import tell_text
 from grammars.turn import Tool, ToolCall
 from grammars.variants import Handle, OneOf
@@ -119,6 +120,7 @@ class CallReader:
         if (tool := self._tools.get(name)) is None:
             errors = (Unfit("/name", f"no tool is called {name!r}"),)
         else:
+            arguments = settle(arguments, tool.schema)
             found = errors or tool.schema.find_errors(arguments)
             errors = tuple(Unfit(f"/arguments{e.pointer}", e.message) for e in found)
         return ToolCall(name, arguments, errors, id)

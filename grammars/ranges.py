@@ -54,17 +54,15 @@ def express_range(bounds: Mapping[str, float], *, integer: bool) -> str | None:
 
 @lru_cache(maxsize=512)
 def _express(bounds: tuple[tuple[str, float], ...], integer: bool) -> str | None:
-    low = high = None
+    lows, highs = list[Limit](), list[Limit]()
     for keyword, bound in bounds:
         limit = Limit(_read(bound), keyword.startswith("exclusive"))
         is_lower = keyword.lower().endswith("minimum")
         limit = _round(limit, is_lower) if integer else limit
-        if is_lower:
-            low = limit if low is None else max(low, limit, key=lambda x: (x.value, x.strict))
-        else:
-            high = limit if high is None else min(high, limit, key=lambda x: (x.value, not x.strict))
-    strict = any(limit is not None and limit.strict for limit in (low, high))
-    kind = _Kind(integer, _EXACT if strict else _DIGITS)
+        (lows if is_lower else highs).append(limit)
+    low = max(lows, key=lambda limit: (limit.value, limit.strict), default=None)
+    high = min(highs, key=lambda limit: (limit.value, not limit.strict), default=None)
+    kind = _Kind(integer, _EXACT if any(x.strict for x in lows + highs) else _DIGITS)
     options = _positive(kind, _or_zero(low), high)
     negative = _positive(kind, _or_zero(_negate(high)), _negate(low))
     if negative and (low is None or low.value < 0):
@@ -152,7 +150,7 @@ def _scientific(kind: _Kind, low: Limit, high: Limit | None) -> list[str]:
         last = min(last, high.exponent)
     options = list[str]()
     for exponent, (below, above) in edges.items():
-        if first <= exponent <= last and (below is None or below.whole == 1):
+        if first <= exponent <= last and _is_between(below, above):
             mantissa = express_fixed(1, below, above, tail, zero=False)
             if mantissa is not None:
                 options.append(f"({mantissa})[eE]{express_exponents(exponent, exponent)}")
@@ -167,3 +165,8 @@ def _scale(kind: _Kind, limit: Limit, *, is_lower: bool) -> Limit:
     """The mantissa of a limit in its scientific spelling."""
     mantissa = Limit(limit.value.scaleb(-limit.exponent), limit.strict)
     return _round(mantissa, is_lower) if kind.integer else mantissa
+
+
+def _is_between(low: Limit | None, high: Limit | None) -> bool:
+    """Is there a mantissa between the limits, which may have been rounded?"""
+    return low is None or (low.whole == 1 and (high is None or low.value <= high.value))

@@ -16,7 +16,8 @@ from grammars.lark_json_call import (
 from grammars.python_ends import find_ends
 from grammars.render_nested import render_nested
 from grammars.render_python import render_python
-from grammars.schema import Json, are_same, escape
+from grammars.schema import Json, escape
+from grammars.settling import are_equal
 from grammars.spelling import holds, spell
 from grammars.tagging import is_key
 from grammars.turn import Start, State, Tool, ToolCall, Turn
@@ -203,7 +204,7 @@ def _tagged(call: ToolCall, tags: TaggedArguments, tool: Tool | None, where: str
         raw = raws[key]
         if tags.close + tags.open[:1] in "\n" + raw + tags.close:
             raise RenderError("the value contains its own closing tag", where=at)
-        if not are_same(read[key], value):
+        if not are_equal(read[key], value):
             raise RenderError(f"{value!r} would be read back as {read[key]!r}", where=at)
         kind = find_kind(tags, value) + tags.after_kind if tags.kinds else ""
         text += tags.open + key + tags.after_key + kind + raw + tags.close

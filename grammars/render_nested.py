@@ -4,7 +4,8 @@ from typing import cast
 
 from grammars.errors import RenderError
 from grammars.nested import Tree, TreeReader, is_key, is_text
-from grammars.schema import Json, are_same, escape
+from grammars.schema import Json, escape
+from grammars.settling import are_equal
 from grammars.spelling import spell
 from grammars.turn import Tool, ToolCall
 from grammars.wire import NestedArguments
@@ -22,7 +23,7 @@ def render_nested(call: ToolCall, hole: NestedArguments, tool: Tool | None, wher
         reader = TreeReader(hole, tool.schema.definitions)
         read = reader.members(tree, tool.schema.objects)
         for key, value in call.arguments.items():
-            if not are_same(read[key], value):
+            if not are_equal(read[key], value):
                 message = f"{value!r} would be read back as {read[key]!r}"
                 raise RenderError(message, where=f"{root}/{escape(key)}")
     return _write(tree, hole)

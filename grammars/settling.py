@@ -4,8 +4,8 @@ Where a schema admits an integer, `2.0` becomes 2; where it lists 1.0, `1` becom
 rounded: a float is taken for the integer only where no other number has become the same double.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import cast
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias, cast
 
 from grammars.schema import (
     AnyValue,
@@ -24,16 +24,18 @@ from grammars.schema import (
     flatten,
 )
 
+Reading: TypeAlias = tuple[Json, bool]
+"""A value, and whether it fits."""
+
 _EXACT = 2**53
 
 
 def settle(value: Json, schema: Schema) -> Json:
     """The value with the numbers that the schema means."""
     try:
-        found = _Settler(schema.definitions).read(value, schema.node)
-    except RecursionError:
+        return _Settler(schema.definitions).read(value, schema.node)[0]
+    except RecursionError:  # a value so deep is not checked, either
         return value
-    return value if found is None else found[0]
 
 
 def are_equal(a: Json, b: Json) -> bool:
@@ -61,7 +63,7 @@ def _is_number(value: Json) -> bool:
 
 
 class _Settler:
-    """Reads values by nodes. What a node does not admit is None; else it is a tuple.
+    """Reads values by nodes, as far as they fit.
 
     Args:
         definitions: what references name.
@@ -69,43 +71,42 @@ class _Settler:
 
     def __init__(self, definitions: Mapping[str, Node]):
         self._definitions = definitions
-        self._known: dict[tuple[int, int], tuple[Json] | None] = {}
+        self._known: dict[tuple[int, int], Reading] = {}
 
-    def read(self, value: Json, node: Node) -> tuple[Json] | None:
-        """As the first branch that leaves it as it is, or else the first that admits it."""
+    def read(self, value: Json, node: Node) -> Reading:
+        """As the first branch that admits it as it is, or else the first that admits it."""
         key = id(value), id(node)
         if key not in self._known:
             self._known[key] = self._choose(value, node)
         return self._known[key]
 
-    def _choose(self, value: Json, node: Node) -> tuple[Json] | None:
-        first: tuple[Json] | None = None
-        for found in self._read_all(value, node):
-            if found[0] is value:
-                return found
-            first = first or found
-        return first
-
-    def _read_all(self, value: Json, node: Node) -> Iterator[tuple[Json]]:
+    def _choose(self, value: Json, node: Node) -> Reading:
+        others = list[Reading]()
         for branch in flatten(node, self._definitions):
             found = self._read(value, branch)
-            if found is not None:
-                yield found
+            if found is not None and found[1] and found[0] is value:
+                return found
+            others += [] if found is None else [found]
+        fitting = [found for found in others if found[1]]
+        if fitting or len(others) == 1:
+            return [*fitting, *others][0]
+        return value, False
 
-    def _read(self, value: Json, node: Flat) -> tuple[Json] | None:
+    def _read(self, value: Json, node: Flat) -> Reading | None:
+        """The value as one of this type; None if it is of another."""
         match node:
             case AnyValue():
-                return (value,)
+                return value, True
             case Constant(values):
                 return _pick(value, values)
             case Number():
                 return _read_number(value, node)
             case String():
-                return (value,) if isinstance(value, str) else None
+                return (value, True) if isinstance(value, str) else None
             case Boolean():
-                return (value,) if isinstance(value, bool) else None
+                return (value, True) if isinstance(value, bool) else None
             case Null():
-                return (value,) if value is None else None
+                return (value, True) if value is None else None
             case Array():
                 return self._array(cast(list[Json], value), node) if type(value) is list else None
             case Object():
@@ -113,49 +114,50 @@ class _Settler:
                     return None
                 return self._object(cast(dict[str, Json], value), node)
 
-    def _array(self, values: list[Json], node: Array) -> tuple[Json] | None:
+    def _array(self, values: list[Json], node: Array) -> Reading:
+        nodes = [node.prefix[i] if i < len(node.prefix) else node.items for i in range(len(values))]
         longest = len(values) if node.max_items is None else node.max_items
-        if not node.min_items <= len(values) <= longest:
-            return None
-        settled = list[Json]()
-        for i, value in enumerate(values):
-            inner = node.prefix[i] if i < len(node.prefix) else node.items
-            found = None if inner is None else self.read(value, inner)
-            if found is None:
-                return None
-            settled.append(found[0])
-        same = all(x is y for x, y in zip(settled, values, strict=True))
-        return (values,) if same else (settled,)
+        settled, fits = self._read_parts(values, nodes)
+        fits = fits and node.min_items <= len(values) <= longest
+        return (values if _are_identical(values, settled) else settled), fits
 
-    def _object(self, members: dict[str, Json], node: Object) -> tuple[Json] | None:
+    def _object(self, members: dict[str, Json], node: Object) -> Reading:
         declared = {p.key: p.node for p in node.properties}
-        if any(p.required and p.key not in members for p in node.properties):
-            return None
-        settled = dict[str, Json]()
-        for key, value in members.items():
-            inner = declared.get(key, node.additional)
-            found = None if inner is None else self.read(value, inner)
-            if found is None:
-                return None
-            settled[key] = found[0]
-        return (members,) if all(settled[key] is members[key] for key in members) else (settled,)
+        nodes = [declared.get(key, node.additional) for key in members]
+        settled, fits = self._read_parts(list(members.values()), nodes)
+        fits = fits and all(p.key in members for p in node.properties if p.required)
+        if _are_identical(list(members.values()), settled):
+            return members, fits
+        return dict(zip(members, settled, strict=True)), fits
+
+    def _read_parts(
+        self, values: list[Json], nodes: Sequence[Node | None]
+    ) -> tuple[list[Json], bool]:
+        pairs = zip(values, nodes, strict=True)
+        readings = [(v, False) if node is None else self.read(v, node) for v, node in pairs]
+        return [value for value, _ in readings], all(fits for _, fits in readings)
 
 
-def _pick(value: Json, values: tuple[Json, ...]) -> tuple[Json] | None:
+def _are_identical(a: list[Json], b: list[Json]) -> bool:
+    return all(x is y for x, y in zip(a, b, strict=True))
+
+
+def _pick(value: Json, values: tuple[Json, ...]) -> Reading | None:
     """The listed value that is the same, or else one that is equal."""
     equal = [v for v in values if are_equal(v, value)]
     if any(are_same(v, value) for v in equal):
-        return (value,)
-    return (equal[0],) if equal else None
+        return value, True
+    return (equal[0], True) if equal else None
 
 
-def _read_number(value: Json, node: Number) -> tuple[Json] | None:
-    if not _is_number(value) or not _holds(cast(float, value), node):
+def _read_number(value: Json, node: Number) -> Reading | None:
+    if not _is_number(value):
         return None
+    fits = _holds(cast(float, value), node)
     if not node.integer or isinstance(value, int):
-        return (value,)
+        return value, fits
     whole = find_whole(value)
-    return None if whole is None else (whole,)
+    return (value, False) if whole is None else (whole, fits)
 
 
 def _holds(value: float, node: Number) -> bool:

@@ -28,7 +28,6 @@ from grammars.spelling import (
     deepen,
     find_breaks,
     is_writable,
-    speaks_json,
     spell,
     spell_key,
     spell_scalar,
@@ -165,8 +164,6 @@ class Shortest:
         return self._constants[id(node)][1]
 
     def _read_constants(self, node: Constant) -> Constants:
-        if speaks_json(self.style) and not self.style.indent:
-            return Constants({self.spell(v): v for v in node.values})
         scalars = [v for v in node.values if not isinstance(v, list | dict)]
         writable = [v for v in scalars if not isinstance(v, str) or is_writable(v, self.style)]
         nodes = [take_apart(v) for v in node.values if isinstance(v, list | dict)]

@@ -6,8 +6,9 @@ quotes that it cannot contain.
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import cast
 
 from grammars.schema import Json
@@ -16,6 +17,10 @@ from grammars.wire import JsonStyle
 EXACT_LEVELS = 6
 """So many levels below the value the white space is the template's own; a grammar without context
 cannot count on, so deeper down any white space does."""
+_EXACT = 15
+"""Each double with as many digits in front of the point as that is an integer of its own."""
+_LONGEST_PLAIN = 24
+_NUMBERED = re.compile(r"\\\\|\\u[0-9a-f]{4}")
 _WORDS: dict[str, Json] = {"true": True, "false": False, "null": None}
 _NOT_BARE = re.compile(r"[\x00-\x1f:,{}\[\]]|^\s|\s$|^$")
 
@@ -127,16 +132,40 @@ def spell_scalar(value: Json, style: JsonStyle) -> tuple[str, ...]:
         case str():
             return _spell_strings(value, style)
         case _:
-            return (json.dumps(value),)
+            return spell_number(value)
+
+
+def spell_number(value: float) -> tuple[str, ...]:
+    """All accepted spellings of a listed number: an integer may have a point, and a number that is
+    written with an exponent, or with nothing but a zero behind the point, may do without."""
+    own, plain = json.dumps(value), format(Decimal(json.dumps(value)), "f")
+    plain = plain.removesuffix(".0")
+    if len(plain) > _LONGEST_PLAIN:
+        return (own,)
+    exact = "." in plain or abs(value) < 10**_EXACT
+    words = [own, plain, plain if "." in plain else plain + ".0"]
+    return tuple(dict.fromkeys(words)) if exact else (own,)
 
 
 def _spell_strings(text: str, style: JsonStyle) -> tuple[str, ...]:
     own = spell_string(text, style)
-    if has_json_strings(style) or not style.escapes:
+    if has_json_strings(style):
+        return tuple(dict.fromkeys([own, *_escape_all(text)]))
+    if not style.escapes:
         return (own,)
     quoted = [_quote_in_python(text, quote) for quote in style.quotes]
     as_json = [json.dumps(text, ensure_ascii=False)] if '"' in style.quotes else []
     return tuple(dict.fromkeys([own, *quoted, *as_json]))
+
+
+def _escape_all(text: str) -> Iterator[str]:
+    """JSON's strings as encoders write them: characters beyond ASCII as they are or as numbers,
+    slashes escaped or not."""
+    for slash in ("/", "\\/") if "/" in text else ("/",):
+        for is_ascii in (False, True):
+            spelled = json.dumps(text, ensure_ascii=is_ascii).replace("/", slash)
+            yield spelled
+            yield _NUMBERED.sub(lambda match: match[0][:2] + match[0][2:].upper(), spelled)
 
 
 def spell_keys(key: str, style: JsonStyle) -> tuple[str, ...]:

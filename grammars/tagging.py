@@ -14,6 +14,7 @@ from grammars.schema import (
     Object,
     String,
 )
+from grammars.spelling import spell_number
 from grammars.wire import LONGEST_NAME, TaggedArguments, find_kind, is_taggable
 
 
@@ -51,6 +52,8 @@ def spell_words(
             return tags.false
         case None:
             return tags.null
+        case int() | float():
+            return spell_number(value)
         case _:
             return (spell(value),)
 
