@@ -15,9 +15,9 @@ from grammars.digits import Limit, count, express_exponents, express_fixed, join
 
 _EXACT = 15
 """Decimals of so many digits keep their order when they become doubles."""
-_DIGITS = 17
-"""So many tell any double from the others. A longer one may become the bound, which is no harm
-unless the bound itself is excluded."""
+_DIGITS = 21
+"""As many as Python writes of a double, zeros in front included. A longer decimal may become the
+bound itself, which is no harm unless that is excluded; and none but zero becomes zero."""
 _LONGEST = 19
 _LEAST, _GREATEST = -300, 307
 """Exponents of doubles that are finite, and not so small that they have fewer digits."""
@@ -62,7 +62,7 @@ def _express(bounds: tuple[tuple[str, float], ...], integer: bool) -> str | None
         (lows if is_lower else highs).append(limit)
     low = max(lows, key=lambda limit: (limit.value, limit.strict), default=None)
     high = min(highs, key=lambda limit: (limit.value, not limit.strict), default=None)
-    kind = _Kind(integer, _EXACT if any(x.strict for x in lows + highs) else _DIGITS)
+    kind = _Kind(integer, _EXACT if any(x.strict and x.value for x in lows + highs) else _DIGITS)
     options = _positive(kind, _or_zero(low), high)
     negative = _positive(kind, _or_zero(_negate(high)), _negate(low))
     if negative and (low is None or low.value < 0):
