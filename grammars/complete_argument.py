@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
 from string import ascii_lowercase
+from typing import cast
 
 from grammars.complete_scalar import join
 from grammars.languages import Language, Texts, Words, pick_shortest, speak_number, speak_string
@@ -110,9 +111,12 @@ class TaggedObject:
                 case Null():
                     words += self.tags.null
                 case Constant(values):
-                    words += [
-                        w for v in values if is_writable(v, self.tags) for w in self._spell(v)
-                    ]
+                    listed = [v for v in values if is_writable(v, self.tags)]
+                    for value in listed:
+                        if isinstance(value, list | dict) and not has_text:
+                            nodes.append(Constant((cast(Json, value),)))
+                        else:
+                            words += self._spell(value)
                 case _:
                     nodes.append(branch)
         if has_text and words:

@@ -11,7 +11,7 @@ from typing import Protocol
 from grammars.automaton import Automaton
 from grammars.complete_scalar import BODY, Fit, encode, end_escape, end_number, fit_string, join
 from grammars.languages import Language, pick_shortest, speak_string
-from grammars.quoting import find_extra_keys, find_raw, find_strings
+from grammars.quoting import express_key_character, find_extra_keys, find_raw, find_strings
 from grammars.schema import String
 from grammars.spelling import has_json_strings, spell_keys
 from grammars.wire import JsonStyle
@@ -181,6 +181,7 @@ class JsonKeys:
     def __init__(self, declared: list[str], style: JsonStyle):
         self.spelled = {k: i for i, key in enumerate(declared) for k in spell_keys(key, style)}
         self._reserved = frozenset(json.dumps(key, ensure_ascii=False) for key in declared)
+        self._character = express_key_character(declared) if declared else ""
 
     def find_end(self, text: str, at: int) -> int | None:
         return JsonStrings().find_end(text, at)
@@ -193,6 +194,8 @@ class JsonKeys:
         half = written[body.end() :] if body else ""
         end = self._end_escape(half) if written else '"'
         written += end
+        if self._character and not re.fullmatch(f'"({self._character})*', written):
+            return None
         ends = chain(("", *ascii_lowercase), ("a" * n for n in count(2)))
         return end + next(e + '"' for e in ends if written + e + '"' not in self._reserved)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from grammars.errors import SchemaError
 from grammars.json_patterns import spell_pattern
 from grammars.lark_rules import TIGHT, RuleBook, dump, escape_regex, quote
-from grammars.quoting import find_extra_keys, find_raw, find_strings
+from grammars.quoting import express_key_character, find_extra_keys, find_raw, find_strings
 from grammars.schema import Json, Property, String, escape
 from grammars.spelling import is_bare, is_writable, spell_keys, spell_scalar
 from grammars.wire import JsonStyle
@@ -23,13 +23,6 @@ def choose_word(words: Sequence[str]) -> str:
     """Any of these words."""
     options = " | ".join(map(quote, words))
     return f"({options})" if len(words) > 1 else options
-
-
-_NUMBERED = (
-    r"u(00[89a-fA-F][0-9a-fA-F]|0[1-9a-fA-F][0-9a-fA-F]{2}|[1-9a-cA-CefEF][0-9a-fA-F]{3}"
-    r"|[dD][0-7][0-9a-fA-F]{2}|[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})"
-)
-"""One code point beyond ASCII."""
 
 
 class JsonTexts:
@@ -62,14 +55,8 @@ class JsonTexts:
             return self.string(String())
         spelled = (json.dumps(p.key, ensure_ascii=False) for p in declared)
         names = "|".join(map(escape_regex, spelled))
-        escapes = "|".join(['["\\\\bfnrt]', *find_key_escapes([p.key for p in declared])])
-        return self.rules.terminal(rf'/"([^"\\\x00-\x1f]|\\({escapes}))*"/ & ~/{names}/', "KEY")
-
-
-def find_key_escapes(declared: Sequence[str]) -> tuple[str, ...]:
-    """Further escapes of keys that are not declared: those of characters of no declared one."""
-    slash = () if any("/" in key for key in declared) else (r"\/",)
-    return (*slash, _NUMBERED) if all(map(str.isascii, declared)) else slash
+        character = express_key_character([p.key for p in declared])
+        return self.rules.terminal(rf'/"({character})*"/ & ~/{names}/', "KEY")
 
 
 def _hold_pattern(node: String, rules: RuleBook) -> str:

@@ -22,6 +22,10 @@ _UNPRINTED = Characters.collect([(0, 0x1F), (0x7F, 0x10FFFF)])
 """What `repr` may write as a number; it spells printable characters beyond ASCII as they are."""
 _MOST_RANGES = 16
 _PAIR = r"u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+_BEYOND_ASCII = (
+    r"u(00[89a-fA-F][0-9a-fA-F]|0[1-9a-fA-F][0-9a-fA-F]{2}|[1-9a-cA-CefEF][0-9a-fA-F]{3}"
+    rf"|[dD][0-7][0-9a-fA-F]{{2}})|{_PAIR}"
+)
 _BARE = (
     r"[^\x00-\x20\x7f-\xa0\u{1680}\u{2000}-\u{200a}\u{2028}\u{2029}\u{202f}\u{205f}\u{3000}"
     r':,{}\[\]"<>]+'
@@ -93,6 +97,17 @@ def find_extra_keys(declared: Sequence[str], style: JsonStyle) -> Texts:
     keys = "|".join(f"{q}{_spell_set(EVERY, q, unprinted)}*{q}" for q in style.quotes)
     names = ["".join(map(_spell_plainly, key)) for key in declared]
     return Texts((keys,), _one_of([f"{q}{name}{q}" for q in style.quotes for name in names]))
+
+
+def express_key_character(declared: Sequence[str]) -> str:
+    """One character of an undeclared key in a JSON string; escaped only where that could not spell
+    one of a declared key."""
+    escapes = [r'["\\bfnrt]']
+    if not any("/" in key for key in declared):
+        escapes.append(r"\/")
+    if all(map(str.isascii, declared)):
+        escapes.append(_BEYOND_ASCII)
+    return rf'[^"\\\x00-\x1f]|\\({"|".join(escapes)})'
 
 
 def _one_of(options: list[str]) -> tuple[str, ...]:

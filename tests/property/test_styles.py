@@ -1,6 +1,7 @@
 """Values in every style: spelled, held by the mask, read back, completed from any cut."""
 
 import json
+import math
 import random
 from collections.abc import Mapping
 from typing import Any
@@ -21,8 +22,9 @@ from grammars.quoting import find_extra_keys
 from grammars.reading import DeepJsonError, read_value
 from grammars.scanners import make_scanner
 from grammars.schema import Schema, are_same
+from grammars.settling import are_equal, settle
 from grammars.shortest import Shortest
-from grammars.spelling import holds, spell
+from grammars.spelling import has_json_strings, holds, spell
 from grammars.wire import JsonStyle
 from tests.shapes import VALUES, Shape, fitting, leaves, objects, parameters, shapes
 from tests.strategies import seeds
@@ -42,7 +44,13 @@ GEMMA = JsonStyle(
     null=("None", "null"),
 )
 PRETTY = JsonStyle(indent=4, level=2)
-STYLES = {"python": PYTHON, "gemma": GEMMA, "gemma, quote a token": GEMMA, "pretty": PRETTY}
+STYLES = {
+    "json": JsonStyle(),
+    "python": PYTHON,
+    "gemma": GEMMA,
+    "gemma, quote a token": GEMMA,
+    "pretty": PRETTY,
+}
 EACH = pytest.mark.parametrize("name", STYLES)
 FEW = settings(suppress_health_check=list(HealthCheck), max_examples=30)
 SHAPES = leaves([]) | objects(shapes(), KEYS) | shapes() | parameters()
@@ -126,7 +134,39 @@ def assert_completed(mask: Mask, schema: Schema, text: str, cuts: list[int]) -> 
         if mask.takes(text[:cut], whole=False):
             whole = mask.complete(text[:cut])
             assert mask.takes(whole), (text[:cut], whole, mask.grammar)
-            assert schema.report.checked or schema.admits(read_value(whole, mask.style)), whole
+            value = read_value(whole, mask.style)
+            assert schema.report.checked or schema.admits(value), whole
+            assert_settled(value, schema)
+            if has_json_strings(mask.style) and "'" not in mask.style.quotes:
+                assert_strict(whole)
+
+
+def assert_settled(value: Any, schema: Schema) -> None:
+    """To settle a value leaves it the same to JSON, and a second time changes nothing."""
+    settled = settle(value, schema)
+    assert are_equal(settled, value)
+    assert are_same(settle(settled, schema), settled)
+    if schema.source == {"type": "integer"}:
+        assert type(settled) is int
+
+
+def assert_strict(text: str) -> None:
+    """It is JSON to any reader: doubles are finite, integers short, surrogates come in pairs."""
+
+    def refuse(name: str) -> float:
+        raise AssertionError(name)
+
+    def read_float(digits: str) -> float:
+        assert math.isfinite(float(digits)), digits
+        return float(digits)
+
+    def read_int(digits: str) -> int:
+        assert len(digits.lstrip("-")) <= 19
+        return int(digits)
+
+    value = json.loads(text, parse_constant=refuse, parse_float=read_float, parse_int=read_int)
+    json.dumps(value, ensure_ascii=False).encode()
+    text.encode()
 
 
 def cuts_of(text: str) -> st.SearchStrategy[list[int]]:
