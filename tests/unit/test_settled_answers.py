@@ -1,0 +1,30 @@
+"""Answers: the numbers that a schema means, whatever type reads them."""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from constrained.answers import read_answer, read_target
+
+
+class Trip(BaseModel):
+    model_config = ConfigDict(strict=True)
+    days: int
+    grade: Literal[1, 2]
+    cost: float
+
+
+def test_a_strict_model_takes_an_integer_with_a_point() -> None:
+    target = read_target(schema=Trip)
+    trip = target.read('{"days": 2.0, "grade": 1.0, "cost": 3}')
+    assert trip == Trip(days=2, grade=1, cost=3.0)
+    assert read_answer(target.answer, '{"days": 1e1, "grade": 2, "cost": 1e-06}') == {
+        "days": 10,
+        "grade": 2,
+        "cost": 1e-06,
+    }
+
+
+def test_a_schema_is_read_in_its_numbers() -> None:
+    days = read_target(schema={"type": "array", "items": {"type": "integer"}}).read("[1.0, 2]")
+    assert list(map(type, days)) == [int, int]
