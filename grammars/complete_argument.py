@@ -6,9 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import count
-from string import ascii_lowercase
-from typing import cast
+from typing import TypeAlias, cast
 
 from grammars.complete_scalar import join
 from grammars.languages import Language, Texts, Words, pick_shortest, speak_number, speak_string
@@ -27,7 +25,7 @@ from grammars.schema import (
     flatten,
 )
 from grammars.shortest import Shortest
-from grammars.tagging import is_writable, spell_words, tell_kinds
+from grammars.tagging import find_extra_keys, is_writable, spell_words, tell_kinds
 from grammars.wire import TaggedArguments, count_common
 
 _FREE = Texts(0, None, None)
@@ -42,6 +40,9 @@ class Raw:
     nodes: tuple[Flat, ...]
 
 
+Ways: TypeAlias = tuple[tuple[str, Raw], ...]
+
+
 @dataclass(frozen=True)
 class Argument:
     """An argument that can be written.
@@ -51,7 +52,7 @@ class Argument:
     """
 
     key: str
-    ways: tuple[tuple[str, Raw], ...]
+    ways: Ways
 
 
 @dataclass(frozen=True)
@@ -80,13 +81,14 @@ class TaggedObject:
         self.shortest = shortest
         read = [(p, self._ways(p.node)) for p in node.properties]
         self.arguments = [Argument(p.key, ways) for p, ways in read if ways]
-        self.declared = frozenset(p.key for p in node.properties)
-        self.extra = () if node.additional is None else self._ways(node.additional)
+        declared = [p.key for p in node.properties]
+        found = ((find_extra_keys(tags, declared, e.keys), self._ways(e.node)) for e in node.extras)
+        self.extras = [(k, ways) for k, ways in found if ways and not k.is_empty()]
         properties = [p for p, ways in read if ways]
-        self.members = arrange(properties, bool(self.extra), node.presence, shortest.order)
+        self.members = arrange(properties, bool(self.extras), node.presence, shortest.order)
         self._tails: dict[int, str | None] = {}
 
-    def _ways(self, node: Node) -> tuple[tuple[str, Raw], ...]:
+    def _ways(self, node: Node) -> Ways:
         """How the values of a node may be written; () if none can be."""
         tags = self.tags
         told = tell_kinds(flatten(node, self.shortest.definitions), tags)
@@ -172,14 +174,13 @@ class TaggedObject:
 
     def _argument(self, index: int | None) -> str | None:
         """The shortest argument: the declared one with this index, or an undeclared one."""
-        key = self.extend_key("") if index is None else self.arguments[index].key
-        ways = self.extra if index is None else self.arguments[index].ways
-        return join(key, pick_shortest(join(after, self.value(raw)) for after, raw in ways))
+        if index is not None:
+            return join(self.arguments[index].key, self._shorten(self.arguments[index].ways))
+        return pick_shortest(join(keys.extend(""), self._shorten(w)) for keys, w in self.extras)
 
-    def extend_key(self, written: str) -> str:
-        """The shortest end of an undeclared key."""
-        ends = (first + "a" * n for n in count() for first in ("", *ascii_lowercase))
-        return next(end for end in ends if written + end not in self.declared | {""})
+    def _shorten(self, ways: Ways) -> str | None:
+        """The shortest of what may stand behind a key."""
+        return pick_shortest(join(after, self.value(raw)) for after, raw in ways)
 
     @cached_property
     def _apart(self) -> int:

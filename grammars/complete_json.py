@@ -169,8 +169,8 @@ class JsonReader:
             if declared not in members.reach(state):
                 return None
             member, state = layout.properties[declared].node, members.add(state, declared)
-        elif node.additional is not None and layout.is_extra(key, state):
-            member, state = node.additional, members.add_extra(state)
+        elif (extra := layout.find_extra(key, state)) is not None:
+            member, state = extra, members.add_extra(state)
         else:
             return None
         fit = fit_words(text, end, self._style.key)
@@ -189,8 +189,7 @@ class JsonReader:
                 value = shortest.value(layout.properties[i].node, inner)
                 rest = shortest.members(node, members.add(state, i), level)
                 options.append(join(key[len(written) :], self._style.key, value, rest))
-        if node.additional is not None and members.may_have_extra(state):
-            end, value = layout.keys.extend(written), shortest.value(node.additional, inner)
+        if members.may_have_extra(state):
             rest = shortest.members(node, members.add_extra(state), level)
-            options.append(join(end, self._style.key, value, rest))
+            options.append(join(shortest.extra(layout, written, level), rest))
         return pick_shortest(options)

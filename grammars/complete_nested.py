@@ -98,30 +98,34 @@ class NestedReader:
                 return behind, self._element(declared.node, fit, declared.key)
             element = self._nested.element(declared.node, declared.key)
             rests.append(join(fit, element, self._nested.rest(node, behind), end.text))
-        if node.additional is None or not members.may_have_extra(state):
+        if not members.may_have_extra(state):
             return pick_shortest(rests)
-        found = self._extra(node, node.additional, at)
+        found = self._extra(node, at)
         behind = members.add_extra(state)
         if found is None or isinstance(found, tuple):
             return pick_shortest(rests) if found is None else (behind, found[0])
         return pick_shortest([*rests, join(found, self._nested.rest(node, behind), end.text)])
 
-    def _extra(self, node: Object, additional: Node, at: int) -> tuple[Fit] | str | None:
+    def _extra(self, node: Object, at: int) -> tuple[Fit] | str | None:
         """Reads an undeclared member: how its element fits; or, if the text ends inside its tag,
         the rest of the member."""
         fit = fit_words(self._text, at, self._mark + "<")
         if not isinstance(fit, int):
-            key = self._nested.make_key(node)
-            return join(fit, key, ">", self._nested.element(additional, key))
+            ends = self._nested.extend_key(node, "")
+            options = (join(k, ">", self._nested.element(value, k)) for k, value in ends)
+            return join(fit, pick_shortest(options))
         key = match_key(self._text, fit)
         if self._text.startswith(">", fit + len(key)) and key:
-            taken = {self._hole.item, *(p.key for p in node.properties)}
-            if key in taken:
+            extras = self._nested.extras(node)
+            value = next((v for keys, v in extras if keys.accepts(key)), None)
+            if value is None:
                 return None
-            return (self._element(additional, fit + len(key) + 1, key, declared=False),)
+            return (self._element(value, fit + len(key) + 1, key, declared=False),)
         if fit + len(key) == len(self._text):
-            more = self._nested.make_key(node, key)
-            return join(more, ">", self._nested.element(additional, key + more))
+            ends = self._nested.extend_key(node, key)
+            options = (join(k, ">", self._nested.element(value, k)) for k, value in ends)
+            found = pick_shortest(options)
+            return None if found is None else found[len(key) :]
         return None
 
     def _close(self, at: int, tag: str, declared: bool) -> Fit:

@@ -106,14 +106,18 @@ class PythonReader:
             if isinstance(fit, int):
                 return argument, behind, fit
             rests.append(join(fit, argument.shortest, node.rest(behind)))
-        if node.extra is not None and members.may_have_extra(state):
-            match = re.compile(WORD).match(text, at)
-            key, behind = match.group() if match else "", members.add_extra(state)
-            fit = fit_words(text, at + len(key), self._hole.after_key)
+        if not members.may_have_extra(state):
+            return pick_shortest(rests)
+        match = re.compile(WORD).match(text, at)
+        key, behind = match.group() if match else "", members.add_extra(state)
+        fit = fit_words(text, at + len(key), self._hole.after_key)
+        for keys, extra in node.extras:
             if isinstance(fit, int):
-                return (node.extra, behind, fit) if key not in node.declared else None
-            end = node.extend_key(key) if at + len(key) == len(text) else ""
-            rests.append(join(end, fit, node.extra.shortest, node.rest(behind)))
+                if keys.accepts(key):
+                    return extra, behind, fit
+                continue
+            end = keys.extend(key) if at + len(key) == len(text) else ""
+            rests.append(join(end, fit, extra.shortest, node.rest(behind)))
         return pick_shortest(rests)
 
     def _value(self, argument: Argument, state: int, at: int) -> Fit:
@@ -157,7 +161,7 @@ class PythonReader:
         texts = [item + key + self._hole.after_key for key in keys]
         texts += self._follow if node.members.may_end(state) else ()
         texts = [text for text in texts if not _is_inside(len(rest), text, self._tokens)]
-        extra = node.extra is not None and node.members.may_have_extra(state)
+        extra = bool(node.extras) and node.members.may_have_extra(state)
         words = ((item, self._hole.after_key),) if extra else ()
         return Ends(tuple(texts), words).begins(rest)
 

@@ -10,10 +10,12 @@ from typing import Protocol
 
 from grammars.automaton import Automaton
 from grammars.complete_scalar import BODY, Fit, encode, end_escape, end_number, fit_string, join
+from grammars.json_patterns import spell_extra_keys
 from grammars.languages import Language, pick_shortest, speak_string
 from grammars.quoting import express_key_character, find_extra_keys, find_raw, find_strings
 from grammars.schema import String
 from grammars.spelling import has_json_strings, spell_keys
+from grammars.texts import FREE, Texts
 from grammars.wire import JsonStyle
 
 
@@ -65,11 +67,13 @@ def read_strings(style: JsonStyle) -> Strings:
     return PythonStrings(style) if style.escapes else RawStrings(style)
 
 
-def read_keys(declared: list[str], style: JsonStyle) -> Keys:
-    """The keys of an object in this style."""
-    if has_json_strings(style) and not style.bare_keys:
+def read_keys(declared: list[str], style: JsonStyle, keys: Texts = FREE) -> Keys:
+    """The keys of an object in this style; of the undeclared ones, these."""
+    if not has_json_strings(style) or style.bare_keys:
+        return SpelledKeys(declared, style, find_extra_keys(declared, style, keys))
+    if keys.is_free:
         return JsonKeys(declared, style)
-    return SpelledKeys(declared, style)
+    return SpelledKeys(declared, style, spell_extra_keys(keys, declared))
 
 
 class JsonStrings:
@@ -209,11 +213,11 @@ class JsonKeys:
 class SpelledKeys:
     """Keys of another kind, by the expressions of the grammar over their spelling."""
 
-    def __init__(self, declared: list[str], style: JsonStyle):
+    def __init__(self, declared: list[str], style: JsonStyle, extra: Texts):
         self.spelled = {k: i for i, key in enumerate(declared) for k in spell_keys(key, style)}
         self._bare = style.bare_keys
         self._strings = PythonStrings(style)
-        self._automaton = find_extra_keys(declared, style).automaton
+        self._automaton = extra.automaton
 
     def find_end(self, text: str, at: int) -> int | None:
         if self._bare:

@@ -106,11 +106,13 @@ class TaggedReader:
             return
         match, behind = self._extra_key.match(self._text, at), members.add_extra(state)
         key = match.group() if match else ""
-        for after, raw in node.extra:
+        for keys, ways in node.extras:
             if at + len(key) == len(self._text):
-                yield node.extend_key(key) + after, raw, behind
-            elif key and key not in node.declared:
-                yield fit_words(self._text, at + len(key), after), raw, behind
+                end = keys.extend(key)
+                yield from ((join(end, after), raw, behind) for after, raw in ways)
+            elif key and keys.accepts(key):
+                end = at + len(key)
+                yield from ((fit_words(self._text, end, a), raw, behind) for a, raw in ways)
 
     def _spelled(self, raw: Raw, place: Place, at: int) -> Outcome:
         """Reads a value that is no raw text, and what follows it."""

@@ -8,6 +8,7 @@ from grammars.schema import (
     Array,
     Boolean,
     Constant,
+    Extra,
     Json,
     Node,
     Null,
@@ -46,11 +47,16 @@ def _length(node: Node) -> int:
         case Array(prefix, items, least, _):
             each = _length(items) if items is not None else 0
             return SCALAR + _sum(prefix) + max(1, least) * each
-        case Object(properties, additional, _):
-            rest = _length(additional) if additional is not None else 0
+        case Object(properties):
+            rest = sum(map(_measure_extra, node.extras))
             return SCALAR + rest + sum(_spelled(p.key) + _length(p.node) for p in properties)
         case Union(branches):
             return max(map(_length, branches), default=0)
+
+
+def _measure_extra(extra: Extra) -> int:
+    patterns = sum(PATTERN + len(part) for part in extra.keys.parts)
+    return _length(extra.node) + patterns
 
 
 def _spelled(value: Json) -> int:

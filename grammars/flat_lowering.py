@@ -10,18 +10,19 @@ from typing import cast
 from grammars.choices import list_choices
 from grammars.errors import SchemaError
 from grammars.exclusion import exclude
-from grammars.inhabitation import NEVER, is_empty
-from grammars.keys import read_keys
+from grammars.inhabitation import NEVER
+from grammars.keys import Part, read_keys
 from grammars.keywords import HELD, find_types, is_asserting, is_idle, is_light, read_bounds
 from grammars.merging import ANNOTATIONS, as_list
 from grammars.patterns import translate
 from grammars.presence import simplify
-from grammars.presence_keywords import bar, find_presence
+from grammars.presence_keywords import find_presence
 from grammars.schema import (
     AnyValue,
     Array,
     Boolean,
     Constant,
+    Extra,
     Finding,
     Json,
     Node,
@@ -62,7 +63,6 @@ class FlatLowering(ABC):
         self.enforced: dict[tuple[str, str], Finding] = {}
         self.checked: dict[tuple[str, str], Finding] = {}
         self.ignored: dict[tuple[str, str], Finding] = {}
-        self.opened: list[tuple[str, list[Property]]] = []  # open objects, by where they stand
 
     @abstractmethod
     def lower(self, schema: Json, at: str) -> Node:
@@ -171,16 +171,17 @@ class FlatLowering(ABC):
         for key, schema in keys.declared.items():
             node = self.lower(schema, f"{at}/properties/{escape(key)}")
             properties.append(Property(key, node, key in required, schema))
-        additional = self.lower(keys.rest, f"{at}/additionalProperties")
-        if additional == NEVER:
-            presence = simplify(found.presence, required, len(properties))
-            return Object(tuple(properties), None, keys.rest, presence)
-        if found.presence.least > 1:
+        extras = tuple(e for e in (self._extra(p, at) for p in keys.others) if e.node != NEVER)
+        if extras and found.presence.least > 1:
             self._check(at, "minProperties", "an undeclared key may be written twice")
-        properties, barred = bar(properties, found)
-        self.opened.append((at, properties))
-        presence = simplify(barred, required, None)
-        return Object(tuple(properties), additional, keys.rest, presence)
+        presence = simplify(found.presence, required, None if extras else len(properties))
+        return Object(tuple(properties), None, presence=presence, patterned=extras)
+
+    def _extra(self, part: Part, at: str) -> Extra:
+        """Undeclared keys."""
+        where = [f"patternProperties/{escape(pattern)}" for pattern in part.where[:1]]
+        node = self.lower(part.schema, f"{at}/{''.join(where) or 'additionalProperties'}")
+        return Extra(node, part.schema, part.keys)
 
     def _array(self, flat: Mapping[str, Json], at: str) -> Node:
         items, tuple_items = flat.get("items", True), flat.get("prefixItems", [])
@@ -225,16 +226,6 @@ class FlatLowering(ABC):
             self._check(at, "minLength", "too much for a mask beside that pattern")
             shortest = 0
         return String(shortest, None if longest is None else int(longest), pattern)
-
-    def check_opened(self, alive: frozenset[str]) -> None:
-        """Open objects admit keys by any name: also those whose declared value nothing fits.
-
-        Args:
-            alive: the definitions that something fits.
-        """
-        for at, properties in self.opened:
-            if any(is_empty(declared.node, alive) for declared in properties):
-                self._check(at, "additionalProperties", "a key that nothing fits may be written")
 
     def _enforce(self, at: str, keyword: str) -> None:
         if keyword in self.keywords:  # others stand for what was taken apart

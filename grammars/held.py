@@ -62,7 +62,10 @@ def _find_held(schema: Schema, found: set[str]) -> Held:
         p.key: _concern(found, f"/properties/{escape(p.key)}", p.source, schema.root)
         for p in object_.properties
     }
-    rest = _concern(found, "/additionalProperties", object_.additional_source, schema.root)
+    rest = set[str]()
+    for extra in object_.extras:
+        for keyword in ("additionalProperties", "patternProperties"):
+            rest |= _concern(found, f"/{keyword}", extra.source, schema.root)
     level = {at for at, _ in _walk("", schema.source, schema.root, _ELSEWHERE)}
     return Held(
         whole=bool(found & level or found - rest.union(*reached.values())),

@@ -18,6 +18,7 @@ from grammars.schema import (
     Union,
     escape,
 )
+from grammars.texts import Texts, match_words
 
 NEVER = Union(())
 
@@ -48,11 +49,6 @@ def find_cause(node: Node, definitions: Mapping[str, Node]) -> str:
             return where
         where, node = f"{where}/properties/{escape(empty.key)}", empty.node
     return where
-
-
-def is_empty(node: Node, alive: frozenset[str]) -> bool:
-    """Does nothing fit, where something fits these definitions alone?"""
-    return _prune(node, alive) == NEVER
 
 
 def _prune(node: Node, alive: frozenset[str]) -> Node:
@@ -93,17 +89,31 @@ def _is_empty(node: Number) -> bool:
 
 def _prune_object(node: Object, alive: frozenset[str]) -> Node:
     kept: list[Property] = []
+    barred: list[str] = []
     for declared in node.properties:
         inner = _prune(declared.node, alive)
         if inner != NEVER:
             kept.append(replace(declared, node=inner))
         elif declared.required:
             return NEVER
-    rest = None if node.additional is None else _prune(node.additional, alive)
-    rest = None if rest == NEVER else rest
-    if node.presence != FREE and not Unordered(kept, rest is not None, node.presence).is_possible:
+        else:
+            barred.append(declared.key)
+    pruned = _bar(replace(node, properties=tuple(kept)), barred, alive)
+    is_open = bool(pruned.extras)
+    if node.presence != FREE and not Unordered(kept, is_open, node.presence).is_possible:
         return NEVER
-    return replace(node, properties=tuple(kept), additional=rest)
+    return pruned
+
+
+def _bar(node: Object, barred: list[str], alive: frozenset[str]) -> Object:
+    """Undeclared keys that something fits; none of the barred ones is among them."""
+    without = Texts((), match_words(barred))
+    extras = [replace(e, node=_prune(e.node, alive)) for e in node.extras]
+    kept = tuple(replace(e, keys=e.keys.both(without)) for e in extras if e.node != NEVER)
+    if kept and (rest := kept[-1]).keys.is_free:
+        node = replace(node, additional=rest.node, additional_source=rest.source)
+        return replace(node, patterned=kept[:-1])
+    return replace(node, additional=None, additional_source=False, patterned=kept)
 
 
 def _prune_array(node: Array, alive: frozenset[str]) -> Node:

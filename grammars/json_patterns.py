@@ -1,10 +1,11 @@
 """Expressions over characters as expressions over their spellings in JSON's strings."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from grammars.characters import Characters
 from grammars.expressions import Blank, Chain, Either, Expression, One, Repeat
 from grammars.regex import UnreadableError, read
+from grammars.texts import ANY, Texts, match_words
 
 _LETTERS = {'"': '"', "\\": "\\", "/": "/", "\b": "b", "\f": "f", "\n": "n", "\r": "r", "\t": "t"}
 _CONTROLS = Characters(((0, 0x1F), (0x7F, 0x7F)))
@@ -26,6 +27,22 @@ def spell_pattern(pattern: str) -> str | None:
         return f'"({_spell(expression)})"'
     except (UnreadableError, RecursionError):
         return None
+
+
+def spell_extra_keys(keys: Texts, declared: Sequence[str]) -> Texts:
+    """What JSON's strings look like, quotes included, that are these keys but none of the declared
+    ones; control characters alone are written by their numbers.
+
+    Raises:
+        UnreadableError: an expression that cannot be spelled.
+    """
+    parts = (ANY, *keys.parts)
+    without = (*keys.without, *match_words(list(declared)))
+    return Texts((*map(_spell_whole, parts),), (*map(_spell_whole, without),))
+
+
+def _spell_whole(pattern: str) -> str:
+    return f'"({_spell(read(pattern))})"'
 
 
 def _is_misread(characters: Characters) -> bool:

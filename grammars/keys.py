@@ -1,22 +1,39 @@
 """Which keys an object may have, and what their values are: `properties`, `patternProperties`,
-`additionalProperties` and `propertyNames` as declared keys and one schema for all others."""
+`additionalProperties` and `propertyNames` as declared keys and sets of others."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache, reduce
 from typing import cast
 
-from grammars.automaton import compile_regexes
-from grammars.merging import conjoin
+from grammars.merging import ANNOTATIONS, as_list, conjoin
 from grammars.patterns import translate
 from grammars.presence_keywords import Found
 from grammars.schema import Json
+from grammars.string_formats import FORMATS
+from grammars.texts import FREE, Texts, match_words
 
 MOST_NAMES = 200
 """Of more names than these in `propertyNames` no properties are made."""
 
+MOST_PARTS = 16
+"""Into more sets than these undeclared keys are not told apart."""
+
 Validate = Callable[[Json], Callable[[Json], bool]]
 """Gives a schema's test of whether a value fits."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Undeclared keys, and the schema of their values.
+
+    Args:
+        where: the patterns that these keys match.
+    """
+
+    schema: Json
+    keys: Texts
+    where: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -25,12 +42,12 @@ class Keys:
 
     Args:
         declared: schemas by key.
-        rest: the schema of any other key.
+        others: the other keys.
         loose: the keywords that are not held, each with the reason.
     """
 
     declared: dict[str, Json]
-    rest: Json
+    others: list[Part]
     loose: dict[str, str]
 
 
@@ -67,26 +84,85 @@ def read_keys(flat: Mapping[str, Json], rest: Json, found: Found, validate: Vali
         is_name = validate(names)
         declared = {k: v if is_name(k) else False for k, v in declared.items()}
     if listed is not None:
-        return Keys(declared, False, {})
-    return _find_rest(declared, patterns, rest, names)
+        return Keys(declared, [], {})
+    return _divide(declared, patterns, rest, names)
 
 
-def _find_rest(
+def _divide(
     declared: dict[str, Json], patterns: Mapping[str, Json], rest: Json, names: Json
 ) -> Keys:
-    """What holds for keys that are not declared."""
-    loose: dict[str, str] = {}
+    """Keys that are not declared, by the patterns that they match."""
+    limits, loose = read_names(names), dict[str, str]()
+    if limits is None and (patterns or rest is not False):
+        loose["propertyNames"] = "not held by the mask"
+    taken = (limits or FREE).both(Texts((), match_words(list(declared))))
+    parts = _part(patterns, rest, limits or FREE, taken)
+    if parts is not None:
+        return Keys(declared, parts, loose)
+    loose["patternProperties"] = "which keys match is not held by the mask"
     wide = [value for pattern, value in patterns.items() if is_universal(pattern)]
     if wide:
         rest = reduce(conjoin, wide)
-    elif patterns:
+    else:
         loose["additionalProperties"] = "beside patternProperties"
         rest = {"anyOf": [*patterns.values(), rest]}
-    if len(wide) < len(patterns):
-        loose["patternProperties"] = "which keys match is not held by the mask"
-    if rest is not False and names not in (True, {}, {"type": "string"}):
-        loose["propertyNames"] = "not held by the mask"
-    return Keys(declared, rest, loose)
+    return Keys(declared, [Part(rest, limits or FREE)], loose)
+
+
+def _part(
+    patterns: Mapping[str, Json], rest: Json, limits: Texts, taken: Texts
+) -> list[Part] | None:
+    """The sets of keys that match the same patterns; None where they cannot be told apart.
+
+    Args:
+        taken: the limits, and no declared key.
+    """
+    parts = [Part(rest, limits)]
+    for pattern, value in patterns.items():
+        expression = translate(pattern)
+        if expression is None or Texts((expression,)).automaton is None or len(parts) > MOST_PARTS:
+            return None
+        parts = [p for part in parts for p in _cut(part, pattern, expression, value, taken)]
+    ends = (part.keys.both(taken).extend("") for part in parts)
+    return None if None in ends else parts
+
+
+def _cut(part: Part, pattern: str, expression: str, value: Json, taken: Texts) -> Iterator[Part]:
+    """The keys that match a pattern, and those that do not, as far as there are any."""
+    inside, outside = Texts((expression,)), Texts((), (expression,))
+    matches, others = (not part.keys.both(t).both(taken).is_empty() for t in (inside, outside))
+    if matches:
+        schema = conjoin(part.schema, value) if part.where else value
+        keys = part.keys.both(inside) if others else part.keys
+        yield Part(schema, keys, (*part.where, pattern))
+    if others:
+        yield replace(part, keys=part.keys.both(outside)) if matches else part
+
+
+def read_names(names: Json) -> Texts | None:
+    """The texts that `propertyNames` admits; None where that cannot be said."""
+    if isinstance(names, bool):
+        return FREE if names else None
+    said = {k: v for k, v in cast(dict[str, Json], names).items() if k not in ANNOTATIONS}
+    texts = FREE
+    for keyword, value in said.items():
+        match keyword:
+            case "pattern":
+                expression = translate(value)
+            case "format":
+                expression = FORMATS.get(value)
+            case "minLength":
+                expression = f"(?s:.{{{int(value)},}})"
+            case "maxLength":
+                expression = f"(?s:.{{0,{int(value)}}})"
+            case "type" if "string" in as_list(value):
+                continue
+            case _:
+                expression = None
+        if expression is None:
+            return None
+        texts = texts.both(Texts((expression,)))
+    return None if texts.automaton is None else texts
 
 
 def _list_names(names: Json) -> list[str] | None:
@@ -104,8 +180,4 @@ def is_universal(pattern: str) -> bool:
     expression = translate(pattern)
     if expression is None:
         return False
-    others = compile_regexes((_TEXTS,), (expression,))
-    return others is not None and others.is_empty()
-
-
-_TEXTS = "(?s:.*)"
+    return Texts((), (expression,)).is_empty()

@@ -14,7 +14,7 @@ from grammars.lark_rules import choose, mark
 from grammars.lark_texts import write_text
 from grammars.lark_values import Rules, escape_regex, quote
 from grammars.members import Unordered, arrange
-from grammars.nested import KEY, is_key, is_writable, part, spell_words
+from grammars.nested import KEY, find_extras, is_key, is_writable, part, spell_words
 from grammars.parts import take_apart
 from grammars.schema import (
     AnyValue,
@@ -32,6 +32,7 @@ from grammars.schema import (
     escape,
     flatten,
 )
+from grammars.texts import Texts
 from grammars.wire import NestedArguments
 
 
@@ -98,17 +99,13 @@ class NestedRules:
         """An expression for a closing tag."""
         if tag is not None:
             return self._rules.fixed(self._hole.close(tag))
-        return self._any_tag("</", ())
+        return self._any_tag("</", Texts((KEY,)))
 
-    def _any_tag(self, before: str, others: Sequence[str]) -> str:
-        """An expression for a tag with any key but those."""
+    def _any_tag(self, before: str, keys: Texts) -> str:
+        """An expression for a tag with any of these keys."""
         mark = self._hole.mark
-        fixed = "" if mark in self._rules.ids else escape_regex(mark)
-        head = fixed + escape_regex(before)
-        regex = f"/{head}{KEY}>/"
-        if others:
-            regex += f" & ~/{head}({'|'.join(map(escape_regex, others))})>/"
-        terminal = self._rules.terminal(regex, "TAG")
+        fixed = "" if mark in self._rules.ids else mark
+        terminal = self._rules.terminal(keys.wrap(fixed + before, ">").lark, "TAG")
         return terminal if fixed else f"{self._rules.fixed(mark)} {terminal}"
 
     def _body(self, node: Flat) -> str:
@@ -143,10 +140,10 @@ class NestedRules:
     def _members(self, node: Object) -> str:
         """The members; "" if there can be none."""
         declared = [f"{self._open(p)} {self._declared(p)}" for p in node.properties]
-        extra = ""
-        if node.additional is not None:
-            others = (*(p.key for p in node.properties), self._hole.item)
-            extra = f"{self._any_tag('<', others)} {self._element(node.additional, None)}"
+        extras: list[str] = []
+        for keys, value in find_extras(node, self._hole):
+            extras.append(f"{self._any_tag('<', keys)} {self._element(value, None)}")
+        extra = self._rules.define(" | ".join(extras), "extra") if extras else ""
         members = arrange(node.properties, bool(extra), node.presence, self._rules.order)
         if isinstance(members, Unordered):
             return self._unordered(members, declared, extra)

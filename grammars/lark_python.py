@@ -13,9 +13,17 @@ from grammars.lark_rules import choose, mark
 from grammars.lark_texts import OtherTexts, write_text
 from grammars.lark_values import Rules, escape_regex, quote
 from grammars.members import Unordered, arrange
-from grammars.python_ends import WORD, Ends, find_around, find_ends, is_word, spell_fixed
+from grammars.python_ends import (
+    Ends,
+    find_around,
+    find_ends,
+    find_extra_keys,
+    is_word,
+    spell_fixed,
+)
 from grammars.python_values import ESCAPED, RAW, Value, Way, sort_kinds
-from grammars.schema import Node, Object, Property, Schema, String, escape
+from grammars.schema import Extra, Node, Object, Property, Schema, String, escape
+from grammars.texts import Texts
 from grammars.turn import Tool
 from grammars.wire import Format, Name, PythonArguments
 from grammars.wire import Node as FormatNode
@@ -98,16 +106,16 @@ class _Arguments:
     def _object(self, node: Object) -> str:
         """What the arguments may begin with."""
         properties = [p for p in node.properties if self._can_write(p)]
-        extra = node.additional is not None
-        members = arrange(properties, extra, node.presence, self.rules.order)
+        extras = self._find_extras(node)
+        members = arrange(properties, bool(extras), node.presence, self.rules.order)
         if not members.may_go_on(members.start):
             return self.calls.finished()
         if isinstance(members, Unordered):
-            return self._unordered(node, properties, members)
+            return self._unordered(extras, properties, members)
         finish = self.calls.finish()
         ways, optional = list[Way](), True
-        if node.additional is not None:
-            ways = [self._extra(node, node.additional, finish)]
+        if extras:
+            ways = self._extras(extras, finish)
         for declared in reversed(properties):
             value = self._value(self._read(declared.node), ways + finish * optional)
             way = Way(self.hole.item + declared.key + self.hole.after_key, value)
@@ -116,7 +124,9 @@ class _Arguments:
         starts = [replace(way, text=way.text.removeprefix(self.hole.item)) for way in ways]
         return self._follow(starts + finish * optional)
 
-    def _unordered(self, node: Object, properties: Sequence[Property], members: Unordered) -> str:
+    def _unordered(
+        self, extras: Sequence[Extra], properties: Sequence[Property], members: Unordered
+    ) -> str:
         """Any argument that is not there yet; in the parameter are those that are."""
         names: dict[Value, str] = {}
 
@@ -128,10 +138,9 @@ class _Arguments:
             rest = f"{name(declared.node)}::{members.behind(i)}"
             text = item + declared.key + self.hole.after_key
             ways.append(Way(text, rest, condition=members.can_add[i]))
-        keys = tuple(p.key for p in node.properties)
-        for condition, behind in members.ways_to_add_extra:
-            assert node.additional is not None
-            ways.append(Way(item, f"{name(node.additional)}::{behind}", keys, condition))
+        for extra in extras:
+            for condition, behind in members.ways_to_add_extra:
+                ways.append(Way(item, f"{name(extra.node)}::{behind}", extra.keys, condition))
         starts = [replace(way, text=way.text.removeprefix(item)) for way in ways]
         end = self.calls.finished(), members.can_end
         bodies = {
@@ -165,12 +174,18 @@ class _Arguments:
             raise SchemaError("none of its values can be written in such a call", where=where)
         return False
 
-    def _extra(self, node: Object, additional: Node, finish: list[Way]) -> Way:
+    def _find_extras(self, node: Object) -> list[Extra]:
+        """The undeclared arguments that can be written."""
+        declared = [p.key for p in node.properties]
+        found = (replace(e, keys=find_extra_keys(declared, e.keys)) for e in node.extras)
+        return [e for e in found if not e.keys.is_empty() and self._read(e.node) != Value("", "")]
+
+    def _extras(self, extras: Sequence[Extra], finish: list[Way]) -> list[Way]:
         """Undeclared arguments, any number of them, behind the declared ones."""
-        keys = tuple(p.key for p in node.properties)
-        way = Way(self.hole.item, self.rules.reserve("extra"), keys)
-        self.rules.fill(way.rest, self._value(self._read(additional), [way, *finish]))
-        return way
+        ways = [Way(self.hole.item, self.rules.reserve("extra"), e.keys) for e in extras]
+        for extra, way in zip(extras, ways, strict=True):
+            self.rules.fill(way.rest, self._value(self._read(extra.node), [*ways, *finish]))
+        return ways
 
     def _read(self, node: Node) -> Value:
         """How a value is written."""
@@ -200,17 +215,13 @@ class _Arguments:
         return " | ".join(options)
 
     def _begin(self, way: Way) -> str:
-        if way.others is None:
+        if way.keys is None:
             return f"{self.rules.fixed(way.text)} {way.rest}"
-        return f"{self._key(way.text, way.others)} {way.rest}"
+        return f"{self._key(way.text, way.keys)} {way.rest}"
 
-    def _key(self, before: str, others: Sequence[str]) -> str:
-        """A terminal for a key but those, behind and in front of what stands around it."""
-        before, after = escape_regex(before), escape_regex(self.hole.after_key)
-        regex = f"/{before}{WORD}{after}/"
-        if others:
-            regex += f" & ~/{before}({'|'.join(map(escape_regex, others))}){after}/"
-        return self.rules.terminal(regex, "EXTRA")
+    def _key(self, before: str, keys: Texts) -> str:
+        """A terminal for one of the keys, behind and in front of what stands around it."""
+        return self.rules.terminal(keys.wrap(before, self.hole.after_key).lark, "EXTRA")
 
     def _raw(self, nodes: Sequence[String], words: Sequence[str]) -> str:
         """A terminal for raw strings."""
@@ -222,10 +233,9 @@ class _Arguments:
 
     def _ended(self, raw: str, way: Way) -> str:
         """A raw string up to what follows it; that ends with a token, or at once."""
-        if way.others is not None:
-            return self.rules.define(
-                f"{raw} {self._key(RAW + way.text, way.others)}", "text", lazy=True
-            )
+        if way.keys is not None:
+            key = self._key(RAW + way.text, way.keys)
+            return self.rules.define(f"{raw} {key}", "text", lazy=True)
         first, *rest = self.rules.cut(RAW + way.text)
         if rest:
             line = self.rules.terminal(f"{raw} /{escape_regex(first)}/", "RAW")

@@ -1,15 +1,16 @@
 """Tagged arguments in Lark: every argument between tags of its own."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator
+from dataclasses import replace
 
 from grammars.bits import NEVER, Condition, both, negate
 from grammars.errors import SchemaError
 from grammars.lark_rules import choose, mark
-from grammars.lark_tagged_values import Definitions, Follow, TaggedValues, one_of
+from grammars.lark_tagged_values import Definitions, Follow, TaggedValues
 from grammars.lark_values import Rules, quote
 from grammars.members import Unordered, arrange
-from grammars.schema import Node, Object, Property, Schema, escape
-from grammars.tagging import express_key, is_key
+from grammars.schema import Extra, Node, Object, Property, Schema, escape
+from grammars.tagging import find_extra_keys, is_key
 from grammars.wire import TaggedArguments
 
 
@@ -40,13 +41,14 @@ class TaggedRules:
     def _follow(self, node: Object, definitions: Definitions) -> Follow:
         """What may stand at the start of the arguments."""
         properties = tuple(p for p in node.properties if self._can_write(p, definitions))
-        extra = node.additional is not None and self.values.has_value(node.additional, definitions)
-        members = arrange(properties, extra, node.presence, self.rules.order)
+        extras = tuple(self._find_extras(node, definitions))
+        members = arrange(properties, bool(extras), node.presence, self.rules.order)
+        node = replace(node, properties=properties, additional=None, patterned=extras)
         if not isinstance(members, Unordered):
-            return self._follow_ordered(node, properties, extra, definitions)
+            return self._follow_ordered(node, definitions)
         if not members.may_go_on(members.start):
             return Follow(None, True)
-        more = self._follow_unordered(node, properties, members, definitions)
+        more = self._follow_unordered(node, members, definitions)
         return Follow(more, members.may_end(members.start))
 
     def _can_write(self, declared: Property, definitions: Definitions) -> bool:
@@ -58,13 +60,15 @@ class TaggedRules:
             raise SchemaError("none of its values can be written between tags", where=where)
         return False
 
-    def _follow_unordered(
-        self,
-        node: Object,
-        properties: Sequence[Property],
-        members: Unordered,
-        definitions: Definitions,
-    ) -> str:
+    def _find_extras(self, node: Object, definitions: Definitions) -> Iterator[Extra]:
+        """The undeclared arguments that can be written."""
+        declared = [p.key for p in node.properties]
+        for extra in node.extras:
+            keys = find_extra_keys(self.tags, declared, extra.keys)
+            if not keys.is_empty() and self.values.has_value(extra.node, definitions):
+                yield replace(extra, keys=keys)
+
+    def _follow_unordered(self, node: Object, members: Unordered, definitions: Definitions) -> str:
         """A rule for another argument, of any that is not there yet."""
         names: dict[str, str] = {}  # of the rules of values, by their bodies
 
@@ -73,12 +77,13 @@ class TaggedRules:
             return mark(names.setdefault(body, f"value{len(names)}"))
 
         options: list[tuple[str, Condition]] = []
-        for i, declared in enumerate(properties):
+        for i, declared in enumerate(node.properties):
             argument = f"{quote(self._key(declared))} {name(declared.node)}"
             options.append((f"{argument}::{members.behind(i)}", members.can_add[i]))
-        for way, after in members.ways_to_add_extra:
-            assert node.additional is not None
-            options.append((f"{self._extra_key(node)} {name(node.additional)}::{after}", way))
+        for extra in node.extras:
+            argument = f"{self._extra_key(extra)} {name(extra.node)}"
+            ways = members.ways_to_add_extra
+            options += [(f"{argument}::{after}", way) for way, after in ways]
         bodies = {name: body for body, name in names.items()}
         more = self.rules.knot({"more": choose(options), **bodies})["more"]
         return self.rules.enter(f"{more}::0")
@@ -97,12 +102,10 @@ class TaggedRules:
             if way != NEVER
         )
 
-    def _follow_ordered(
-        self, node: Object, properties: Sequence[Property], extra: bool, definitions: Definitions
-    ) -> Follow:
+    def _follow_ordered(self, node: Object, definitions: Definitions) -> Follow:
         """The arguments in schema order."""
-        after = self._extra(node, definitions) if extra else Follow(None, True)
-        for declared in reversed(properties):
+        after = self._extra(node, definitions) if node.extras else Follow(None, True)
+        for declared in reversed(node.properties):
             value = self.values.tell(declared.node, definitions, after)
             key = quote(self._key(declared))
             argument = self.rules.define(f"{key} ({value})", "argument")
@@ -113,19 +116,18 @@ class TaggedRules:
 
     def _extra(self, node: Object, definitions: Definitions) -> Follow:
         """Undeclared arguments, any number of them, behind the declared ones."""
-        assert node.additional is not None
         name = self.rules.reserve("extra")
         follow = Follow(name, True)
-        value = self.values.tell(node.additional, definitions, follow)
-        self.rules.fill(name, f"{self._extra_key(node)} ({value})")
+        options: list[str] = []
+        for extra in node.extras:
+            value = self.values.tell(extra.node, definitions, follow)
+            options.append(f"{self._extra_key(extra)} ({value})")
+        self.rules.fill(name, " | ".join(options))
         return follow
 
-    def _extra_key(self, node: Object) -> str:
+    def _extra_key(self, extra: Extra) -> str:
         """A terminal for an undeclared key."""
-        regex = f"/{express_key(self.tags)}/"
-        if node.properties:
-            regex += f" & ~{one_of([p.key for p in node.properties])}"
-        return self.rules.terminal(regex, "EXTRA")
+        return self.rules.terminal(extra.keys.lark, "EXTRA")
 
     def _key(self, declared: Property) -> str:
         if not is_key(declared.key, self.tags):

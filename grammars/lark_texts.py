@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from grammars.errors import SchemaError
-from grammars.json_patterns import spell_pattern
+from grammars.json_patterns import spell_extra_keys, spell_pattern
 from grammars.lark_rules import TIGHT, RuleBook, dump, escape_regex, quote
 from grammars.quoting import express_key_character, find_extra_keys, find_raw, find_strings
 from grammars.schema import Json, Property, String, escape
 from grammars.spelling import is_bare, is_writable, spell_keys, spell_scalar
+from grammars.texts import FREE, Texts
 from grammars.wire import JsonStyle
 
 _CHARACTER = (
@@ -49,8 +50,12 @@ class JsonTexts:
         """A declared key."""
         return choose_word(spell_keys(key, self.style))
 
-    def extra_key(self, declared: Sequence[Property]) -> str:
-        """Any key but the declared ones; no escape that could spell one of these."""
+    def extra_key(self, declared: Sequence[Property], keys: Texts = FREE) -> str:
+        """Any of these keys but the declared ones; no escape that could spell another one."""
+        if not keys.is_free:
+            return self.rules.terminal(
+                spell_extra_keys(keys, [p.key for p in declared]).lark, "KEY"
+            )
         if not declared:
             return self.string(String())
         spelled = (json.dumps(p.key, ensure_ascii=False) for p in declared)
@@ -137,7 +142,7 @@ class OtherTexts:
             return self.scalar(key)
         return choose_word(spell_keys(key, self.style))
 
-    def extra_key(self, declared: Sequence[Property]) -> str:
-        """Any key but the declared ones."""
-        texts = find_extra_keys([p.key for p in declared], self.style)
+    def extra_key(self, declared: Sequence[Property], keys: Texts = FREE) -> str:
+        """Any of these keys but the declared ones."""
+        texts = find_extra_keys([p.key for p in declared], self.style, keys)
         return self.rules.terminal(texts.lark, "KEY")

@@ -192,16 +192,17 @@ class Rules(RuleBook):
         return self.define('"{" ' + (body if start.required else optional) + ' "}"', "object")
 
     def _arrange(self, node: Object) -> Members:
-        extra, mixed = node.additional is not None, self.style.sorted_keys
+        extra, mixed = bool(node.extras), self.style.sorted_keys
         return arrange(node.properties, extra, node.presence, self.order, mixed=mixed)
 
     def _extra(self, node: Object, definitions: Mapping[str, Node]) -> str:
         """An undeclared key and its value; "" if there is none."""
-        if node.additional is None:
-            return ""
-        key = self._texts.extra_key(node.properties)
-        value = self.value(node.additional, definitions)
-        return self.define(f"{key} {quote(self.style.key)} {value}", "extra")
+        options: list[str] = []
+        for extra in node.extras:
+            key = self._texts.extra_key(node.properties, extra.keys)
+            value = self.value(extra.node, definitions)
+            options.append(f"{key} {quote(self.style.key)} {value}")
+        return self.define(" | ".join(options), "extra") if options else ""
 
     def _pair(self, declared: Property, definitions: Mapping[str, Node]) -> str:
         key = self._key(declared.key)

@@ -58,7 +58,6 @@ def lower(source: Json, *, close: bool = True, only_object: bool = True) -> Sche
     if problem is not None:
         raise problem
     node, definitions = prune(lowered, lowering.definitions)
-    lowering.check_opened(frozenset(name for name, d in definitions.items() if d != NEVER))
     kind = "object" if only_object else "value"
     if node == NEVER:
         where = find_cause(lowered, lowering.definitions)

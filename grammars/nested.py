@@ -25,9 +25,10 @@ from grammars.schema import (
 )
 from grammars.settling import are_equal, find_whole
 from grammars.spelling import spell_scalar
+from grammars.texts import SPACES, Texts, match_words
 from grammars.wire import LONGEST_NAME, JsonStyle, NestedArguments, is_taggable
 
-KEY = rf"[^<>\/\x00-\x20\s][^<>\x00-\x20\s]{{0,{LONGEST_NAME - 1}}}"
+KEY = rf"[^<>\/\x00-\x20{SPACES}][^<>\x00-\x20{SPACES}]{{0,{LONGEST_NAME - 1}}}"
 """A regular expression for a key that is not declared."""
 
 ANY: tuple[Flat, ...] = (Null(), Boolean(), Number(), Array(), Object(), String())
@@ -39,6 +40,13 @@ Reading: TypeAlias = tuple[Json, bool]
 def is_key(key: str) -> bool:
     """Can a tag carry this key?"""
     return is_taggable(key) and not key.startswith("/")
+
+
+def find_extras(node: Object, hole: NestedArguments) -> list[tuple[Texts, Node]]:
+    """The undeclared keys that can be written, and what their values are."""
+    taken = Texts((KEY,), match_words([hole.item, *(p.key for p in node.properties)]))
+    found = ((taken.both(extra.keys), extra.node) for extra in node.extras)
+    return [(keys, value) for keys, value in found if not keys.is_empty()]
 
 
 def is_text(text: str, hole: NestedArguments) -> bool:
@@ -111,8 +119,8 @@ class TreeReader:
 
     def member(self, key: str, tree: Tree, node: Object) -> Json:
         """One argument of an object."""
-        declared = next((p.node for p in node.properties if p.key == key), node.additional)
-        return self.read(tree, _ANYTHING if declared is None else declared)[0]
+        found = node.find(key)
+        return self.read(tree, _ANYTHING if found is None else found.node)[0]
 
     def _sort(self, tree: Tree, node: Node) -> list[Flat]:
         empty = not tree.members and not tree.text
@@ -159,11 +167,10 @@ class TreeReader:
         return values, fits and (node.max_items is None or len(values) <= node.max_items)
 
     def _object(self, tree: Tree, node: Object) -> Reading:
-        declared = {p.key: p.node for p in node.properties}
         values, fits = dict[str, Json](), True
         for key, member in tree.members:
-            inner = declared.get(key, node.additional)
-            value, fit = self.read(member, _ANYTHING if inner is None else inner)
+            inner = node.find(key)
+            value, fit = self.read(member, _ANYTHING if inner is None else inner.node)
             values.setdefault(key, value)
             fits = fits and fit and inner is not None
         return values, fits and all(p.key in values for p in node.properties if p.required)

@@ -1,13 +1,11 @@
 """The shortest nested tags of each node. It mirrors `lark_nested`."""
 
 from dataclasses import dataclass
-from itertools import count
-from string import ascii_lowercase
 
 from grammars.complete_scalar import join
 from grammars.languages import Language, Words, pick_shortest, speak_number, speak_string
 from grammars.members import Members, arrange
-from grammars.nested import is_writable, part, spell_words
+from grammars.nested import find_extras, is_writable, part, spell_words
 from grammars.parts import take_apart
 from grammars.schema import (
     Array,
@@ -21,6 +19,7 @@ from grammars.schema import (
     flatten,
 )
 from grammars.shortest import Shortest
+from grammars.texts import Texts
 from grammars.wire import NestedArguments
 
 
@@ -45,6 +44,7 @@ class NestedShortest:
         self._branches: dict[int, tuple[Node, Branches]] = {}  # holds the node, so its id stays
         self._values: dict[int, str | None] = {}
         self._members: dict[int, tuple[Node, Members]] = {}
+        self._extras: dict[int, tuple[Node, list[tuple[Texts, Node]]]] = {}
         self._open: set[int] = set()  # values that are being looked for
 
     def branches(self, node: Node) -> Branches:
@@ -109,7 +109,7 @@ class NestedShortest:
     def members(self, node: Object) -> Members:
         """In which order the members come."""
         if id(node) not in self._members:
-            extra = node.additional is not None
+            extra = bool(self.extras(node))
             members = arrange(node.properties, extra, node.presence, self._shortest.order)
             self._members[id(node)] = node, members
         return self._members[id(node)][1]
@@ -129,9 +129,8 @@ class NestedShortest:
         if index is not None:
             declared = node.properties[index]
             return join(self._hole.open(declared.key), self.element(declared.node, declared.key))
-        key = self.make_key(node)
-        element = None if node.additional is None else self.element(node.additional, key)
-        return join(self._hole.open(key), element)
+        ends = self.extend_key(node, "")
+        return pick_shortest(join(self._hole.open(k), self.element(v, k)) for k, v in ends)
 
     def item(self, node: Array, index: int) -> Node | None:
         """The node of an item; None where there can be none."""
@@ -147,8 +146,13 @@ class NestedShortest:
             parts += [self._hole.open(tag), None if item is None else self.element(item, tag)]
         return join(*parts)
 
-    def make_key(self, node: Object, written: str = "") -> str:
-        """The shortest end of an undeclared key."""
-        taken = {self._hole.item, "", *(p.key for p in node.properties)}
-        ends = (first + "a" * n for n in count() for first in ("", *ascii_lowercase))
-        return next(end for end in ends if written + end not in taken)
+    def extras(self, node: Object) -> list[tuple[Texts, Node]]:
+        """The undeclared keys that can be written, and what their values are."""
+        if id(node) not in self._extras:
+            self._extras[id(node)] = node, find_extras(node, self._hole)
+        return self._extras[id(node)][1]
+
+    def extend_key(self, node: Object, written: str) -> list[tuple[str, Node]]:
+        """The shortest undeclared keys that begin so, each with what its value is."""
+        ends = ((keys.extend(written), value) for keys, value in self.extras(node))
+        return [(written + end, value) for end, value in ends if end is not None]

@@ -38,10 +38,11 @@ def require_nonempty(schema: Schema) -> Schema:
 def _descend(node: Node) -> Node:
     """The same node; the objects in it are tightened."""
     match node:
-        case Object(properties, additional):
+        case Object(properties, additional, patterned=patterned):
             declared = tuple(map(_require, properties))
             rest = None if additional is None else _descend(additional)
-            return replace(node, properties=declared, additional=rest)
+            others = tuple(replace(e, node=_descend(e.node)) for e in patterned)
+            return replace(node, properties=declared, additional=rest, patterned=others)
         case Array(prefix, items):
             rest = None if items is None else _descend(items)
             return replace(node, prefix=tuple(map(_descend, prefix)), items=rest)
@@ -75,7 +76,7 @@ def _find_used(node: Node, definitions: Mapping[str, Node]) -> set[str]:
     """The definitions that the node can lead to."""
     used, queue = set[str](), [node]
     while queue:
-        match queue.pop():
+        match node := queue.pop():
             case Reference(name):
                 if name not in used:
                     used.add(name)
@@ -84,8 +85,8 @@ def _find_used(node: Node, definitions: Mapping[str, Node]) -> set[str]:
                 queue += branches
             case Array(prefix, items):
                 queue += [*prefix, *([items] if items else [])]
-            case Object(properties, additional):
-                queue += [*(p.node for p in properties), *([additional] if additional else [])]
+            case Object(properties):
+                queue += [part.node for part in (*properties, *node.extras)]
             case _:
                 pass
     return used

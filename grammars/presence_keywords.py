@@ -5,10 +5,9 @@
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import cast
 
-from grammars.inhabitation import NEVER
 from grammars.members import MOST_BITS, MOST_KEYS
 from grammars.merging import ANNOTATIONS
 from grammars.presence import (
@@ -23,7 +22,7 @@ from grammars.presence import (
     find_keys,
     find_wanted,
 )
-from grammars.schema import AnyValue, Json, Property
+from grammars.schema import Json
 
 MOST_SPOKEN = 8
 """A formula over more optional keys is not held."""
@@ -192,19 +191,3 @@ def _deny(part: Formula) -> Formula:
 
 def _imply(a: Formula, b: Formula) -> Formula:
     return Not(All((a, _deny(b))))
-
-
-def bar(properties: Sequence[Property], found: Found) -> tuple[list[Property], Presence]:
-    """The properties of an open object, and what their keys have to fulfil.
-
-    A key whose value nothing fits is not there, which the rule has to say: it would else be written
-    as an undeclared one. Where it cannot be said the property stays as it is.
-    """
-    keys = [p.key for p in properties if p.node == NEVER and not p.required]
-    spoken = {*keys, *found.spoken}
-    is_counted = found.presence.least > 0 or found.presence.most is not None
-    if not keys or is_counted or len(properties) > MOST_KEYS or len(spoken) > MOST_SPOKEN:
-        return [*properties], found.presence
-    formula = _join([found.presence.formula, *(Not(Has(key)) for key in keys)])
-    kept = [replace(p, node=AnyValue()) if p.key in keys else p for p in properties]
-    return kept, replace(found.presence, formula=formula)

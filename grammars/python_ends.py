@@ -11,9 +11,10 @@ from functools import cached_property
 
 from grammars.lark_rules import escape_regex
 from grammars.schema import Schema
+from grammars.texts import SPACES, Texts, match_words
 from grammars.wire import LONGEST_NAME, Fixed, Format, Name, Node, PythonArguments
 
-_CHARACTER = r"""[^\x00-\x20\s=,()\[\]{}'"<>]"""
+_CHARACTER = rf"""[^\x00-\x20{SPACES}=,()\[\]{{}}'"<>]"""
 WORD = f"{_CHARACTER}{{1,{LONGEST_NAME}}}"
 """A regular expression for a key or name."""
 
@@ -128,7 +129,12 @@ def find_keys(schema: Schema | None) -> tuple[tuple[str, ...], bool]:
     if schema is None:
         return (), True
     keys = (p.key for branch in schema.objects for p in branch.properties)
-    return tuple(dict.fromkeys(keys)), any(o.additional is not None for o in schema.objects)
+    return tuple(dict.fromkeys(keys)), any(o.extras for o in schema.objects)
+
+
+def find_extra_keys(declared: Sequence[str], keys: Texts) -> Texts:
+    """Those of these keys that can be written and are not declared."""
+    return Texts((WORD,), match_words(list(declared))).both(keys)
 
 
 def find_ends(format: Format, names: Iterable[str], schema: Schema | None) -> Ends:

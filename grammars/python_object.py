@@ -3,13 +3,11 @@ like, which arguments may come next, and the shortest of both. It mirrors `lark_
 """
 
 from dataclasses import dataclass
-from itertools import count
-from string import ascii_lowercase
 
 from grammars.complete_scalar import join
 from grammars.languages import Language, Words, pick_shortest, speak_string
 from grammars.members import arrange
-from grammars.python_ends import Ends
+from grammars.python_ends import Ends, find_extra_keys
 from grammars.python_values import RAW, Kinds, sort_kinds
 from grammars.schema import Node, Object
 from grammars.shortest import Shortest
@@ -46,11 +44,11 @@ class PythonObject:
         read = [(p, self._read(p.key, p.node)) for p in node.properties]
         kept = [(p, a) for p, a in read if a.kinds != Kinds((), (), ())]
         self.arguments = [argument for _, argument in kept]
-        self.declared = frozenset(p.key for p in node.properties)
-        self.extra = None
-        if node.additional is not None:
-            self.extra = self._read(self.extend_key(""), node.additional)
-        extra = self.extra is not None
+        declared = [p.key for p in node.properties]
+        keys = [(find_extra_keys(declared, e.keys), e.node) for e in node.extras]
+        extras = [(k, self._read(k.extend("") or "", n)) for k, n in keys if not k.is_empty()]
+        self.extras = [(k, a) for k, a in extras if a.kinds != Kinds((), (), ())]
+        extra = bool(self.extras)
         self.members = arrange([p for p, _ in kept], extra, node.presence, shortest.order)
         self._rests: dict[int, str | None] = {}
 
@@ -96,10 +94,5 @@ class PythonObject:
 
     def _write(self, index: int | None) -> str | None:
         """The shortest argument: the declared one with that index, or an undeclared one."""
-        argument = self.extra if index is None else self.arguments[index]
-        return argument and join(argument.key, self.hole.after_key, argument.shortest)
-
-    def extend_key(self, written: str) -> str:
-        """The shortest end of an undeclared key."""
-        ends = (first + "a" * n for n in count() for first in ("", *ascii_lowercase))
-        return next(end for end in ends if written + end not in self.declared | {""})
+        options = [a for _, a in self.extras] if index is None else [self.arguments[index]]
+        return pick_shortest(join(a.key, self.hole.after_key, a.shortest) for a in options)

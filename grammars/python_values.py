@@ -18,6 +18,7 @@ from grammars.schema import (
     String,
     flatten,
 )
+from grammars.texts import Texts
 
 RAW, ESCAPED = "'", '"'
 """What stands around raw strings, and around those of Python."""
@@ -59,13 +60,13 @@ class Way:
     """What may follow a value: a text, and a rule for what stands behind that.
 
     Args:
-        others: behind the text stands any key but these.
+        keys: behind the text stands any of these keys.
         condition: when, in a rule with a parameter.
     """
 
     text: str
     rest: str = ""
-    others: tuple[str, ...] | None = None
+    keys: Texts | None = None
     condition: Condition = ALWAYS
 
 

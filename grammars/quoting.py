@@ -3,23 +3,22 @@ JSON's. The grammar and the completion are made of the same expressions.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
-from grammars.automaton import Automaton, compile_regexes
 from grammars.characters import EVERY, Characters
 from grammars.expressions import Blank, Chain, Either, Expression, One, Repeat
 from grammars.lark_rules import escape_regex
 from grammars.regex import UnreadableError, read
 from grammars.schema import String
+from grammars.texts import ANY, FREE, Texts, match_words
 from grammars.wire import JsonStyle
 
-_ANY = "(?s:.*)"
 _HEX = "[0-9a-fA-F]"
 _LETTERS = {"\\": "\\", "'": "'", '"': '"', "\b": "b", "\f": "f", "\n": "n", "\r": "r", "\t": "t"}
 _CONTROLS = Characters(((0, 0x1F),))
 _UNPRINTED = Characters.collect([(0, 0x1F), (0x7F, 0x10FFFF)])
 """What `repr` may write as a number; it spells printable characters beyond ASCII as they are."""
+_NONE = Characters(())
 _MOST_RANGES = 16
 _PAIR = r"u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 _BEYOND_ASCII = (
@@ -32,32 +31,6 @@ _BARE = (
 )
 
 
-@dataclass(frozen=True)
-class Texts:
-    """What all of `parts` match and none of `without` (Rust syntax)."""
-
-    parts: tuple[str, ...]
-    without: tuple[str, ...] = ()
-
-    @property
-    def lark(self) -> str:
-        """The same as a terminal."""
-        return " & ".join([*map(_slash, self.parts), *("~" + _slash(w) for w in self.without)])
-
-    @property
-    def automaton(self) -> Automaton | None:
-        """The same as an automaton; None where an expression cannot be read."""
-        return compile_regexes(self.parts, self.without)
-
-    def accepts(self, text: str) -> bool:
-        """Is the text one of them? Yes where that cannot be told."""
-        return self.automaton is None or self.automaton.accepts(text)
-
-
-def _slash(regex: str) -> str:
-    return "/" + regex.replace("\\/", "/").replace("/", "\\/") + "/"
-
-
 @lru_cache(maxsize=512)
 def find_strings(node: String, style: JsonStyle) -> Texts | None:
     """The strings of a node in Python's spelling, quotes included; None if its pattern cannot be
@@ -67,7 +40,7 @@ def find_strings(node: String, style: JsonStyle) -> Texts | None:
     if node.pattern is not None:
         try:
             body = read(node.pattern)
-            parts.append("|".join(f"{q}({_spell(body, q)}){q}" for q in style.quotes))
+            parts.append("|".join(f"{q}({_spell(body, q, _UNPRINTED)}){q}" for q in style.quotes))
         except (UnreadableError, RecursionError):
             return None
     return Texts(tuple(parts))
@@ -78,7 +51,7 @@ def find_raw(node: String, style: JsonStyle) -> Texts:
     """The strings of a node without their quotes, where nothing is escaped."""
     parts = [f"(?s:.{_count_times(node)})"]
     parts += [] if node.pattern is None else [f"({node.pattern})"]
-    return Texts(tuple(parts), (f"{_ANY}{escape_regex(style.quotes[0])}{_ANY}",))
+    return Texts(tuple(parts), (f"{ANY}{escape_regex(style.quotes[0])}{ANY}",))
 
 
 def _count_times(node: String) -> str:
@@ -87,16 +60,27 @@ def _count_times(node: String) -> str:
     return "*" if (node.min_length, longest) == (0, "") else f"{{{node.min_length},{longest}}}"
 
 
-def find_extra_keys(declared: Sequence[str], style: JsonStyle) -> Texts:
-    """All keys but the declared ones. Where one of these holds more than plain ASCII, no key is
-    spelled with numbers, as that could spell this one."""
+def find_extra_keys(declared: Sequence[str], style: JsonStyle, keys: Texts = FREE) -> Texts:
+    """All of these keys but the declared ones. Where one of these holds more than plain ASCII, no
+    key is spelled with numbers, as that could spell this one; nor where not all keys are meant."""
     if style.bare_keys:
-        return Texts((_BARE,), _one_of(list(map(escape_regex, declared))))
+        return Texts((_BARE,), _one_of(list(map(escape_regex, declared)))).both(keys)
+    if not keys.is_free:
+        return _spell_texts(keys.both(Texts((), match_words(list(declared)))), style)
     numbers = all(" " <= c < "\x7f" for key in declared for c in key)
-    unprinted = _UNPRINTED if numbers else Characters(())
-    keys = "|".join(f"{q}{_spell_set(EVERY, q, unprinted)}*{q}" for q in style.quotes)
+    unprinted = _UNPRINTED if numbers else _NONE
+    spelled = "|".join(f"{q}{_spell_set(EVERY, q, unprinted)}*{q}" for q in style.quotes)
     names = ["".join(map(_spell_plainly, key)) for key in declared]
-    return Texts((keys,), _one_of([f"{q}{name}{q}" for q in style.quotes for name in names]))
+    return Texts((spelled,), _one_of([f"{q}{name}{q}" for q in style.quotes for name in names]))
+
+
+def _spell_texts(texts: Texts, style: JsonStyle) -> Texts:
+    """The texts between quotes, in all spellings without numbers."""
+
+    def spell(regex: str) -> str:
+        return "|".join(f"{q}({_spell(read(regex), q, _NONE)}){q}" for q in style.quotes)
+
+    return Texts((*map(spell, (ANY, *texts.parts)),), (*map(spell, texts.without),))
 
 
 def express_key_character(declared: Sequence[str]) -> str:
@@ -123,25 +107,25 @@ def _spell_plainly(character: str) -> str:
     return escape_regex(character)
 
 
-def _spell(expression: Expression, quote: str) -> str:
+def _spell(expression: Expression, quote: str, numbered: Characters) -> str:
     """An expression over characters as one over their spellings in a string of Python."""
     match expression:
         case Blank():
             return ""
         case One(characters):
-            return _spell_set(characters, quote)
+            return _spell_set(characters, quote, numbered)
         case Chain(first, rest):
-            return _spell(first, quote) + _spell(rest, quote)
+            return _spell(first, quote, numbered) + _spell(rest, quote, numbered)
         case Either(options):
-            return "(" + "|".join(sorted(_spell(o, quote) for o in options)) + ")"
+            return "(" + "|".join(sorted(_spell(o, quote, numbered) for o in options)) + ")"
         case Repeat(body, fewest, most):
             times = f"{{{fewest},{'' if most is None else most}}}"
-            return f"({_spell(body, quote)}){times}"
+            return f"({_spell(body, quote, numbered)}){times}"
         case _:
             raise UnreadableError("an empty set")
 
 
-def _spell_set(characters: Characters, quote: str, numbered: Characters = _UNPRINTED) -> str:
+def _spell_set(characters: Characters, quote: str, numbered: Characters) -> str:
     """One character of a set, as it is or escaped."""
     raw = _both(characters, Characters.collect([*_CONTROLS.ranges, *_of("\\" + quote)]).invert())
     options = [f"[{''.join(map(_write_range, raw.ranges))}]"] if raw.ranges else []

@@ -12,6 +12,8 @@ from typing import Any, TypeAlias, cast
 import jsonschema_rs
 
 from grammars.presence import FREE, Presence
+from grammars.texts import FREE as ALL_KEYS
+from grammars.texts import Texts
 
 Json: TypeAlias = Any
 """A JSON value: None, bool, int, float, str, list or dict with string keys."""
@@ -81,13 +83,40 @@ class Property:
 
 
 @dataclass(frozen=True)
+class Extra:
+    """Undeclared keys of an object, and what their values are."""
+
+    node: "Node"
+    source: Json = True
+    keys: Texts = ALL_KEYS
+
+
+@dataclass(frozen=True)
 class Object:
-    """Declared properties, and `additional` keys (None: no others)."""
+    """Declared properties, and undeclared keys.
+
+    Args:
+        additional: what any other key has; None: only those of `patterned` may be there.
+        patterned: keys by what they look like; no key is in two of these.
+    """
 
     properties: tuple[Property, ...] = ()
     additional: "Node | None" = AnyValue()
     additional_source: Json = True
     presence: Presence = FREE
+    patterned: tuple[Extra, ...] = ()
+
+    @property
+    def extras(self) -> tuple[Extra, ...]:
+        """All undeclared keys; () if there can be none."""
+        if self.additional is None:
+            return self.patterned
+        return (*self.patterned, Extra(self.additional, self.additional_source))
+
+    def find(self, key: str) -> Property | Extra | None:
+        """What a key has, declared or not; None if it cannot be there."""
+        declared = next((p for p in self.properties if p.key == key), None)
+        return declared or next((e for e in self.extras if e.keys.accepts(key)), None)
 
 
 @dataclass(frozen=True)
@@ -171,12 +200,8 @@ class Schema:
         return [b for b in flatten(self.node, self.definitions) if isinstance(b, Object)]
 
     def _find_member(self, node: Object, key: str) -> "Schema | None":
-        declared = next((p for p in node.properties if p.key == key), None)
-        if declared is not None:
-            return replace(self, source=declared.source, node=declared.node)
-        if node.additional is None:
-            return None
-        return replace(self, source=node.additional_source, node=node.additional)
+        found = node.find(key)
+        return None if found is None else replace(self, source=found.source, node=found.node)
 
     def can_have(self, keys: Iterable[str]) -> bool:
         """Does the schema admit an object that may have all these keys?"""
@@ -209,14 +234,13 @@ class Schema:
         kinds = (Object if isinstance(value, dict) else Array, Constant, AnyValue)
         branches = [b for b in flatten(node, self.definitions) if isinstance(b, kinds)]
         match branches:
-            case [Object(properties, additional)] if isinstance(value, dict):
-                declared = {p.key: p.node for p in properties}
+            case [Object() as found] if isinstance(value, dict):
                 for key, member in cast(dict[str, Json], value).items():
-                    inner = declared.get(key, additional)
+                    at, inner = f"{pointer}/{escape(key)}", found.find(key)
                     if inner is None:
-                        yield Unfit(f"{pointer}/{escape(key)}", f"{key!r} is not declared")
+                        yield Unfit(at, f"{key!r} is not declared")
                     else:
-                        yield from self._find_undeclared(inner, member, f"{pointer}/{escape(key)}")
+                        yield from self._find_undeclared(inner.node, member, at)
             case [Array(prefix, items)] if isinstance(value, list):
                 for i, member in enumerate(cast(list[Json], value)):
                     inner = prefix[i] if i < len(prefix) else items

@@ -42,11 +42,14 @@ class Layout:
     node: Object
     properties: tuple[Property, ...]  # in the order in which the style writes them
     keys: Keys
+    extras: tuple[tuple[Keys, Node], ...]  # the undeclared ones, and what their values are
     members: Members
 
-    def is_extra(self, key: str, state: int) -> bool:
-        """May this undeclared key come next?"""
-        return self.members.may_have_extra(state) and self.keys.is_extra(key)
+    def find_extra(self, key: str, state: int) -> Node | None:
+        """The value of this undeclared key; None if it cannot come next."""
+        if not self.members.may_have_extra(state):
+            return None
+        return next((node for keys, node in self.extras if keys.is_extra(key)), None)
 
 
 @dataclass(frozen=True)
@@ -188,10 +191,12 @@ class Shortest:
         """What is to be known of an object to read it."""
         if id(node) not in self._layouts:
             properties = sort_properties(node, self.style)
-            rest = node.additional is not None, node.presence, self.order
+            rest = bool(node.extras), node.presence, self.order
             members = arrange(properties, *rest, mixed=self.style.sorted_keys)
-            keys = read_keys([p.key for p in properties], self.style)
-            self._layouts[id(node)] = Layout(node, properties, keys, members)
+            declared = [p.key for p in properties]
+            extras = tuple((read_keys(declared, self.style, e.keys), e.node) for e in node.extras)
+            keys = extras[-1][0] if extras else read_keys(declared, self.style)
+            self._layouts[id(node)] = Layout(node, properties, keys, extras, members)
         return self._layouts[id(node)]
 
     def members(self, node: Object, state: int, level: int, *, first: bool = False) -> str | None:
@@ -210,11 +215,17 @@ class Shortest:
 
     def _member(self, layout: Layout, index: int | None, level: int) -> str | None:
         """The property with that index, or an undeclared one."""
-        inner, node = self.inside(level), layout.node
         if index is not None:
-            return self.pair(layout.properties[index], inner)
-        value = None if node.additional is None else self.value(node.additional, inner)
-        return join(layout.keys.extend(""), self.style.key, value)
+            return self.pair(layout.properties[index], self.inside(level))
+        return self.extra(layout, "", level)
+
+    def extra(self, layout: Layout, written: str, level: int) -> str | None:
+        """The shortest end of an undeclared member of whose key that much is written."""
+        inner = self.inside(level)
+        return pick_shortest(
+            join(keys.extend(written), self.style.key, self.value(node, inner))
+            for keys, node in layout.extras
+        )
 
     def pair(self, declared: Property, level: int) -> str | None:
         """A declared key and its value."""

@@ -1,6 +1,6 @@
 """What the interpreters of tagged arguments have in common: spellings, and how types are told."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from grammars.schema import (
     AnyValue,
@@ -15,12 +15,19 @@ from grammars.schema import (
     String,
 )
 from grammars.spelling import spell_number
+from grammars.texts import SPACES, Texts, match_words
 from grammars.wire import LONGEST_NAME, TaggedArguments, find_kind, is_taggable
 
 
 def express_key(tags: TaggedArguments) -> str:
     """A regular expression for a key that is not declared."""
     return rf"[^<>\s\x00-\x20{read_stops(tags)}]{{1,{LONGEST_NAME}}}"
+
+
+def find_extra_keys(tags: TaggedArguments, declared: Sequence[str], keys: Texts) -> Texts:
+    """Those of these keys that can stand between these tags and are not declared."""
+    written = Texts((rf"[^<>{SPACES}\x00-\x20{read_stops(tags)}]{{1,{LONGEST_NAME}}}",))
+    return written.both(Texts((), match_words(list(declared)))).both(keys)
 
 
 def is_key(key: str, tags: TaggedArguments) -> bool:

@@ -31,9 +31,19 @@ def test_patterns_that_match_every_key(pattern: str) -> None:
     assert not checked(schema)
 
 
-@pytest.mark.parametrize("pattern", ["a", ".+", "^[a-z]*$", "(?=a)", "\\b"])
-def test_patterns_that_do_not(pattern: str) -> None:
+@pytest.mark.parametrize("pattern", ["a", ".+", "^[a-z]*$"])
+def test_patterns_that_tell_keys_apart(pattern: str) -> None:
     assert not is_universal(pattern)
+    schema = lower_open({**OBJECT, "patternProperties": {pattern: {"type": "null"}}})
+    matching, others = schema.node.extras
+    assert (matching.node, others.node) == (Null(), AnyValue())
+    assert matching.keys.accepts("a")
+    assert others.keys.accepts("1") == (pattern != ".+")
+    assert not checked(schema)
+
+
+@pytest.mark.parametrize("pattern", ["(?=a)", "\\b"])
+def test_patterns_that_cannot_be_read(pattern: str) -> None:
     schema = lower_open({**OBJECT, "patternProperties": {pattern: {"type": "null"}}})
     assert schema.node.additional == Union((Null(), AnyValue()))
     assert checked(schema) == {"patternProperties", "additionalProperties"}
@@ -74,13 +84,38 @@ def test_names_by_pattern() -> None:
     closed = {**OBJECT, "properties": {"a": {}, "A": {}}, "additionalProperties": False, **names}
     assert [p.key for p in lower_open(closed).node.properties] == ["a"]
     assert not checked(lower_open(closed))
-    assert checked(lower_open({**OBJECT, **names})) == {"propertyNames"}
+    opened = lower_open({**OBJECT, **names})
+    assert not checked(opened)
+    assert opened.find_members("A") == [None]
+    assert opened.can_have("ab")
+    odd = {"propertyNames": {"pattern": "(?=a)", "maxLength": 2}}
+    assert checked(lower_open({**OBJECT, **odd})) == {"propertyNames"}
 
 
-def test_keys_that_nothing_fits_are_checked_for_in_open_objects() -> None:
-    schema = {**OBJECT, "properties": {"a": False}}
-    assert checked(lower_open(schema)) == {"additionalProperties"}
-    assert not checked(lower(schema))
+def test_keys_that_match_several_patterns() -> None:
+    patterns = {"^a": {"type": "string"}, "b$": {"minLength": 2}, "^c$": False, "^ab$": True}
+    schema = lower_open({**OBJECT, "patternProperties": patterns, "additionalProperties": False})
+    (both,) = schema.find_members("acb")
+    assert both is not None
+    assert both.node == String(2)
+    for key, fits in (("a", True), ("xb", True), ("c", False), ("d", False), ("ab", True)):
+        assert schema.can_have([key]) == fits
+    assert schema.find_errors({"ab": "x"})
+    assert schema.admits({"ab": "xy", "a": ""})
+    assert not checked(schema)
+
+
+def test_many_patterns_that_overlap_are_checked() -> None:
+    patterns = {letter: {"minLength": i} for i, letter in enumerate("abcdefgh")}
+    schema = lower_open({**OBJECT, "patternProperties": patterns})
+    assert checked(schema) == {"patternProperties", "additionalProperties"}
+
+
+def test_keys_that_nothing_fits() -> None:
+    schema = lower_open({**OBJECT, "properties": {"a": False}})
+    assert not checked(schema)
+    assert schema.find_members("a") == [None]
+    assert schema.can_have(["aa"])
 
 
 @pytest.mark.parametrize(

@@ -109,14 +109,15 @@ def test_conditions_that_nothing_fulfils(condition: dict[str, Any], message: str
     ("schema", "checked"),
     [
         ({**make({"not": need("a")}), "minProperties": 1}, ["minProperties"]),
-        ({"type": "object", "not": need(*"abcdefghij")}, ["not"]),
+        ({"type": "object", "not": need(*"abcdefghij")}, []),
         ({"type": "object", "maxProperties": 65}, ["maxProperties"]),
         ({"type": "object", "maxProperties": 64}, []),
         ({"type": "object", "not": {"required": ["a"], "properties": {"a": INTEGER}}}, ["not"]),
     ],
 )
 def test_what_is_too_much_for_a_rule_is_checked(schema: dict[str, Any], checked: list[str]) -> None:
-    assert [f.keyword for f in lower(schema).report.checked] == checked
+    found = (f.keyword for f in lower(schema).report.checked)
+    assert list(dict.fromkeys(found)) == checked
 
 
 def test_keys_that_are_asked_for_are_declared() -> None:

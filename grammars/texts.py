@@ -1,0 +1,74 @@
+"""Sets of texts as regular expressions, for a grammar and for what completes it."""
+
+from dataclasses import dataclass
+
+from grammars.automaton import Automaton, compile_regexes
+
+ANY = "(?s:.*)"
+SPACES = r"\x09-\x0d \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+"""White space, inside brackets, for Rust and Python alike."""
+
+
+@dataclass(frozen=True)
+class Texts:
+    """What all of `parts` match and none of `without` (Rust syntax); every text by default."""
+
+    parts: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+
+    @property
+    def is_free(self) -> bool:
+        """Is it every text?"""
+        return not self.parts and not self.without
+
+    @property
+    def lark(self) -> str:
+        """The same as a terminal."""
+        parts = self.parts or (ANY,)
+        return " & ".join([*map(slash, parts), *("~" + slash(w) for w in self.without)])
+
+    @property
+    def automaton(self) -> Automaton | None:
+        """The same as an automaton; None where an expression cannot be read."""
+        return compile_regexes(self.parts or (ANY,), self.without)
+
+    def accepts(self, text: str) -> bool:
+        """Is the text one of them? Yes where that cannot be told."""
+        return self.is_free or self.automaton is None or self.automaton.accepts(text)
+
+    def is_empty(self) -> bool:
+        """Is it plain that there is none?"""
+        return self.automaton is not None and self.automaton.is_empty()
+
+    def extend(self, text: str) -> str | None:
+        """The shortest end of a text that begins so; None if none is known."""
+        return self.automaton.extend(text) if self.automaton else None
+
+    def both(self, other: "Texts") -> "Texts":
+        """The texts in both sets."""
+        parts = dict.fromkeys([*self.parts, *other.parts])
+        return Texts((*parts,), (*dict.fromkeys([*self.without, *other.without]),))
+
+    def wrap(self, before: str, after: str) -> "Texts":
+        """The texts between these two."""
+        first, last = map(_escape, (before, after))
+        parts = tuple(f"{first}({part}){last}" for part in self.parts or (ANY,))
+        return Texts(parts, tuple(f"{first}({w}){last}" for w in self.without))
+
+
+FREE = Texts()
+
+
+def slash(regex: str) -> str:
+    """An expression as a terminal."""
+    return "/" + regex.replace("\\/", "/").replace("/", "\\/") + "/"
+
+
+def match_words(words: list[str]) -> tuple[str, ...]:
+    """An expression for just these words; none for none."""
+    return (f"({'|'.join(map(_escape, words))})",) if words else ()
+
+
+def _escape(word: str) -> str:
+    plain = (c if c.isascii() and c.isalnum() else rf"\x{{{ord(c):x}}}" for c in word)
+    return "".join(plain)
