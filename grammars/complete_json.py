@@ -2,6 +2,7 @@
 
 from grammars.complete_any import AnyReader, read_digits, skip_space
 from grammars.complete_scalar import Fit, decide, fit_words, join
+from grammars.counted import Counted
 from grammars.languages import pick_shortest
 from grammars.schema import (
     AnyValue,
@@ -101,6 +102,8 @@ class JsonReader:
         if text[at] != "[":
             return None
         at, inner = at + 1, shortest.inside(level)
+        if node.contains is not None:
+            return self._counted(Counted(node), at, level)
         while at < len(text):
             fit = self._end(at, level, "]", first=not done)
             if fit is not None:
@@ -116,6 +119,30 @@ class JsonReader:
                 return join(fit, shortest.items(node, done, level))
             at = self._skip(fit, level)
         return shortest.items(node, done, level)
+
+    def _counted(self, counted: Counted, at: int, level: int) -> Fit:
+        """Reads a list some of whose items are counted, from behind its bracket. An item that
+        fits is counted where it can be: those that must not be fit no other way."""
+        state, shortest, first = counted.start, self._shortest, True
+        while at < len(self._text):
+            fit = self._end(at, level, "]", first=first)
+            if fit is not None:
+                return fit if counted.may_end(state) else None
+            fit = self._begin(at, level, first=first)
+            options = list[str | None]()
+            for step in counted.steps(state):
+                inner, rest = fit, shortest.counted(counted, step.behind, level)
+                if isinstance(fit, int):
+                    inner = self.value(step.node, fit, shortest.inside(level))
+                elif (item := shortest.value(step.node, shortest.inside(level))) is not None:
+                    inner = join(fit, item)
+                if isinstance(inner, int):
+                    state, at, first = step.behind, self._skip(inner, level), False
+                    break
+                options.append(join(inner, rest))
+            else:
+                return pick_shortest(options)
+        return shortest.counted(counted, state, level)
 
     def _end(self, at: int, level: int, bracket: str, *, first: bool) -> Fit:
         """Reads the end of a list or object; `first`: nothing stands in it."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from grammars.complete_scalar import Fit, decide, fit_words, join
+from grammars.counted import Counted
 from grammars.languages import Language, pick_shortest
 from grammars.nested import match_key
 from grammars.nested_shortest import NestedShortest
@@ -167,6 +168,8 @@ class NestedReader:
 
     def _items(self, node: Array, at: int, end: _End) -> Fit:
         """Reads items, and what stands behind them."""
+        if node.contains is not None:
+            return self._counted(Counted(node), at, end)
         done, nested = 0, self._nested
         while at < len(self._text):
             rests = list[str | None]()
@@ -187,6 +190,29 @@ class NestedReader:
                 return join(fit, rest, end.text)
             at = fit
         return join(nested.items(node, done), end.text)
+
+    def _counted(self, counted: Counted, at: int, end: _End) -> Fit:
+        """Reads items some of which are counted, those that fit first."""
+        state, nested, tag = counted.start, self._nested, self._hole.item
+        while at < len(self._text):
+            fit = end.read(at) if counted.may_end(state) else None
+            if isinstance(fit, int):
+                return fit
+            options: list[str | None] = [fit]
+            opened = fit_words(self._text, at, self._hole.open(tag))
+            for step in counted.steps(state):
+                rest = join(nested.counted(counted, step.behind), end.text)
+                if isinstance(opened, int):
+                    read = self._element(step.node, opened, tag)
+                else:
+                    read = join(opened, nested.element(step.node, tag))
+                if isinstance(read, int):
+                    state, at = step.behind, read
+                    break
+                options.append(join(read, rest))
+            else:
+                return pick_shortest(options)
+        return join(nested.counted(counted, state), end.text)
 
     def _unfinished(
         self,

@@ -44,9 +44,13 @@ def _length(node: Node) -> int:
             return SCALAR + max(map(_spelled, values), default=0)
         case String(least, _, pattern):
             return SCALAR + 6 * least + (PATTERN + len(pattern) if pattern else 0)
-        case Array(prefix, items, least, _):
+        case Array(prefix, items, least, _, contains):
             each = _length(items) if items is not None else 0
-            return SCALAR + _sum(prefix) + max(1, least) * each
+            counted = 0
+            if contains is not None:
+                nodes = (n for n in (*contains.matching, *contains.others) if n is not None)
+                counted = max(1, contains.least, least) * _sum(nodes)
+            return SCALAR + _sum(prefix) + max(1, least) * each + counted
         case Object(properties):
             rest = sum(map(_measure_extra, node.extras))
             return SCALAR + rest + sum(_spelled(p.key) + _length(p.node) for p in properties)

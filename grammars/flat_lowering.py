@@ -3,17 +3,20 @@
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import partial, reduce
 from typing import cast
 
 from grammars.choices import list_choices
+from grammars.counted import MOST_STATES, Counted
 from grammars.errors import SchemaError
 from grammars.exclusion import exclude
 from grammars.inhabitation import NEVER
 from grammars.keys import Part, read_keys
 from grammars.keywords import HELD, find_types, is_asserting, is_idle, is_light, read_bounds
-from grammars.merging import ANNOTATIONS, as_list
+from grammars.merging import ANNOTATIONS, as_list, conjoin
+from grammars.negation import is_expressible, negate
 from grammars.patterns import translate
 from grammars.presence import simplify
 from grammars.presence_keywords import find_presence
@@ -22,6 +25,7 @@ from grammars.schema import (
     Array,
     Boolean,
     Constant,
+    Contains,
     Extra,
     Finding,
     Json,
@@ -41,7 +45,8 @@ from grammars.subschemas import find_keywords
 
 _LONG = 50  # characters
 _REPEATED = re.compile(r"\)[*+{]")
-_SETTLED = frozenset(["patternProperties", "propertyNames", "uniqueItems"])
+_COUNTING = frozenset(["contains", "minContains", "maxContains"])
+_SETTLED = frozenset(["patternProperties", "propertyNames", "uniqueItems"]) | _COUNTING
 """Keywords that are reported where they are lowered."""
 MOST_VALUES = 10_000  # of an enum that the mask holds
 LATEST = "https://json-schema.org/draft/2020-12/schema"
@@ -198,13 +203,49 @@ class FlatLowering(ABC):
             int(flat.get("minItems", 0)),
             None if flat.get("maxItems") is None else int(flat["maxItems"]),
         )
-        if "uniqueItems" not in flat or is_idle("uniqueItems", flat):
-            return array
-        if (chosen := list_choices(array)) is None:
-            self._check(at, "uniqueItems", "not held by the mask")
-            return array
-        self._enforce(at, "uniqueItems")
-        return chosen
+        chosen = None
+        if flat.get("uniqueItems") is True and not is_idle("uniqueItems", flat):
+            chosen = list_choices(array)
+            self._settle(at, ["uniqueItems"], chosen is not None)
+        if not _counts(flat):
+            return array if chosen is None else chosen
+        if isinstance(chosen, Constant):
+            admits = self._validate(flat, at)
+            self._settle(at, _COUNTING & set(flat), True)
+            return Constant(tuple(v for v in chosen.values if admits(v)))
+        contains = self._contains(flat, [*tuple_items, items], at)
+        counted = array if contains is None else replace(array, contains=contains)
+        held = contains is not None and Counted(counted).size <= MOST_STATES
+        self._settle(at, _COUNTING & set(flat), held)
+        return counted if held else array
+
+    def _contains(self, flat: Mapping[str, Json], items: list[Json], at: str) -> Contains | None:
+        """How many items match; None where that cannot be said.
+
+        Args:
+            items: the schemas of the items, that of those behind the prefix last.
+        """
+        kind, most = flat["contains"], flat.get("maxContains")
+        excluded = [{"anyOf": negate(kind)}] if most is not None else []
+        if not is_expressible(excluded):
+            return None
+        known = dict(self.checked), dict(self.enforced)
+        matching = tuple(self.lower(conjoin(item, kind), f"{at}/contains") for item in items)
+        others = tuple(self.lower(reduce(conjoin, excluded, item), f"{at}/items") for item in items)
+        is_loose = len(self.checked) > len(known[0])
+        if is_loose and most is not None:
+            self.checked, self.enforced = known
+            return None
+        least = int(flat.get("minContains", 1))
+        return Contains(matching, others, least, None if most is None else int(most))
+
+    def _settle(self, at: str, keywords: Iterable[str], held: bool) -> None:
+        """Reports what becomes of these keywords."""
+        for keyword in sorted(keywords):
+            if held:
+                self._enforce(at, keyword)
+            else:
+                self._check(at, keyword, "not held by the mask")
 
     def _number(self, flat: Mapping[str, Json], at: str, *, integer: bool) -> Number:
         bounds = read_bounds(flat)
@@ -233,3 +274,9 @@ class FlatLowering(ABC):
 
     def _check(self, at: str, keyword: str, reason: str) -> None:
         self.checked.setdefault((at, keyword), Finding(at, keyword, reason))
+
+
+def _counts(flat: Mapping[str, Json]) -> bool:
+    """Does `contains` exclude anything?"""
+    some = flat.get("minContains", 1) > 0 or "maxContains" in flat
+    return "contains" in flat and some

@@ -1,9 +1,10 @@
 """Which nodes admit a (finite) value at all; the others are taken out before a grammar is made."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import ceil, floor
 
+from grammars.counted import Counted
 from grammars.members import Unordered
 from grammars.presence import FREE
 from grammars.schema import (
@@ -132,4 +133,16 @@ def _prune_array(node: Array, alive: frozenset[str]) -> Node:
         longest = len(prefix) if longest is None else min(longest, len(prefix))
     if longest is not None and longest < node.min_items:
         return NEVER
-    return Array(tuple(prefix), rest, node.min_items, longest)
+    pruned = Array(tuple(prefix), rest, node.min_items, longest)
+    if node.contains is None:
+        return pruned
+
+    def prune(track: Sequence[Node | None]) -> tuple[Node | None, ...]:
+        places = [*track[: len(prefix)], track[-1] if rest else None]
+        kept = (place and _prune(place, alive) for place in places)
+        return tuple(None if place == NEVER else place for place in kept)
+
+    matching, others = map(prune, (node.contains.matching, node.contains.others))
+    contains = replace(node.contains, matching=matching, others=others)
+    counted = replace(pruned, contains=contains)
+    return counted if Counted(counted).is_possible else NEVER

@@ -8,8 +8,10 @@ compare the two.
 from collections.abc import Mapping, Sequence
 from typing import cast
 
+from grammars.counted import Counted
 from grammars.errors import SchemaError
 from grammars.languages import speak_string
+from grammars.lark_items import write_items
 from grammars.lark_rules import choose, mark
 from grammars.lark_texts import write_text
 from grammars.lark_values import Rules, escape_regex, quote
@@ -124,6 +126,14 @@ class NestedRules:
 
     def _items(self, node: Array) -> str:
         opener = self._rules.fixed(self._hole.open(self._hole.item))
+        if node.contains is not None:
+            counted = Counted(node)
+            values = {
+                id(item): f"{opener} {self._element(item, self._hole.item)}"
+                for item in counted.nodes
+            }
+            body = write_items(counted, values, "", self._rules)
+            return f"({body})?" if body and counted.may_end(counted.start) else body
         most, body = node.max_items, ""
         count = len(node.prefix) if most is None else min(len(node.prefix), most)
         if node.items is not None and (most is None or most > count):

@@ -10,7 +10,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import cast
 
+from grammars.counted import Counted
 from grammars.errors import SchemaError
+from grammars.lark_items import write_items
 from grammars.lark_members import write_members
 from grammars.lark_numbers import NUMBER, write_number
 from grammars.lark_rules import RuleBook
@@ -157,6 +159,8 @@ class Rules(RuleBook):
 
     def _array(self, node: Array, definitions: Mapping[str, Node]) -> str:
         opening, comma, closing = self._breaks()
+        if node.contains is not None:
+            return self._counted(Counted(node), definitions)
         with self._inside():
             item = "" if node.items is None else self.value(node.items, definitions)
             prefix = [self.value(p, definitions) for p in node.prefix]
@@ -176,6 +180,15 @@ class Rules(RuleBook):
             body = f"{comma + ' ' if i else opening}{first[i]} {body}{'' if i else closing}"
             body = f"({body})?" if i >= node.min_items else body
             body = self.define(body, "tail") if i else body  # Lark bounds how deep it nests
+        return self.define(f'"[" {body} "]"', "array")
+
+    def _counted(self, counted: Counted, definitions: Mapping[str, Node]) -> str:
+        opening, comma, closing = self._breaks()
+        with self._inside():
+            values = {id(item): self.value(item, definitions) for item in counted.nodes}
+        start = write_items(counted, values, comma, self)
+        body = f"{opening}({start}){closing}" if start else ""
+        body = f"({body})?" if start and counted.may_end(counted.start) else body
         return self.define(f'"[" {body} "]"', "array")
 
     def _object(self, node: Object, definitions: Mapping[str, Node]) -> str:

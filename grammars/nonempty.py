@@ -45,7 +45,12 @@ def _descend(node: Node) -> Node:
             return replace(node, properties=declared, additional=rest, patterned=others)
         case Array(prefix, items):
             rest = None if items is None else _descend(items)
-            return replace(node, prefix=tuple(map(_descend, prefix)), items=rest)
+            counted = node.contains and replace(
+                node.contains,
+                matching=tuple(n and _descend(n) for n in node.contains.matching),
+                others=tuple(n and _descend(n) for n in node.contains.others),
+            )
+            return replace(node, prefix=tuple(map(_descend, prefix)), items=rest, contains=counted)
         case Union(branches):
             return Union(tuple(map(_descend, branches)))
         case _:
@@ -83,8 +88,10 @@ def _find_used(node: Node, definitions: Mapping[str, Node]) -> set[str]:
                     queue.append(definitions[name])
             case Union(branches):
                 queue += branches
-            case Array(prefix, items):
+            case Array(prefix, items) as node:
                 queue += [*prefix, *([items] if items else [])]
+                if (counted := node.contains) is not None:
+                    queue += [n for n in (*counted.matching, *counted.others) if n is not None]
             case Object(properties):
                 queue += [part.node for part in (*properties, *node.extras)]
             case _:

@@ -63,6 +63,21 @@ class Null:
 
 
 @dataclass(frozen=True)
+class Contains:
+    """How many items of a list are of a kind.
+
+    Args:
+        matching: those that are, at each place of the prefix and behind it; None: there are none.
+        others: those that are not; without `most`, any.
+    """
+
+    matching: tuple["Node | None", ...]
+    others: tuple["Node | None", ...]
+    least: int = 1
+    most: int | None = None
+
+
+@dataclass(frozen=True)
 class Array:
     """`prefix` first, then `items` (None: nothing more); lengths in elements."""
 
@@ -70,6 +85,7 @@ class Array:
     items: "Node | None" = AnyValue()
     min_items: int = 0
     max_items: int | None = None
+    contains: Contains | None = None
 
 
 @dataclass(frozen=True)

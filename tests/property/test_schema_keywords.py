@@ -19,12 +19,13 @@ SCALARS: list[Json] = [None, True, False, -1, 0, 1, 2, 7, 0.5, 2.5, "", "a", "b"
 LISTS: list[Json] = [[], [0], ["a"], [0, 0], [0, "a"], [1, 2, 1]]
 OBJECTS: list[Json] = [
     {}, {"a": 0}, {"a": "a"}, {"b": 1}, {"c": None}, {"a": 0, "b": 1}, {"a": "b", "b": "a"},
-    {"a": 2, "c": 1}, {"a": 1, "b": 1, "c": 1}, {"x": {"a": 0}}, {"x": [0]},
+    {"a": 2, "c": 1}, {"ab": 0, "bb": "a"}, {"a": 1, "b": 1, "c": 1}, {"x": {"a": 0}}, {"x": [0]},
 ]  # fmt: skip
 VALUES = SCALARS + LISTS + OBJECTS
 
 TYPES = ["object", "array", "string", "number", "integer", "boolean", "null"]
 KEYS = st.sampled_from(["a", "b", "c"])
+PATTERNS = st.sampled_from(["", "^a", "b$", "^[bc]", "x|c"])
 COUNTS = st.integers(0, 3)
 LEAVES = st.one_of(
     st.builds(lambda t: {"type": t}, st.sampled_from(TYPES)),
@@ -42,6 +43,12 @@ LEAVES = st.one_of(
     st.builds(lambda p: {"pattern": p}, st.sampled_from(["^a", "b$", "^[ab]*$"])),
     st.builds(lambda k: {"required": k}, st.lists(KEYS, min_size=1, max_size=2, unique=True)),
     st.builds(lambda k: {"propertyNames": {"enum": k}}, st.lists(KEYS, min_size=1, unique=True)),
+    st.builds(
+        lambda n: {"propertyNames": n},
+        st.sampled_from(
+            [{"pattern": "^[ab]"}, {"maxLength": 1}, {"pattern": "b", "minLength": 2}, False]
+        ),
+    ),
     st.just({"additionalProperties": False}),
     st.just({"uniqueItems": True}),
     st.booleans(),
@@ -62,7 +69,8 @@ def _grow(inner: SearchStrategy[Json]) -> SearchStrategy[Json]:
                   members, st.sets(KEYS, min_size=1, max_size=2)),
         st.builds(lambda s: {"items": s}, inner),
         st.builds(lambda k, s: {"dependentSchemas": {k: s}}, KEYS, inner),
-        st.builds(lambda s: {"patternProperties": {"": s}}, inner),
+        st.builds(lambda p: {"patternProperties": p}, st.dictionaries(PATTERNS, inner, max_size=3)),
+        st.builds(lambda s: {"additionalProperties": s}, inner),
         st.builds(_beside, inner, inner),
     )  # fmt: skip
 
