@@ -16,10 +16,11 @@ from grammars.documents import find_problem, look_up, read_document
 from grammars.errors import SchemaError
 from grammars.flat_lowering import FlatLowering
 from grammars.inhabitation import NEVER, find_cause, prune
-from grammars.keywords import are_disjoint, find_overlaps
+from grammars.keywords import are_disjoint, find_overlaps, is_idle
 from grammars.merging import ANNOTATIONS, merge
 from grammars.presence_keywords import find_presence
 from grammars.schema import AnyValue, Json, Node, Object, Reference, Schema, Union, flatten
+from grammars.unevaluated import settle
 
 OPENNESS = frozenset(["properties", "additionalProperties", "patternProperties"])
 """Keywords that settle whether an object that is silent about other keys admits some."""
@@ -89,12 +90,22 @@ class _Lowering(FlatLowering):
             raise SchemaError(message, where=at, hint="Simplify it, or split the tool")
         if isinstance(schema, bool):
             return AnyValue() if schema else NEVER
-        flat = cast(Mapping[str, Json], schema)
+        flat = self._evaluate(cast(Mapping[str, Json], schema), at)
         if "$ref" in flat and (self.references_stand_alone or not _says(flat).keys() - {"$ref"}):
             return self._refer(flat["$ref"], at)
         if "$ref" in flat or "allOf" in flat:
             return self._conjunction(_says(flat), at)
         return self._plain(flat, at)
+
+    def _evaluate(self, flat: Mapping[str, Json], at: str) -> Mapping[str, Json]:
+        """The schema without keywords that depend on what others evaluate."""
+        for keyword in ("unevaluatedProperties", "unevaluatedItems"):
+            if keyword in flat and not is_idle(keyword, flat):
+                settled = settle(flat, keyword, partial(look_up, self.root, at=at))
+                if settled is not None:
+                    self._enforce(at, keyword)
+                    flat = settled
+        return flat
 
     def _conjunction(self, flat: Mapping[str, Json], at: str) -> Node:
         """`allOf`, and `$ref` with siblings; met again inside itself it becomes a definition."""
@@ -159,6 +170,7 @@ class _Lowering(FlatLowering):
         """
         if self.references_stand_alone and "$ref" in schema:
             schema = {"$ref": schema["$ref"]}
+        schema = self._evaluate(schema, at)
         flat = {k: v for k, v in schema.items() if k not in ("$ref", "allOf")}
         parts: list[tuple[str, Json]] = []
         if (reference := schema.get("$ref")) is not None:

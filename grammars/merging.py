@@ -27,6 +27,7 @@ def merge(a: Mapping[str, Json], b: Mapping[str, Json]) -> tuple[dict[str, Json]
     """
     a, b = _state_bounds(a), _state_bounds(b)
     a, b = _declare(a, b), _declare(b, a)
+    a, b = _lengthen(a, b), _lengthen(b, a)
     if "if" in a and "if" in b:
         cases = {k: v for k, v in b.items() if k in _CASES}
         a = {**a, "allOf": [*cast(list[Json], a.get("allOf", [])), cases]}
@@ -43,7 +44,7 @@ def merge(a: Mapping[str, Json], b: Mapping[str, Json]) -> tuple[dict[str, Json]
         elif keyword == "type":
             both = _intersect_types(merged[keyword], value)
             merged |= {"type": both} if both else {"enum": []}
-        elif keyword == "items" and _has_tuple(a, b):
+        elif keyword == "items" and (isinstance(value, list) or isinstance(a["items"], list)):
             left_out.append(keyword)
         elif keyword in RULES:
             merged[keyword] = RULES[keyword](merged[keyword], value)
@@ -69,6 +70,19 @@ def _declare(a: Mapping[str, Json], b: Mapping[str, Json]) -> Mapping[str, Json]
     return {**a, "properties": own | others} if others else a
 
 
+def _lengthen(a: Mapping[str, Json], b: Mapping[str, Json]) -> Mapping[str, Json]:
+    """`a` with a tuple as long as that of `b`, the longer of both."""
+    if isinstance(a.get("items"), list) or isinstance(b.get("items"), list):
+        return a
+    own, other = (cast(list[Json], s.get("prefixItems", [])) for s in (a, b))
+    more = len(other) - len(own)
+    return {**a, "prefixItems": [*own, *[a.get("items", True)] * more]} if more > 0 else a
+
+
+def _join_tuples(a: list[Json], b: list[Json]) -> Json:
+    return [conjoin(x, y) for x, y in zip(a, b, strict=True)]
+
+
 def _find_apart(a: Mapping[str, Json], b: Mapping[str, Json]) -> list[str]:
     """Keywords of `a` that mean something else once the keywords of `b` stand beside them."""
     found: list[str] = []
@@ -76,13 +90,9 @@ def _find_apart(a: Mapping[str, Json], b: Mapping[str, Json]) -> list[str]:
     unmatched = set(b.get("patternProperties", ())) - set(a.get("patternProperties", ()))
     if (undeclared or unmatched) and a.get("additionalProperties", True) is not True:
         found.append("additionalProperties")
-    if "items" in a and _has_tuple(b):
+    if "items" in a and isinstance(b.get("items"), list):
         found.append("items")
     return found
-
-
-def _has_tuple(*schemas: Mapping[str, Json]) -> bool:
-    return any("prefixItems" in s or isinstance(s.get("items"), list) for s in schemas)
 
 
 def _intersect_types(a: Json, b: Json) -> list[Json]:
@@ -188,6 +198,7 @@ RULES: dict[str, Callable[[Json, Json], Json]] = {
     "properties": _join,
     "required": _unite,
     "items": conjoin,
+    "prefixItems": _join_tuples,
     "additionalProperties": conjoin,
     "propertyNames": conjoin,
     "patternProperties": _join,
