@@ -105,6 +105,9 @@ class _Lowering(FlatLowering):
                 if settled is not None:
                     self._enforce(at, keyword)
                     flat = settled
+                else:  # what it means is lost once the others are taken apart
+                    self._check(at, keyword, "what is evaluated is not known")
+                    flat = {k: v for k, v in flat.items() if k != keyword}
         return flat
 
     def _conjunction(self, flat: Mapping[str, Json], at: str) -> Node:

@@ -3,11 +3,14 @@
 import json
 from collections.abc import Callable, Mapping
 from fractions import Fraction
+from functools import reduce
 from math import lcm
 from typing import cast
 
 from grammars.keywords import HELD, read_bounds
+from grammars.patterns import translate
 from grammars.schema import Json, are_same
+from grammars.texts import Texts
 
 ANNOTATIONS = frozenset(
     "$schema $id $comment $anchor $defs definitions title description default examples example "
@@ -64,9 +67,16 @@ def _declare(a: Mapping[str, Json], b: Mapping[str, Json]) -> Mapping[str, Json]
     """`a` with the properties that only `b` declares: for `a`, they are additional ones."""
     rest = a.get("additionalProperties", True)
     own = cast(dict[str, Json], a.get("properties", {}))
-    if rest is True or "patternProperties" in a:
+    patterns = cast(Mapping[str, Json], a.get("patternProperties", {}))
+    texts = [(translate(pattern), value) for pattern, value in patterns.items()]
+    if rest is True or any(t is None or Texts((t,)).automaton is None for t, _ in texts):
         return a
-    others = {key: rest for key in b.get("properties", ()) if key not in own}
+
+    def find(key: str) -> Json:
+        found = [value for text, value in texts if text and Texts((text,)).accepts(key)]
+        return reduce(conjoin, found) if found else rest
+
+    others = {key: find(key) for key in b.get("properties", ()) if key not in own}
     return {**a, "properties": own | others} if others else a
 
 

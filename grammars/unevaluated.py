@@ -81,9 +81,10 @@ def _close(seen: Seen, keyword: str, value: Json) -> Json:
         return True if seen.every_item else {"prefixItems": [True] * seen.items, "items": value}
     if seen.everything:
         return True
+    patterns: Json = dict.fromkeys(seen.patterns, True)
     return {
         "properties": dict.fromkeys(seen.keys, True),
-        "patternProperties": dict.fromkeys(seen.patterns, True),
+        **({"patternProperties": patterns} if patterns else {}),
         "additionalProperties": value,
     }
 

@@ -74,6 +74,9 @@ def _grow(inner: SearchStrategy[Json]) -> SearchStrategy[Json]:
         st.builds(lambda k, s: {"dependentSchemas": {k: s}}, KEYS, inner),
         st.builds(lambda p: {"patternProperties": p}, st.dictionaries(PATTERNS, inner, max_size=3)),
         st.builds(lambda s: {"additionalProperties": s}, inner),
+        st.builds(lambda s, k: {**_beside(s, {}), f"unevaluated{k}": False},
+                  inner, st.sampled_from(["Properties", "Items"])),
+        st.builds(lambda p: {"prefixItems": p}, parts),
         st.builds(_beside, inner, inner),
     )  # fmt: skip
 
