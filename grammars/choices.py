@@ -1,5 +1,6 @@
-"""Lists without repetitions, where their items are few: each of them is written out."""
+"""Lists without repetitions of a few constants. Where they are few, each of them is written out."""
 
+from dataclasses import replace
 from itertools import permutations
 from math import perm
 
@@ -8,17 +9,21 @@ from grammars.schema import Array, Boolean, Constant, Json, Node, Null, Union
 
 MOST = 400
 """More lists than these are not written out."""
+MOST_VALUES = 60
+"""Lists of more constants than these are not held: a rule has 64 bits."""
 
 
 def list_choices(node: Array) -> Node | None:
-    """All lists of the node that have no item twice; None where they are too many."""
+    """All lists of the node that have no item twice; None where they cannot be held."""
     values = None if node.items is None else _list_values(node.items)
     if node.prefix or values is None:
         return None
     longest = len(values) if node.max_items is None else min(len(values), node.max_items)
     lengths = range(node.min_items, longest + 1)
-    if sum(perm(len(values), length) for length in lengths) > MOST:
+    if len(values) > MOST_VALUES:
         return None
+    if sum(perm(len(values), length) for length in lengths) > MOST:
+        return replace(node, items=Constant(tuple(values)), max_items=longest, distinct=True)
     lists = [list(chosen) for length in lengths for chosen in permutations(values, length)]
     return Constant(tuple(lists)) if lists else NEVER
 

@@ -2,7 +2,7 @@
 
 from grammars.complete_any import AnyReader, read_digits, skip_space
 from grammars.complete_scalar import Fit, decide, fit_words, join
-from grammars.counted import Counted
+from grammars.counted import Items, find_items
 from grammars.languages import pick_shortest
 from grammars.schema import (
     AnyValue,
@@ -102,8 +102,8 @@ class JsonReader:
         if text[at] != "[":
             return None
         at, inner = at + 1, shortest.inside(level)
-        if node.contains is not None:
-            return self._counted(Counted(node), at, level)
+        if (counted := find_items(node)) is not None:
+            return self._counted(counted, at, level)
         while at < len(text):
             fit = self._end(at, level, "]", first=not done)
             if fit is not None:
@@ -120,7 +120,7 @@ class JsonReader:
             at = self._skip(fit, level)
         return shortest.items(node, done, level)
 
-    def _counted(self, counted: Counted, at: int, level: int) -> Fit:
+    def _counted(self, counted: Items, at: int, level: int) -> Fit:
         """Reads a list some of whose items are counted, from behind its bracket. An item that
         fits is counted where it can be: those that must not be fit no other way."""
         state, shortest, first = counted.start, self._shortest, True

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from grammars.complete_scalar import Fit, decide, fit_words, join
-from grammars.counted import Counted
+from grammars.counted import Items, find_items
 from grammars.languages import Language, pick_shortest
 from grammars.nested import match_key
 from grammars.nested_shortest import NestedShortest
@@ -168,8 +168,8 @@ class NestedReader:
 
     def _items(self, node: Array, at: int, end: _End) -> Fit:
         """Reads items, and what stands behind them."""
-        if node.contains is not None:
-            return self._counted(Counted(node), at, end)
+        if (counted := find_items(node)) is not None:
+            return self._counted(counted, at, end)
         done, nested = 0, self._nested
         while at < len(self._text):
             rests = list[str | None]()
@@ -191,7 +191,7 @@ class NestedReader:
             at = fit
         return join(nested.items(node, done), end.text)
 
-    def _counted(self, counted: Counted, at: int, end: _End) -> Fit:
+    def _counted(self, counted: Items, at: int, end: _End) -> Fit:
         """Reads items some of which are counted, those that fit first."""
         state, nested, tag = counted.start, self._nested, self._hole.item
         while at < len(self._text):

@@ -1,4 +1,5 @@
-"""Lists some of whose items are counted (`contains`), as a finite automaton over their items."""
+"""Lists whose items depend on those in front of them, as a finite automaton over their items:
+some are counted (`contains`), or none may be there twice (`uniqueItems`)."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -6,10 +7,14 @@ from functools import cached_property
 from heapq import heappop, heappush
 from typing import TypeAlias
 
-from grammars.schema import Array, Node
+from grammars.schema import Array, Constant, Node
 
 State: TypeAlias = tuple[int, int]
-"""How many items are written, and how many of those that are counted, as far as it matters."""
+"""How many items are written, and how many of those that are counted, as far as it matters; or the
+items that are written, as bits."""
+
+Write: TypeAlias = Callable[[Node], str | None]
+"""The shortest text of an item; None if none is known."""
 
 MOST_STATES = 300
 """Lists of more states than these are not held."""
@@ -99,9 +104,7 @@ class Counted:
         written, counted = state
         return written >= self.node.min_items and counted >= self.contains.least
 
-    def find_missing(
-        self, state: State, write: Callable[[Node], str | None]
-    ) -> list[str | None] | None:
+    def find_missing(self, state: State, write: Write) -> list[str | None] | None:
         """The shortest items that have to follow; None if none are known."""
         queue: list[tuple[int, int, State, list[str | None]]] = [(0, 0, state, [])]
         seen, pushed = set[State](), 0
@@ -118,3 +121,47 @@ class Counted:
                     total = length + len(text) + 1
                     heappush(queue, (total, pushed, step.behind, [*texts, text]))
         return None
+
+
+class Distinct:
+    """The items of a list that has none of them twice.
+
+    Args:
+        node: a distinct array of constants.
+    """
+
+    start: State = (0, 0)
+
+    def __init__(self, node: Array):
+        assert isinstance(node.items, Constant)
+        self.nodes: list[Node] = [Constant((value,)) for value in node.items.values]
+        self.least = node.min_items
+        self.most = len(self.nodes) if node.max_items is None else node.max_items
+
+    def steps(self, state: State) -> list[Step]:
+        """The items that may come next."""
+        written = state[0]
+        if written.bit_count() >= self.most:
+            return []
+        free = ((i, n) for i, n in enumerate(self.nodes) if not written >> i & 1)
+        return [Step(node, (written | 1 << i, 0)) for i, node in free]
+
+    def may_end(self, state: State) -> bool:
+        """Is none missing?"""
+        return state[0].bit_count() >= self.least
+
+    def find_missing(self, state: State, write: Write) -> list[str | None] | None:
+        """The shortest items that have to follow; None if none are known."""
+        texts = [text for step in self.steps(state) if (text := write(step.node)) is not None]
+        lacking = max(0, self.least - state[0].bit_count())
+        return [*sorted(texts, key=len)[:lacking]] if len(texts) >= lacking else None
+
+
+Items: TypeAlias = Counted | Distinct
+
+
+def find_items(node: Array) -> Items | None:
+    """The items of a list; None where each is what it is whatever stands in front of it."""
+    if node.contains is not None:
+        return Counted(node)
+    return Distinct(node) if node.distinct else None

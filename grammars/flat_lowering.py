@@ -213,6 +213,9 @@ class FlatLowering(ABC):
             admits = self._validate(flat, at)
             self._settle(at, _COUNTING & set(flat), True)
             return Constant(tuple(v for v in chosen.values if admits(v)))
+        if chosen is not None:
+            self._settle(at, _COUNTING & set(flat), False)
+            return chosen
         contains = self._contains(flat, [*tuple_items, items], at)
         counted = array if contains is None else replace(array, contains=contains)
         held = contains is not None and Counted(counted).size <= MOST_STATES

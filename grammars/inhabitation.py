@@ -133,7 +133,7 @@ def _prune_array(node: Array, alive: frozenset[str]) -> Node:
         longest = len(prefix) if longest is None else min(longest, len(prefix))
     if longest is not None and longest < node.min_items:
         return NEVER
-    pruned = Array(tuple(prefix), rest, node.min_items, longest)
+    pruned = replace(node, prefix=tuple(prefix), items=rest, max_items=longest)
     if node.contains is None:
         return pruned
 

@@ -8,7 +8,7 @@ compare the two.
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from grammars.counted import Counted
+from grammars.counted import find_items
 from grammars.errors import SchemaError
 from grammars.languages import speak_string
 from grammars.lark_items import write_items
@@ -126,8 +126,7 @@ class NestedRules:
 
     def _items(self, node: Array) -> str:
         opener = self._rules.fixed(self._hole.open(self._hole.item))
-        if node.contains is not None:
-            counted = Counted(node)
+        if (counted := find_items(node)) is not None:
             values = {
                 id(item): f"{opener} {self._element(item, self._hole.item)}"
                 for item in counted.nodes

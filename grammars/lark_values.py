@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import cast
 
-from grammars.counted import Counted
+from grammars.counted import Items, find_items
 from grammars.errors import SchemaError
 from grammars.lark_items import write_items
 from grammars.lark_members import write_members
@@ -159,8 +159,8 @@ class Rules(RuleBook):
 
     def _array(self, node: Array, definitions: Mapping[str, Node]) -> str:
         opening, comma, closing = self._breaks()
-        if node.contains is not None:
-            return self._counted(Counted(node), definitions)
+        if (counted := find_items(node)) is not None:
+            return self._counted(counted, definitions)
         with self._inside():
             item = "" if node.items is None else self.value(node.items, definitions)
             prefix = [self.value(p, definitions) for p in node.prefix]
@@ -182,7 +182,7 @@ class Rules(RuleBook):
             body = self.define(body, "tail") if i else body  # Lark bounds how deep it nests
         return self.define(f'"[" {body} "]"', "array")
 
-    def _counted(self, counted: Counted, definitions: Mapping[str, Node]) -> str:
+    def _counted(self, counted: Items, definitions: Mapping[str, Node]) -> str:
         opening, comma, closing = self._breaks()
         with self._inside():
             values = {id(item): self.value(item, definitions) for item in counted.nodes}

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from grammars.complete_scalar import join
-from grammars.counted import Counted, State
+from grammars.counted import Items, State, find_items
 from grammars.languages import Language, Words, pick_shortest, speak_number, speak_string
 from grammars.members import Members, arrange
 from grammars.nested import find_extras, is_writable, part, spell_words
@@ -141,15 +141,15 @@ class NestedShortest:
 
     def items(self, node: Array, index: int) -> str | None:
         """The shortest rest of a list, from that item on."""
-        if node.contains is not None:
-            return self.counted(Counted(node), Counted.start)
+        if (counted := find_items(node)) is not None:
+            return self.counted(counted, counted.start)
         tag, parts = self._hole.item, list[str | None]()
         for i in range(index, node.min_items):
             item = self.item(node, i)
             parts += [self._hole.open(tag), None if item is None else self.element(item, tag)]
         return join(*parts)
 
-    def counted(self, counted: Counted, state: State) -> str | None:
+    def counted(self, counted: Items, state: State) -> str | None:
         """The shortest rest of a list some of whose items are counted."""
         tag = self._hole.item
         texts = counted.find_missing(

@@ -79,13 +79,18 @@ class Contains:
 
 @dataclass(frozen=True)
 class Array:
-    """`prefix` first, then `items` (None: nothing more); lengths in elements."""
+    """`prefix` first, then `items` (None: nothing more); lengths in elements.
+
+    Args:
+        distinct: none of the items, which are constants, is there twice.
+    """
 
     prefix: tuple["Node", ...] = ()
     items: "Node | None" = AnyValue()
     min_items: int = 0
     max_items: int | None = None
     contains: Contains | None = None
+    distinct: bool = False
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from grammars.complete_scalar import join
 from grammars.complete_string import Keys, read_keys, read_strings
-from grammars.counted import Counted, State
+from grammars.counted import Items, State, find_items
 from grammars.languages import Language, pick_shortest, speak_number
 from grammars.members import KeyOrder, Members, arrange
 from grammars.parts import sort_properties, take_apart
@@ -178,13 +178,13 @@ class Shortest:
     def items(self, node: Array, done: int, level: int) -> str | None:
         """The rest of a list in which `done` items are written."""
         breaks, inner = self.breaks(level), self.inside(level)
-        if node.contains is not None:
-            return self.counted(Counted(node), Counted.start, level)
+        if (counted := find_items(node)) is not None:
+            return self.counted(counted, counted.start, level)
         missing = [self.item(node, i) for i in range(done, node.min_items)]
         texts = [None if item is None else self.value(item, inner) for item in missing]
         return _close(texts, breaks, "]", first=not done)
 
-    def counted(self, counted: Counted, state: State, level: int) -> str | None:
+    def counted(self, counted: Items, state: State, level: int) -> str | None:
         """The rest of a list some of whose items are counted."""
         inner = self.inside(level)
         texts = counted.find_missing(state, lambda node: self.value(node, inner))

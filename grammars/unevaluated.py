@@ -78,7 +78,10 @@ def settle(flat: Mapping[str, Json], keyword: str, resolve: Resolve) -> Json | N
 def _close(seen: Seen, keyword: str, value: Json) -> Json:
     """What the members have to be that are not evaluated."""
     if keyword == "unevaluatedItems":
-        return True if seen.every_item else {"prefixItems": [True] * seen.items, "items": value}
+        if seen.every_item:
+            return True
+        prefix = {"prefixItems": [True] * seen.items} if seen.items else {}
+        return {**prefix, "items": value}
     if seen.everything:
         return True
     patterns: Json = dict.fromkeys(seen.patterns, True)

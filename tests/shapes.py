@@ -128,6 +128,23 @@ _TAKEN_APART = [
     Shape({"type": "object", "propertyNames": {"enum": ["x", "y"]},
            "additionalProperties": {"type": "boolean"}},
           st.sampled_from([{}, {"x": True}, {"y": False}])),
+    Shape({"type": "object", "propertyNames": {"pattern": "^[a-z]+$", "maxLength": 3},
+           "additionalProperties": {"type": "boolean"}},
+          st.sampled_from([{}, {"x": True}, {"abc": False, "z": True}])),
+    Shape({"type": "object", "properties": {"no": False}, "additionalProperties": {"type": "null"}},
+          st.sampled_from([{}, {"x": None}, {"non": None}])),
+    Shape({"type": "array", "items": {"enum": list("abcdefg")}, "uniqueItems": True,
+           "minItems": 1}, st.lists(st.sampled_from("abcdefg"), unique=True, min_size=1)),
+    Shape({"type": "array", "items": {"type": ["string", "integer"]},
+           "contains": {"type": "string", "minLength": 1}, "maxItems": 3},
+          st.lists(st.sampled_from(["a", "", 1, "b]"]), max_size=3)),
+    Shape({"type": "array", "contains": {"type": "integer"}, "minContains": 2, "maxContains": 3},
+          st.lists(st.sampled_from([1, 20, "a", None]), max_size=5)),
+    Shape({"type": "object", "properties": {"a": {"type": "integer"}}, "anyOf": [
+        {"properties": {"b": {"type": "null"}}, "required": ["b"]},
+        {"properties": {"c": {"type": "null"}}, "required": ["c"]}],
+        "unevaluatedProperties": False},
+          st.sampled_from([{"a": 1, "b": None}, {"c": None}, {"b": None, "c": None}])),
     Shape({"oneOf": [{"type": "integer", "minimum": 3}, {"type": "integer", "maximum": 5}]},
           INTEGERS),
 ]  # fmt: skip
@@ -209,7 +226,7 @@ def objects(draw: DrawFn, inner: SearchStrategy[Shape], keys: Sequence[str]) -> 
     values = st.fixed_dictionaries(needed, optional=optional).map(
         lambda value: {k: value[k] for k in names if k in value}
     )
-    match draw(st.sampled_from(["silent", "closed", "open", "split"])):
+    match draw(st.sampled_from(["silent", "closed", "open", "split", "patterned"])):
         case "closed":
             schema["additionalProperties"] = False
         case "open":
@@ -217,6 +234,13 @@ def objects(draw: DrawFn, inner: SearchStrategy[Shape], keys: Sequence[str]) -> 
             schema["additionalProperties"] = extra.schema
             others = st.dictionaries(st.sampled_from(["zz", "Z", "-x"]), extra.values, max_size=2)
             values = st.tuples(values, others).map(lambda two: two[0] | two[1])
+        case "patterned":
+            some, other = draw(inner), draw(inner)
+            schema["patternProperties"] = {"^[zZ]": some.schema, "x$": other.schema}
+            schema["additionalProperties"] = False
+            first = st.dictionaries(st.sampled_from(["zz", "Zé"]), some.values, max_size=1)
+            second = st.dictionaries(st.sampled_from(["-x", "yx"]), other.values, max_size=1)
+            values = st.tuples(values, first, second).map(lambda t: t[0] | t[1] | t[2])
         case "split" if names:
             first = {"properties": {names[0]: schema["properties"].pop(names[0])}}
             schema = {"type": "object", "allOf": [first, schema]}

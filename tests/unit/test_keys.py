@@ -125,7 +125,11 @@ def test_keys_that_nothing_fits() -> None:
         (Array((), Constant((1, 1.0, True)), 2), Constant(([1.0, True], [True, 1.0]))),
         (Array((), Union((Null(), Boolean())), 1, 1), Constant(([None], [True], [False]))),
         (Array((), Null(), 2), Union(())),
-        (Array((), Constant(tuple("abcdef"))), None),
+        (
+            Array((), Constant(tuple("abcdef"))),
+            Array((), Constant(tuple("abcdef")), 0, 6, distinct=True),
+        ),
+        (Array((), Constant(tuple(range(61)))), None),
         (Array((), Constant(([], "a"))), None),
         (Array((), String()), None),
         (Array((Null(),), Null()), None),

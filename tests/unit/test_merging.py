@@ -41,9 +41,14 @@ from tests.shapes import VALUES, shapes
          {"properties": {"a": {}, "b": False}, "additionalProperties": False}, []),
         ({"additionalProperties": {"x": 1}}, {"additionalProperties": {"x": 1}},
          {"additionalProperties": {"x": 1}}, []),
-        ({"patternProperties": {}, "additionalProperties": False}, {"properties": {"b": {}}},
-         {"patternProperties": {}, "additionalProperties": False, "properties": {"b": {}}},
-         ["additionalProperties"]),
+        ({"patternProperties": {"^b": {}}, "additionalProperties": False},
+         {"properties": {"b": {}, "c": {}}},
+         {"patternProperties": {"^b": {}}, "additionalProperties": False,
+          "properties": {"b": {}, "c": False}}, []),
+        ({"patternProperties": {"\\b": {}}, "additionalProperties": False},
+         {"properties": {"b": {}}},
+         {"patternProperties": {"\\b": {}}, "additionalProperties": False,
+          "properties": {"b": {}}}, ["additionalProperties"]),
     ],
 )  # fmt: skip
 def test_keywords_are_joined(a: Any, b: Any, merged: Any, left_out: list[str]) -> None:
