@@ -161,9 +161,22 @@ class PythonReader:
         texts = [item + key + self._hole.after_key for key in keys]
         texts += self._follow if node.members.may_end(state) else ()
         texts = [text for text in texts if not _is_inside(len(rest), text, self._tokens)]
-        extra = bool(node.extras) and node.members.may_have_extra(state)
-        words = ((item, self._hole.after_key),) if extra else ()
-        return Ends(tuple(texts), words).begins(rest)
+        if Ends(tuple(texts)).begins(rest):
+            return True
+        return node.members.may_have_extra(state) and self._may_be_extra(rest)
+
+    def _may_be_extra(self, rest: str) -> bool:
+        """Can that be the beginning of an undeclared argument?"""
+        item, after = self._hole.item, self._hole.after_key
+        if not rest.startswith(item):
+            return item.startswith(rest) and bool(self._object.extras)
+        key = re.match(f"(?:{WORD})?", rest[len(item) :])
+        assert key
+        behind = rest[len(item) + key.end() :]
+        if behind:
+            found = any(keys.accepts(key.group()) for keys, _ in self._object.extras)
+            return found and after.startswith(behind)
+        return any(keys.extend(key.group()) is not None for keys, _ in self._object.extras)
 
 
 def _is_inside(place: int, text: str, tokens: Sequence[str]) -> bool:

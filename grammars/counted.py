@@ -41,7 +41,7 @@ class Counted:
         assert node.contains is not None
         self.node, self.contains = node, node.contains
         self._most = node.max_items
-        self._enough = max(node.min_items, len(node.prefix))
+        self._enough = max(1, node.min_items, len(node.prefix))
 
     @cached_property
     def _alive(self) -> frozenset[State]:
