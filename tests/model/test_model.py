@@ -257,7 +257,7 @@ def test_a_tool_that_is_not_strict(model: Model):
     loose = tool("paint", {"color": {"type": "string", "maxLength": 1}})
     loose["function"]["strict"] = False
     invalid = 0
-    for seed in range(4):
+    for seed in range(12):
         sampling = replace(SEEDED, seed=seed)
         given = options(tool_choice="required", sampling=sampling, parallel=False)
         (call,) = model.call("Hi", [loose], **given).calls

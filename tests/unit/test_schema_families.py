@@ -20,10 +20,6 @@ ROWS: dict[str, dict[str, Any]] = {
 LOOSE: dict[str, set[str]] = {
     "pydantic/containers": {"uniqueItems"},
     "zod4/formats": {"pattern", "format"},
-    "zod4/record": {"propertyNames"},
-    "cond/pattern-props": {"additionalProperties", "patternProperties"},
-    "arr/contains": {"contains"},
-    "allof/unevaluated": {"unevaluatedProperties"},
     "oneof/overlap": {"oneOf"},
 }
 """Keywords that are checked only, by row; the mask holds everything else."""
