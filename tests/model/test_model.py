@@ -257,9 +257,10 @@ def test_a_tool_that_is_not_strict(model: Model):
     loose = tool("paint", {"color": {"type": "string", "maxLength": 1}})
     loose["function"]["strict"] = False
     invalid = 0
-    for seed in range(12):
+    for seed in range(4):
         sampling = replace(SEEDED, seed=seed)
         given = options(tool_choice="required", sampling=sampling, parallel=False)
+        given["key_order"] = "schema"  # undeclared ones come last, and not before the color
         (call,) = model.call("Hi", [loose], **given).calls
         assert isinstance(call.arguments["color"], str)
         invalid += not call.valid
