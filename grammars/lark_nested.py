@@ -127,7 +127,7 @@ class NestedRules:
     def _items(self, node: Array) -> str:
         opener = self._rules.fixed(self._hole.open(self._hole.item))
         if node.contains is not None:  # what is text here may be read as something else
-            message = "what a list contains cannot be told between tags"
+            message = "what a list has to contain cannot be written between tags"
             raise SchemaError(message, where="", hint="Leave it out, or use a JSON format")
         if (counted := find_items(node)) is not None:
             values = {

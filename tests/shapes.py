@@ -205,7 +205,10 @@ def wrapped(draw: DrawFn, inner: SearchStrategy[Shape]) -> Shape:
 @st.composite
 def unions(draw: DrawFn, inner: SearchStrategy[Shape]) -> Shape:
     branches = draw(st.lists(inner, min_size=2, max_size=3))
-    keyword = draw(st.sampled_from(["anyOf", "anyOf", "oneOf"]))
+    types = [b.schema.get("type") if isinstance(b.schema, dict) else None for b in branches]
+    plain = all(isinstance(t, str) for t in types) and not {"integer", "number"} <= {*types}
+    apart = plain and len({*types}) == len(types)  # what fits two of them is no `oneOf`
+    keyword = draw(st.sampled_from(["anyOf", "anyOf", "oneOf"])) if apart else "anyOf"
     schema = {keyword: [b.schema for b in branches]}
     return Shape(schema, st.one_of([b.values for b in branches]))
 

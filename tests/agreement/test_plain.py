@@ -1,10 +1,12 @@
 """Texts drawn from the grammar itself, as plain Lark, are accepted and read as valid calls."""
 
-from hypothesis import event, given, settings
+from dataclasses import replace
+
+from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
 from grammars.parse import parse
-from grammars.turn import Turn
+from grammars.turn import KeyOrder, Turn
 from tests.agreement.chosen import SCALE, each, is_json
 from tests.agreement.matching import Masked
 from tests.agreement.offers import offers
@@ -21,7 +23,8 @@ def test_what_the_grammar_describes_is_accepted_and_read(name: str, data: st.Dat
     tools = tuple(tool for tool, _ in data.draw(offers()))
     state = data.draw(states(format))
     policy = data.draw(policies([tool.name for tool in tools], format, state))
-    grammar = Masked(format, tools, policy, state)
+    grammar = Masked(format, tools, replace(policy, key_order=KeyOrder.SCHEMA), state)
+    assume("::" not in grammar.grammar)  # plain Lark has no rules with a parameter
     described = turns(grammar.grammar)
     for _ in range(2):
         text = data.draw(described)
