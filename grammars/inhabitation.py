@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from math import ceil, floor
 
 from grammars.counted import Counted
@@ -58,8 +59,8 @@ def _prune(node: Node, alive: frozenset[str]) -> Node:
             return node if name in alive else NEVER
         case Constant(values):
             return node if values else NEVER
-        case String(shortest, longest):
-            return NEVER if longest is not None and longest < shortest else node
+        case String():
+            return NEVER if _has_no_text(node) else node
         case Number():
             return NEVER if _is_empty(node) else node
         case Union(branches):
@@ -71,6 +72,18 @@ def _prune(node: Node, alive: frozenset[str]) -> Node:
             return _prune_array(node, alive)
         case _:
             return node
+
+
+@lru_cache(maxsize=512)
+def _has_no_text(node: String) -> bool:
+    """Do the lengths leave no text of the pattern, plainly?"""
+    shortest, longest, pattern = node.min_length, node.max_length, node.pattern
+    if longest is not None and longest < shortest:
+        return True
+    if pattern is None or (shortest == 0 and longest is None):
+        return False
+    most = "" if longest is None else longest
+    return Texts((pattern, f"(?s:.{{{shortest},{most}}})")).is_empty()
 
 
 def _is_empty(node: Number) -> bool:
@@ -110,7 +123,8 @@ def _bar(node: Object, barred: list[str], alive: frozenset[str]) -> Object:
     """Undeclared keys that something fits; none of the barred ones is among them."""
     without = Texts((), match_words(barred))
     extras = [replace(e, node=_prune(e.node, alive)) for e in node.extras]
-    kept = tuple(replace(e, keys=e.keys.both(without)) for e in extras if e.node != NEVER)
+    found = [replace(e, keys=e.keys.both(without)) for e in extras if e.node != NEVER]
+    kept = tuple(extra for extra in found if not extra.keys.is_empty())
     if kept and (rest := kept[-1]).keys.is_free:
         node = replace(node, additional=rest.node, additional_source=rest.source)
         return replace(node, patterned=kept[:-1])
