@@ -11,6 +11,7 @@ from functools import cached_property
 from grammars.complete_answer import AnswerEnd, fit_spaced, read_answer, skip_space
 from grammars.complete_call import Call, Chain
 from grammars.complete_scalar import Fit, decide, fit_words, join
+from grammars.complete_tagged import find_inside
 from grammars.languages import pick_shortest
 from grammars.lark_calls import COUNTED, find_index
 from grammars.lark_json_call import begin_call, style_arguments
@@ -158,7 +159,7 @@ class Completer:
             end = fit + found.start()
             if self._end_answer(text[:end], fit, at) == "":
                 return self._end_tail(text, end + len(closer))
-        for half in set(range(1, len(closer))) - self._find_inside(closer):
+        for half in set(range(1, len(closer))) - find_inside(closer, self._names):
             is_half = text.endswith(closer[:half], fit)
             if is_half and self._end_answer(text[:-half], fit, at) == "":
                 return closer[half:]
@@ -235,18 +236,9 @@ class Completer:
     def _count_half(self, text: str, at: int, tag: str) -> int:
         """How much of a tag of several tokens the text ends with: one of its tokens at least."""
         first = next((name for name in self._names if tag.startswith(name)), tag)
-        inside = self._find_inside(tag)
+        inside = find_inside(tag, self._names)
         halves = range(min(len(tag) - 1, len(text) - at), len(first) - 1, -1)
         return next((n for n in halves if n not in inside and text.endswith(tag[:n])), 0)
-
-    def _find_inside(self, tag: str) -> set[int]:
-        """The indices at which the tag would be cut inside of a token."""
-        return {
-            index
-            for name in self._names
-            for match in re.finditer(re.escape(name), tag)
-            for index in range(match.start() + 1, match.end())
-        }
 
     def _end_calls(
         self, text: str, at: int, nodes: tuple[Node, ...], number: int, opener: str = ""
@@ -285,7 +277,7 @@ class Completer:
 
     def _fit_end(self, text: str, at: int, end: str) -> str | None:
         """The rest of what ends the turn, if that is what comes."""
-        if len(text) - at in self._find_inside(end):
+        if len(text) - at in find_inside(end, self._names):
             return None  # half a token is the beginning of something else
         fit = fit_words(text, at, end)
         return self._end_tail(text, fit) if isinstance(fit, int) else fit

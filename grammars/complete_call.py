@@ -75,15 +75,18 @@ class Value:
 class Arguments:
     """Tagged arguments that fit a schema."""
 
-    def __init__(self, schema: Schema, tags: TaggedArguments, shortest: Shortest):
+    def __init__(
+        self, schema: Schema, tags: TaggedArguments, shortest: Shortest, tokens: Sequence[str]
+    ):
         self._shortest = shortest
+        self._tokens = tokens
         self._objects = [TaggedObject(o, tags, shortest) for o in schema.objects]
         fit = self.read("", 0)
         self.shortest = fit if isinstance(fit, str) else None
 
     def read(self, text: str, at: int) -> Fit:
         json = JsonReader(self._shortest, text)
-        return TaggedReader(self._objects, json, text).arguments(at)
+        return TaggedReader(self._objects, json, text, self._tokens).arguments(at)
 
 
 class Made:
@@ -170,7 +173,7 @@ def _spell(
         case JsonArguments():
             yield Value(tool.schema, shortest)
         case TaggedArguments():
-            yield Arguments(tool.schema, node, shortest)
+            yield Arguments(tool.schema, node, shortest, tokens)
         case NestedArguments():
             yield NestedPart(tool.schema, node, shortest, is_token=node.mark in tokens)
         case PythonArguments():

@@ -37,6 +37,16 @@ def merge(outcomes: Iterable[Outcome]) -> Outcome:
     return pick_shortest(o for o in known if isinstance(o, str)) if whole is None else whole
 
 
+def find_inside(tag: str, tokens: Iterable[str]) -> set[int]:
+    """The indices at which the tag would be cut inside of a token: there is no half of one."""
+    return {
+        index
+        for name in tokens
+        for match in re.finditer(re.escape(name), tag)
+        for index in range(match.start() + 1, match.end())
+    }
+
+
 class TaggedReader:
     """Reads the arguments of one call.
 
@@ -44,10 +54,18 @@ class TaggedReader:
         objects: the objects that the schema of the tool admits.
         json: reads the same text.
         text: what has been written; a mask has held it.
+        tokens: the texts of special tokens.
     """
 
-    def __init__(self, objects: Sequence[TaggedObject], json: JsonReader, text: str):
+    def __init__(
+        self,
+        objects: Sequence[TaggedObject],
+        json: JsonReader,
+        text: str,
+        tokens: Sequence[str] = (),
+    ):
         self._objects = objects
+        self._tokens = tokens
         self._tags = objects[0].tags
         self._json = json
         self._extra_key = re.compile(express_key(self._tags))
@@ -161,7 +179,9 @@ class TaggedReader:
     ) -> Iterator[tuple[int, str | None]]:
         """Where it has ended if the text ends with half of what follows a value."""
         for tail in place.object.tails(place.state):
-            for half in range(1, min(len(tail.ending), len(written) + 1)):
+            inside = find_inside(tail.ending, self._tokens)
+            halves = range(1, min(len(tail.ending), len(written) + 1))
+            for half in (half for half in halves if half not in inside):
                 end = len(written) - half
                 if written.endswith(tail.ending[:half]) and any(
                     language.extend(written[:end]) == "" for language in texts

@@ -28,6 +28,7 @@ from grammars.spelling import (
     Breaks,
     deepen,
     find_breaks,
+    holds,
     is_writable,
     spell,
     spell_key,
@@ -170,7 +171,8 @@ class Shortest:
     def _read_constants(self, node: Constant) -> Constants:
         scalars = [v for v in node.values if not isinstance(v, list | dict)]
         writable = [v for v in scalars if not isinstance(v, str) or is_writable(v, self.style)]
-        nodes = [take_apart(v) for v in node.values if isinstance(v, list | dict)]
+        listed: list[Json] = [v for v in node.values if isinstance(v, list | dict)]
+        nodes = [take_apart(v) for v in listed if holds(v, self.style)]
         return Constants(
             {text: v for v in writable for text in spell_scalar(v, self.style)}, tuple(nodes)
         )

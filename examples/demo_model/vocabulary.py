@@ -5,7 +5,12 @@ from functools import lru_cache
 from pathlib import Path
 
 from gguf import TokenType
-from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
+from tokenizers import (  # pyright: ignore[reportMissingImports]
+    AddedToken,
+    Tokenizer,
+    models,
+    pre_tokenizers,
+)
 
 from examples.random_model.vocabulary import BYTE_LETTERS, MARKERS, Tokens
 
