@@ -8,6 +8,7 @@ another one, is an error; so is an offer of which nothing is left, and a choice 
 from dataclasses import dataclass, replace
 from typing import Any
 
+from constrained.findings import explain_refusal
 from constrained.tools import read_entries
 from grammars.errors import Error, SchemaError
 from grammars.names import check_names
@@ -30,8 +31,7 @@ class Refusal:
 
     def to_json(self) -> dict[str, Json]:
         """The same as JSON."""
-        parts = {"name": self.name, "where": self.error.where, "reason": self.reason}
-        return {**parts, "hint": self.error.hint}
+        return {"name": self.name, **explain_refusal(self.error), "reason": self.reason}
 
     def __str__(self) -> str:
         place = f", {self.error.where or 'the root'}" if self.error.where is not None else ""

@@ -1,18 +1,17 @@
 """What becomes of JSON Schemas: what of each the mask holds, and which instances get through."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from constrained.errors import GrammarError, RequestError
+from constrained.findings import STATES, explain_refusal, show_report
 from constrained.frame import byte_tokenizer
 from constrained.mask import Matcher
 from grammars.errors import Error, SchemaError
 from grammars.lark_values import Rules
 from grammars.lowering import lower
-from grammars.schema import Finding, Schema
-from grammars.subschemas import find_keyword
+from grammars.schema import Schema
 
 _HINT = "Write it as a schema of 2020-12; `pointer` says where it is none"
 
@@ -33,9 +32,9 @@ def check_schemas(
         holds, what is checked after generation, what is read as something else than what stands
         there, what is no keyword, and why there is no mask (with a `hint`). `results` has
         `{accepted, delivered}` for each test: the mask takes the instance as
-        `json.dumps(data, ensure_ascii=False)` writes
-        it; and it is valid, too (formats asserted; the draft of `$schema`, else 2020-12). A row
-        that cannot be checked has the reason in `error`.
+        `json.dumps(data, ensure_ascii=False)` writes it; and it is valid, too (formats asserted;
+        the draft of `$schema`, else 2020-12). A row that cannot be checked has the reason in
+        `error`.
     """
     for row in rows:
         given = row if isinstance(row, Mapping) else {}
@@ -48,10 +47,7 @@ def check_schemas(
 
 _EMPTY: Mapping[str, Any] = {
     "compiles": False,
-    "enforced": [],
-    "checked": [],
-    "repaired": [],
-    "ignored": [],
+    **{state: [] for state in STATES},
     "refused": [],
     "results": [],
     "error": None,
@@ -69,13 +65,10 @@ def _check(row: Mapping[str, Any] | Error, close: bool) -> dict[str, Any]:
         trial = _Trial(schema)
     except (SchemaError, GrammarError) as e:
         nothing = [{"accepted": False, "delivered": False} for _ in instances]
-        return {"refused": [_explain(e)], "results": nothing, "error": str(e)}
+        return {"refused": [explain_refusal(e, _HINT)], "results": nothing, "error": str(e)}
     return {
         "compiles": True,
-        "enforced": _show(schema.report.enforced),
-        "checked": _show(schema.report.checked),
-        "repaired": _show(schema.report.repaired),
-        "ignored": _show(schema.report.ignored),
+        **show_report(schema.report),
         "results": [trial.run(instance) for instance in instances],
         "error": trial.error,
     }
@@ -90,17 +83,6 @@ def _read_instances(row: Mapping[str, Any]) -> list[Any]:
         if not isinstance(test, Mapping) or "data" not in test:
             raise RequestError("the test has no data", where=f"/tests/{i}/data")
     return [test["data"] for test in tests]
-
-
-def _show(findings: Sequence[Finding]) -> list[dict[str, str]]:
-    return [asdict(finding) for finding in findings]
-
-
-def _explain(error: Error) -> dict[str, str]:
-    """Why there is no mask: where, the keyword that is to blame, what to do about it."""
-    where = error.where or ""
-    why = Finding(where, find_keyword(where), error.message)
-    return {**asdict(why), "hint": error.hint or _HINT}
 
 
 class _Trial:

@@ -1,14 +1,15 @@
 """What becomes of the schemas of tools: held by the mask, checked after generation, or refused."""
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
+from constrained.findings import STATES, describe_report, explain_refusal, show_report
 from constrained.tools import Entry, read_entries
 from grammars.errors import Error, SchemaError
 from grammars.formats import HERMES
 from grammars.lark import build_grammar
-from grammars.schema import Json, Report
+from grammars.schema import Report
 from grammars.wire import Format
 
 
@@ -31,14 +32,15 @@ class ToolReport:
         """Can the tool not be offered?"""
         return self.error is not None
 
-    def to_json(self) -> dict[str, Json]:
+    def to_json(self) -> dict[str, Any]:
         """The report as JSON."""
-        shown: dict[str, Any] = {"name": self.name, "compiles": not self.is_refused}
-        for part in fields(Report):
-            shown[part.name] = [asdict(finding) for finding in getattr(self.report, part.name)]
-        error = self.error
-        why = error and {"pointer": error.where, "reason": error.message, "hint": error.hint}
-        return {**shown, "refused": why}
+        refused = None if self.error is None else explain_refusal(self.error)
+        return {
+            "name": self.name,
+            "compiles": not self.is_refused,
+            **show_report(self.report),
+            "refused": refused,
+        }
 
     def describe(self) -> Iterator[str]:
         """The report in lines: a head, then what the mask does not hold as it stands there."""
@@ -46,11 +48,8 @@ class ToolReport:
             yield f"{self.name}: refused: {self.error}"
             return
         yield f"{self.name}: {len(self.report.enforced)} keywords held by the mask"
-        for part in fields(Report):
-            for finding in () if part.name == "enforced" else getattr(self.report, part.name):
-                where = finding.pointer or "the root"
-                reason = f" ({finding.reason})" if finding.reason else ""
-                yield f"  {part.name}: {finding.keyword} at {where}{reason}"
+        rest = [state for state in STATES if state != "enforced"]
+        yield from (f"  {line}" for line in describe_report(self.report, rest))
 
 
 def report_tools(tools: Any, format: Format = HERMES) -> tuple[ToolReport, ...]:

@@ -6,7 +6,7 @@ from typing import Protocol
 from grammars.automaton import compile_regexes
 from grammars.complete_call import Value
 from grammars.complete_scalar import Fit, fit_words, join
-from grammars.languages import Language, Texts, Unknown, Words, pick_shortest
+from grammars.languages import Language, SizedTexts, Unknown, Words, pick_shortest
 from grammars.lark_answer import read_regex
 from grammars.lark_json_call import BLANK, style_answer
 from grammars.lark_values import escape_regex
@@ -80,7 +80,7 @@ def read_answer(
             words = (*openings, *others)
             calls = tuple(rf"{BLANK}*{escape_regex(word)}(?s:.*)" for word in words)
             automaton = compile_regexes((read_regex(regex),), calls)
-            return TextEnd(Texts(0, None, automaton) if automaton else Unknown(), openings)
+            return TextEnd(SizedTexts(0, None, automaton) if automaton else Unknown(), openings)
         case ChoiceAnswer(options):
             return TextEnd(Words(options), openings)
         case GrammarAnswer():

@@ -9,7 +9,14 @@ from functools import cached_property
 from typing import TypeAlias, cast
 
 from grammars.complete_scalar import join
-from grammars.languages import Language, Texts, Words, pick_shortest, speak_number, speak_string
+from grammars.languages import (
+    Language,
+    SizedTexts,
+    Words,
+    pick_shortest,
+    speak_number,
+    speak_string,
+)
 from grammars.members import arrange
 from grammars.schema import (
     AnyValue,
@@ -28,7 +35,7 @@ from grammars.shortest import Shortest
 from grammars.tagging import find_extra_keys, is_writable, spell_words, tell_kinds
 from grammars.wire import TaggedArguments, count_common
 
-_FREE = Texts(0, None, None)
+_FREE = SizedTexts(0, None, None)
 
 
 @dataclass(frozen=True)

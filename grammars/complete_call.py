@@ -12,7 +12,7 @@ from grammars.complete_nested import NestedPart
 from grammars.complete_python import PythonPart
 from grammars.complete_scalar import Fit, fit_words, join
 from grammars.complete_tagged import TaggedReader
-from grammars.languages import Texts, Unknown
+from grammars.languages import SizedTexts, Unknown
 from grammars.lark_calls import INDEX
 from grammars.lark_json_call import ANY_ID, WRITTEN_ID, close_json_call, open_json_call
 from grammars.members import KeyOrder
@@ -94,7 +94,7 @@ class Made:
 
     def __init__(self, pattern: str, ends: str):
         automaton = compile_regexes((pattern,))
-        self._language = Texts(0, None, automaton) if automaton else Unknown()
+        self._language = SizedTexts(0, None, automaton) if automaton else Unknown()
         self._characters = re.compile(rf"[^{re.escape(ends)}]*" if ends else ".*")
         self.shortest = self._language.extend("")
 

@@ -43,7 +43,7 @@ class Words:
 
 
 @dataclass(frozen=True)
-class Texts:
+class SizedTexts:
     """Texts of so many characters that an automaton accepts, if there is one."""
 
     fewest: int
@@ -179,14 +179,14 @@ def speak_number(node: Number) -> Language:
     if node.bounds or node.integer:
         regex = express_range(node.bounds, integer=node.integer)
     automaton = None if regex is None else compile_regexes((regex,))
-    return Unknown() if automaton is None else Texts(0, None, automaton)
+    return Unknown() if automaton is None else SizedTexts(0, None, automaton)
 
 
 def speak_string(node: String) -> Language:
     """The characters of the strings of a node."""
     if node.pattern is None:
-        return Texts(node.min_length, node.max_length, None)
+        return SizedTexts(node.min_length, node.max_length, None)
     automaton = compile_regexes((node.pattern,))
     if automaton is None:
         return Unknown()
-    return Texts(node.min_length, node.max_length, automaton)
+    return SizedTexts(node.min_length, node.max_length, automaton)

@@ -6,6 +6,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from typing import Any, TextIO
 
+from constrained.findings import describe_report
 from grammars.schema import Schema
 from grammars.turn import Tool
 
@@ -57,9 +58,5 @@ def describe_checked(tools: Iterable[Tool]) -> Iterator[str]:
 
 def describe_findings(name: str, schema: Schema) -> Iterator[str]:
     """What the mask does not hold of a schema, which is called `name`, and what was repaired."""
-    for finding in schema.report.repaired:
-        where = f"{name}, {finding.pointer or 'the root'}"
-        yield f"{where}: {finding.keyword} is repaired ({finding.reason})"
-    for finding in schema.report.checked:
-        where = f"{name}, {finding.pointer or 'the root'}"
-        yield f"{where}: {finding.keyword} is checked after generation ({finding.reason})"
+    for line in describe_report(schema.report, ("repaired", "checked")):
+        yield f"{name}: {line}"

@@ -20,7 +20,7 @@ import torch
 from examples.demo_model.dialogue import chat_template
 from examples.demo_model.network import Network, Shape
 from examples.demo_model.vocabulary import load_vocabulary
-from examples.random_model.vocabulary import Tokens
+from examples.random_model.qwen3 import add_sizes, add_tokenizer
 
 KINDS = {
     "Q8_0": llama_cpp.LLAMA_FTYPE_MOSTLY_Q8_0,
@@ -60,8 +60,8 @@ def export(
         writer.add_file_type(
             gguf.LlamaFileType.MOSTLY_F16 if dtype is np.float16 else gguf.LlamaFileType.ALL_F32
         )
-        _add_sizes(writer, network.shape)
-        _add_tokenizer(writer, load_vocabulary())
+        add_sizes(writer, network.shape)
+        add_tokenizer(writer, load_vocabulary(), chat_template())
         for key, value in network.state_dict().items():
             tensor = value.detach().float().numpy()
             writer.add_tensor(_rename(key), tensor.astype(dtype) if tensor.ndim > 1 else tensor)
@@ -69,31 +69,6 @@ def export(
         writer.write_kv_data_to_file()
         writer.write_tensors_to_file()
     return path
-
-
-def _add_sizes(writer: gguf.GGUFWriter, shape: Shape) -> None:
-    writer.add_block_count(shape.n_layer)
-    writer.add_context_length(shape.context_length)
-    writer.add_embedding_length(shape.n_embd)
-    writer.add_feed_forward_length(shape.n_ff)
-    writer.add_head_count(shape.n_head)
-    writer.add_head_count_kv(shape.n_head_kv)
-    writer.add_key_length(shape.head_dim)
-    writer.add_value_length(shape.head_dim)
-    writer.add_layer_norm_rms_eps(shape.norm_epsilon)
-    writer.add_rope_freq_base(shape.rope_base)
-
-
-def _add_tokenizer(writer: gguf.GGUFWriter, tokens: Tokens) -> None:
-    writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre(tokens.pre)
-    writer.add_token_list(tokens.tokens)
-    writer.add_token_types(tokens.types)
-    writer.add_token_merges(tokens.merges)
-    writer.add_eos_token_id(tokens.eos)
-    writer.add_pad_token_id(tokens.pad or 0)
-    writer.add_add_bos_token(False)
-    writer.add_chat_template(chat_template())
 
 
 def _rename(key: str) -> str:

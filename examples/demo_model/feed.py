@@ -13,7 +13,7 @@ from examples.demo_model.conversations import Conversation, draw_conversation, t
 from examples.demo_model.dialogue import cut
 from examples.demo_model.vocabulary import letter_pieces, load_vocabulary, make_encoder
 
-LENGTHS = (384, 576, 1024, 2048)  # few shapes: each is compiled once
+LENGTHS = (256, 320, 384, 512, 704, 1024, 2048)  # few shapes: each is compiled once
 CHUNK = 768  # conversations that are sorted by length together
 
 Row = tuple[list[int], list[bool]]  # tokens, and which of them are targets

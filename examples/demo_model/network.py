@@ -8,12 +8,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from examples.demo_model.attention import attend
+from examples.random_model import qwen3
 
 
-@dataclass(frozen=True)
-class Shape:
-    """Sizes of the network, named as llama.cpp does. Row lengths are multiples of 256: K-quants
-    pack so many weights of a row together."""
+@dataclass(frozen=True, kw_only=True)
+class Shape(qwen3.Shape):
+    """Sizes of the network. Row lengths are multiples of 256: K-quants pack so many weights of a
+    row together."""
 
     n_vocab: int
     n_embd: int = 256
@@ -21,10 +22,8 @@ class Shape:
     n_head: int = 4
     n_head_kv: int = 2
     n_ff: int = 512
-    head_dim: int = 64
     context_length: int = 2048
     rope_base: float = 10_000.0
-    norm_epsilon: float = 1e-6
 
 
 class Norm(nn.Module):

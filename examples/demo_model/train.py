@@ -199,7 +199,7 @@ def main() -> None:
     if options.threads:
         torch.set_num_threads(options.threads)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    shape = Shape(len(load_vocabulary().tokens), n_layer=options.layers, n_ff=options.n_ff)
+    shape = Shape(n_vocab=len(load_vocabulary().tokens), n_layer=options.layers, n_ff=options.n_ff)
     options.folder.mkdir(parents=True, exist_ok=True)
     run = Run(shape, options.optimizer, options.folder, device, compiled=not options.eager)
     name = "stable" if options.branch else "last"

@@ -10,21 +10,8 @@ import gguf
 import numpy as np
 from gguf import GGMLQuantizationType
 
+from examples.random_model.qwen3 import Shape, add_sizes, add_tokenizer
 from examples.random_model.vocabulary import Tokens
-
-
-@dataclass(frozen=True)
-class Shape:
-    """Sizes of a Qwen3 model, named as llama.cpp does; `context_length` is in tokens."""
-
-    n_embd: int = 64
-    n_layer: int = 2
-    n_head: int = 2
-    n_head_kv: int = 1
-    n_ff: int = 128
-    head_dim: int = 64
-    context_length: int = 40960
-
 
 SMALL = Shape()
 QWEN3_0_6B = Shape(n_embd=1024, n_layer=28, n_head=16, n_head_kv=8, n_ff=3072, head_dim=128)
@@ -75,8 +62,9 @@ def write_model(
     shape = replace(shape, **sizes)
     tensors = list(_tensors(shape, len(tokens.tokens), dtype, scale))
     with closing(gguf.GGUFWriter(path, arch="qwen3")) as writer:
-        _add_sizes(writer, shape, dtype)
-        _add_tokenizer(writer, tokens, chat_template)
+        _add_name(writer, dtype)
+        add_sizes(writer, shape)
+        add_tokenizer(writer, tokens, chat_template)
         _write(writer, tensors, np.random.default_rng(seed))
     return path
 
@@ -120,36 +108,10 @@ def _norm(name: str, size: int) -> _Tensor:
     return _Tensor(f"{name}.weight", (size,))
 
 
-def _add_sizes(writer: gguf.GGUFWriter, shape: Shape, dtype: GGMLQuantizationType) -> None:
+def _add_name(writer: gguf.GGUFWriter, dtype: GGMLQuantizationType) -> None:
     kind = "ALL_F32" if dtype == GGMLQuantizationType.F32 else f"MOSTLY_{dtype.name}"
     writer.add_name("random weights")
     writer.add_file_type(gguf.LlamaFileType[kind])
-    writer.add_block_count(shape.n_layer)
-    writer.add_context_length(shape.context_length)
-    writer.add_embedding_length(shape.n_embd)
-    writer.add_feed_forward_length(shape.n_ff)
-    writer.add_head_count(shape.n_head)
-    writer.add_head_count_kv(shape.n_head_kv)
-    writer.add_key_length(shape.head_dim)
-    writer.add_value_length(shape.head_dim)
-    writer.add_layer_norm_rms_eps(1e-6)
-    writer.add_rope_freq_base(1e6)
-
-
-def _add_tokenizer(writer: gguf.GGUFWriter, tokens: Tokens, chat_template: str | None) -> None:
-    writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre(tokens.pre)
-    writer.add_token_list(tokens.tokens)
-    writer.add_token_types(tokens.types)
-    writer.add_token_merges(tokens.merges)
-    writer.add_eos_token_id(tokens.eos)
-    writer.add_add_bos_token(False)
-    if tokens.bos is not None:
-        writer.add_bos_token_id(tokens.bos)
-    if tokens.pad is not None:
-        writer.add_pad_token_id(tokens.pad)
-    if chat_template is not None:
-        writer.add_chat_template(chat_template)
 
 
 def _write(writer: gguf.GGUFWriter, tensors: list[_Tensor], random: np.random.Generator) -> None:

@@ -23,7 +23,7 @@ TEXT = (
 @pytest.fixture(scope="module")
 def network() -> Network:
     torch.manual_seed(3)
-    network = Network(Shape(len(load_vocabulary().tokens), n_layer=3))
+    network = Network(Shape(n_vocab=len(load_vocabulary().tokens), n_layer=3))
     with torch.no_grad():
         network.embedding.mul_(10)
     return network

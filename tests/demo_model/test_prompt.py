@@ -24,7 +24,7 @@ from examples.demo_model.vocabulary import load_vocabulary  # noqa: E402
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory):
-    network = Network(Shape(len(load_vocabulary().tokens), n_layer=1))
+    network = Network(Shape(n_vocab=len(load_vocabulary().tokens), n_layer=1))
     path = export(network, tmp_path_factory.mktemp("model") / "m.gguf")
     with load(Path(path), threads=1) as model:
         yield model

@@ -20,7 +20,7 @@ from examples.demo_model.vocabulary import load_vocabulary  # noqa: E402
 
 torch.set_num_threads(1)  # several would wait for each other on a busy machine
 N_VOCAB = len(load_vocabulary().tokens)
-SHAPE = Shape(N_VOCAB, n_layer=1, n_embd=256, n_ff=256)
+SHAPE = Shape(n_vocab=N_VOCAB, n_layer=1, n_embd=256, n_ff=256)
 
 
 def make_run(folder: Path) -> Run:

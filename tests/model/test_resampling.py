@@ -15,7 +15,7 @@ from constrained.errors import ReplyError
 from constrained.loading import load
 from constrained.model import Model
 from examples.random_model import MARKERS, load_small, with_markers, write_model
-from examples.random_model.build import _add_tokenizer
+from examples.random_model.qwen3 import add_tokenizer
 from grammars.turn import ArgumentsDelta, CallRead, Event
 from tests.templates import HERMES, tool
 
@@ -69,7 +69,7 @@ def write_recurrent(path: Path) -> Path:
     writer.add_ssm_state_size(state)
     writer.add_ssm_time_step_rank(rank)
     writer.add_layer_norm_rms_eps(1e-5)
-    _add_tokenizer(writer, tokens, HERMES)
+    add_tokenizer(writer, tokens, HERMES)
     random = np.random.default_rng(0)
     shapes = {
         "token_embd.weight": (len(tokens.tokens), width),

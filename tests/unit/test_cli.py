@@ -148,7 +148,7 @@ def test_what_is_only_checked_of_an_answer_is_a_note(run: Run, model: str):
     given = ["-m", model, "-n", "40", "--reasoning", "off", "--json-schema", schema]
     code, _, err = run("call", "hi", *given)
     assert code == 0
-    assert "note: the answer, the root: not is checked after generation" in err
+    assert "note: the answer: checked after generation: not at the root" in err
 
 
 def test_odd_but_fine(run: Run, model: str, tmp_path: Path):

@@ -104,7 +104,7 @@ def test_a_grammar_with_a_note(run: Run, tmp_path: Path):
     code, out, err = run("grammar", "--tools", tools, "--format", "qwen3_coder")
     assert code == 0
     assert out.startswith("%llguidance")
-    assert "note: tool 't', /properties/a: not is checked after generation" in err
+    assert "note: tool 't': checked after generation: not at /properties/a" in err
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def test_the_others_are_offered_and_the_reply_names_the_bad_one() -> None:
         (call,) = reply.calls
         assert call.name == "ping"
         (refused,) = reply.to_json()["refused_tools"]
-        assert (refused["name"], refused["where"]) == ("bad", WHERE)
+        assert (refused["name"], refused["pointer"]) == ("bad", WHERE)
         assert refused["reason"] == "$ref 'http://elsewhere/a' is not local"
         assert refused["hint"]
         turn = model.compile(Job([{"role": "user", "content": "Hi"}], [PING, BAD, PAINT]))

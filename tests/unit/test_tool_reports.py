@@ -19,7 +19,7 @@ def test_reports_name_what_is_held_and_what_is_not() -> None:
     assert paint.report.enforced
     assert not paint.report.checked
     assert [(f.pointer, f.keyword) for f in loose.report.checked] == [("/properties/a", "pattern")]
-    assert "  checked: pattern at /properties/a (" in "\n".join(loose.describe())
+    assert "  checked after generation: pattern at /properties/a (" in "\n".join(loose.describe())
     assert bad.is_refused
     assert bad.error is not None
     assert (bad.error.where or "").endswith("/parameters/properties/a/$ref")
