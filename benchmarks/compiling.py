@@ -1,6 +1,6 @@
 """What a grammar costs: to build and compile it, and a mask for each token of a call.
 
-    python -m benchmarks.compiling [PATH ...] [--vocabulary bytes|qwen2] [--calls 200]
+    python -m benchmarks.compiling [PATH ...] [--vocabulary NAME] [--calls 200]
 
 For 5 and for 100 tools, with keys in any order and in that of the schema, in a JSON format and in
 one of raw text: medians of ms to lower the schemas, to build the grammar, to compile it with its
@@ -30,6 +30,7 @@ from grammars.render import render
 from grammars.turn import Choice, KeyOrder, Policy, State, ToolCall, Turn
 
 FORMATS = ("hermes", "qwen3_coder")
+VOCABULARIES = ("bytes", "llama-spm", "qwen2", "gemma-4")
 SIZES = {5: 20, 100: 5}  # tools -> sets of so many
 
 
@@ -107,7 +108,7 @@ def main() -> None:
     """Prints both tables."""
     parser = argparse.ArgumentParser(description="What grammars and masks cost.")
     parser.add_argument("paths", nargs="*")
-    parser.add_argument("--vocabulary", choices=("bytes", "qwen2"), default="bytes")
+    parser.add_argument("--vocabulary", choices=VOCABULARIES, default="bytes")
     parser.add_argument("--calls", type=int, default=200)
     options = parser.parse_args()
     rows = list(read_rows(options.paths or sample_paths()))

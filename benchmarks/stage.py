@@ -121,15 +121,16 @@ class Stage:
 def stage(template: str, vocabulary: str) -> Stage:
     """The stage of a format: one of TEMPLATES on one of VOCABULARIES."""
     kind, _, markers = vocabulary.partition(", ")
-    if kind == "qwen2":
-        return Stage(template, real_vocabulary())
+    if kind != "bytes":
+        return Stage(template, real_vocabulary(kind))
     names = read_teaching(template).format.atoms if markers == "token" else ()
     return Stage(template, byte_vocabulary(names))
 
 
 @lru_cache(maxsize=1)
-def real_vocabulary() -> Vocabulary:
-    """The 151,936 tokens of Qwen2, with the markers that conversions add as tokens."""
+def real_vocabulary(name: str) -> Vocabulary:
+    """One of llama.cpp's: llama-spm (32,000 tokens), qwen2 (151,936, with the markers that
+    conversions add as tokens), gemma-4 (262,144), ..."""
     from constrained.engine.llamacpp import read_header
     from examples.random_model import (
         MARKERS,
@@ -139,6 +140,9 @@ def real_vocabulary() -> Vocabulary:
         write_model,
     )
 
+    path = vocabulary_file(name)
+    if name != "qwen2":
+        return read_header(path).vocabulary
     with TemporaryDirectory() as folder:
-        tokens = with_markers(read_vocabulary(vocabulary_file("qwen2")), MARKERS)
+        tokens = with_markers(read_vocabulary(path), MARKERS)
         return read_header(write_model(Path(folder) / "model.gguf", tokens, None)).vocabulary
