@@ -122,8 +122,9 @@ class _Settler:
         return (values if _are_identical(values, settled) else settled), fits
 
     def _object(self, members: dict[str, Json], node: Object) -> Reading:
-        declared = {p.key: p.node for p in node.properties}
-        nodes = [declared.get(key, node.additional) for key in members]
+        declared = {p.key: p for p in node.properties}
+        found = (declared.get(key) or node.find(key) for key in members)
+        nodes = [None if member is None else member.node for member in found]
         settled, fits = self._read_parts(list(members.values()), nodes)
         fits = fits and all(p.key in members for p in node.properties if p.required)
         if _are_identical(list(members.values()), settled):
