@@ -176,8 +176,6 @@ def _add_null(flat: dict[str, Json], note: Note) -> dict[str, Json]:
     note("nullable", "true, read as in OpenAPI 3.0: null is admitted")
     rest = {k: v for k, v in flat.items() if k != "nullable"}
     kind = rest.get("type")
-    if isinstance(kind, str) and not {"enum", "const", "allOf", "anyOf", "oneOf", "not"} & set(
-        rest
-    ):
+    if isinstance(kind, str) and not _OTHERS & rest.keys():
         return {**rest, "type": list(dict.fromkeys([kind, "null"]))}
     return {"anyOf": [rest, {"type": "null"}]}

@@ -33,6 +33,8 @@ DRAFT_7 = "http://json-schema.org/draft-07/schema#"
         ({"type": "string", "nullable": True}, {"type": ["string", "null"]}, ["nullable"]),
         ({"enum": ["a"], "nullable": True}, {"anyOf": [{"enum": ["a"]}, {"type": "null"}]},
          ["nullable"]),
+        ({"type": "string", "$ref": "#/a", "nullable": True},
+         {"anyOf": [{"type": "string", "$ref": "#/a"}, {"type": "null"}]}, ["nullable"]),
         ({"minimum": 1, "exclusiveMinimum": True}, {"exclusiveMinimum": 1}, ["exclusiveMinimum"]),
         ({"maximum": 1, "exclusiveMaximum": False}, {"maximum": 1}, ["exclusiveMaximum"]),
         ({"properties": {"a": {"type": "null", "required": True}, "b": {"required": False}}},
