@@ -48,7 +48,7 @@ def are_equal(a: Json, b: Json) -> bool:
             m, n = cast(dict[str, Json], a), cast(dict[str, Json], b)
             return m.keys() == n.keys() and all(are_equal(m[key], n[key]) for key in m)
         case _:
-            return a == b if _is_number(a) and _is_number(b) else are_same(a, b)
+            return a == b if is_number(a) and is_number(b) else are_same(a, b)
 
 
 def find_whole(value: Json) -> int | None:
@@ -58,7 +58,8 @@ def find_whole(value: Json) -> int | None:
     return None
 
 
-def _is_number(value: Json) -> bool:
+def is_number(value: Json) -> bool:
+    """Is it a number to JSON? (To Python, true and false are some.)"""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
@@ -152,7 +153,7 @@ def _pick(value: Json, values: tuple[Json, ...]) -> Reading | None:
 
 
 def _read_number(value: Json, node: Number) -> Reading | None:
-    if not _is_number(value):
+    if not is_number(value):
         return None
     fits = _holds(cast(float, value), node)
     if not node.integer or isinstance(value, int):
