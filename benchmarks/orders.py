@@ -88,7 +88,7 @@ def _try_call(trial: Trial, tool: Tool, arguments: dict[str, Any]) -> Iterator[s
     try:
         yield "own order" if trial.accepts(arguments) else f"own order refused: {arguments}"
         yield "reversed" if trial.accepts(reverse(arguments)) else f"reversed refused: {arguments}"
-        if all(node.additional is None for node in tool.schema.objects):
+        if not any(node.find(UNDECLARED) for node in tool.schema.objects):
             both = ({**arguments, **more}, {**more, **arguments})
             taken = [trial.accepts(each, undeclared=True) for each in both]
             yield f"undeclared taken: {arguments}" if any(taken) else "undeclared refused"

@@ -37,7 +37,7 @@ def spell_extra_keys(keys: Texts, declared: Sequence[str]) -> Texts:
         UnreadableError: an expression that cannot be spelled.
     """
     parts = (ANY, *keys.parts)
-    without = (*keys.without, *match_words(list(declared)))
+    without = (*keys.without, *match_words(declared))
     return Texts((*map(_spell_whole, parts),), (*map(_spell_whole, without),))
 
 

@@ -66,7 +66,7 @@ def find_extra_keys(declared: Sequence[str], style: JsonStyle, keys: Texts = FRE
     if style.bare_keys:
         return Texts((_BARE,), _one_of(list(map(escape_regex, declared)))).both(keys)
     if not keys.is_free:
-        return _spell_texts(keys.both(Texts((), match_words(list(declared)))), style)
+        return _spell_texts(keys.both(Texts((), match_words(declared))), style)
     numbers = all(" " <= c < "\x7f" for key in declared for c in key)
     unprinted = _UNPRINTED if numbers else _NONE
     spelled = "|".join(f"{q}{_spell_set(EVERY, q, unprinted)}*{q}" for q in style.quotes)

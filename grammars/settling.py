@@ -116,7 +116,7 @@ class _Settler:
                 return self._object(cast(dict[str, Json], value), node)
 
     def _array(self, values: list[Json], node: Array) -> Reading:
-        nodes = [node.prefix[i] if i < len(node.prefix) else node.items for i in range(len(values))]
+        nodes = [node.find(i) for i in range(len(values))]
         longest = len(values) if node.max_items is None else node.max_items
         settled, fits = self._read_parts(values, nodes)
         fits = fits and node.min_items <= len(values) <= longest
