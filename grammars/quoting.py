@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from grammars.characters import EVERY, Characters
 from grammars.expressions import Blank, Chain, Either, Expression, One, Repeat
-from grammars.lark_rules import escape_regex
+from grammars.lark_rules import count_times, escape_regex
 from grammars.regex import UnreadableError, read
 from grammars.schema import String
 from grammars.texts import ANY, FREE, Texts, match_words
@@ -35,7 +35,7 @@ _BARE = (
 def find_strings(node: String, style: JsonStyle) -> Texts | None:
     """The strings of a node in Python's spelling, quotes included; None if its pattern cannot be
     read."""
-    times = _count_times(node)
+    times = count_times(node.min_length, node.max_length)
     parts = ["|".join(f"{q}{_spell_set(EVERY, q, EVERY)}{times}{q}" for q in style.quotes)]
     if node.pattern is not None:
         try:
@@ -49,15 +49,9 @@ def find_strings(node: String, style: JsonStyle) -> Texts | None:
 @lru_cache(maxsize=512)
 def find_raw(node: String, style: JsonStyle) -> Texts:
     """The strings of a node without their quotes, where nothing is escaped."""
-    parts = [f"(?s:.{_count_times(node)})"]
+    parts = [f"(?s:.{count_times(node.min_length, node.max_length)})"]
     parts += [] if node.pattern is None else [f"({node.pattern})"]
     return Texts(tuple(parts), (f"{ANY}{escape_regex(style.quotes[0])}{ANY}",))
-
-
-def _count_times(node: String) -> str:
-    """How many characters its strings have."""
-    longest = "" if node.max_length is None else node.max_length
-    return "*" if (node.min_length, longest) == (0, "") else f"{{{node.min_length},{longest}}}"
 
 
 def find_extra_keys(declared: Sequence[str], style: JsonStyle, keys: Texts = FREE) -> Texts:
