@@ -54,11 +54,7 @@ class Trial:
         call = Turn(calls=(ToolCall(self._tool.name, arguments),))
         text = render(call, self._format, () if undeclared else [self._tool])
         tokens, matcher = self._vocabulary.encode_marked(text, self._ids), self._matcher.fork()
-        if matcher.accepts(tokens) < len(tokens):
-            return False
-        for token in tokens:
-            matcher.commit(token)
-        return matcher.is_complete
+        return matcher.takes(tokens) and matcher.is_complete
 
 
 def try_row(row: dict[str, Any], format: Format) -> Iterator[str]:
