@@ -11,7 +11,7 @@ from functools import partial
 from typing import cast
 
 from grammars.conditions import Split, divide, find_split, is_exclusion
-from grammars.documents import find_problem, look_up, read_document
+from grammars.documents import look_up, read_document
 from grammars.errors import SchemaError
 from grammars.flat_lowering import FlatLowering
 from grammars.inhabitation import NEVER, find_cause, prune
@@ -46,12 +46,11 @@ def lower(source: Json, *, close: bool = True, only_object: bool = True) -> Sche
     if not isinstance(source, dict | bool):
         raise SchemaError("a schema is an object, true or false", where="")
     try:
-        document, repaired = read_document(source)
+        document, repaired, problem = read_document(source)
         lowering = _Lowering(document, close)
         root = document
         if only_object and (isinstance(root, bool) or root.get("type") != "object"):
             root = {"allOf": [root, {"type": "object"}]}
-        problem = find_problem(document)
         if problem is not None and problem.where:
             raise problem
         lowered = lowering.lower(root, "")  # knows where a reference leads nowhere

@@ -79,10 +79,10 @@ def test_repairs_are_reported_with_their_place() -> None:
 
 def test_old_drafts() -> None:
     old = {"$schema": DRAFT_3, "properties": {"a": {"type": "string", "required": True}}}
-    document, findings = read_document(old)
+    document, findings, _ = read_document(old)
     assert document["$schema"] == DRAFT_4
     assert {f.keyword for f in findings} == {"$schema", "required"}
-    document, findings = read_document({"items": [{"type": "null"}]})
+    document, findings, _ = read_document({"items": [{"type": "null"}]})
     assert document["$schema"] == DRAFT_7
     assert [f.keyword for f in findings] == ["$schema"]
     empty = {"$schema": DRAFT_4, "type": "object", "required": []}
