@@ -30,7 +30,7 @@ class Progression:
         self._matcher = request.matcher
         self._start = request.matcher.fork() if request.matcher else None
         self._budget = request.budget
-        self._reserve = find_reserve(engine, request, self._limit)
+        self._reserve = find_reserve(request, self._limit)
         self._sampler = engine.sampler(request.sampling)
         self._ends = frozenset(engine.vocabulary.end)
         self._pending = list(request.prompt)
