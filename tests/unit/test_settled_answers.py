@@ -1,10 +1,12 @@
 """Answers: the numbers that a schema means, whatever type reads them."""
 
-from typing import Literal
+from typing import Any, Literal
 
+import pytest
 from pydantic import BaseModel, ConfigDict
 
-from constrained.answers import read_answer, read_target
+from constrained.answers import read_answer, read_response_format, read_target
+from grammars.errors import SchemaError
 
 
 class Trip(BaseModel):
@@ -28,3 +30,15 @@ def test_a_strict_model_takes_an_integer_with_a_point() -> None:
 def test_a_schema_is_read_in_its_numbers() -> None:
     days = read_target(schema={"type": "array", "items": {"type": "integer"}}).read("[1.0, 2]")
     assert list(map(type, days)) == [int, int]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), b"a"])
+def test_a_schema_that_is_not_json_is_refused_with_its_place(value: Any) -> None:
+    with pytest.raises(SchemaError, match="not JSON") as info:
+        read_response_format({"type": "json_schema", "schema": {"const": value}})
+    assert info.value.where == "/response_format/schema"
+
+
+def test_keys_are_those_of_json() -> None:
+    target = read_target(schema={"type": "object", "properties": {1: {"type": "null"}}})
+    assert read_answer(target.answer, '{"1": null}') == {"1": None}
