@@ -91,8 +91,10 @@ def _read_entry(given: Any, where: str) -> Entry:
     try:
         text = _JSON.encode(tool)
         text.encode()
-    except (TypeError, ValueError, RecursionError) as e:
+    except (TypeError, ValueError) as e:
         raise ToolError(f"a tool is not JSON: {e}", where=where) from e
+    except RecursionError as e:
+        raise ToolError("a tool is nested too deeply", where=where, hint="Simplify it") from e
     body, where = _body(tool, where)
     name = body.get("name")
     if not isinstance(name, str) or not name:
