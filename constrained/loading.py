@@ -5,9 +5,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from constrained import embedded
 from constrained.choosing import read_tool_format
 from constrained.engine.header import TOOL_USE, choose_template
-from constrained.errors import ModelError, TemplateError
+from constrained.errors import TemplateError
 from constrained.generic import CHATML
 from constrained.model import Model
 from constrained.template import ChatTemplate
@@ -37,7 +38,8 @@ def load(
 
     Args:
         source: a GGUF file, or `hf:user/repo[:quant]` for one of the Hugging Face Hub, which is
-            downloaded once. None: the file that the environment variable LLAMA_ARG_MODEL names.
+            downloaded once. None: the file that the environment variable LLAMA_ARG_MODEL names,
+            else the demo model of the package; `notices` of the model say so.
         chat_template: Jinja text to use in place of those in the file.
         tool_format: how calls are written, in place of what the template teaches: the name of a
             known format, or a file of `formats detect --save`. Where the template does not teach
@@ -59,6 +61,7 @@ def load(
     from constrained.engine.llamacpp import load as load_engine
 
     chosen = None if tool_format is None else read_tool_format(tool_format)
+    source = source or os.environ.get("LLAMA_ARG_MODEL") or embedded.PATH
     path = _find(source, token=token, offline=offline, progress=progress)
     engine = load_engine(
         path,
@@ -69,7 +72,10 @@ def load(
         flash_attention=flash_attention,
         progress=progress,
     )
-    return _make(engine, chat_template, path.name, chosen)
+    model = _make(engine, chat_template, path.name, chosen)
+    if source is embedded.PATH:
+        model.notices = (embedded.NOTICE, *model.notices)
+    return model
 
 
 def from_llama(
@@ -90,11 +96,7 @@ def from_llama(
     return _make(borrow(llama), chat_template, Path(llama.model_path).name, chosen)
 
 
-def _find(source: str | os.PathLike[str] | None, **options: Any) -> Path:
-    source = os.environ.get("LLAMA_ARG_MODEL") if source is None else source
-    if not source:
-        hint = 'Give a GGUF file, or "hf:user/repo:quant"'
-        raise ModelError("no model is named", hint=hint)
+def _find(source: str | os.PathLike[str], **options: Any) -> Path:
     if isinstance(source, str) and source.startswith(HUB):
         from constrained.hub import fetch
 

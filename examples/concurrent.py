@@ -1,13 +1,12 @@
 """Several requests from asyncio: they queue for the model, and the loop goes on meanwhile.
 
-python -m examples.concurrent [-m MODEL.gguf]
+python -m examples.concurrent
 """
 
 import asyncio
 from typing import Literal
 
 from constrained import Model, load
-from examples.model_file import model_file
 
 
 async def get_time(city: Literal["Paris", "Rome", "Tokyo"]) -> str:
@@ -30,17 +29,16 @@ async def ask(model: Model, city: str) -> str:
     return f"{city}? {[made.content for made in run.calls]} ({run.reason})"
 
 
-async def answer(path: str) -> None:
+async def answer() -> None:
     """Asks about three cities at once."""
-    with load(path) as model:
+    with load() as model:
         for line in await asyncio.gather(*(ask(model, c) for c in ("Paris", "Rome", "Tokyo"))):
             print(line)
 
 
 def main() -> None:
     """Runs the loop."""
-    with model_file(__doc__) as path:
-        asyncio.run(answer(str(path)))
+    asyncio.run(answer())
 
 
 if __name__ == "__main__":

@@ -1,29 +1,19 @@
-"""A first call: several tools, a GGUF file, and a typed answer that fits.
+"""A first call: a question, several tools, a typed call, and an answer that uses its result.
 
-    python -m examples.first_call [-m MODEL.gguf]
+    python -m examples.first_call [MODEL]
 
-Without a model it makes one: the vocabulary and the chat template of Qwen3, the weights random. The
-structure of what such a model writes is right, because the grammar holds it; the words are noise.
+Without a model, that of the package answers. A MODEL is a GGUF file, or hf:user/repo:quant.
 """
 
-import argparse
 import json
-from pathlib import Path
-from tempfile import TemporaryDirectory
+import sys
+from typing import Any
 
 import jsonschema_rs
 
 from constrained import Model, Sampling, load
 from constrained.job import Job
-from examples.model_file import make_model as make_small
-from examples.random_model import (
-    MARKERS,
-    read_vocabulary,
-    template,
-    vocabulary_file,
-    with_markers,
-    write_model,
-)
+from constrained.reply import Reply
 
 QUESTION = "What's the weather in Paris tomorrow, in celsius?"
 TOOLS = [
@@ -78,48 +68,48 @@ TOOLS = [
 ]
 
 
+FORECAST = {"weather": "sunny", "temperature": 24}
+GREEDY = Sampling(temperature=0)
+
+
 def main() -> None:
-    """Makes or loads a model, asks it, and prints what happened."""
-    parser = argparse.ArgumentParser(description="A first call.")
-    parser.add_argument("-m", "--model", type=Path, help="a GGUF file; default: a random one")
-    parser.add_argument("--small", action="store_true", help="a small vocabulary, no download")
-    options = parser.parse_args()
-    with TemporaryDirectory() as folder:
-        path = options.model or make_model(Path(folder) / "random.gguf", small=options.small)
-        with load(path) as model:
-            ask(model)
-
-
-def make_model(path: Path, *, small: bool) -> Path:
-    """Writes a model with random weights; its vocabulary and template are real unless `small`."""
-    if small:
-        return make_small(path)
-    print("making a model: Qwen's vocabulary and the Qwen3 chat template, random weights")
-    source, tokens = template("Qwen-Qwen3-0.6B"), read_vocabulary(vocabulary_file("qwen2"))
-    return write_model(path, with_markers(tokens, MARKERS), source)
+    """Loads a model, asks it, and prints what happened."""
+    with load(sys.argv[1] if len(sys.argv) > 1 else None) as model:
+        for notice in model.notices:
+            print(f"({notice})")
+        ask(model)
 
 
 def ask(model: Model) -> None:
-    """Asks the question; a call is required, the tool is the model's choice."""
-    messages = [{"role": "user", "content": QUESTION}]
-    kwargs = {"enable_thinking": False}
-    job = Job(messages, TOOLS, "required", parallel=False, template_kwargs=kwargs)
-    turn = model.compile(job)
-    print(f"vocabulary  {len(model.engine.vocabulary.tokens):,} tokens")
-    print(f"format      {turn.format.name}, read from the chat template")
+    """Asks the question; whether a tool is called, and which one, is the model's choice."""
+    messages: list[Any] = [{"role": "user", "content": QUESTION}]
     print(f"question    {QUESTION}")
-    print(f"tools       {', '.join(tool.name for tool in turn.tools)}")
-    print(f"prompt      ...{turn.prompt.text[-90:]!r}")
-    print(f"start       {turn.state.start.value} (where the prompt leaves the reasoning block)")
-    reply = model.complete([turn], sampling=Sampling(seed=7))[0]
-    print(f"written     {reply.text!r}")
+    reply = answer(model, messages)
+    if not reply.calls:
+        print(f"answer      {reply.content}")
+        return
+    messages.append(reply.message())
     for call in reply.calls:
-        schema = next(t.schema.source for t in turn.tools if t.name == call.name)
-        valid = jsonschema_rs.validator_for(schema).is_valid(call.arguments)
+        schema = next(t["function"] for t in TOOLS if t["function"]["name"] == call.name)
+        valid = jsonschema_rs.is_valid(schema["parameters"], call.arguments)
         arguments = json.dumps(call.arguments, ensure_ascii=False)
         print(f"call        {call.name} {arguments}  (valid: {valid})")
+        result = json.dumps(FORECAST)
+        print(f"result      {result}  (made up)")
+        messages.append({"role": "tool", "tool_call_id": call.id, "content": result})
+    print(f"answer      {answer(model, messages).content}")
+
+
+def answer(model: Model, messages: list[Any]) -> Reply:
+    """One turn of the model, with what it took."""
+    kwargs = {"enable_thinking": False}
+    turn = model.compile(Job(messages, TOOLS, template_kwargs=kwargs))
+    reply = model.complete([turn], sampling=GREEDY)[0]
     usage = reply.usage
+    print(f"format      {turn.format.name}, read from the chat template")
+    print(f"written     {reply.text!r}")
     print(f"model runs  {usage.forward_passes} for {usage.completion_tokens} tokens")
+    return reply
 
 
 if __name__ == "__main__":

@@ -1,12 +1,11 @@
 """Python functions as tools: the model calls them, reads the results, and answers.
 
-python -m examples.functions [-m MODEL.gguf]
+python -m examples.functions
 """
 
 from typing import Literal
 
 from constrained import load, tool
-from examples.model_file import model_file
 
 
 def get_weather(city: str, unit: Literal["celsius", "fahrenheit"] = "celsius") -> dict[str, object]:
@@ -26,7 +25,7 @@ def add_numbers(a: int, b: int) -> int:
 
 def main() -> None:
     """Asks, lets the model call at most twice, and prints each call with its result."""
-    with model_file(__doc__) as path, load(path) as model:
+    with load() as model:
         run = model.run(
             "Is it warmer in Rome than in Paris?",
             [get_weather, add_numbers],

@@ -1,14 +1,13 @@
 """A `llama_cpp.Llama` that is open already: its weights and context serve calls, too.
 
-python -m examples.own_llama [-m MODEL.gguf]
+python -m examples.own_llama
 """
 
 from typing import Any, Literal
 
 from llama_cpp import Llama
 
-from constrained import from_llama
-from examples.model_file import model_file
+from constrained import embedded, from_llama
 
 
 def set_light(room: Literal["kitchen", "hall"], on: bool) -> None:
@@ -23,22 +22,21 @@ def go_on(llama: Llama, text: str) -> str:
 
 def main() -> None:
     """Completes text, then lets the model make a call, then completes text again."""
-    with model_file(__doc__) as path:
-        llama = Llama(str(path), n_ctx=2048, verbose=False)
-        print("text", go_on(llama, "Once upon a time"))
-        with from_llama(llama) as model:  # not to be used otherwise in here
-            reply = model.call(
-                "Light in the hall!",
-                [set_light],
-                tool_choice="required",
-                parallel=False,
-                max_tokens=200,
-                reasoning_budget=16,
-            )
-        for call in reply.calls:
-            print(call.name, call.arguments)
-        print("text", go_on(llama, "Once upon a time"))
-        llama.close()
+    llama = Llama(str(embedded.PATH), n_ctx=2048, verbose=False)
+    print("text", go_on(llama, "Once upon a time"))
+    with from_llama(llama) as model:  # not to be used otherwise in here
+        reply = model.call(
+            "Light in the hall!",
+            [set_light],
+            tool_choice="required",
+            parallel=False,
+            max_tokens=200,
+            reasoning_budget=16,
+        )
+    for call in reply.calls:
+        print(call.name, call.arguments)
+    print("text", go_on(llama, "Once upon a time"))
+    llama.close()
 
 
 if __name__ == "__main__":

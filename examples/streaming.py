@@ -1,10 +1,9 @@
 """A turn while it is written: reasoning, text, and arguments that are typed before they are whole.
 
-python -m examples.streaming [-m MODEL.gguf]
+python -m examples.streaming
 """
 
 from constrained import load
-from examples.model_file import model_file
 from grammars.turn import ArgumentsDelta, CallOpened, CallRead, ContentDelta, ReasoningDelta
 
 
@@ -14,7 +13,7 @@ def send_mail(to: str, subject: str, urgent: bool = False) -> None:
 
 def main() -> None:
     """Prints what each event says."""
-    with model_file(__doc__) as path, load(path) as model:
+    with load() as model:
         stream = model.stream(
             "Tell Ann that the meeting is at nine.",
             [send_mail],

@@ -1,6 +1,6 @@
 """Values instead of calls: a pydantic model, an expression, a choice.
 
-python -m examples.structured [-m MODEL.gguf]
+python -m examples.structured
 """
 
 from typing import Any, Literal
@@ -8,7 +8,6 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from constrained import load
-from examples.model_file import model_file
 
 
 class Invoice(BaseModel):
@@ -26,7 +25,7 @@ LETTER = "Please pay 120 euros for invoice AB-1234: one keyboard, and its repair
 def main() -> None:
     """Asks for three values."""
     options: dict[str, Any] = {"reasoning_budget": 32, "max_tokens": 300}
-    with model_file(__doc__) as path, load(path) as model:
+    with load() as model:
         invoice = model.generate(LETTER, schema=Invoice, **options)
         print(type(invoice).__name__, invoice.model_dump())
         print("regex ", model.generate(f"When? {LETTER}", regex=r"\d{4}-\d{2}-\d{2}", **options))

@@ -1,4 +1,4 @@
-"""The Python of the README runs, one block after the other, on a model of random weights."""
+"""The Python of the README runs, one block after the other, on the model of the package."""
 
 import os
 import re
@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from examples.model_file import make_model
+from constrained import embedded
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
@@ -23,7 +23,7 @@ def python_of(text: str) -> str:
 
 
 def test_the_readme_runs(tmp_path: Path) -> None:
-    make_model(tmp_path / "model.gguf")
+    (tmp_path / "model.gguf").symlink_to(embedded.PATH)
     program = python_of(README.read_text(encoding="utf-8"))
     assert program.count("model.") > 8
     (tmp_path / "readme.py").write_text(program, encoding="utf-8")

@@ -39,11 +39,12 @@ FALLBACKS: dict[str, tuple[str, Callable[[str], Any], Any]] = {
     "offline": ("OFFLINE", _read_flag, False),
     "reasoning_budget": ("THINK_BUDGET", int, -1),
     "chat_template_file": ("CHAT_TEMPLATE_FILE", str, None),
-    "ctx_size": ("CTX_SIZE", int, 4096),
+    "ctx_size": ("CTX_SIZE", int, None),
     "threads": ("THREADS", int, None),
     "gpu_layers": ("N_GPU_LAYERS", int, -1),
     "flash_attn": ("FLASH_ATTN", _read_switch, None),
 }
+CONTEXT_LENGTH = 4096  # where none is asked for
 KINDS = {int: "a number", _read_switch: "on, off or auto"}
 
 
@@ -68,7 +69,12 @@ def add_tool_options(parser: argparse.ArgumentParser, *, required: bool = False)
 def add_model_options(parser: argparse.ArgumentParser) -> None:
     """Which model, and how it is prompted."""
     add = parser.add_argument_group("model").add_argument
-    add("-m", "--model", metavar="GGUF", help="a file (LLAMA_ARG_MODEL)")
+    add(
+        "-m",
+        "--model",
+        metavar="GGUF",
+        help="a file (LLAMA_ARG_MODEL); default: a small demo model",
+    )
     add(
         "-hf",
         "--hf-repo",
@@ -113,7 +119,13 @@ def add_reasoning_options(parser: argparse.ArgumentParser) -> None:
 def add_engine_options(parser: argparse.ArgumentParser) -> None:
     """How the model is run."""
     add = parser.add_argument_group("engine").add_argument
-    add("-c", "--ctx-size", type=int, metavar="TOKENS", help="default: 4096; 0: the model's")
+    add(
+        "-c",
+        "--ctx-size",
+        type=int,
+        metavar="TOKENS",
+        help=f"default: {CONTEXT_LENGTH}; 0: the model's",
+    )
     add("-t", "--threads", type=int, help="default: one for each physical core")
     add("-ngl", "--gpu-layers", type=int, help="default: all")
     add("-fa", "--flash-attn", choices=tuple(SWITCH), help="default: auto")
@@ -162,7 +174,7 @@ def _read_variable(variable: str, read: Callable[[str], Any], default: Any) -> A
 
 
 def find_model(options: argparse.Namespace) -> str | None:
-    """The path of the model that the options name, downloaded if need be.
+    """The path of the model that the options name, downloaded if need be; None if they name none.
 
     Raises:
         RequestError: they name two.

@@ -100,22 +100,18 @@ def _read_schema(given: str) -> Any:
 
 
 def load_model(options: argparse.Namespace) -> "Model":
-    """The model that the options name.
+    """The model that the options name, or that of the package.
 
     Raises:
-        Error: they name none, or it cannot be loaded.
+        Error: it cannot be loaded.
     """
     from constrained.loading import load
 
-    path = shared.find_model(options)
-    if not path:
-        hint = "Give one with -m MODEL.gguf, or -hf USER/REPO"
-        raise RequestError("no model is named", hint=hint)
     return load(
-        path,
+        shared.find_model(options),
         chat_template=shared.read_template(options),
         tool_format=_read_tool_format(options),
-        context_length=options.ctx_size,
+        context_length=shared.CONTEXT_LENGTH if options.ctx_size is None else options.ctx_size,
         threads=options.threads,
         gpu_layers=options.gpu_layers,
         flash_attention=options.flash_attn,
@@ -149,7 +145,7 @@ def describe(
             if is_given:
                 yield f"the chat template has no reasoning block: {name} is ignored"
     length = model.engine.context_length
-    if options.ctx_size > length:
+    if (options.ctx_size or 0) > length:
         yield f"the model was trained on a context of {length} tokens: -c is lowered to that"
     offer = turn or read_offer(job.tools)
     yield from map(str, offer.refused)

@@ -39,7 +39,7 @@ class _Attention(torch.autograd.Function):
         mean = (gradient.float() * out.float()).sum(-1, keepdim=True)
         of_keys = torch.zeros_like(keys, dtype=torch.float32)
         of_values = torch.zeros_like(values, dtype=torch.float32)
-        of_queries = list[Tensor]()
+        of_queries: list[Tensor] = []  # the compiler cannot trace `list[Tensor]()`
         for start in range(0, length, BLOCK):
             end = min(start + BLOCK, length)
             some, above = queries[:, :, start:end], gradient[:, :, start:end]

@@ -8,6 +8,7 @@ from examples.demo_model.families import Family, Parameter, read_parameters
 from examples.demo_model.kinds import Kind, make_kind
 from examples.demo_model.words import Words
 
+FROM_PYTHON = 0.2  # of the tools look like those that are made of functions
 STYLES = ("snake",) * 11 + ("camel",) * 4 + ("pascal", "kebab", "dotted", "dotted")
 
 
@@ -87,17 +88,39 @@ def _draw_slots(parameters: list[Parameter], words: Words, style: str) -> list[S
 def _define(family: Family, name: str, slots: tuple[Slot, ...], words: Words) -> dict[str, Any]:
     described = words.random.random() < 0.55
     properties = {slot.name: _describe(slot, words, described) for slot in slots}
+    from_python = words.random.random() < FROM_PYTHON
+    if from_python:
+        for slot in slots:
+            if not slot.parameter.required:
+                properties[slot.name] = _make_optional(properties[slot.name], words)
     required = [slot.name for slot in slots if slot.parameter.required]
     parameters: dict[str, Any] = {"type": "object", "properties": properties}
     if required or words.random.random() < 0.3:
         parameters["required"] = required
-    if words.random.random() < 0.12:
+    if from_python or words.random.random() < 0.12:
         parameters["additionalProperties"] = False
     function: dict[str, Any] = {"name": name}
     if family.descriptions and words.random.random() < 0.85:
         end = words.random.choice(("", "", "", "."))
         function["description"] = words.random.choice(family.descriptions) + end
     return {"type": "function", "function": function | {"parameters": parameters}}
+
+
+def _make_optional(schema: dict[str, Any], words: Words) -> dict[str, Any]:
+    """What pydantic makes of a parameter with a default."""
+    if words.random.random() < 0.6:
+        type_ = {key: value for key, value in schema.items() if key != "description"}
+        rest = {key: value for key, value in schema.items() if key == "description"}
+        return {"anyOf": [type_, {"type": "null"}], "default": None, **rest}
+    match schema:
+        case {"enum": [first, *_]}:
+            return {**schema, "default": first}
+        case {"type": "boolean"}:
+            return {**schema, "default": False}
+        case {"type": "string"}:
+            return {**schema, "default": ""}
+        case _:
+            return schema
 
 
 def _describe(slot: Slot, words: Words, described: bool) -> dict[str, Any]:

@@ -173,7 +173,6 @@ def test_odd_but_fine(run: Run, model: str, tmp_path: Path):
     ("arguments", "message"),
     [
         ("-m no.gguf", "no.gguf cannot be read: No such file or directory. Check the path"),
-        ("", "no model is named. Give one with -m MODEL.gguf, or -hf USER/REPO"),
         ("-m MODEL -hf a/b", "both -m and -hf name a model. Give one of them"),
         ("--hf-file a.gguf", "--hf-file needs a repository. Give it with -hf USER/REPO"),
         ("-hf model", "'model' does not name a model of the Hub. Write user/repo"),

@@ -1,0 +1,12 @@
+"""The model that comes with the package, for a first look: `load()` takes it where none is named.
+
+How it is made, what it can do and what it cannot: examples/demo_model/MODEL_CARD.md.
+"""
+
+from pathlib import Path
+
+PATH = Path(__file__).with_name("demo-Q8_0.gguf")
+NOTICE = (
+    "no model is named: the demo model of the package answers. It has 5 million parameters, plain "
+    "English and short tools are all it knows"
+)
