@@ -6,8 +6,9 @@ python -m examples.concurrent [-m MODEL.gguf]
 import asyncio
 from typing import Literal
 
-from constrained import Model, load
 from examples.model_file import model_file
+
+from constrained import Model, load
 
 
 async def get_time(city: Literal["Paris", "Rome", "Tokyo"]) -> str:

@@ -12,10 +12,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import jsonschema_rs
+from examples.model_file import make_model as make_small
 
 from constrained import Model, Sampling, load
 from constrained.job import Job
-from examples.model_file import make_model as make_small
 from examples.random_model import (
     MARKERS,
     read_vocabulary,

@@ -5,8 +5,9 @@ python -m examples.functions [-m MODEL.gguf]
 
 from typing import Literal
 
-from constrained import load, tool
 from examples.model_file import model_file
+
+from constrained import load, tool
 
 
 def get_weather(city: str, unit: Literal["celsius", "fahrenheit"] = "celsius") -> dict[str, object]:

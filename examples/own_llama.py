@@ -5,10 +5,10 @@ python -m examples.own_llama [-m MODEL.gguf]
 
 from typing import Any, Literal
 
+from examples.model_file import model_file
 from llama_cpp import Llama
 
 from constrained import from_llama
-from examples.model_file import model_file
 
 
 def set_light(room: Literal["kitchen", "hall"], on: bool) -> None:

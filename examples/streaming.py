@@ -3,8 +3,9 @@
 python -m examples.streaming [-m MODEL.gguf]
 """
 
-from constrained import load
 from examples.model_file import model_file
+
+from constrained import load
 from grammars.turn import ArgumentsDelta, CallOpened, CallRead, ContentDelta, ReasoningDelta
 
 

@@ -5,10 +5,10 @@ python -m examples.structured [-m MODEL.gguf]
 
 from typing import Any, Literal
 
+from examples.model_file import model_file
 from pydantic import BaseModel, Field
 
 from constrained import load
-from examples.model_file import model_file
 
 
 class Invoice(BaseModel):

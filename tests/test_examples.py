@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from examples.model_file import make_model
 
 from examples import first_call, own_parser, without_a_model
-from examples.model_file import make_model
 from grammars.formats import FORMATS
 from tests.support import require_models_directory
 

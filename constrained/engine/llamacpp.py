@@ -13,7 +13,7 @@ from typing import Any, cast
 import llama_cpp
 import numpy as np
 
-from constrained.engine.batch import batches, check_chunks
+from constrained.engine.batch import batches, check_chunks, check_copy
 from constrained.engine.header import Header
 from constrained.engine.host import check_gguf, physical_cores
 from constrained.engine.llama_vocabulary import read_vocabulary
@@ -319,6 +319,9 @@ class LlamaEngine:
         self.n_ctx_train = llama_cpp.llama_model_n_ctx_train(model)
         self.max_sequences = llama_cpp.llama_n_seq_max(context) if owner is None else 1
         self._lengths = [0] * self.max_sequences
+        self._is_recurrent = llama_cpp.llama_model_is_recurrent(
+            model
+        ) or llama_cpp.llama_model_is_hybrid(model)
         self.architecture = header.metadata.get("general.architecture", "")
         self.chat_templates, self.chat_template = header.chat_templates, header.chat_template
         self.sampling = header.sampling
@@ -340,13 +343,13 @@ class LlamaEngine:
         if not chunks:
             return []
         tables = batches(chunks, self._batch.capacity)
-        for table in tables:
+        for number, table in enumerate(tables):
             _errors.clear()
             if status := llama_cpp.llama_decode(self._context, self._batch.fill(table)):
+                if status == NO_SLOT and number == 0:
+                    raise ContextError("the context that the sequences share is full")
                 for chunk in chunks:
                     self.release(chunk.sequence)
-                if status == NO_SLOT:
-                    raise ContextError("the context that the sequences share is full")
                 raise _failure("llama.cpp cannot decode")
         for chunk in chunks:
             self._lengths[chunk.sequence] += len(chunk.tokens)
@@ -366,15 +369,33 @@ class LlamaEngine:
 
     def rollback(self, sequence: int, length: int) -> bool:
         self._require_open()
-        memory = llama_cpp.llama_get_memory(self._context)
-        # A sliding window may have dropped what a shorter sequence would have to see again.
-        if not memory or llama_cpp.llama_memory_seq_pos_min(memory, sequence) > 0:
+        if not self.can_cut(sequence, length):
             return False
-        # A recurrent model has one state, of the whole sequence: this refuses, and changes nothing.
-        if not llama_cpp.llama_memory_seq_rm(memory, sequence, length, -1):
+        memory = llama_cpp.llama_get_memory(self._context)
+        if memory and not llama_cpp.llama_memory_seq_rm(memory, sequence, length, -1):
             return False
         self._lengths[sequence] = length
         return True
+
+    def can_cut(self, sequence: int, length: int) -> bool:
+        self._require_open()
+        if length >= self._lengths[sequence]:
+            return length == self._lengths[sequence]
+        memory = llama_cpp.llama_get_memory(self._context)
+        # A recurrent model has one state, of the whole sequence. A sliding window may have dropped
+        # what a shorter sequence would have to see again.
+        if not memory or self._is_recurrent:
+            return False
+        return llama_cpp.llama_memory_seq_pos_min(memory, sequence) == 0
+
+    def copy(self, source: int, target: int, length: int) -> None:
+        self._require_open()
+        check_copy(self, source, target, length, self._lengths[target])
+        memory = llama_cpp.llama_get_memory(self._context)
+        # The whole first: sequences that have contexts of their own cannot copy a part.
+        llama_cpp.llama_memory_seq_cp(memory, source, target, -1, -1)
+        self._lengths[target] = self._lengths[source]
+        self.rollback(target, length)
 
     def release(self, sequence: int) -> None:
         self._require_open()
