@@ -47,17 +47,17 @@ def _fits(value: Mapping[str, Any], node: Object) -> bool:
             isinstance(declared.node, Constant) and value[declared.key] not in declared.node.values
         ):
             return False
-    return node.additional is not None or value.keys() <= {p.key for p in node.properties}
+    return None not in map(node.find, value)
 
 
 def _items(arrays: list[Array], index: int) -> list[Node]:
-    nodes = [b.prefix[index] if index < len(b.prefix) else b.items for b in arrays]
+    nodes = [b.find(index) for b in arrays]
     return [node for node in nodes if node is not None]
 
 
 def _members(objects: list[Object], key: str) -> list[Node]:
     nodes = list[Node]()
     for b in objects:
-        declared = next((p.node for p in b.properties if p.key == key), b.additional)
-        nodes += [] if declared is None else [declared]
+        found = b.find(key)
+        nodes += [] if found is None else [found.node]
     return nodes

@@ -54,11 +54,7 @@ class Trial:
         call = Turn(calls=(ToolCall(self._tool.name, arguments),))
         text = render(call, self._format, () if undeclared else [self._tool])
         tokens, matcher = self._vocabulary.encode_marked(text, self._ids), self._matcher.fork()
-        if matcher.accepts(tokens) < len(tokens):
-            return False
-        for token in tokens:
-            matcher.commit(token)
-        return matcher.is_complete
+        return matcher.takes(tokens) and matcher.is_complete
 
 
 def try_row(row: dict[str, Any], format: Format) -> Iterator[str]:
@@ -88,7 +84,7 @@ def _try_call(trial: Trial, tool: Tool, arguments: dict[str, Any]) -> Iterator[s
     try:
         yield "own order" if trial.accepts(arguments) else f"own order refused: {arguments}"
         yield "reversed" if trial.accepts(reverse(arguments)) else f"reversed refused: {arguments}"
-        if all(node.additional is None for node in tool.schema.objects):
+        if not any(node.find(UNDECLARED) for node in tool.schema.objects):
             both = ({**arguments, **more}, {**more, **arguments})
             taken = [trial.accepts(each, undeclared=True) for each in both]
             yield f"undeclared taken: {arguments}" if any(taken) else "undeclared refused"

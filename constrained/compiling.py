@@ -216,7 +216,7 @@ class Compiler:
             if isinstance(policy.answer, GrammarAnswer) and isinstance(e, GrammarError):
                 self._check_answer(policy.answer)
             for offered in offer.kept:
-                self._blame(format, offered, state)
+                self._blame(format, offered, policy.key_order, state)
             raise e
 
     def _check_answer(self, answer: GrammarAnswer) -> None:
@@ -225,11 +225,11 @@ class Compiler:
         except GrammarError as e:
             raise GrammarError(f"the grammar of the answer: {e.message}", where="/grammar") from e
 
-    def _blame(self, format: Format, offered: Offered, state: State) -> None:
+    def _blame(self, format: Format, offered: Offered, order: KeyOrder, state: State) -> None:
         """Raises if this tool, by itself, cannot be held."""
-        tool = offered.tool
+        tool, policy = offered.tool, Policy(key_order=order)
         try:
-            self._compile_grammar(build_grammar(format, [tool], Policy(), state, self.markers))
+            self._compile_grammar(build_grammar(format, [tool], policy, state, self.markers))
         except GrammarError as e:
             message = f"the schema of tool {tool.name!r} cannot be enforced: {e.message}"
             error = SchemaError(message, where=f"/tools/{offered.place}", hint="Simplify it")

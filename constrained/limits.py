@@ -27,7 +27,7 @@ def find_limit(sequences: Sequences, request: Request, spent: int = 0) -> int:
     return min(request.max_tokens - spent, room)
 
 
-def find_reserve(sequences: Sequences, request: Request, limit: int) -> Reserve | None:
+def find_reserve(request: Request, limit: int) -> Reserve | None:
     """The reserve of a request, if it has one.
 
     Raises:

@@ -12,7 +12,6 @@ from constrained.findings import explain_refusal
 from constrained.tools import read_entries
 from grammars.errors import Error, SchemaError
 from grammars.names import check_names
-from grammars.nonempty import require_nonempty
 from grammars.schema import Json
 from grammars.turn import Policy, Tool
 
@@ -112,14 +111,12 @@ def read_offer(given: Any, *, drop: bool = True, nonempty: bool = False) -> Offe
     entries = read_entries(given)
     for place, entry in enumerate(entries):
         try:
-            tool = entry.lower()
+            tool = entry.lower(nonempty=nonempty)
         except SchemaError as e:
             if not drop:
                 raise
             refused.append(Refusal(entry.name, e))
             continue
-        if nonempty:
-            tool = replace(tool, schema=require_nonempty(tool.schema))
         kept.append(Offered(given[place], tool, place))
     check_names([entry.name for entry in entries])
     if refused and not kept:

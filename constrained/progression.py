@@ -37,7 +37,7 @@ class Progression:
         self._matcher = request.matcher
         self._start = request.matcher.fork() if request.matcher else None
         self._budget = request.budget
-        self._reserve = find_reserve(sequences, request, self._limit)
+        self._reserve = find_reserve(request, self._limit)
         self._sampler = sequences.sampler(request.sampling)
         self._ends = frozenset(sequences.vocabulary.end)
         self._cached = self._position = cached

@@ -116,8 +116,4 @@ class _Trial:
         except UnicodeEncodeError:  # a lone surrogate: no model can write it
             return False
         matcher = self._matcher.fork()
-        if matcher.accepts(tokens) < len(tokens):
-            return False
-        for token in tokens:
-            matcher.commit(token)
-        return matcher.is_complete
+        return matcher.takes(tokens) and matcher.is_complete

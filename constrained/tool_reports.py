@@ -6,7 +6,7 @@ from typing import Any
 
 from constrained.findings import STATES, describe_report, explain_refusal, show_report
 from constrained.tools import Entry, read_entries
-from grammars.errors import Error, SchemaError
+from grammars.errors import Error, SchemaError, ToolError
 from grammars.formats import HERMES
 from grammars.lark import build_grammar
 from grammars.schema import Report
@@ -57,10 +57,10 @@ def report_tools(tools: Any, format: Format = HERMES) -> tuple[ToolReport, ...]:
 
     Args:
         tools: whatever `read_tools` reads.
-        format: how calls are written; some formats cannot write every key.
+        format: how calls are written; some formats cannot write every key or name.
 
     Raises:
-        ToolError: not a list, not a tool, or two tools of the same name; `where` is the pointer.
+        ToolError: not a list, or not a tool; `where` is the pointer.
     """
     return tuple(_report(entry, format) for entry in read_entries(tools))
 
@@ -69,6 +69,6 @@ def _report(entry: Entry, format: Format) -> ToolReport:
     try:
         tool = entry.lower()
         build_grammar(format, [tool])
-    except SchemaError as e:
+    except (SchemaError, ToolError) as e:
         return ToolReport(entry.name, Report(), e)
     return ToolReport(entry.name, tool.schema.report)

@@ -12,6 +12,7 @@ from grammars.errors import PolicyError, SchemaError, ToolError
 from grammars.loosening import loosen
 from grammars.lowering import lower
 from grammars.names import check_names
+from grammars.nonempty import require_nonempty
 from grammars.schema import Schema
 from grammars.turn import Choice, Policy, Think, Tool
 
@@ -37,18 +38,20 @@ class Entry:
     where: str
     text: str
 
-    def lower(self) -> Tool:
+    def lower(self, *, nonempty: bool = False) -> Tool:
         """The tool.
+
+        Args:
+            nonempty: a required string has at least one character.
 
         Raises:
             SchemaError: its schema cannot be enforced; `where` is the pointer of the keyword.
         """
         try:
-            schema = _lower_text(self.text)
+            schema = _lower_text(self.text, self.strict, nonempty)
         except SchemaError as e:
             where = f"{self.where}/{_find_key(self.body)}{e.where or ''}"
             raise SchemaError(f"tool {self.name!r}: {e.message}", where=where, hint=e.hint) from e
-        schema = schema if self.strict else loosen(schema)
         return Tool(self.name, schema, str(self.body.get("description") or ""), self.strict)
 
 
@@ -112,11 +115,13 @@ def _find_key(body: Mapping[str, Any]) -> str | None:
 
 
 @lru_cache(maxsize=LOWERED)
-def _lower_text(text: str) -> Schema:
+def _lower_text(text: str, strict: bool, nonempty: bool) -> Schema:
     """The schema of a tool; the same tools come again with each request."""
     body, _ = _body(json.loads(text), "")
     key = _find_key(body)
-    return lower({"type": "object", "properties": {}} if key is None else body[key])
+    schema = lower({"type": "object", "properties": {}} if key is None else body[key])
+    schema = schema if strict else loosen(schema)
+    return require_nonempty(schema) if nonempty else schema
 
 
 def forget_schemas() -> None:

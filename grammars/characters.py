@@ -59,6 +59,10 @@ class Characters:
         gaps.append((before, sys.maxunicode))
         return Characters.collect(gap for gap in gaps if gap[0] <= gap[1])
 
+    def both(self, other: "Characters") -> "Characters":
+        """The characters in both sets."""
+        return Characters.collect([*self.invert().ranges, *other.invert().ranges]).invert()
+
 
 EVERY = Characters(_SCALARS)
 

@@ -17,7 +17,7 @@ from grammars.languages import (
     speak_number,
     speak_string,
 )
-from grammars.members import arrange
+from grammars.members import arrange, find_next
 from grammars.schema import (
     AnyValue,
     Boolean,
@@ -168,11 +168,7 @@ class TaggedObject:
         if not self.members.may_end(state):
             rest = self.tail(state)
             return rest and rest.removeprefix(self.tags.close + self.tags.open)
-        behind: dict[int | None, int] = {
-            i: self.members.add(state, i) for i in self.members.reach(state)
-        }
-        if self.members.may_have_extra(state):
-            behind[None] = self.members.add_extra(state)
+        behind = find_next(self.members, state)
         return pick_shortest(join(self._argument(i), self.tail(b)) for i, b in behind.items())
 
     def _measure(self, index: int | None) -> int | None:

@@ -178,7 +178,7 @@ class NestedReader:
                 if isinstance(fit, int):
                     return fit
                 rests.append(fit)
-            item = nested.item(node, done)
+            item = nested.shortest.item(node, done)
             if item is None:
                 return pick_shortest(rests)
             fit = fit_words(self._text, at, self._hole.open(self._hole.item))

@@ -4,11 +4,10 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import cast
 
-from grammars.merging import ANNOTATIONS, is_contradiction
+from grammars.merging import ANNOTATIONS, CASES, is_contradiction
 from grammars.negation import MOST, Resolve, is_expressible, negate
 from grammars.schema import Json
 
-_CASES = ("if", "then", "else")
 _DEPENDENT = ("dependentSchemas", "dependencies")
 
 
@@ -42,7 +41,7 @@ def find_split(flat: Mapping[str, Json], held: Container[str], resolve: Resolve)
         if len(parts) <= MOST and parts != [{"not": flat["not"]}]:
             return _split(flat, ("not",), parts)
     if "if" in flat and "if" not in held:
-        found = tuple(k for k in _CASES if k in flat)
+        found = tuple(k for k in CASES if k in flat)
         others = negate(flat["if"], resolve)
         if len(found) > 1 and len(others) < MOST:
             parts = [{"allOf": [flat["if"], flat.get("then", True)]}]

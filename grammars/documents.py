@@ -15,17 +15,18 @@ _TUPLES = "http://json-schema.org/draft-07/schema#"
 """The dialect of documents that name none and are no schemas of 2020-12: `items` as a list."""
 
 
-def read_document(source: Json) -> tuple[Json, tuple[Finding, ...]]:
-    """The document as it is meant, with references that are pointers; and what was repaired."""
+def read_document(source: Json) -> tuple[Json, tuple[Finding, ...], SchemaError | None]:
+    """The document as it is meant, with references that are pointers; what was repaired; and why
+    it is no JSON Schema, if it is none."""
     meant, repaired = repair(source)
     document = localize(meant)
-    unnamed = isinstance(document, dict) and "$schema" not in document
-    if unnamed and find_problem(document) is not None:
+    problem = find_problem(document)
+    if problem is not None and isinstance(document, dict) and "$schema" not in document:
         old: Json = {"$schema": _TUPLES, **cast(dict[str, Json], document)}
         if find_problem(old) is None:
             reason = "none, and no schema of 2020-12: read as draft 7"
-            return old, (*repaired, Finding("", "$schema", reason))
-    return cast(Json, document), repaired
+            return old, (*repaired, Finding("", "$schema", reason)), None
+    return cast(Json, document), repaired, problem
 
 
 def find_problem(source: Json) -> SchemaError | None:

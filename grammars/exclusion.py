@@ -19,9 +19,9 @@ from grammars.schema import (
     String,
     Union,
 )
-from grammars.settling import are_equal
+from grammars.settling import are_equal, is_number
+from grammars.texts import ANY
 
-_ANY = "(?s:.*)"
 _EVERY = (Object(), Array(), String(), Number(), Boolean(), Null())
 _MOST_NUMBERS = 8
 _LONGEST = 60  # characters; the expressions for longer words are nested too deeply
@@ -45,17 +45,13 @@ def exclude(node: Node, values: list[Json]) -> Node | None:
         case String():
             return _exclude_words(node, [v for v in values if isinstance(v, str)])
         case Number():
-            return _exclude_numbers(node, [v for v in values if _is_number(v)])
+            return _exclude_numbers(node, [v for v in values if is_number(v)])
         case Array():
             return None if any(isinstance(v, list) for v in values) else node
         case Object():
             return None if any(isinstance(v, dict) for v in values) else node
         case _:
             return None
-
-
-def _is_number(value: Json) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _exclude_words(node: String, words: list[str]) -> Node | None:
@@ -83,7 +79,7 @@ def spell_others(words: Iterable[str]) -> str:
         rest = spell_others(w[1:] for w in kept if w[:1] == first)
         options.append(rf"\u{{{ord(first):x}}}({rest})")
     others = "".join(rf"\u{{{ord(c):x}}}" for c in firsts)
-    options.append(f"[^{others}]{_ANY}" if others else f"(?s:.){_ANY}")
+    options.append(f"[^{others}]{ANY}" if others else f"(?s:.){ANY}")
     return "|".join(options)
 
 

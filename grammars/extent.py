@@ -52,7 +52,8 @@ def _length(node: Node) -> int:
                 counted = max(1, contains.least, least) * _sum(nodes)
             return SCALAR + _sum(prefix) + max(1, least) * each + counted
         case Object(properties):
-            rest = sum(map(_measure_extra, node.extras))
+            each = sum(map(_measure_extra, node.extras))
+            rest = max(1, node.presence.least) * each
             return SCALAR + rest + sum(_spelled(p.key) + _length(p.node) for p in properties)
         case Union(branches):
             return max(map(_length, branches), default=0)

@@ -14,7 +14,7 @@ from grammars.errors import SchemaError
 from grammars.exclusion import exclude
 from grammars.inhabitation import NEVER
 from grammars.keys import Part, read_keys
-from grammars.keywords import HELD, find_types, is_asserting, is_idle, is_light, read_bounds
+from grammars.keywords import HELD, TYPES, find_types, is_asserting, is_idle, is_light, read_bounds
 from grammars.merging import ANNOTATIONS, as_list, conjoin
 from grammars.negation import is_expressible, negate
 from grammars.patterns import translate
@@ -50,7 +50,6 @@ _SETTLED = frozenset(["patternProperties", "propertyNames", "uniqueItems"]) | _C
 """Keywords that are reported where they are lowered."""
 MOST_VALUES = 10_000  # of an enum that the mask holds
 LATEST = "https://json-schema.org/draft/2020-12/schema"
-TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
 
 
 class FlatLowering(ABC):
@@ -104,7 +103,7 @@ class FlatLowering(ABC):
         raise SchemaError(f"not a JSON Schema: {error}", where=at) from error
 
     def _typed(self, flat: Mapping[str, Json], at: str) -> Node:
-        types = cast(list[str], as_list(flat.get("type", [t for t in TYPES if t != "integer"])))
+        types = cast(list[str], as_list(flat.get("type", [*TYPES])))
         presence = find_presence(flat)
         if not presence.others:
             types = [t for t in types if t == "object"]

@@ -3,14 +3,15 @@
 from collections.abc import Iterator, Sequence
 
 from grammars.characters import Characters
-from grammars.expressions import Blank, Chain, Either, Expression, One, Repeat
+from grammars.expressions import Chain, Either, Expression, One, Repeat
 from grammars.regex import UnreadableError, read
+from grammars.spelled_patterns import spell_expression, write_code, write_spellings
 from grammars.texts import ANY, Texts, match_words
 
 _LETTERS = {'"': '"', "\\": "\\", "/": "/", "\b": "b", "\f": "f", "\n": "n", "\r": "r", "\t": "t"}
 _CONTROLS = Characters(((0, 0x1F), (0x7F, 0x7F)))
 _ESCAPED = Characters.of('"\\')
-_UNSPELLED = Characters.collect([(0, 0x1F), *_ESCAPED.ranges])
+_PLAIN = Characters.collect([(0, 0x1F), *_ESCAPED.ranges]).invert()
 
 
 def spell_pattern(pattern: str) -> str | None:
@@ -24,7 +25,7 @@ def spell_pattern(pattern: str) -> str | None:
         expression = read(pattern)
         if not any(map(_is_misread, _find_sets(expression))):
             return None
-        return f'"({_spell(expression)})"'
+        return f'"({spell_expression(expression, _spell_set)})"'
     except (UnreadableError, RecursionError):
         return None
 
@@ -37,12 +38,12 @@ def spell_extra_keys(keys: Texts, declared: Sequence[str]) -> Texts:
         UnreadableError: an expression that cannot be spelled.
     """
     parts = (ANY, *keys.parts)
-    without = (*keys.without, *match_words(list(declared)))
+    without = (*keys.without, *match_words(declared))
     return Texts((*map(_spell_whole, parts),), (*map(_spell_whole, without),))
 
 
 def _spell_whole(pattern: str) -> str:
-    return f'"({_spell(read(pattern))})"'
+    return f'"({spell_expression(read(pattern), _spell_set)})"'
 
 
 def _is_misread(characters: Characters) -> bool:
@@ -66,47 +67,12 @@ def _find_sets(expression: Expression) -> Iterator[Characters]:
             return
 
 
-def _spell(expression: Expression) -> str:
-    match expression:
-        case Blank():
-            return ""
-        case One(characters):
-            return _spell_set(characters)
-        case Chain(first, rest):
-            return _spell(first) + _spell(rest)
-        case Either(options):
-            return "(" + "|".join(sorted(map(_spell, options))) + ")"
-        case Repeat(body, fewest, most):
-            return f"({_spell(body)}){{{fewest},{'' if most is None else most}}}"
-        case _:
-            raise UnreadableError("an empty set")
-
-
 def _spell_set(characters: Characters) -> str:
     """One character of a set, as it is or escaped; only control characters by their numbers."""
-    raw = _both(characters, _UNSPELLED.invert()).ranges
-    options = [f"[{''.join(map(_write_range, raw))}]"] if raw else []
-    escapes = [_write_code(ord(letter)) for c, letter in _LETTERS.items() if c in characters]
+    escapes = [write_code(ord(letter)) for c, letter in _LETTERS.items() if c in characters]
     escapes += [
         "u00" + "".join(f"[{d}{d.upper()}]" if d.isalpha() else d for d in f"{code:02x}")
-        for low, high in _both(characters, _CONTROLS).ranges
+        for low, high in characters.both(_CONTROLS).ranges
         for code in range(low, high + 1)
     ]
-    if escapes:
-        options.append(rf"\\({'|'.join(escapes)})")
-    if not options:
-        raise UnreadableError("an empty set")
-    return f"({'|'.join(options)})"
-
-
-def _both(a: Characters, b: Characters) -> Characters:
-    """The characters in both sets."""
-    return Characters.collect([*a.invert().ranges, *b.invert().ranges]).invert()
-
-
-def _write_range(borders: tuple[int, int]) -> str:
-    return "-".join(map(_write_code, dict.fromkeys(borders)))
-
-
-def _write_code(code: int) -> str:
-    return rf"\x{{{code:x}}}"
+    return write_spellings(characters.both(_PLAIN), escapes)

@@ -16,6 +16,9 @@ from grammars.schema import (
     String,
 )
 
+TYPES = ("object", "array", "string", "number", "boolean", "null")
+"""The types of values; `integer` is a part of `number`."""
+
 HELD = {
     "object": ("properties", "required", "additionalProperties"),
     "array": ("items", "prefixItems", "additionalItems", "minItems", "maxItems"),

@@ -12,7 +12,7 @@ from grammars.counted import find_items
 from grammars.errors import SchemaError
 from grammars.languages import speak_string
 from grammars.lark_items import write_items
-from grammars.lark_rules import choose, mark
+from grammars.lark_rules import choose, count_times, mark, match_any
 from grammars.lark_texts import write_text
 from grammars.lark_values import Rules, escape_regex, quote
 from grammars.members import Unordered, arrange
@@ -141,9 +141,7 @@ class NestedRules:
         if node.items is not None and (most is None or most > count):
             item = f"{opener} {self._element(node.items, self._hole.item)}"
             least = max(0, node.min_items - count)
-            limit = "" if most is None else str(most - count)
-            times = "*" if (least, limit) == (0, "") else f"{{{least},{limit}}}"
-            body = f"({item}){times}"
+            body = f"({item}){count_times(least, None if most is None else most - count)}"
         for i in reversed(range(count)):
             body = f"{opener} {self._element(node.prefix[i], self._hole.item)} {body}".strip()
             body = f"({body})?" if i >= node.min_items else body
@@ -206,7 +204,7 @@ class NestedRules:
             case Null():
                 return "/null/"
             case Constant(values) if not isinstance(values[0], list | dict):
-                return f"/({'|'.join(map(escape_regex, spell_words(values[0])))})/"
+                return match_any(spell_words(values[0]))
             case _:
                 return None
 
@@ -216,16 +214,12 @@ class NestedRules:
         without = f"~/(?s:.*){escape_regex(mark)}(?s:.*)/"
         raw = rules.terminal(f"({' | '.join(regexes)}) & {without}", "RAW")
         closing = mark + "</" if tag is None else self._hole.close(tag)
-        first, *rest = rules.cut(closing)
-        if first in rules.ids:
+        if rules.cut(closing)[0] in rules.ids:
             some = rules.terminal(f"{raw} & /(?s:.+)/", "RAW") + ("?" if empty else "")
             return f"{some} {self._close(tag)}"
         if tag is None:
             return rules.define(f"{raw} {self._close(None)}", "text", lazy=True)
-        if rest:
-            line = rules.terminal(f"{raw} /{escape_regex(first)}/", "RAW")
-            return f"{line} {rules.fixed(''.join(rest))}"
-        return rules.define(f"{raw} {quote(first)}", "text", lazy=True)
+        return rules.end_raw(raw, closing)
 
 
 def _can_be_empty(node: Flat) -> bool:

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from grammars.errors import SchemaError
-from grammars.lark_rules import choose, mark
+from grammars.lark_rules import choose, mark, match_any
 from grammars.lark_texts import OtherTexts, write_text
-from grammars.lark_values import Rules, escape_regex, quote
+from grammars.lark_values import Rules, quote
 from grammars.members import Unordered, arrange
 from grammars.python_ends import (
     Ends,
@@ -226,7 +226,7 @@ class _Arguments:
     def _raw(self, nodes: Sequence[String], words: Sequence[str]) -> str:
         """A terminal for raw strings."""
         texts = [write_text(node) for node in nodes]
-        texts += [f"/({'|'.join(map(escape_regex, words))})/"] if words else []
+        texts += [match_any(words)] if words else []
         named = [self.rules.terminal(text, "TEXT") for text in dict.fromkeys(texts)]
         without = f"~/(?s:.*){self.ends.write_regex(RAW)}(?s:.*)/"
         return self.rules.terminal(f"({' | '.join(named)}) & {without}", "RAW")
@@ -236,8 +236,4 @@ class _Arguments:
         if way.keys is not None:
             key = self._key(RAW + way.text, way.keys)
             return self.rules.define(f"{raw} {key}", "text", lazy=True)
-        first, *rest = self.rules.cut(RAW + way.text)
-        if rest:
-            line = self.rules.terminal(f"{raw} /{escape_regex(first)}/", "RAW")
-            return self.rules.define(f"{line} {self.rules.fixed(''.join(rest))}", "text")
-        return self.rules.define(f"{raw} {quote(first)}", "text", lazy=True)
+        return self.rules.end_raw(raw, RAW + way.text)

@@ -34,6 +34,16 @@ def escape_regex(text: str) -> str:
     )
 
 
+def match_any(words: Iterable[str]) -> str:
+    """A terminal for just these words."""
+    return f"/({'|'.join(map(escape_regex, words))})/"
+
+
+def count_times(fewest: int, most: int | None) -> str:
+    """How often something is there, behind it: so many times, or any number."""
+    return "*" if (fewest, most) == (0, None) else f"{{{fewest},{'' if most is None else most}}}"
+
+
 def choose(options: Iterable[tuple[str, Condition]]) -> str:
     """Alternatives of a rule with a parameter, each under its condition."""
     written = [
@@ -142,6 +152,15 @@ class RuleBook:
         """The names of special tokens, the longest first."""
         names = sorted(filter(None, self.ids), key=len, reverse=True)
         return re.compile(f"({'|'.join(map(re.escape, names)) or '(?!)'})")
+
+    def end_raw(self, raw: str, terminator: str) -> str:
+        """A rule for raw text, which is this terminal, and what ends it. Where a token stands in
+        that, the text goes up to the token; else it is lazy."""
+        first, *rest = self.cut(terminator)
+        if rest:
+            line = self.terminal(f"{raw} /{escape_regex(first)}/", "RAW")
+            return self.define(f"{line} {self.fixed(''.join(rest))}", "text")
+        return self.define(f"{raw} {quote(first)}", "text", lazy=True)
 
     def fixed(self, text: str) -> str:
         """An expression for structural text: literals, and tokens where it spells some."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TypeAlias, cast
 
 from grammars.languages import speak_string
+from grammars.lark_rules import match_any
 from grammars.lark_texts import write_text
 from grammars.lark_values import Rules, escape_regex, quote
 from grammars.schema import (
@@ -90,11 +91,11 @@ class TaggedValues:
             case Number() if "multipleOf" not in node.bounds:
                 return self.rules.value(node, {})
             case Boolean():
-                return one_of(self.tags.true + self.tags.false)
+                return match_any(self.tags.true + self.tags.false)
             case Null():
-                return one_of(self.tags.null)
+                return match_any(self.tags.null)
             case Constant(values):
-                return one_of([word for value in values for word in self._spell(value)])
+                return match_any([word for value in values for word in self._spell(value)])
             case _:
                 return None
 
@@ -172,15 +173,7 @@ class TaggedValues:
 
     def _ended(self, raw: str, terminator: str, *, empty: bool) -> str:
         """A raw value and its terminator. Where a token ends the value, nothing has to be lazy."""
-        first, *rest = self.rules.cut(terminator)
-        if first in self.rules.ids:
+        if self.rules.cut(terminator)[0] in self.rules.ids:
             some = self.rules.terminal(f"{raw} & /(?s:.+)/", "RAW") + ("?" if empty else "")
             return self.rules.define(f"{some} {self.rules.fixed(terminator)}", "text")
-        if rest:
-            line = self.rules.terminal(f"{raw} /{escape_regex(first)}/", "RAW")
-            return self.rules.define(f"{line} {self.rules.fixed(''.join(rest))}", "text")
-        return self.rules.define(f"{raw} {quote(first)}", "text", lazy=True)
-
-
-def one_of(words: Sequence[str]) -> str:
-    return f"/({'|'.join(map(escape_regex, words))})/"
+        return self.rules.end_raw(raw, terminator)

@@ -2,7 +2,7 @@
 
 Objects and arrays become rules of their own rather than one `%json`: so a declared key cannot be
 shadowed by an escaped spelling of it, every number is a finite double, and the same nodes serve the
-raw-text formats. Strings with a pattern and multiples are left to llguidance's `%json`.
+raw-text formats. Multiples, and patterns that it reads aright, are left to llguidance's `%json`.
 """
 
 from collections.abc import Generator, Mapping
@@ -15,7 +15,7 @@ from grammars.errors import SchemaError
 from grammars.lark_items import write_items
 from grammars.lark_members import write_members
 from grammars.lark_numbers import NUMBER, write_number
-from grammars.lark_rules import RuleBook
+from grammars.lark_rules import RuleBook, count_times
 from grammars.lark_rules import escape_regex as escape_regex
 from grammars.lark_rules import quote as quote
 from grammars.lark_texts import JsonTexts, OtherTexts
@@ -168,9 +168,8 @@ class Rules(RuleBook):
         longest = node.max_items
         if item and (longest is None or longest > len(prefix)):
             fewest = max(0, node.min_items - max(1, len(prefix)))
-            most = "" if longest is None else str(longest - max(1, len(prefix)))
-            times = "*" if (fewest, most) == (0, "") else f"{{{fewest},{most}}}"
-            tail = f"({comma} {item}){times}" if most != "0" else ""
+            most = None if longest is None else longest - max(1, len(prefix))
+            tail = f"({comma} {item}){count_times(fewest, most)}" if most != 0 else ""
         first = prefix or [item]
         if node.max_items == 0 or first == [""]:
             return self.define('"["  "]"', "array")

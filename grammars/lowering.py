@@ -5,20 +5,21 @@ looks at it after generation. What cannot be read at all raises `SchemaError` wi
 """
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import cast
 
 from grammars.conditions import Split, divide, find_split, is_exclusion
-from grammars.documents import find_problem, look_up, read_document
+from grammars.documents import look_up, read_document
 from grammars.errors import SchemaError
 from grammars.flat_lowering import FlatLowering
 from grammars.inhabitation import NEVER, find_cause, prune
 from grammars.keywords import are_disjoint, find_overlaps, is_idle
 from grammars.merging import ANNOTATIONS, merge
+from grammars.negation import Resolve
 from grammars.presence_keywords import find_presence
+from grammars.resources import stands_alone
 from grammars.schema import AnyValue, Json, Node, Object, Reference, Schema, Union, flatten
 from grammars.unevaluated import settle
 
@@ -34,7 +35,7 @@ def lower(source: Json, *, close: bool = True, only_object: bool = True) -> Sche
     """Lowers one JSON Schema document.
 
     Args:
-        source: the schema, any draft from 4 to 2020-12, or true or false.
+        source: the schema, any draft from 3 to 2020-12, or true or false.
         close: objects that declare properties and are silent about others admit no others.
         only_object: the root has to be an object (the arguments of a tool).
 
@@ -45,12 +46,11 @@ def lower(source: Json, *, close: bool = True, only_object: bool = True) -> Sche
     if not isinstance(source, dict | bool):
         raise SchemaError("a schema is an object, true or false", where="")
     try:
-        document, repaired = read_document(source)
+        document, repaired, problem = read_document(source)
         lowering = _Lowering(document, close)
         root = document
         if only_object and (isinstance(root, bool) or root.get("type") != "object"):
             root = {"allOf": [root, {"type": "object"}]}
-        problem = find_problem(document)
         if problem is not None and problem.where:
             raise problem
         lowered = lowering.lower(root, "")  # knows where a reference leads nowhere
@@ -76,8 +76,7 @@ class _Lowering(FlatLowering):
 
     def __init__(self, root: Json, close: bool):
         super().__init__(root, close)
-        draft = "" if isinstance(root, bool) else str(root.get("$schema", ""))
-        self.references_stand_alone = re.search(r"/draft-0[3-7]/", draft) is not None
+        self.references_stand_alone = stands_alone(root)
         self.definitions: dict[str, Node] = {}
         self.open: list[str] = []  # conjunctions on their way
         self.parts = self.splits = 0
@@ -101,7 +100,7 @@ class _Lowering(FlatLowering):
         """The schema without keywords that depend on what others evaluate."""
         for keyword in ("unevaluatedProperties", "unevaluatedItems"):
             if keyword in flat and not is_idle(keyword, flat):
-                settled = settle(flat, keyword, partial(look_up, self.root, at=at))
+                settled = settle(flat, keyword, self._resolve(at))
                 if settled is not None:
                     self._enforce(at, keyword)
                     flat = settled
@@ -133,7 +132,7 @@ class _Lowering(FlatLowering):
         for keyword in ("anyOf", "oneOf"):
             if keyword in flat and keyword not in held:
                 return self._branch(flat, keyword, at)
-        split = find_split(flat, held, partial(look_up, self.root, at=at))
+        split = find_split(flat, held, self._resolve(at))
         if split is not None and self.splits < MOST_SPLITS:
             return self._split(split, at)
         if "not" in flat and is_exclusion(flat):
@@ -163,6 +162,10 @@ class _Lowering(FlatLowering):
             self.definitions[pointer] = NEVER
             self.definitions[pointer] = self.lower(target, pointer.removeprefix("#"))
         return Reference(pointer)
+
+    def _resolve(self, at: str) -> Resolve:
+        """Follows the references of the schema there."""
+        return partial(look_up, self.root, at=at)
 
     def _flatten(
         self, schema: Mapping[str, Json], at: str, seen: tuple[str, ...]
@@ -199,7 +202,7 @@ class _Lowering(FlatLowering):
         branches = [self._beside(base, p, f"{at}/{keyword}/{i}") for i, p in enumerate(parts)]
         if keyword == "oneOf" and not are_disjoint(branches, self.definitions):
             overlaps = find_overlaps(branches, self.definitions)
-            divided = divide(parts, overlaps, partial(look_up, self.root, at=at))
+            divided = divide(parts, overlaps, self._resolve(at))
             if divided is None or self.splits >= MOST_SPLITS:
                 self._check(at, keyword, "the branches may overlap")
             else:

@@ -73,6 +73,14 @@ class Ordered:
 Members: TypeAlias = Ordered | Unordered
 
 
+def find_next(members: Members, state: int) -> dict[int | None, int]:
+    """The members that may come next, None for an undeclared one, and the state behind each."""
+    behind: dict[int | None, int] = {i: members.add(state, i) for i in members.reach(state)}
+    if members.may_have_extra(state):
+        behind[None] = members.add_extra(state)
+    return behind
+
+
 def arrange(
     properties: Sequence[Property],
     extra: bool,

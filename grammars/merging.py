@@ -18,7 +18,8 @@ ANNOTATIONS = frozenset(
     "contentSchema x-order x-guidance".split()
 )
 """Keywords that say nothing about which values are admitted."""
-_CASES = ("if", "then", "else")
+CASES = ("if", "then", "else")
+"""Keywords that say something together."""
 
 
 def merge(a: Mapping[str, Json], b: Mapping[str, Json]) -> tuple[dict[str, Json], list[str]]:
@@ -32,9 +33,9 @@ def merge(a: Mapping[str, Json], b: Mapping[str, Json]) -> tuple[dict[str, Json]
     a, b = _declare(a, b), _declare(b, a)
     a, b = _lengthen(a, b), _lengthen(b, a)
     if "if" in a and "if" in b:
-        cases = {k: v for k, v in b.items() if k in _CASES}
+        cases = {k: v for k, v in b.items() if k in CASES}
         a = {**a, "allOf": [*cast(list[Json], a.get("allOf", [])), cases]}
-        b = {k: v for k, v in b.items() if k not in _CASES}
+        b = {k: v for k, v in b.items() if k not in CASES}
     merged = dict(a)
     left_out = _find_apart(a, b) + _find_apart(b, a)
     for keyword, value in b.items():
@@ -58,7 +59,7 @@ def merge(a: Mapping[str, Json], b: Mapping[str, Json]) -> tuple[dict[str, Json]
 
 def _state_bounds(schema: Mapping[str, Json]) -> Mapping[str, Json]:
     """The schema with numbers for exclusive bounds, and without cases of no `if`."""
-    kept = {k: v for k, v in schema.items() if "if" in schema or k not in _CASES}
+    kept = {k: v for k, v in schema.items() if "if" in schema or k not in CASES}
     bounds = read_bounds(kept)
     return {k: v for k, v in kept.items() if k not in HELD["number"] or k in bounds} | bounds
 

@@ -4,12 +4,12 @@ from collections.abc import Callable, Mapping
 from itertools import product
 from typing import cast
 
-from grammars.merging import ANNOTATIONS, as_list
+from grammars.keywords import TYPES
+from grammars.merging import ANNOTATIONS, CASES, as_list
 from grammars.schema import Json
 
 MOST = 16
 """More alternatives than these are not written out."""
-_KINDS = ("object", "array", "string", "number", "boolean", "null")
 _STEPS = {  # keyword: the type it speaks of, the keyword for the others, the step between both
     "minLength": ("string", "maxLength", -1),
     "maxLength": ("string", "minLength", 1),
@@ -35,7 +35,7 @@ def negate(schema: Json, resolve: Resolve | None = None) -> list[Json]:
     if isinstance(schema, bool):
         return [] if schema else [True]
     flat = cast(Mapping[str, Json], schema)
-    conditions = [k for k in ("if", "then", "else") if k in flat]
+    conditions = [k for k in CASES if k in flat]
     options: list[Json] = []
     for keyword, value in flat.items():
         if keyword in ANNOTATIONS or keyword in conditions:
@@ -74,7 +74,7 @@ def _negate_keyword(keyword: str, value: Json, resolve: Resolve | None) -> list[
 def _negate_types(types: list[Json]) -> list[Json]:
     if "integer" in types and "number" not in types:
         return [{"not": {"type": types}}]
-    others = [kind for kind in _KINDS if kind not in types]
+    others = [kind for kind in TYPES if kind not in types]
     return [{"type": others}] if others else []
 
 

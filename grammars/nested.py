@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from operator import itemgetter
-from typing import TypeAlias, cast
+from typing import cast
 
 from grammars.coerce import read_words
 from grammars.languages import speak_number, speak_string
@@ -23,7 +23,7 @@ from grammars.schema import (
     String,
     flatten,
 )
-from grammars.settling import are_equal, find_whole
+from grammars.settling import Reading, are_equal, find_whole
 from grammars.spelling import spell_scalar
 from grammars.texts import SPACES, Texts, match_words
 from grammars.wire import LONGEST_NAME, JsonStyle, NestedArguments, is_taggable
@@ -33,8 +33,6 @@ KEY = rf"[^<>\/\x00-\x20{SPACES}][^<>\x00-\x20{SPACES}]{{0,{LONGEST_NAME - 1}}}"
 
 ANY: tuple[Flat, ...] = (Null(), Boolean(), Number(), Array(), Object(), String())
 _ANYTHING = AnyValue()
-Reading: TypeAlias = tuple[Json, bool]
-"""A value, and whether it fits."""
 
 
 def is_key(key: str) -> bool:
@@ -160,7 +158,7 @@ class TreeReader:
             return None
         values, fits = list[Json](), node.min_items <= len(tree.members)
         for i, (_, member) in enumerate(tree.members):
-            inner = node.prefix[i] if i < len(node.prefix) else node.items
+            inner = node.find(i)
             value, fit = self.read(member, _ANYTHING if inner is None else inner)
             values.append(value)
             fits = fits and fit and inner is not None

@@ -41,7 +41,7 @@ class NestedShortest:
     """
 
     def __init__(self, hole: NestedArguments, shortest: Shortest):
-        self._hole, self._shortest = hole, shortest
+        self._hole, self.shortest = hole, shortest
         self._branches: dict[int, tuple[Node, Branches]] = {}  # holds the node, so its id stays
         self._values: dict[int, str | None] = {}
         self._members: dict[int, tuple[Node, Members]] = {}
@@ -56,7 +56,7 @@ class NestedShortest:
 
     def _sort(self, node: Node) -> Branches:
         texts, words, containers = list[Language](), list[str](), list[Array | Object]()
-        for branch in part(flatten(node, self._shortest.definitions)):
+        for branch in part(flatten(node, self.shortest.definitions)):
             match branch:
                 case String():
                     texts.append(speak_string(branch))
@@ -111,7 +111,7 @@ class NestedShortest:
         """In which order the members come."""
         if id(node) not in self._members:
             extra = bool(self.extras(node))
-            members = arrange(node.properties, extra, node.presence, self._shortest.order)
+            members = arrange(node.properties, extra, node.presence, self.shortest.order)
             self._members[id(node)] = node, members
         return self._members[id(node)][1]
 
@@ -133,19 +133,13 @@ class NestedShortest:
         ends = self.extend_key(node, "")
         return pick_shortest(join(self._hole.open(k), self.element(v, k)) for k, v in ends)
 
-    def item(self, node: Array, index: int) -> Node | None:
-        """The node of an item; None where there can be none."""
-        if node.max_items is not None and index >= node.max_items:
-            return None
-        return node.prefix[index] if index < len(node.prefix) else node.items
-
     def items(self, node: Array, index: int) -> str | None:
         """The shortest rest of a list, from that item on."""
         if (counted := find_items(node)) is not None:
             return self.counted(counted, counted.start)
         tag, parts = self._hole.item, list[str | None]()
         for i in range(index, node.min_items):
-            item = self.item(node, i)
+            item = self.shortest.item(node, i)
             parts += [self._hole.open(tag), None if item is None else self.element(item, tag)]
         return join(*parts)
 

@@ -134,7 +134,7 @@ def find_keys(schema: Schema | None) -> tuple[tuple[str, ...], bool]:
 
 def find_extra_keys(declared: Sequence[str], keys: Texts) -> Texts:
     """Those of these keys that can be written and are not declared."""
-    return Texts((WORD,), match_words(list(declared))).both(keys)
+    return Texts((WORD,), match_words(declared)).both(keys)
 
 
 def find_ends(format: Format, names: Iterable[str], schema: Schema | None) -> Ends:

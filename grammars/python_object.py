@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from grammars.complete_scalar import join
 from grammars.languages import Language, Words, pick_shortest, speak_string
-from grammars.members import arrange
+from grammars.members import arrange, find_next
 from grammars.python_ends import Ends, find_extra_keys
 from grammars.python_values import RAW, Kinds, sort_kinds
 from grammars.schema import Node, Object
@@ -81,11 +81,7 @@ class PythonObject:
         """The shortest rest that begins with another argument, behind what separates two."""
         if not self.members.may_end(state):
             return self.rest(state, first=True)
-        behind: dict[int | None, int] = {
-            i: self.members.add(state, i) for i in self.members.reach(state)
-        }
-        if self.members.may_have_extra(state):
-            behind[None] = self.members.add_extra(state)
+        behind = find_next(self.members, state)
         return pick_shortest(join(self._write(i), self.rest(after)) for i, after in behind.items())
 
     def _measure(self, index: int | None) -> int | None:

@@ -3,13 +3,14 @@ JSON's. The grammar and the completion are made of the same expressions.
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from grammars.characters import EVERY, Characters
-from grammars.expressions import Blank, Chain, Either, Expression, One, Repeat
-from grammars.lark_rules import escape_regex
+from grammars.expressions import Expression
+from grammars.lark_rules import count_times, escape_regex
 from grammars.regex import UnreadableError, read
 from grammars.schema import String
+from grammars.spelled_patterns import spell_expression, write_spellings
 from grammars.texts import ANY, FREE, Texts, match_words
 from grammars.wire import JsonStyle
 
@@ -35,7 +36,7 @@ _BARE = (
 def find_strings(node: String, style: JsonStyle) -> Texts | None:
     """The strings of a node in Python's spelling, quotes included; None if its pattern cannot be
     read."""
-    times = _count_times(node)
+    times = count_times(node.min_length, node.max_length)
     parts = ["|".join(f"{q}{_spell_set(EVERY, q, EVERY)}{times}{q}" for q in style.quotes)]
     if node.pattern is not None:
         try:
@@ -49,15 +50,9 @@ def find_strings(node: String, style: JsonStyle) -> Texts | None:
 @lru_cache(maxsize=512)
 def find_raw(node: String, style: JsonStyle) -> Texts:
     """The strings of a node without their quotes, where nothing is escaped."""
-    parts = [f"(?s:.{_count_times(node)})"]
+    parts = [f"(?s:.{count_times(node.min_length, node.max_length)})"]
     parts += [] if node.pattern is None else [f"({node.pattern})"]
     return Texts(tuple(parts), (f"{ANY}{escape_regex(style.quotes[0])}{ANY}",))
-
-
-def _count_times(node: String) -> str:
-    """How many characters its strings have."""
-    longest = "" if node.max_length is None else node.max_length
-    return "*" if (node.min_length, longest) == (0, "") else f"{{{node.min_length},{longest}}}"
 
 
 def find_extra_keys(declared: Sequence[str], style: JsonStyle, keys: Texts = FREE) -> Texts:
@@ -66,7 +61,7 @@ def find_extra_keys(declared: Sequence[str], style: JsonStyle, keys: Texts = FRE
     if style.bare_keys:
         return Texts((_BARE,), _one_of(list(map(escape_regex, declared)))).both(keys)
     if not keys.is_free:
-        return _spell_texts(keys.both(Texts((), match_words(list(declared)))), style)
+        return _spell_texts(keys.both(Texts((), match_words(declared))), style)
     numbers = all(" " <= c < "\x7f" for key in declared for c in key)
     unprinted = _UNPRINTED if numbers else _NONE
     spelled = "|".join(f"{q}{_spell_set(EVERY, q, unprinted)}*{q}" for q in style.quotes)
@@ -109,49 +104,19 @@ def _spell_plainly(character: str) -> str:
 
 def _spell(expression: Expression, quote: str, numbered: Characters) -> str:
     """An expression over characters as one over their spellings in a string of Python."""
-    match expression:
-        case Blank():
-            return ""
-        case One(characters):
-            return _spell_set(characters, quote, numbered)
-        case Chain(first, rest):
-            return _spell(first, quote, numbered) + _spell(rest, quote, numbered)
-        case Either(options):
-            return "(" + "|".join(sorted(_spell(o, quote, numbered) for o in options)) + ")"
-        case Repeat(body, fewest, most):
-            times = f"{{{fewest},{'' if most is None else most}}}"
-            return f"({_spell(body, quote, numbered)}){times}"
-        case _:
-            raise UnreadableError("an empty set")
+    return spell_expression(expression, partial(_spell_set, quote=quote, numbered=numbered))
 
 
 def _spell_set(characters: Characters, quote: str, numbered: Characters) -> str:
     """One character of a set, as it is or escaped."""
-    raw = _both(characters, Characters.collect([*_CONTROLS.ranges, *_of("\\" + quote)]).invert())
-    options = [f"[{''.join(map(_write_range, raw.ranges))}]"] if raw.ranges else []
+    escaped = Characters.of("\\" + quote).ranges
+    raw = characters.both(Characters.collect([*_CONTROLS.ranges, *escaped]).invert())
     letters = [escape_regex(_LETTERS[c]) for c in _LETTERS if c in characters]
     escapes = [f"({'|'.join(letters)})"] if letters else []
-    unprinted = _both(characters, numbered)
+    unprinted = characters.both(numbered)
     if len(unprinted.ranges) <= _MOST_RANGES:
         escapes += _spell_numbers(unprinted)
-    if escapes:
-        options.append(rf"\\({'|'.join(escapes)})")
-    if not options:
-        raise UnreadableError("an empty set")
-    return f"({'|'.join(options)})"
-
-
-def _of(text: str) -> tuple[tuple[int, int], ...]:
-    return Characters.of(text).ranges
-
-
-def _both(a: Characters, b: Characters) -> Characters:
-    """The characters in both sets."""
-    return Characters.collect([*a.invert().ranges, *b.invert().ranges]).invert()
-
-
-def _write_range(borders: tuple[int, int]) -> str:
-    return "-".join(rf"\x{{{code:x}}}" for code in dict.fromkeys(borders))
+    return write_spellings(raw, escapes)
 
 
 def _spell_numbers(characters: Characters) -> list[str]:

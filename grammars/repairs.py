@@ -8,10 +8,10 @@ import re
 from collections.abc import Callable, Mapping
 from typing import cast
 
+from grammars.keywords import TYPES
 from grammars.schema import Finding, Json
 from grammars.subschemas import map_parts
 
-TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
 _ALIASES = {
     "dict": "object", "map": "object", "list": "array", "tuple": "array", "str": "string",
     "int": "integer", "long": "integer", "float": "number", "double": "number", "bool": "boolean",
@@ -86,7 +86,7 @@ def _name_types(flat: dict[str, Json], note: Note) -> None:
         note("type", "'any' says nothing")
     elif known == names:
         return
-    elif set(known) <= set(TYPES):
+    elif set(known) <= {*TYPES, "integer"}:
         named = list(dict.fromkeys(known))
         flat["type"] = named if isinstance(given, list) else named[0]
         note("type", f"{given!r} is read as {flat['type']!r}")
@@ -176,8 +176,6 @@ def _add_null(flat: dict[str, Json], note: Note) -> dict[str, Json]:
     note("nullable", "true, read as in OpenAPI 3.0: null is admitted")
     rest = {k: v for k, v in flat.items() if k != "nullable"}
     kind = rest.get("type")
-    if isinstance(kind, str) and not {"enum", "const", "allOf", "anyOf", "oneOf", "not"} & set(
-        rest
-    ):
+    if isinstance(kind, str) and not _OTHERS & rest.keys():
         return {**rest, "type": list(dict.fromkeys([kind, "null"]))}
     return {"anyOf": [rest, {"type": "null"}]}

@@ -21,18 +21,25 @@ def localize(source: Json) -> Json:
     if not isinstance(source, dict) or not _NAMES.search(text) or _DYNAMIC.search(text):
         return cast(Json, source)
     root = cast(Mapping[str, Json], source)
-    names = _Names(str(root.get("$schema", "")))
+    names = _Names(root)
     names.collect(root, "", "")
     rewritten = names.rewrite(root, "", "")
     return cast(Json, source) if rewritten == source else rewritten
 
 
+def stands_alone(root: Json) -> bool:
+    """Does nothing count beside a `$ref` in the draft of this document?"""
+    draft = str(cast(Json, root).get("$schema", "")) if isinstance(root, dict) else ""
+    return re.search(r"/draft-0[3-7]/", draft) is not None
+
+
 class _Names:
     """The names of the parts of a document: absolute URIs, each with the pointer of its part."""
 
-    def __init__(self, draft: str):
+    def __init__(self, root: Mapping[str, Json]):
+        draft = str(root.get("$schema", ""))
         self._id = "id" if re.search(r"/draft-0[34]/", draft) else "$id"
-        self._alone = re.search(r"/draft-0[3-7]/", draft) is not None
+        self._alone = stands_alone(root)
         self.pointers: dict[str, str] = {"": ""}
 
     def _base(self, flat: Mapping[str, Json], base: str) -> str:

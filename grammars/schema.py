@@ -92,6 +92,10 @@ class Array:
     contains: Contains | None = None
     distinct: bool = False
 
+    def find(self, index: int) -> "Node | None":
+        """What the item at that index is, if the list is as long; None if it can have none."""
+        return self.prefix[index] if index < len(self.prefix) else self.items
+
 
 @dataclass(frozen=True)
 class Property:
@@ -262,10 +266,9 @@ class Schema:
                         yield Unfit(at, f"{key!r} is not declared")
                     else:
                         yield from self._find_undeclared(inner.node, member, at)
-            case [Array(prefix, items)] if isinstance(value, list):
+            case [Array() as found] if isinstance(value, list):
                 for i, member in enumerate(cast(list[Json], value)):
-                    inner = prefix[i] if i < len(prefix) else items
-                    if inner is not None:
+                    if (inner := found.find(i)) is not None:
                         yield from self._find_undeclared(inner, member, f"{pointer}/{i}")
             case _:
                 return

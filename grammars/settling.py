@@ -48,7 +48,7 @@ def are_equal(a: Json, b: Json) -> bool:
             m, n = cast(dict[str, Json], a), cast(dict[str, Json], b)
             return m.keys() == n.keys() and all(are_equal(m[key], n[key]) for key in m)
         case _:
-            return a == b if _is_number(a) and _is_number(b) else are_same(a, b)
+            return a == b if is_number(a) and is_number(b) else are_same(a, b)
 
 
 def find_whole(value: Json) -> int | None:
@@ -58,7 +58,8 @@ def find_whole(value: Json) -> int | None:
     return None
 
 
-def _is_number(value: Json) -> bool:
+def is_number(value: Json) -> bool:
+    """Is it a number to JSON? (To Python, true and false are some.)"""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
@@ -115,15 +116,16 @@ class _Settler:
                 return self._object(cast(dict[str, Json], value), node)
 
     def _array(self, values: list[Json], node: Array) -> Reading:
-        nodes = [node.prefix[i] if i < len(node.prefix) else node.items for i in range(len(values))]
+        nodes = [node.find(i) for i in range(len(values))]
         longest = len(values) if node.max_items is None else node.max_items
         settled, fits = self._read_parts(values, nodes)
         fits = fits and node.min_items <= len(values) <= longest
         return (values if _are_identical(values, settled) else settled), fits
 
     def _object(self, members: dict[str, Json], node: Object) -> Reading:
-        declared = {p.key: p.node for p in node.properties}
-        nodes = [declared.get(key, node.additional) for key in members]
+        declared = {p.key: p for p in node.properties}
+        found = (declared.get(key) or node.find(key) for key in members)
+        nodes = [None if member is None else member.node for member in found]
         settled, fits = self._read_parts(list(members.values()), nodes)
         fits = fits and all(p.key in members for p in node.properties if p.required)
         if _are_identical(list(members.values()), settled):
@@ -151,7 +153,7 @@ def _pick(value: Json, values: tuple[Json, ...]) -> Reading | None:
 
 
 def _read_number(value: Json, node: Number) -> Reading | None:
-    if not _is_number(value):
+    if not is_number(value):
         return None
     fits = _holds(cast(float, value), node)
     if not node.integer or isinstance(value, int):

@@ -7,7 +7,7 @@ from grammars.complete_scalar import join
 from grammars.complete_string import Keys, read_keys, read_strings
 from grammars.counted import Items, State, find_items
 from grammars.languages import Language, pick_shortest, speak_number
-from grammars.members import KeyOrder, Members, arrange
+from grammars.members import KeyOrder, Members, arrange, find_next
 from grammars.parts import sort_properties, take_apart
 from grammars.schema import (
     AnyValue,
@@ -197,7 +197,7 @@ class Shortest:
         """The node of that item; None if there is no such item."""
         if node.max_items is not None and index >= node.max_items:
             return None
-        return node.prefix[index] if index < len(node.prefix) else node.items
+        return node.find(index)
 
     def layout(self, node: Object) -> Layout:
         """What is to be known of an object to read it."""
@@ -250,12 +250,9 @@ class Shortest:
         if not members.may_end(state):
             rest = self.members(node, state, level)
             return None if rest is None else rest.removeprefix(self.breaks(level).item)
-        behind: dict[int | None, int] = {i: members.add(state, i) for i in members.reach(state)}
-        if members.may_have_extra(state):
-            behind[None] = members.add_extra(state)
         return pick_shortest(
             join(self._member(layout, index, level), self.members(node, after, level))
-            for index, after in behind.items()
+            for index, after in find_next(members, state).items()
         )
 
 

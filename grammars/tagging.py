@@ -21,13 +21,12 @@ from grammars.wire import LONGEST_NAME, TaggedArguments, find_kind, is_taggable
 
 def express_key(tags: TaggedArguments) -> str:
     """A regular expression for a key that is not declared."""
-    return rf"[^<>\s\x00-\x20{read_stops(tags)}]{{1,{LONGEST_NAME}}}"
+    return rf"[^<>{SPACES}\x00-\x20{read_stops(tags)}]{{1,{LONGEST_NAME}}}"
 
 
 def find_extra_keys(tags: TaggedArguments, declared: Sequence[str], keys: Texts) -> Texts:
     """Those of these keys that can stand between these tags and are not declared."""
-    written = Texts((rf"[^<>{SPACES}\x00-\x20{read_stops(tags)}]{{1,{LONGEST_NAME}}}",))
-    return written.both(Texts((), match_words(list(declared)))).both(keys)
+    return Texts((express_key(tags),), match_words(declared)).both(keys)
 
 
 def is_key(key: str, tags: TaggedArguments) -> bool:

@@ -1,5 +1,6 @@
 """Sets of texts as regular expressions, for a grammar and for what completes it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from grammars.automaton import Automaton, compile_regexes
@@ -64,7 +65,7 @@ def slash(regex: str) -> str:
     return "/" + regex.replace("\\/", "/").replace("/", "\\/") + "/"
 
 
-def match_words(words: list[str]) -> tuple[str, ...]:
+def match_words(words: Sequence[str]) -> tuple[str, ...]:
     """An expression for just these words; none for none."""
     return (f"({'|'.join(map(_escape, words))})",) if words else ()
 

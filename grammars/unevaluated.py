@@ -5,21 +5,19 @@ is known, so the schema becomes alternatives that say what the other members are
 less is evaluated admits less, so it needs no condition that says where it is meant.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TypeAlias, cast
+from typing import cast
 
 from grammars.errors import SchemaError
+from grammars.negation import Resolve
 from grammars.schema import Json
 
 MOST = 16
 """More choices than these are not written out."""
 _DEEPEST = 8
 _DYNAMIC = frozenset(["$dynamicRef", "$recursiveRef"])
-
-Resolve: TypeAlias = Callable[[Json], Json]
-"""Gives what a `$ref` leads to, or raises `SchemaError`."""
 
 
 @dataclass(frozen=True)

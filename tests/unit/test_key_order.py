@@ -169,6 +169,9 @@ def test_grammars_are_built_once_for_the_same_tools() -> None:
     texts, policy = GrammarTexts({}, 2), Policy()
     first = texts.find(HERMES, read_tools([TOOL]), policy, State())
     assert texts.find(HERMES, read_tools([TOOL]), policy, State()) is first
+    loose = [{"type": "function", "function": {**TOOL["function"], "strict": False}}]
+    known = texts.find(HERMES, read_tools(loose), policy, State())
+    assert texts.find(HERMES, read_tools(loose), policy, State()) is known
     in_order = Policy(key_order=KeyOrder.SCHEMA)
     others = [
         texts.find(HERMES, read_tools([TOOL]), p, State()) for p in (in_order, Policy.named("move"))

@@ -141,7 +141,7 @@ def test_lists_without_repetitions(node: Array, lists: Any) -> None:
 
 
 def test_references_by_name() -> None:
-    document, _ = read_document(
+    document, *_ = read_document(
         {
             "$id": "https://example.org/root",
             "properties": {

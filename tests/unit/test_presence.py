@@ -10,11 +10,13 @@ import pytest
 from grammars.bits import ALWAYS, NEVER, both, count, either, negate
 from grammars.complete import Completer
 from grammars.errors import SchemaError
+from grammars.extent import bound_length
 from grammars.formats import FORMATS
 from grammars.lowering import lower
 from grammars.render import render
+from grammars.shortest import Shortest
 from grammars.turn import Choice, KeyOrder, Policy, State, Tool, ToolCall, Turn
-from grammars.wire import Format
+from grammars.wire import Format, JsonStyle
 from tests.agreement.matching import Masked
 
 NAMES = ("hermes", "qwen3_coder", "lfm2", "minimax_m3", "gemma4")  # a format of each kind
@@ -137,6 +139,13 @@ def test_other_values_than_objects() -> None:
     assert kinds({"oneOf": [need("a"), need("b")]}) == 1
     with pytest.raises(SchemaError):
         lower({"type": "string", "not": need("a")}, only_object=False)
+
+
+def test_many_keys_are_much_text() -> None:
+    values = {"type": "string", "minLength": 5}
+    schema = lower({"type": "object", "minProperties": 20, "additionalProperties": values})
+    shortest = Shortest(JsonStyle(), schema.definitions).value(schema.node)
+    assert 20 * 5 < len(shortest or "") <= bound_length(schema)
 
 
 def test_conditions_on_bits() -> None:

@@ -33,6 +33,8 @@ DRAFT_7 = "http://json-schema.org/draft-07/schema#"
         ({"type": "string", "nullable": True}, {"type": ["string", "null"]}, ["nullable"]),
         ({"enum": ["a"], "nullable": True}, {"anyOf": [{"enum": ["a"]}, {"type": "null"}]},
          ["nullable"]),
+        ({"type": "string", "$ref": "#/a", "nullable": True},
+         {"anyOf": [{"type": "string", "$ref": "#/a"}, {"type": "null"}]}, ["nullable"]),
         ({"minimum": 1, "exclusiveMinimum": True}, {"exclusiveMinimum": 1}, ["exclusiveMinimum"]),
         ({"maximum": 1, "exclusiveMaximum": False}, {"maximum": 1}, ["exclusiveMaximum"]),
         ({"properties": {"a": {"type": "null", "required": True}, "b": {"required": False}}},
@@ -77,10 +79,10 @@ def test_repairs_are_reported_with_their_place() -> None:
 
 def test_old_drafts() -> None:
     old = {"$schema": DRAFT_3, "properties": {"a": {"type": "string", "required": True}}}
-    document, findings = read_document(old)
+    document, findings, _ = read_document(old)
     assert document["$schema"] == DRAFT_4
     assert {f.keyword for f in findings} == {"$schema", "required"}
-    document, findings = read_document({"items": [{"type": "null"}]})
+    document, findings, _ = read_document({"items": [{"type": "null"}]})
     assert document["$schema"] == DRAFT_7
     assert [f.keyword for f in findings] == ["$schema"]
     empty = {"$schema": DRAFT_4, "type": "object", "required": []}

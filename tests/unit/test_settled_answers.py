@@ -5,6 +5,8 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from constrained.answers import read_answer, read_target
+from grammars.lowering import lower
+from grammars.settling import settle
 
 
 class Trip(BaseModel):
@@ -28,3 +30,11 @@ def test_a_strict_model_takes_an_integer_with_a_point() -> None:
 def test_a_schema_is_read_in_its_numbers() -> None:
     days = read_target(schema={"type": "array", "items": {"type": "integer"}}).read("[1.0, 2]")
     assert list(map(type, days)) == [int, int]
+
+
+def test_undeclared_keys_are_read_by_their_patterns() -> None:
+    patterns = {"^n": {"type": "integer"}, "^s": {"enum": [1.0]}}
+    schema = lower({"type": "object", "properties": {"a": {}}, "patternProperties": patterns})
+    settled = settle({"a": 2.0, "n1": 2.0, "s1": 1, "other": 2.0}, schema)
+    kinds = {key: type(value) for key, value in settled.items()}
+    assert kinds == {"a": float, "n1": int, "s1": float, "other": float}

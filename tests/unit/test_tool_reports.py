@@ -8,6 +8,7 @@ import pytest
 from constrained import report_tools
 from constrained.cli import main
 from grammars.errors import ToolError
+from grammars.formats import QWEN3_CODER
 from tests.templates import PAINT, tool
 
 LOOSE = tool("loose", {"a": {"type": "string", "pattern": "(?=x)"}})
@@ -25,6 +26,14 @@ def test_reports_name_what_is_held_and_what_is_not() -> None:
     assert (bad.error.where or "").endswith("/parameters/properties/a/$ref")
     assert next(iter(bad.describe())).startswith("bad: refused: ")
     assert bad.to_json()["refused"]["hint"]
+
+
+def test_a_name_that_a_format_cannot_write_is_refused() -> None:
+    tools = [tool("two words"), PAINT]
+    refused, paint = report_tools(tools, QWEN3_CODER)
+    assert refused.is_refused
+    assert not paint.is_refused
+    assert not any(report.is_refused for report in report_tools(tools))
 
 
 def test_what_is_no_tool_is_an_error() -> None:
