@@ -214,8 +214,8 @@ class LlamaEngine:
         self._require_open()
         check_copy(self, source, target, length, self._lengths[target])
         memory = llama_cpp.llama_get_memory(self._context)
-        # The whole first: sequences that have contexts of their own cannot copy a part.
-        llama_cpp.llama_memory_seq_cp(memory, source, target, -1, -1)
+        if memory:  # the whole first: sequences with contexts of their own cannot copy a part
+            llama_cpp.llama_memory_seq_cp(memory, source, target, -1, -1)
         self._lengths[target] = self._lengths[source]
         self.rollback(target, length)
 

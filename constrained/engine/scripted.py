@@ -80,7 +80,8 @@ class ScriptedEngine:
         return self._can_roll_back
 
     def can_cut(self, sequence: int, length: int) -> bool:
-        return self._can_roll_back or length == len(self._tokens[sequence])
+        held = len(self._tokens[sequence])
+        return length <= held if self._can_roll_back else length == held
 
     def copy(self, source: int, target: int, length: int) -> None:
         self._require_open()
