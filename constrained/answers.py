@@ -94,7 +94,11 @@ def read_response_format(value: Any) -> Answer | None:
 
 def _lower(schema: Mapping[str, Any] | bool, where: str) -> JsonAnswer:
     try:
-        return JsonAnswer(lower(schema, only_object=False))
+        text = json.dumps(schema, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as e:
+        raise SchemaError(f"the schema is not JSON: {e}", where=where) from e
+    try:
+        return JsonAnswer(lower(json.loads(text), only_object=False))
     except SchemaError as e:
         raise SchemaError(e.message, where=where + (e.where or ""), hint=e.hint) from e
 

@@ -1,6 +1,7 @@
 """Tools and tool choices, in the shapes that people have them in."""
 
 import json
+import marshal
 import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from grammars.turn import Choice, Policy, Think, Tool
 _SCHEMA_KEYS = ("parameters", "input_schema", "inputSchema")
 MOST_TOOLS = 1000  # in one request
 LOWERED = 1000  # schemas of tools that are kept
+MARSHAL = 2  # the last version that writes equal values equally
 _JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 
 
@@ -89,10 +91,11 @@ def read_entries(tools: Any) -> list[Entry]:
 def _read_entry(given: Any, where: str) -> Entry:
     tool = _as_json(given, where)
     try:
-        text = _JSON.encode(tool)
-        text.encode()
-    except (TypeError, ValueError, RecursionError) as e:
+        text = _encode(tool)
+    except (TypeError, ValueError) as e:
         raise ToolError(f"a tool is not JSON: {e}", where=where) from e
+    except RecursionError as e:
+        raise ToolError("a tool is nested too deeply", where=where, hint="Simplify it") from e
     body, where = _body(tool, where)
     name = body.get("name")
     if not isinstance(name, str) or not name:
@@ -107,6 +110,31 @@ def _read_entry(given: Any, where: str) -> Entry:
         hint = 'Write {"type": "object", "properties": {...}}'
         raise ToolError(message, where=f"{where}/{key}", hint=hint)
     return Entry(name, body, strict, where, text)
+
+
+def _encode(tool: Any) -> str:
+    """The tool as JSON. What it was the last time is found by its bytes in Python's own format,
+    which are made in a fifth of the time.
+
+    Raises:
+        TypeError, ValueError, RecursionError: it is not JSON.
+    """
+    try:
+        data = marshal.dumps(tool, MARSHAL)
+    except ValueError:  # other types than JSON's, or nested too deeply
+        return _encode_json(tool)
+    return _encode_again(data)
+
+
+@lru_cache(maxsize=LOWERED)
+def _encode_again(data: bytes) -> str:
+    return _encode_json(marshal.loads(data))
+
+
+def _encode_json(tool: Any) -> str:
+    text = _JSON.encode(tool)
+    text.encode()
+    return text
 
 
 def _find_key(body: Mapping[str, Any]) -> str | None:
@@ -127,6 +155,7 @@ def _lower_text(text: str, strict: bool, nonempty: bool) -> Schema:
 def forget_schemas() -> None:
     """Drops the schemas that are kept."""
     _lower_text.cache_clear()
+    _encode_again.cache_clear()
 
 
 def _as_json(tool: Any, where: str) -> Any:

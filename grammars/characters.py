@@ -36,6 +36,7 @@ class Characters:
         return cls(tuple(merged))
 
     @classmethod
+    @lru_cache(maxsize=4096)
     def of(cls, text: str) -> "Characters":
         """The characters of this text."""
         return cls.collect((ord(c), ord(c)) for c in text)

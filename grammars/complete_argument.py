@@ -32,7 +32,14 @@ from grammars.schema import (
     flatten,
 )
 from grammars.shortest import Shortest
-from grammars.tagging import find_extra_keys, is_writable, spell_words, tell_kinds
+from grammars.tagging import (
+    CONTAINER,
+    excludes_containers,
+    find_extra_keys,
+    is_writable,
+    spell_words,
+    tell_kinds,
+)
 from grammars.wire import TaggedArguments, count_common
 
 _FREE = SizedTexts(0, None, None)
@@ -108,11 +115,12 @@ class TaggedObject:
         if any(isinstance(b, AnyValue) or (isinstance(b, String) and b.is_free) for b in flat):
             return Raw((_FREE,), (), ())
         has_text = any(isinstance(b, String) for b in flat)
+        without = CONTAINER if excludes_containers(flat) else None
         texts, words, nodes = list[Language](), list[str](), list[Flat]()
         for branch in flat:
             match branch:
                 case String():
-                    texts.append(speak_string(branch))
+                    texts.append(speak_string(branch, without))
                 case Number() if has_text and "multipleOf" not in branch.bounds:
                     texts.append(speak_number(branch))
                 case Boolean():

@@ -44,6 +44,8 @@ from grammars.string_formats import ASSERTED, FORMATS
 from grammars.subschemas import find_keywords
 
 _LONG = 50  # characters
+_LONGEST_PATTERN = 10_000  # characters
+_MOST_COUNTED = 2**31 - 1
 _REPEATED = re.compile(r"\)[*+{]")
 _COUNTING = frozenset(["contains", "minContains", "maxContains"])
 _SETTLED = frozenset(["patternProperties", "propertyNames", "uniqueItems"]) | _COUNTING
@@ -199,8 +201,8 @@ class FlatLowering(ABC):
         array = Array(
             tuple(prefix),
             None if rest == NEVER else rest,
-            int(flat.get("minItems", 0)),
-            None if flat.get("maxItems") is None else int(flat["maxItems"]),
+            self._length(flat, "minItems", at) or 0,
+            self._length(flat, "maxItems", at),
         )
         chosen = None
         if flat.get("uniqueItems") is True and not is_idle("uniqueItems", flat):
@@ -260,15 +262,26 @@ class FlatLowering(ABC):
         pattern, name = flat.get("pattern"), flat.get("format")
         if pattern is not None and (pattern := translate(pattern)) is None:
             self._check(at, "pattern", "uses what a mask cannot hold (look-around, \\b, \\1)")
+        elif pattern is not None and len(pattern) > _LONGEST_PATTERN:
+            self._check(at, "pattern", "too long for a mask")
+            pattern = None
         if name in FORMATS and pattern is None:
             pattern = FORMATS[name]
         elif name in FORMATS or name in ASSERTED:
             self._check(at, "format", f"{name!r} is not held by the mask")
-        shortest, longest = int(flat.get("minLength", 0)), flat.get("maxLength")
+        shortest = self._length(flat, "minLength", at) or 0
         if shortest > _LONG and pattern is not None and _REPEATED.search(pattern):
             self._check(at, "minLength", "too much for a mask beside that pattern")
             shortest = 0
-        return String(shortest, None if longest is None else int(longest), pattern)
+        return String(shortest, self._length(flat, "maxLength", at), pattern)
+
+    def _length(self, flat: Mapping[str, Json], keyword: str, at: str) -> int | None:
+        """How long something has to be or may be, as far as a mask counts."""
+        value = flat.get(keyword)
+        if value is None or value <= _MOST_COUNTED:
+            return None if value is None else int(value)
+        self._check(at, keyword, "too large for a mask")
+        return _MOST_COUNTED if keyword.startswith("min") else None
 
     def _enforce(self, at: str, keyword: str) -> None:
         if keyword in self.keywords:  # others stand for what was taken apart

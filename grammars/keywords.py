@@ -1,6 +1,5 @@
 """What single keywords of JSON Schema mean to the mask."""
 
-import json
 from collections.abc import Mapping, Sequence
 
 from grammars.schema import (
@@ -14,6 +13,7 @@ from grammars.schema import (
     Object,
     Reference,
     String,
+    identify,
 )
 
 TYPES = ("object", "array", "string", "number", "boolean", "null")
@@ -59,6 +59,8 @@ def read_bounds(flat: Mapping[str, Json]) -> dict[str, float]:
 def is_light(divisor: float) -> bool:
     """Can multiples be told by few states? llguidance takes one for each remainder, and reads the
     digits of a divisor off its double."""
+    if divisor > _LARGEST_DIVISOR:  # or than any double
+        return False
     digits = float(divisor)
     for _ in range(15):
         if digits.is_integer():
@@ -169,5 +171,5 @@ def _resolve(node: Node, definitions: Mapping[str, Node]) -> Node:
 
 
 def _are_apart(groups: list[tuple[Json, ...]]) -> bool:
-    spelled = [json.dumps(v, sort_keys=True) for group in groups for v in group]
-    return len(set(spelled)) == len(spelled)
+    found = [identify(v) for group in groups for v in group]
+    return len(set(found)) == len(found)

@@ -10,6 +10,7 @@ from grammars.automaton import Automaton, compile_regexes
 from grammars.lark_numbers import LARGEST, NUMBER
 from grammars.ranges import express_range
 from grammars.schema import Number, String
+from grammars.texts import ANY
 
 
 class Language(Protocol):
@@ -182,11 +183,11 @@ def speak_number(node: Number) -> Language:
     return Unknown() if automaton is None else SizedTexts(0, None, automaton)
 
 
-def speak_string(node: String) -> Language:
-    """The characters of the strings of a node."""
-    if node.pattern is None:
+def speak_string(node: String, without: str | None = None) -> Language:
+    """The characters of the strings of a node that do not match `without`."""
+    if node.pattern is None and without is None:
         return SizedTexts(node.min_length, node.max_length, None)
-    automaton = compile_regexes((node.pattern,))
+    automaton = compile_regexes((node.pattern or ANY,), () if without is None else (without,))
     if automaton is None:
         return Unknown()
     return SizedTexts(node.min_length, node.max_length, automaton)

@@ -7,6 +7,7 @@ that follows from there: the calls of a turn are one chain.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 
 from grammars.errors import SchemaError
 from grammars.lark_rules import choose, mark, match_any
@@ -228,8 +229,12 @@ class _Arguments:
         texts = [write_text(node) for node in nodes]
         texts += [match_any(words)] if words else []
         named = [self.rules.terminal(text, "TEXT") for text in dict.fromkeys(texts)]
-        without = f"~/(?s:.*){self.ends.write_regex(RAW)}(?s:.*)/"
-        return self.rules.terminal(f"({' | '.join(named)}) & {without}", "RAW")
+        return self.rules.terminal(f"({' | '.join(named)}) & {self._endless}", "RAW")
+
+    @cached_property
+    def _endless(self) -> str:
+        """A terminal for what has no end of a string in it; as long as all keys together."""
+        return f"~/(?s:.*){self.ends.write_regex(RAW)}(?s:.*)/"
 
     def _ended(self, raw: str, way: Way) -> str:
         """A raw string up to what follows it; that ends with a token, or at once."""

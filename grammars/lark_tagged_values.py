@@ -24,7 +24,13 @@ from grammars.schema import (
     String,
     flatten,
 )
-from grammars.tagging import is_writable, spell_words, tell_kinds
+from grammars.tagging import (
+    CONTAINER,
+    excludes_containers,
+    is_writable,
+    spell_words,
+    tell_kinds,
+)
 from grammars.wire import TaggedArguments, count_common
 
 Definitions: TypeAlias = Mapping[str, Node]
@@ -68,8 +74,11 @@ class TaggedValues:
         empty = False
         options: list[str] = []
         has_text = any(isinstance(b, String) for b in branches)
+        without = f" & ~/{CONTAINER}/" if excludes_containers(branches) else ""
         for branch in branches:
             regex = self._regex(branch) if has_text else None
+            if regex is not None and isinstance(branch, String):
+                regex = f"({regex}{without})" if without else regex
             if regex is None:
                 options.append(f"{self._spelled(branch, definitions)} {self._close(follow)}")
             else:

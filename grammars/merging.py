@@ -9,7 +9,7 @@ from typing import cast
 
 from grammars.keywords import HELD, read_bounds
 from grammars.patterns import translate
-from grammars.schema import Json, are_same
+from grammars.schema import Json, are_same, identify
 from grammars.texts import Texts
 
 ANNOTATIONS = frozenset(
@@ -44,7 +44,7 @@ def merge(a: Mapping[str, Json], b: Mapping[str, Json]) -> tuple[dict[str, Json]
         elif keyword in ("anyOf", "oneOf"):
             merged["allOf"] = [*cast(list[Json], merged.get("allOf", [])), {keyword: value}]
         elif keyword == "const":
-            merged["enum"] = []
+            merged |= {} if identify(merged[keyword]) == identify(value) else {"enum": []}
         elif keyword == "type":
             both = _intersect_types(merged[keyword], value)
             merged |= {"type": both} if both else {"enum": []}
@@ -116,7 +116,8 @@ def _intersect_types(a: Json, b: Json) -> list[Json]:
 
 
 def _intersect_values(a: list[Json], b: list[Json]) -> Json:
-    return [x for x in a if any(are_same(x, y) for y in b)]
+    kept = set(map(identify, b))
+    return [x for x in a if identify(x) in kept]
 
 
 def _join(a: dict[str, Json], b: dict[str, Json]) -> Json:
@@ -174,7 +175,7 @@ def is_contradiction(schema: Json, depth: int = 3) -> bool:
     if excluded in ({}, True):
         return True
     if ("enum" in flat or "const" in flat) and _is_listed(excluded):
-        return all(any(are_same(v, w) for w in excluded["enum"]) for v in options)
+        return set(map(identify, options)) <= set(map(identify, excluded["enum"]))
     if isinstance(excluded, dict) and cast(Json, excluded).keys() == {"type"} and "type" in flat:
         return set(as_list(flat["type"])) <= set(as_list(excluded["type"]))
     if flat.get("type") != "object" or not isinstance(flat.get("properties"), dict):

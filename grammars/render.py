@@ -16,10 +16,10 @@ from grammars.lark_json_call import (
 from grammars.python_ends import find_ends
 from grammars.render_nested import render_nested
 from grammars.render_python import render_python
-from grammars.schema import Json, escape
+from grammars.schema import Constant, Json, Object, escape, flatten
 from grammars.settling import are_equal
 from grammars.spelling import holds, spell
-from grammars.tagging import is_key
+from grammars.tagging import excludes_containers, is_key
 from grammars.turn import Start, State, Tool, ToolCall, Turn
 from grammars.wire import (
     CallId,
@@ -206,9 +206,25 @@ def _tagged(call: ToolCall, tags: TaggedArguments, tool: Tool | None, where: str
             raise RenderError("the value contains its own closing tag", where=at)
         if not are_equal(read[key], value):
             raise RenderError(f"{value!r} would be read back as {read[key]!r}", where=at)
+        if tool and isinstance(value, str) and not _is_told_apart(value, key, tool, tags):
+            raise RenderError("text beside objects or lists cannot begin as they do", where=at)
         kind = find_kind(tags, value) + tags.after_kind if tags.kinds else ""
         text += tags.open + key + tags.after_key + kind + raw + tags.close
     return text + (tags.empty if tags.empty is not None and not raws else tags.end)
+
+
+def _is_told_apart(text: str, key: str, tool: Tool, tags: TaggedArguments) -> bool:
+    """Can the text of an argument not be taken for the beginning of an object or a list?"""
+    if tags.kinds or not text.startswith(("{", "[")):
+        return True
+    definitions = tool.schema.definitions
+    objects = [b for b in flatten(tool.schema.node, definitions) if isinstance(b, Object)]
+    for argument in filter(None, (found.find(key) for found in objects)):
+        branches = list(flatten(argument.node, definitions))
+        listed = any(isinstance(b, Constant) and text in b.values for b in branches)
+        if listed or not excludes_containers(branches):
+            return True
+    return not objects
 
 
 def _raw(value: Json, tags: TaggedArguments) -> str:

@@ -4,6 +4,7 @@ A repair changes what the schema admits, for the mask and for the validator alik
 reported. What may be meant in two ways is left as it is, and refused where it is no JSON Schema.
 """
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from typing import cast
@@ -23,10 +24,12 @@ _DIALECTS = {
     "http://json-schema.org/draft-05/schema": "http://json-schema.org/draft-04/schema#",
 }
 """Drafts that the validator does not know, and those that say the same."""
+_INTEGER = re.compile("[-+]?[0-9]{1,300}")
+_NUMBER = re.compile(r"[-+]?[0-9]{1,300}(\.[0-9]+)?(e[-+]?[0-9]+)?")
 _READINGS: dict[str, Callable[[str], Json]] = {
-    "integer": int,
-    "number": lambda text: int(text) if re.fullmatch(r"-?\d+", text) else float(text),
-    "boolean": {"true": True, "false": False}.__getitem__,
+    "integer": lambda text: int(text) if _INTEGER.fullmatch(text) else text,
+    "number": lambda text: _read_number(text) if _NUMBER.fullmatch(text) else text,
+    "boolean": lambda text: {"true": True, "false": False}.get(text, text),
 }
 
 _OTHERS = frozenset("enum const allOf anyOf oneOf not if $ref".split())
@@ -86,7 +89,7 @@ def _name_types(flat: dict[str, Json], note: Note) -> None:
         note("type", "'any' says nothing")
     elif known == names:
         return
-    elif set(known) <= {*TYPES, "integer"}:
+    elif all(name in (*TYPES, "integer") for name in known):
         named = list(dict.fromkeys(known))
         flat["type"] = named if isinstance(given, list) else named[0]
         note("type", f"{given!r} is read as {flat['type']!r}")
@@ -116,7 +119,7 @@ def _lift_required(flat: dict[str, Json], note: Note, *, may_be_empty: bool) -> 
         note("required", "true or false says nothing here")
     elif isinstance(required, list):
         listed = cast(list[Json], required)
-        names = [name for i, name in enumerate(listed) if name not in listed[:i]]
+        names = [*{json.dumps(name): name for name in listed}.values()]
         if len(names) < len(listed):
             flat["required"] = names
             note("required", "names are listed twice")
@@ -163,10 +166,13 @@ def _mend_enum(flat: dict[str, Json], note: Note) -> None:
 
 def _read(kind: Json, text: str) -> Json:
     """What a string spells; the string itself if that is not of the kind."""
-    try:
-        return _READINGS[kind](text.lower())
-    except (ValueError, KeyError):
-        return text
+    read = _READINGS[kind](text.strip().lower())
+    return text if isinstance(read, str) else read
+
+
+def _read_number(text: str) -> Json:
+    value = int(text) if _INTEGER.fullmatch(text) else float(text)
+    return value if abs(value) < float("inf") else text
 
 
 def _add_null(flat: dict[str, Json], note: Note) -> dict[str, Json]:

@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Mapping
 from typing import cast
-from urllib.parse import quote, urldefrag, urljoin
+from urllib.parse import quote, urljoin
 
 from grammars.schema import Json
 from grammars.subschemas import map_parts
@@ -47,7 +47,7 @@ class _Names:
         given = flat.get(self._id)
         if not isinstance(given, str) or given.startswith("#") or self._is_reference(flat):
             return base
-        return urldefrag(urljoin(base, given)).url
+        return _join(base, given).partition("#")[0]
 
     def _is_reference(self, flat: Mapping[str, Json]) -> bool:
         """Does nothing else count here?"""
@@ -85,10 +85,18 @@ class _Names:
 
     def _locate(self, reference: str, base: str) -> str:
         """The reference as a pointer; itself where it leads out of the document, or nowhere."""
-        whole = base + reference if reference.startswith("#") else urljoin(base, reference)
+        whole = base + reference if reference.startswith("#") else _join(base, reference)
         if whole in self.pointers:
             return "#" + quote(self.pointers[whole], safe="/~$")
-        uri, fragment = urldefrag(whole)
+        uri, _, fragment = whole.partition("#")
         if uri in self.pointers and (not fragment or fragment.startswith("/")):
             return "#" + quote(self.pointers[uri], safe="/~$") + fragment
+        return reference
+
+
+def _join(base: str, reference: str) -> str:
+    """The absolute URI; the reference itself where it is none (`http://[`)."""
+    try:
+        return urljoin(base, reference)
+    except ValueError:
         return reference

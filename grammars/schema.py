@@ -11,12 +11,12 @@ from typing import Any, TypeAlias, cast
 
 import jsonschema_rs
 
+from grammars.pointers import Json as Json
+from grammars.pointers import escape as escape
 from grammars.presence import FREE, Presence
+from grammars.subschemas import map_parts
 from grammars.texts import FREE as ALL_KEYS
 from grammars.texts import Texts
-
-Json: TypeAlias = Any
-"""A JSON value: None, bool, int, float, str, list or dict with string keys."""
 
 
 @dataclass(frozen=True)
@@ -316,12 +316,11 @@ def _refuse(uri: str) -> Json:
 
 
 def _absolute(schema: Json) -> Json:
-    """The schema with its local references made absolute, so that it can stand alone."""
-    if isinstance(schema, list):
-        return [_absolute(s) for s in cast(list[Json], schema)]
+    """The schema with its local references made absolute, so that it can stand alone; listed values
+    stay as they are."""
     if not isinstance(schema, dict):
         return schema
-    moved = {k: _absolute(v) for k, v in cast(dict[str, Json], schema).items()}
+    moved = map_parts(cast(dict[str, Json], schema), lambda part, _: _absolute(part))
     if isinstance(reference := moved.get("$ref"), str) and reference.startswith("#"):
         moved["$ref"] = "urn:root" + reference
     return moved
@@ -332,6 +331,19 @@ def are_same(a: Json, b: Json) -> bool:
     return json.dumps(a, sort_keys=True) == json.dumps(b, sort_keys=True)
 
 
-def escape(key: str) -> str:
-    """A key as a reference token of a JSON pointer (RFC 6901)."""
-    return key.replace("~", "~0").replace("/", "~1")
+def identify(value: Json) -> str:
+    """What all spellings of one value have in common: 1 and 1.0 are one, 1 and true are not."""
+    return json.dumps(_as_integers(value), sort_keys=True)
+
+
+def _as_integers(value: Json) -> Json:
+    """The value with each number that is whole as an integer."""
+    match value:
+        case list():
+            return [_as_integers(v) for v in cast(list[Json], value)]
+        case dict():
+            return {k: _as_integers(v) for k, v in cast(dict[str, Json], value).items()}
+        case float() if value.is_integer():
+            return int(value)
+        case _:
+            return value

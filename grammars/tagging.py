@@ -18,6 +18,9 @@ from grammars.spelling import spell_number
 from grammars.texts import SPACES, Texts, match_words
 from grammars.wire import LONGEST_NAME, TaggedArguments, find_kind, is_taggable
 
+CONTAINER = r"[\[{](?s:.*)"
+"""What begins as an object or a list does."""
+
 
 def express_key(tags: TaggedArguments) -> str:
     """A regular expression for a key that is not declared."""
@@ -43,6 +46,19 @@ def is_writable(value: Json, tags: TaggedArguments) -> bool:
     """Can a constant stand between these tags? Not if it contains their end."""
     ends = tags.close + tags.open[0]
     return not isinstance(value, str) or ends not in "\n" + value + tags.close
+
+
+def excludes_containers(branches: Iterable[Flat]) -> bool:
+    """Does a text among these not begin as an object or a list does?
+
+    The lexer would not give up a bounded text for an object that begins like it, and no object
+    could be longer than the text.
+    """
+    branches = list(branches)
+    is_free = any(
+        isinstance(b, AnyValue) or (isinstance(b, String) and b.is_free) for b in branches
+    )
+    return not is_free and any(isinstance(b, Object | Array) for b in branches)
 
 
 def spell_words(

@@ -1,5 +1,6 @@
 """Schemas that are too large: refused with the place, or held loosely and checked afterwards."""
 
+import time
 from typing import Any
 
 import pytest
@@ -45,6 +46,27 @@ def test_long_enums_are_checked() -> None:
     assert checked(one({"enum": words[:-1]})) == []
 
 
+@pytest.mark.parametrize("keyword", ["maxLength", "maxItems", "minLength", "minItems"])
+def test_lengths_beyond_any_text_are_checked(keyword: str) -> None:
+    schema = one({"type": ["string", "array"], keyword: 2**53 - 1})
+    assert checked(schema) == [("/properties/x", keyword)]
+    text = build_grammar(FORMATS[0], [Tool("t", schema)], Policy(), State())
+    Matcher.compile(byte_tokenizer(())[1], text)
+
+
+def test_long_patterns_are_checked() -> None:
+    assert checked(one({"type": "string", "pattern": "a" * 100_000})) == [
+        ("/properties/x", "pattern")
+    ]
+
+
+def test_long_enums_are_compared_in_no_time() -> None:
+    start = time.perf_counter()
+    parts = [{"enum": [f"v{i}" for i in range(first, first + 2000)]} for first in (0, 1)]
+    assert checked(one({"allOf": parts})) == []
+    assert time.perf_counter() - start < 2
+
+
 @pytest.mark.parametrize("step", [MOST_REMAINDERS + 1, 2**31 - 1, 1.00003])
 def test_multiples_of_many_residues_are_checked(step: float) -> None:
     schema = one({"type": "number", "multipleOf": step})
@@ -52,6 +74,7 @@ def test_multiples_of_many_residues_are_checked(step: float) -> None:
     assert schema.admits({"x": step})
     assert not schema.admits({"x": step / 2})
     assert checked(one({"type": "number", "multipleOf": 0.01})) == []
+    assert checked(one({"multipleOf": 10**400})) == [("/properties/x", "multipleOf")]
 
 
 @pytest.mark.parametrize("name", ["hermes", "qwen3_coder"])

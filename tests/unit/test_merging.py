@@ -26,6 +26,8 @@ from tests.shapes import VALUES, shapes
          {"minLength": 2, "maximum": 2}, []),
         ({"title": "a"}, {"title": "b"}, {"title": "a"}, []),
         ({"pattern": "a"}, {"pattern": "b"}, {"pattern": "a"}, ["pattern"]),
+        ({"enum": [1, True]}, {"enum": [2, 1.0]}, {"enum": [1]}, []),
+        ({"const": [1]}, {"const": [1.0]}, {"const": [1]}, []),
         ({"required": ["a"]}, {"required": ["b", "a"]}, {"required": ["a", "b"]}, []),
         ({"anyOf": [1]}, {"anyOf": [2]}, {"anyOf": [1], "allOf": [{"anyOf": [2]}]}, []),
         ({"items": {"a": 1}}, {"items": {"b": 1}}, {"items": {"allOf": [{"a": 1}, {"b": 1}]}}, []),

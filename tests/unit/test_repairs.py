@@ -25,6 +25,9 @@ DRAFT_7 = "http://json-schema.org/draft-07/schema#"
         ({"type": "integer", "enum": ["1", "2", "any"]}, {"enum": [1, 2, "any"]}, ["enum"]),
         ({"type": "integer", "enum": ["1", "-2"]}, {"type": "integer", "enum": [1, -2]}, ["enum"]),
         ({"type": "number", "enum": ["0.5", "2"]}, {"type": "number", "enum": [0.5, 2]}, ["enum"]),
+        ({"type": "number", "enum": ["nan", "Infinity", "1e999", "1"]},
+         {"enum": ["nan", "Infinity", "1e999", 1]}, ["enum"]),
+        ({"type": "integer", "enum": ["1_0", "1"]}, {"enum": ["1_0", 1]}, ["enum"]),
         ({"type": "boolean", "enum": ["True", "false"]},
          {"type": "boolean", "enum": [True, False]}, ["enum"]),
         ({"type": "array", "enum": ["a"]}, {"type": "array", "items": {"enum": ["a"]}}, ["enum"]),
@@ -95,14 +98,21 @@ def test_what_is_no_keyword_is_listed() -> None:
     assert [(f.pointer, f.keyword) for f in ignored] == [("/properties/a", "minimun")]
 
 
-@pytest.mark.parametrize("rubbish", [1, "a", [], [1], {"a": 1}, {"type": 1}, None, {"": [None]}])
+@pytest.mark.parametrize(
+    "rubbish",
+    [1, "a", [], [1], {"a": 1}, {"a": "b"}, {"type": 1}, None, {"": [None]}, ["String", {}]],
+)
 @pytest.mark.parametrize(
     "keyword",
     "type enum const properties required items allOf anyOf not if nullable $ref $id $anchor "
     "minimum exclusiveMinimum pattern format dependencies patternProperties propertyNames "
-    "additionalProperties oneOf $defs multipleOf uniqueItems $schema".split(),
+    "additionalProperties oneOf $defs multipleOf uniqueItems $schema dependentRequired then "
+    "contains dependentSchemas prefixItems minContains unevaluatedItems "
+    "unevaluatedProperties".split(),
 )
 def test_rubbish_is_refused_or_read(keyword: str, rubbish: Any) -> None:
-    for schema in ({keyword: rubbish}, {"type": "object", keyword: rubbish, "properties": {}}):
+    base = {"contains": {"type": "integer"}, "if": {"required": ["a"]}}
+    old: Any = {"$schema": DRAFT_4, **base, keyword: rubbish}
+    for schema in ({keyword: rubbish}, {"type": "object", keyword: rubbish, "properties": {}}, old):
         with suppress(SchemaError):
             lower(schema, only_object=False)

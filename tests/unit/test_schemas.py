@@ -82,6 +82,18 @@ def test_drafts_and_formats():
     assert results(draft7, [1], ["x"], [1, 2]) == "d--"
 
 
+def test_numbers_of_one_value_are_one():
+    one: Any = {"oneOf": [{"enum": [1, 2]}, {"enum": [1.0, 3]}]}
+    assert results(one, 1, 1.0, 2, 3) == "--dd"
+    assert results({"oneOf": [{"const": 0}, {"const": False}]}, 0, False) == "dd"
+
+
+def test_a_listed_value_may_look_like_a_reference():
+    value = {"$ref": "#/x"}
+    assert results({"properties": {"a": {"const": value}, "b": {"enum": [[value], 1]}}},
+                   {"a": value}, {"b": [value]}, {"a": 1}) == "dd-"  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("schema", "pointer", "reason"),
     [

@@ -1,10 +1,12 @@
 """Answers: the numbers that a schema means, whatever type reads them."""
 
-from typing import Literal
+from typing import Any, Literal
 
+import pytest
 from pydantic import BaseModel, ConfigDict
 
-from constrained.answers import read_answer, read_target
+from constrained.answers import read_answer, read_response_format, read_target
+from grammars.errors import SchemaError
 from grammars.lowering import lower
 from grammars.settling import settle
 
@@ -38,3 +40,15 @@ def test_undeclared_keys_are_read_by_their_patterns() -> None:
     settled = settle({"a": 2.0, "n1": 2.0, "s1": 1, "other": 2.0}, schema)
     kinds = {key: type(value) for key, value in settled.items()}
     assert kinds == {"a": float, "n1": int, "s1": float, "other": float}
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), b"a"])
+def test_a_schema_that_is_not_json_is_refused_with_its_place(value: Any) -> None:
+    with pytest.raises(SchemaError, match="not JSON") as info:
+        read_response_format({"type": "json_schema", "schema": {"const": value}})
+    assert info.value.where == "/response_format/schema"
+
+
+def test_keys_are_those_of_json() -> None:
+    target = read_target(schema={"type": "object", "properties": {1: {"type": "null"}}})
+    assert read_answer(target.answer, '{"1": null}') == {"1": None}
