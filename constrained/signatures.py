@@ -39,6 +39,10 @@ class Signature:
     bind: Callable[[Mapping[str, Json]], Bound]
 
 
+_MAPS = ("properties", "$defs", "patternProperties", "dependentSchemas")  # names -> schemas
+_VALUES = ("default", "const", "enum", "examples")
+
+
 class _JsonSchema(GenerateJsonSchema):
     """pydantic's schemas without the titles that it makes up from names."""
 
@@ -47,6 +51,22 @@ class _JsonSchema(GenerateJsonSchema):
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
+
+    def sort(self, value: Any, parent_key: str | None = None) -> Any:
+        """The order in which people write schemas, and models have seen them: by pydantic's own,
+        `properties` come before `type`."""
+        if isinstance(value, list):
+            return [self.sort(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        parts = {
+            key: part if key in _VALUES else self.sort(part, key) for key, part in value.items()
+        }
+        if parent_key in _MAPS:
+            return parts
+        head = {key: parts[key] for key in ("type", "description") if key in parts}
+        tail = {key: parts[key] for key in ("default", "$defs") if key in parts}
+        return head | {k: v for k, v in parts.items() if k not in tail} | tail
 
     def model_schema(self, schema: Any) -> dict[str, Any]:
         return _without_title(super().model_schema(schema), schema)

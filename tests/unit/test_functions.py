@@ -497,3 +497,21 @@ def test_what_cannot_be_decorated():
         tool(Store().get, name="other")
     with pytest.raises(ToolError, match="cannot be decorated"):
         tool(len)
+
+
+def test_schemas_are_written_in_the_usual_order() -> None:
+    class Size(BaseModel):
+        type: str = "cm"
+        default: int = Field(3, ge=1, description="of all")
+
+    def cut(size: Size, parts: list[Size], name: str | None = None) -> None:
+        """Cuts."""
+
+    schema: Any = FunctionTool.from_function(cut).parameters
+    assert list(schema) == ["type", "properties", "required", "$defs", "additionalProperties"]
+    assert list(schema["properties"]) == ["size", "parts", "name"]
+    assert list(schema["properties"]["name"]) == ["anyOf", "default"]
+    inner = schema["$defs"]["Size"]
+    assert list(inner) == ["type", "properties"]
+    assert list(inner["properties"]) == ["type", "default"]
+    assert list(inner["properties"]["default"])[:1] == ["type"]
