@@ -88,13 +88,18 @@ def test_the_same_seed_gives_the_same_reply(model: Model):
     assert ask(1) != ask(2)
 
 
-def test_forced_tokens_do_not_change_the_text(model: Model):
+def test_forced_tokens_do_not_change_the_text(model: Model, tmp_path: Path):
     tools = [tool("paint", {"color": {"enum": ["red", "green"]}, "note": {"maxLength": 8}})]
     job = Job(USER, tools, "required", parallel=False, template_kwargs=OFF)
     turn = model.compile(job)
     on, off = (model.complete([turn], sampling=GREEDY, force=force)[0] for force in (True, False))
     assert on.text == off.text
     assert on.calls == off.calls
+    with load(make(tmp_path, HERMES, True), threads=1) as fast:  # decodes them together
+        turn = fast.compile(job)
+        (on,) = fast.complete([turn], sampling=GREEDY)
+        (off,) = fast.complete([turn], sampling=GREEDY, force=False)
+    assert off.usage.cached_tokens == off.usage.prompt_tokens - 1
     assert on.usage.forward_passes < off.usage.forward_passes
 
 
