@@ -131,7 +131,7 @@ def stage(template: str, vocabulary: str) -> Stage:
 def real_vocabulary(name: str) -> Vocabulary:
     """One of llama.cpp's: llama-spm (32,000 tokens), qwen2 (151,936, with the markers that
     conversions add as tokens), gemma-4 (262,144), ..."""
-    from constrained.engine.llamacpp import read_header
+    from constrained.engine.llama_files import read_header
     from examples.random_model import (
         MARKERS,
         read_vocabulary,

@@ -23,6 +23,10 @@ class ContextError(Error):
     """The prompt and the answer do not fit into the context."""
 
 
+class BusyError(Error):
+    """Too many requests are waiting."""
+
+
 class ReplyError(Error):
     """A finished reply that does not fit what was asked for."""
 

@@ -154,7 +154,7 @@ def byte_tokenizer(markers: tuple[str, ...]) -> tuple[Vocabulary, Tokenizer]:
 @lru_cache(maxsize=4)
 def _frame_of_model(path: str, source: str, chosen: str) -> Frame:
     """The vocabulary of a GGUF file, and its template unless `source` is another."""
-    from constrained.engine.llamacpp import read_header
+    from constrained.engine.llama_files import read_header
 
     header = read_header(path)
     if not source and header.chat_templates:

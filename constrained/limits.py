@@ -1,12 +1,12 @@
 """How many tokens a turn may have, and whether that is enough."""
 
 from constrained.ending import Place, Reserve
-from constrained.engine.protocol import Engine
 from constrained.errors import ContextError, RequestError
 from constrained.request import Request
+from constrained.sequences import Sequences
 
 
-def find_limit(engine: Engine, request: Request, spent: int = 0) -> int:
+def find_limit(sequences: Sequences, request: Request, spent: int = 0) -> int:
     """How many tokens the turn may have: `max_tokens`, or what the context has left.
 
     Args:
@@ -16,12 +16,12 @@ def find_limit(engine: Engine, request: Request, spent: int = 0) -> int:
         RequestError: no prompt, or no tokens.
         ContextError: the prompt fills the context.
     """
-    room = engine.context_length - len(request.prompt)
+    room = sequences.context_length - len(request.prompt)
     if not request.prompt or type(request.max_tokens) is not int or request.max_tokens < 1:
         raise RequestError("a turn needs a prompt and max_tokens of 1 or more", where="/max_tokens")
     if room < 1:
         raise ContextError(
-            f"the prompt has {len(request.prompt)} tokens, the context {engine.context_length}",
+            f"the prompt has {len(request.prompt)} tokens, the context {sequences.context_length}",
             hint="Shorten the conversation or the tools, or raise the context length (-c)",
         )
     return min(request.max_tokens - spent, room)

@@ -30,6 +30,7 @@ def load(
     threads: int | None = None,
     gpu_layers: int = -1,
     flash_attention: bool | None = None,
+    deterministic: bool = False,
     token: str | None = None,
     offline: bool = False,
     progress: Callable[[float], None] | None = None,
@@ -49,6 +50,8 @@ def load(
         threads: None for one per physical core.
         gpu_layers: layers on the GPU, if there is one; -1: all.
         flash_attention: None lets llama.cpp decide.
+        deterministic: the same request with the same seed gives the same reply, whatever else runs
+            or was cached. It is slower.
         token: for the Hub; None for HF_TOKEN or the saved login.
         offline: look for a model of the Hub in the cache alone.
         progress: is told the part downloaded, then the part loaded, 0 to 1.
@@ -72,7 +75,7 @@ def load(
         flash_attention=flash_attention,
         progress=progress,
     )
-    model = _make(engine, chat_template, path.name, chosen)
+    model = _make(engine, chat_template, path.name, chosen, deterministic)
     if source is embedded.PATH:
         model.notices = (embedded.NOTICE, *model.notices)
     return model
@@ -105,7 +108,11 @@ def _find(source: str | os.PathLike[str], **options: Any) -> Path:
 
 
 def _make(
-    engine: "LlamaEngine", chat_template: str | None, name: str, chosen: Format | None
+    engine: "LlamaEngine",
+    chat_template: str | None,
+    name: str,
+    chosen: Format | None,
+    deterministic: bool = False,
 ) -> Model:
     try:
         tools = f"the tool format {chosen.name}" if chosen else "the generic tool format"
@@ -117,6 +124,7 @@ def _make(
         ]
         notices = (*notices, *engine.header.notes)
         options: Any = {"sampling": engine.sampling, "notices": notices, "tool_format": chosen}
+        options["deterministic"] = deterministic
         model = Model(engine, default, *named, **options)
         if not (chat_template or engine.chat_templates):
             model.notices = notices  # nothing was said of tools that is not said there

@@ -1,23 +1,26 @@
 """A model ready for calls: a GGUF file, its chat template, and what they say about tool calls."""
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from types import TracebackType
 from typing import Any, TypedDict, TypeVar, Unpack
 
-from constrained.agent import Approve, Run, arun, run
+from constrained import agent
+from constrained.agent import Approve, Run
 from constrained.answers import Target, read_response_format, read_target
 from constrained.compiling import Compiler
 from constrained.engine.protocol import Engine, Sampling
-from constrained.errors import GrammarError, ReplyError, RequestError
-from constrained.generation import generate
+from constrained.errors import GrammarError, ModelError, ReplyError, RequestError
 from constrained.job import CompiledTurn, Job
 from constrained.messages import copy_json
 from constrained.reply import Reply, make_reply
-from constrained.request import Request
+from constrained.request import Generation, Request
+from constrained.runner import Runner
 from constrained.template import ChatTemplate
-from constrained.worker import AsyncStream, Sink, Stream, Wanted, Worker
+from constrained.worker import AsyncStream, Sink, Stream, Wanted, Worker, arun, run, then
 from grammars.turn import Event, KeyOrder, Think
 from grammars.wire import Format
 
@@ -90,6 +93,8 @@ class Model:
         sampling: how tokens are drawn where a request does not say.
         notices: what whoever loads the model should know.
         tool_format: the format of calls, in place of the one that the template teaches.
+        deterministic: the same request with the same seed gives the same reply, whatever else runs
+            or was cached; slower.
 
     Raises:
         TemplateError: the template is broken.
@@ -105,12 +110,14 @@ class Model:
         sampling: Sampling | None = None,
         notices: Sequence[str] = (),
         tool_format: Format | None = None,
+        deterministic: bool = False,
     ):
         self.engine = engine
         self.compiler = Compiler(engine.vocabulary, template, tool_template, tool_format)
         self.sampling = sampling or Sampling()
         self.notices = (*notices, *self.compiler.notices)
-        self._worker = Worker("constrained")
+        self._worker = Worker("compile")
+        self._runner = Runner(engine, "decode", deterministic=deterministic)
 
     def call(
         self, messages: Messages, tools: Sequence[Any] | None = None, **options: Unpack[Options]
@@ -126,25 +133,25 @@ class Model:
         Raises:
             Error: one of `constrained.errors` or `grammars.errors`; says what, where, what to do.
         """
-        return self._worker.run(partial(self._generate, _read(messages, tools, options)))
+        return run(partial(self._start, _read(messages, tools, options)))
 
     async def acall(
         self, messages: Messages, tools: Sequence[Any] | None = None, **options: Unpack[Options]
     ) -> Reply:
         """As `call`. Cancelling the task ends the turn within one step."""
-        return await self._worker.arun(partial(self._generate, _read(messages, tools, options)))
+        return await arun(partial(self._start, _read(messages, tools, options)))
 
     def stream(
         self, messages: Messages, tools: Sequence[Any] | None = None, **options: Unpack[Options]
     ) -> Stream[Reply]:
         """As `call`, with the events of `grammars.turn` as they come; `result` is the reply."""
-        return Stream(self._worker, partial(self._generate, _read(messages, tools, options)))
+        return Stream(partial(self._start, _read(messages, tools, options)))
 
     def astream(
         self, messages: Messages, tools: Sequence[Any] | None = None, **options: Unpack[Options]
     ) -> AsyncStream[Reply]:
         """As `stream`, for `async for`."""
-        return AsyncStream(self._worker, partial(self._generate, _read(messages, tools, options)))
+        return AsyncStream(partial(self._start, _read(messages, tools, options)))
 
     def generate(
         self,
@@ -166,7 +173,7 @@ class Model:
         """
         target = read_target(schema, regex, choice, grammar)
         order = _read(messages, None, options, target)
-        return _finish(target, self._worker.run(partial(self._generate, order)))
+        return _finish(target, run(partial(self._start, order)))
 
     async def agenerate(
         self,
@@ -181,7 +188,7 @@ class Model:
         """As `generate`. Cancelling the task ends the turn within one step."""
         target = read_target(schema, regex, choice, grammar)
         order = _read(messages, None, options, target)
-        return _finish(target, await self._worker.arun(partial(self._generate, order)))
+        return _finish(target, await arun(partial(self._start, order)))
 
     def run(
         self,
@@ -195,7 +202,7 @@ class Model:
     ) -> Run:
         """Calls the model and the functions it asks for, until it answers; see `agent.run`."""
         limits: Any = {"max_steps": max_steps, "max_repeats": max_repeats, "approve": approve}
-        return run(self, messages, tools, **limits, **options)
+        return agent.run(self, messages, tools, **limits, **options)
 
     async def arun(
         self,
@@ -209,11 +216,11 @@ class Model:
     ) -> Run:
         """As `run`; the calls of one turn run concurrently."""
         limits: Any = {"max_steps": max_steps, "max_repeats": max_repeats, "approve": approve}
-        return await arun(self, messages, tools, **limits, **options)
+        return await agent.arun(self, messages, tools, **limits, **options)
 
     def compile(self, job: Job) -> CompiledTurn:
         """The prompt and the grammar of a job; see `Compiler.compile`."""
-        return self._worker.run(lambda _: self.compiler.compile(job))
+        return run(lambda _: self._worker.submit(lambda: self.compiler.compile(job)))
 
     def complete(
         self,
@@ -229,56 +236,56 @@ class Model:
             force: take tokens that the grammar forces without asking the model.
         """
         limits = _Limits(max_tokens, sampling, force)
-        return self._worker.run(partial(self._complete, turns, limits))
+        streams = [Stream(partial(self._launch, turn, limits)) for turn in turns]
+        try:
+            return [stream.result for stream in streams]
+        finally:
+            for stream in streams:
+                stream.cancel()
 
     def stream_turn(
         self, turn: CompiledTurn, *, max_tokens: int = 1024, sampling: Sampling | None = None
     ) -> Stream[Reply]:
         """As `complete` for one turn, with its events as they come."""
-        limits = _Limits(max_tokens, sampling)
+        return Stream(partial(self._launch, turn, _Limits(max_tokens, sampling)))
 
-        def work(is_wanted: Wanted, sink: Sink) -> Reply:
-            return self._complete([turn], limits, is_wanted, sink)[0]
+    def _start(self, order: _Order, is_wanted: Wanted, sink: Sink = _ignore) -> Future[Reply]:
+        def compile() -> Future[Reply]:
+            turn = self.compiler.compile(order.job)
+            return self._launch(turn, order.limits, is_wanted, sink)
 
-        return Stream(self._worker, work)
+        return self._worker.start(compile)
 
-    def _generate(self, order: _Order, is_wanted: Wanted, sink: Sink = _ignore) -> Reply:
-        turn = self.compiler.compile(order.job)
-        return self._complete([turn], order.limits, is_wanted, sink)[0]
+    def _launch(
+        self, turn: CompiledTurn, limits: _Limits, is_wanted: Wanted, sink: Sink
+    ) -> Future[Reply]:
+        request = Request(
+            turn.tokens,
+            turn.matcher.fork() if turn.matcher else None,
+            turn.parser,
+            limits.sampling or self.sampling,
+            limits.max_tokens,
+            limits.force,
+            turn.budget,
+            turn.reserve,
+            sink,
+            is_wanted,
+            turn.watch,
+        )
+        generation = self._runner.submit(request)
+        generation.add_done_callback(self._note_failure)
+        return then(generation, lambda made: make_reply(made, turn))
 
-    def _complete(
-        self,
-        turns: Sequence[CompiledTurn],
-        limits: _Limits,
-        is_wanted: Wanted,
-        sink: Sink = _ignore,
-    ) -> list[Reply]:
-        requests = [
-            Request(
-                turn.tokens,
-                turn.matcher.fork() if turn.matcher else None,
-                turn.parser,
-                limits.sampling or self.sampling,
-                limits.max_tokens,
-                limits.force,
-                turn.budget,
-                turn.reserve,
-                sink,
-                is_wanted,
-                turn.watch,
-            )
-            for turn in turns
-        ]
-        try:
-            generations = generate(self.engine, requests)
-        except GrammarError:
-            self.compiler.forget()
-            raise
-        return [make_reply(g, turn) for g, turn in zip(generations, turns, strict=True)]
+    def _note_failure(self, generation: Future[Generation]) -> None:
+        """A matcher that has failed has spoilt what its forks share: it is compiled anew."""
+        if isinstance(generation.exception(), GrammarError):
+            with suppress(ModelError):  # closed meanwhile
+                self._worker.submit(self.compiler.forget)
 
     def close(self) -> None:
         """Frees the model when the requests in the queue are done."""
         self._worker.close()
+        self._runner.close()
         self.engine.close()
 
     def __enter__(self) -> "Model":

@@ -6,37 +6,45 @@ import numpy as np
 
 from constrained.deviation import Deviation
 from constrained.ending import Place
-from constrained.engine.protocol import Chunk, Engine
+from constrained.engine.protocol import Chunk
 from constrained.holding import Fault, What
 from constrained.limits import find_limit, find_reserve
 from constrained.mask import Matcher
 from constrained.request import Finish, Generation, Request
+from constrained.sequences import Sequences
 from constrained.transcript import Transcript
 from grammars.turn import Event
 
 
 class Progression:
-    """One turn under way, on one sequence of the engine.
+    """One turn under way, on one sequence.
+
+    Args:
+        sequences: of the engine.
+        number: of the sequence.
+        request: what to generate.
+        cached: how many tokens of the prompt the sequence holds already.
 
     Raises:
         ContextError, RequestError: see `find_limit` and `find_reserve`.
     """
 
-    def __init__(self, engine: Engine, number: int, request: Request):
-        self._limit = find_limit(engine, request)
-        self._engine = engine
+    def __init__(self, sequences: Sequences, number: int, request: Request, cached: int = 0):
+        self._limit = find_limit(sequences, request)
+        self._engine = sequences
         self._number = number
         self._request = request
         self._matcher = request.matcher
         self._start = request.matcher.fork() if request.matcher else None
         self._budget = request.budget
         self._reserve = find_reserve(request, self._limit)
-        self._sampler = engine.sampler(request.sampling)
-        self._ends = frozenset(engine.vocabulary.end)
-        self._pending = list(request.prompt)
-        self._position = 0
+        self._sampler = sequences.sampler(request.sampling)
+        self._ends = frozenset(sequences.vocabulary.end)
+        self._cached = self._position = cached
+        self.prompt = list(request.prompt)
+        self._pending = self.prompt[cached:]
         self._passes = 0
-        self._read = Transcript(request, engine.vocabulary)
+        self._read = Transcript(request, sequences.vocabulary)
         self._ended_at: int | None = None
         self._deviation: Deviation | None = None
         self._mended: set[What] = set()
@@ -45,19 +53,43 @@ class Progression:
         self.finish: Finish | None = None
         self._follow()
 
-    def next_chunk(self) -> Chunk:
-        """What the model has not seen yet."""
-        chunk = Chunk(self._number, self._pending, self._position)
-        self._position += len(self._pending)
+    @property
+    def pending(self) -> int:
+        """How many tokens the model has not seen yet."""
+        return len(self._pending)
+
+    @property
+    def position(self) -> int:
+        """How many tokens the model has seen."""
+        return self._position
+
+    @property
+    def unread(self) -> int:
+        """How many tokens of the prompt it has not."""
+        return max(0, len(self.prompt) - self._position)
+
+    def next_chunk(self, most: int) -> Chunk:
+        """What the model has not seen yet, at most so many tokens of it."""
+        is_all = most >= len(self._pending)
+        return Chunk(self._number, self._pending[:most], self._position, is_all)
+
+    def note(self, chunk: Chunk) -> None:
+        """The model has seen the chunk."""
+        self._position += len(chunk.tokens)
         self._passes += 1
-        self._pending = []
-        return chunk
+        del self._pending[: len(chunk.tokens)]
+
+    def cancel(self) -> None:
+        """Ends the turn where it is."""
+        self.finish = Finish.CANCELLED
 
     def advance(self, slot: int, logits: np.ndarray) -> None:
-        """Takes the next token, and all that it forces."""
-        if not self._request.is_wanted():
-            self.finish = Finish.CANCELLED
-            return
+        """Takes the next token, and all that it forces.
+
+        Args:
+            slot: where the logits are among those of the last decode.
+            logits: after the last token.
+        """
         token = self._matcher.apply(logits) if self._matcher else None
         if token is None:
             self._steer(logits)
@@ -205,7 +237,7 @@ class Progression:
 
     def _go_back(self, head: Transcript) -> bool:
         """Makes the model forget all but this; the last token of it has to be decoded again."""
-        tokens = [*self._request.prompt, *head.tokens]
+        tokens = [*self.prompt, *head.tokens]
         position = min(self._position, len(tokens) - 1)
         if position < self._position and not self._engine.rollback(self._number, position):
             return False
@@ -226,8 +258,9 @@ class Progression:
             self._read.thought,
             self._ended_at,
             self._discarded,
+            self._cached,
         )
 
     def close(self) -> None:
+        """Frees the sampler; what the sequence holds stays, for whoever goes on with it."""
         self._sampler.close()
-        self._engine.release(self._number)

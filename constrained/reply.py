@@ -25,6 +25,7 @@ ID_LENGTH = 9  # what Mistral's templates insist on, and all others take
 class Usage:
     """Tokens in and out, and how many times the model ran for it.
 
+    `cached_tokens` of the prompt were known from an earlier request, and not computed.
     `completion_tokens` are all that were generated; `discarded_tokens` of them were for a value
     that did not fit, and was written again.
     """
@@ -34,6 +35,7 @@ class Usage:
     forward_passes: int
     reasoning_tokens: int = 0
     discarded_tokens: int = 0
+    cached_tokens: int = 0
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,7 @@ def make_reply(generation: Generation, turn: CompiledTurn) -> Reply:
         generation.forward_passes,
         generation.reasoning_tokens,
         generation.discarded,
+        generation.cached,
     )
     return Reply(
         content=read.content,

@@ -70,6 +70,7 @@ class Generation:
         ended_at: how many of `events` had come when the tokens ran out and the shortest ending
             was written; None if the turn ended by itself, or was cut.
         discarded: how many tokens more were generated, for what did not fit and was written again.
+        cached: how many tokens of the prompt were known already, and not computed.
     """
 
     tokens: tuple[int, ...]
@@ -80,3 +81,4 @@ class Generation:
     reasoning_tokens: int = 0
     ended_at: int | None = None
     discarded: int = 0
+    cached: int = 0

@@ -1,11 +1,11 @@
-"""One thread runs the model; requests queue for it, and events come back as they happen."""
+"""Work for threads: requests are started, waited for or not, and tell of events as they happen."""
 
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from queue import SimpleQueue
-from typing import Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from pydantic_core import from_json
 
@@ -13,12 +13,13 @@ from constrained.errors import ModelError
 from grammars.schema import Json
 from grammars.turn import ArgumentsDelta, CallOpened, CallRead, Event
 
+S = TypeVar("S")
 T = TypeVar("T")
 Sink: TypeAlias = Callable[[Sequence[Event]], None]
 Wanted: TypeAlias = Callable[[], bool]
 """Says whether work is still wanted."""
-Work: TypeAlias = Callable[[Wanted, Sink], T]
-"""Takes whether the work is still wanted, and where events go; returns a result."""
+Start: TypeAlias = Callable[[Wanted, Sink], Future[T]]
+"""Starts work: takes whether it is still wanted, and where events go."""
 
 
 class Worker:
@@ -38,30 +39,63 @@ class Worker:
         except RuntimeError as e:
             raise ModelError("the model is closed") from e
 
-    def run(self, work: Callable[[Wanted], T]) -> T:
-        """Queues the work and waits for it; if the wait is interrupted, the work is, too.
+    def start(self, work: Callable[[], Future[T]]) -> Future[T]:
+        """Queues work that starts other work, and returns what comes of that.
 
-        Args:
-            work: takes what tells it whether it is still wanted.
+        Raises:
+            ModelError: the worker is closed.
         """
-        cancelled = threading.Event()
-        future = self.submit(lambda: work(lambda: not cancelled.is_set()))
-        try:
-            return future.result()
-        except BaseException:  # Ctrl-C, most of all
-            cancelled.set()
-            future.cancel()
-            raise
+        outer = Future[T]()
 
-    async def arun(self, work: Callable[[Wanted], T]) -> T:
-        """As `run`; cancelling the task ends the work."""
-        cancelled = threading.Event()
-        future = self.submit(lambda: work(lambda: not cancelled.is_set()))
-        return await wait(future, cancelled.set)
+        def run() -> None:
+            if outer.set_running_or_notify_cancel():
+                settle(outer, lambda: work().add_done_callback(pass_on))
+
+        def pass_on(inner: Future[T]) -> None:
+            settle(outer, lambda: outer.set_result(inner.result()))
+
+        self.submit(run)
+        return outer
 
     def close(self) -> None:
         """Waits for what is queued; a second time does nothing."""
         self._pool.shutdown()
+
+
+def settle(future: Future[Any], action: Callable[[], None]) -> None:
+    """Does what leads to the result of a future, which an error is as well."""
+    try:
+        action()
+    except BaseException as error:
+        future.set_exception(error)
+
+
+def then(inner: Future[S], make: Callable[[S], T]) -> Future[T]:
+    """What is made of a result when it comes."""
+    outer = Future[T]()
+    outer.set_running_or_notify_cancel()
+    inner.add_done_callback(
+        lambda done: settle(outer, lambda: outer.set_result(make(done.result())))
+    )
+    return outer
+
+
+def run(start: Callable[[Wanted], Future[T]]) -> T:
+    """Starts work and waits for it; if the wait is interrupted, the work is, too."""
+    cancelled = threading.Event()
+    future = start(lambda: not cancelled.is_set())
+    try:
+        return future.result()
+    except BaseException:  # Ctrl-C, most of all
+        cancelled.set()
+        future.cancel()
+        raise
+
+
+async def arun(start: Callable[[Wanted], Future[T]]) -> T:
+    """As `run`; cancelling the task ends the work."""
+    cancelled = threading.Event()
+    return await wait(start(lambda: not cancelled.is_set()), cancelled.set)
 
 
 class _Calls:
@@ -114,10 +148,10 @@ class Stream(_Watched, Generic[T]):
     Leaving the loop early, or `cancel`, ends the turn within one step.
     """
 
-    def __init__(self, worker: Worker, work: Work[T]):
+    def __init__(self, start: Start[T]):
         self._queue: SimpleQueue[Event | None] = SimpleQueue()
         super().__init__()
-        self._future = worker.submit(lambda: work(self._is_wanted, self._put))
+        self._future = start(self._is_wanted, self._put)
         self._future.add_done_callback(lambda _: self._queue.put(None))
 
     def _put(self, events: Sequence[Event]) -> None:
@@ -143,7 +177,7 @@ class Stream(_Watched, Generic[T]):
 class AsyncStream(_Watched, Generic[T]):
     """As `Stream`, for `async for`; `await stream.result()` at the end."""
 
-    def __init__(self, worker: Worker, work: Work[T]):
+    def __init__(self, start: Start[T]):
         loop = asyncio.get_running_loop()
         self._queue: asyncio.Queue[Sequence[Event] | None] = asyncio.Queue()
         super().__init__()
@@ -152,7 +186,7 @@ class AsyncStream(_Watched, Generic[T]):
             if not loop.is_closed():
                 loop.call_soon_threadsafe(self._queue.put_nowait, events)
 
-        self._future = worker.submit(lambda: work(self._is_wanted, put))
+        self._future = start(self._is_wanted, put)
         self._future.add_done_callback(lambda _: put(None))
 
     async def __aiter__(self) -> AsyncIterator[Event]:

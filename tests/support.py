@@ -4,6 +4,7 @@ import ctypes
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -11,8 +12,14 @@ import llama_cpp
 import numpy as np
 import pytest
 
+from constrained.reply import Reply, Usage
 from constrained.template import ChatTemplate
 from examples.random_model import SourceUnavailable, models_directory
+
+
+def uncounted(reply: Reply) -> Reply:
+    """The reply, whatever it took to compute it."""
+    return replace(reply, usage=Usage(0, 0, 0))
 
 
 def require_models_directory() -> Path:

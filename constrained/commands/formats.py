@@ -91,7 +91,7 @@ def _read_template(path: str) -> ChatTemplate:
     if not _is_gguf(path):
         source = read_text(path, "TEMPLATE_OR_GGUF")
         return ChatTemplate(source, bos_token="<s>", eos_token="</s>", name=name)
-    from constrained.engine.llamacpp import read_header
+    from constrained.engine.llama_files import read_header
 
     header = read_header(path)
     source = choose_template(header.chat_templates, with_tools=True)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from constrained.engine.protocol import Chunk
+from constrained.engine.protocol import Chunk, Engine
 from constrained.errors import ContextError
 
 
@@ -31,10 +31,18 @@ def check_chunks(chunks: Sequence[Chunk], lengths: Sequence[int], context_length
             )
 
 
+def check_copy(engine: Engine, source: int, target: int, length: int, held: int) -> None:
+    """Raises as `copy`; `held` is the number of tokens that the target has."""
+    if held:
+        raise ValueError(f"sequence {target} has {held} tokens already")
+    if not engine.can_cut(source, length):
+        raise ValueError(f"sequence {source} cannot be cut to {length} tokens")
+
+
 def batches(chunks: Sequence[Chunk], capacity: int) -> list[np.ndarray]:
     """Lays out chunks as batches of at most `capacity` tokens, in order.
 
-    Only the logits of one batch are kept, so the last one has the last token of every chunk.
+    Only the logits of one batch are kept, so the last one has all tokens whose logits are wanted.
 
     Returns:
         For each batch four rows of int32, one column per token: the token, its position, its
@@ -45,13 +53,13 @@ def batches(chunks: Sequence[Chunk], capacity: int) -> list[np.ndarray]:
     table[0] = np.concatenate([np.asarray(chunk.tokens, np.int32) for chunk in chunks])
     table[1] = np.concatenate([c.position + np.arange(len(c.tokens)) for c in chunks])
     table[2] = np.repeat([chunk.sequence for chunk in chunks], sizes)
-    table[3, np.cumsum(sizes) - 1] = 1
+    table[3, np.cumsum(sizes) - 1] = [chunk.is_wanted for chunk in chunks]
     if table.shape[1] <= capacity:
         return [table]
     table = table[:, np.argsort(table[3], kind="stable")]  # the wanted ones last
     parts: list[np.ndarray] = []
     while table.shape[1] > capacity:
-        size = min(capacity, table.shape[1] - len(chunks))
+        size = min(capacity, table.shape[1] - int(table[3].sum()))
         parts.append(table[:, :size])
         table = table[:, size:]
     return [*parts, table]

@@ -23,6 +23,8 @@ class Chunk:
     tokens: Sequence[int]
     position: int
     """Where the first token goes, counted from 0: the number of tokens that are there already."""
+    is_wanted: bool = True
+    """Whether the logits after the last token are."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ class Sampler(Protocol):
     """Draws the tokens of one reply."""
 
     def sample(self, slot: int) -> int:
-        """Draws from the logits of chunk number `slot` of the last decode, and accepts it."""
+        """Draws from row `slot` of the logits of the last decode, and accepts the token."""
         ...
 
     def accept(self, token: int) -> None:
@@ -96,13 +98,13 @@ class Engine(Protocol):
         """Appends chunks, one at most per sequence, and runs the model on them.
 
         Returns:
-            For each chunk the logits after its last token: float32, one for each token of the
-            vocabulary, valid until the next decode. What is changed in them is what `sample` sees.
+            For each chunk whose logits are wanted those after its last token: float32, one for each
+            token of the vocabulary, valid until the next decode. What is changed in them is what
+            `sample` sees.
 
         Raises:
             ValueError: a chunk is empty, not at the end of its sequence, or of no such sequence.
-            ContextError: it does not fit. Unless found before decoding, the sequences of the
-                chunks are released.
+            ContextError: it does not fit; nothing has changed.
             ModelError: the model failed; the sequences of the chunks are released.
         """
         ...
@@ -117,6 +119,18 @@ class Engine(Protocol):
         Returns:
             False if the model cannot (it keeps no past that a part could be taken from); then
             nothing has changed.
+        """
+        ...
+
+    def can_cut(self, sequence: int, length: int) -> bool:
+        """Could the sequence be cut to its first `length` tokens, by `rollback` or `copy`?"""
+        ...
+
+    def copy(self, source: int, target: int, length: int) -> None:
+        """Makes an empty sequence hold the first `length` tokens of another one.
+
+        Raises:
+            ValueError: the target is not empty, or the source cannot be cut there.
         """
         ...
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from constrained.engine.batch import check_chunks
+from constrained.engine.batch import check_chunks, check_copy
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.errors import GrammarError, ModelError
 from constrained.vocabulary import Vocabulary
@@ -56,7 +56,8 @@ class ScriptedEngine:
             raise ModelError(f"there is no token {bad[0]}")
         for chunk in chunks:
             self._tokens[chunk.sequence].extend(chunk.tokens)
-        self._logits = [self._compute(chunk.sequence, n_vocab) for chunk in chunks]
+        wanted = [chunk.sequence for chunk in chunks if chunk.is_wanted]
+        self._logits = [self._compute(sequence, n_vocab) for sequence in wanted]
         return self._logits
 
     def _compute(self, sequence: int, n_vocab: int) -> np.ndarray:
@@ -77,6 +78,15 @@ class ScriptedEngine:
         if self._can_roll_back:
             del self._tokens[sequence][length:]
         return self._can_roll_back
+
+    def can_cut(self, sequence: int, length: int) -> bool:
+        held = len(self._tokens[sequence])
+        return length <= held if self._can_roll_back else length == held
+
+    def copy(self, source: int, target: int, length: int) -> None:
+        self._require_open()
+        check_copy(self, source, target, length, len(self._tokens[target]))
+        self._tokens[target] = self._tokens[source][:length]
 
     def release(self, sequence: int) -> None:
         self._require_open()

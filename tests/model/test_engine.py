@@ -233,3 +233,31 @@ def test_nothing_works_after_close(kind: str, path: Path):
     for call in (lambda: engine.decode([]), lambda: open_.sample(0), lambda: engine.release(0)):
         with pytest.raises(ModelError, match="the model is closed"):
             call()
+
+
+@pytest.mark.parametrize("length", [1, 30, 64])
+def test_a_copy_goes_on_as_its_source_would(engine: Engine, length: int):
+    tokens = [5 + n % 60 for n in range(64)]
+    engine.decode([Chunk(0, tokens, 0)])
+    (logits,) = engine.decode([Chunk(1, [*tokens[:length], 9], 0)])
+    wanted = logits.copy()
+    assert engine.can_cut(0, length)
+    engine.copy(0, 2, length)
+    (logits,) = engine.decode([Chunk(2, [9], length)])
+    np.testing.assert_allclose(logits, wanted, atol=CLOSE)
+    engine.decode([Chunk(0, [9], 64)])  # the source is as it was
+
+
+def test_what_cannot_be_copied(engine: Engine):
+    engine.decode([Chunk(0, [1, 2, 3], 0), Chunk(1, [1], 0)])
+    with pytest.raises(ValueError, match="sequence 1 has 1 tokens already"):
+        engine.copy(0, 1, 2)
+    assert not engine.can_cut(0, 4)
+    with pytest.raises(ValueError, match="sequence 0 cannot be cut to 4 tokens"):
+        engine.copy(0, 2, 4)
+
+
+def test_logits_that_nobody_wants_are_not_computed(engine: Engine):
+    (one,) = engine.decode([Chunk(0, [1, 2], 0), Chunk(1, [1, 2], 0, is_wanted=False)])
+    assert one.shape == (len(engine.vocabulary.tokens),)
+    assert engine.decode([Chunk(1, [3], 2, is_wanted=False)]) == []

@@ -19,7 +19,8 @@ from constrained.engine.header import (
     find_sampling,
     find_templates,
 )
-from constrained.engine.llamacpp import load, read_header
+from constrained.engine.llama_files import read_header
+from constrained.engine.llamacpp import load
 from constrained.engine.protocol import Sampling
 from constrained.errors import TemplateError
 from examples.random_model import load_small, write_model

@@ -11,7 +11,8 @@ from huggingface_hub import constants
 from hypothesis import given
 from hypothesis import strategies as st
 
-from constrained.engine.llamacpp import load, read_header
+from constrained.engine.llama_files import read_header
+from constrained.engine.llamacpp import load
 from constrained.errors import ModelError, RequestError
 from constrained.hub import PREFERRED, choose, fetch
 from examples.random_model import load_small, write_model

@@ -19,7 +19,7 @@ FORBIDDEN = {
 }
 OURS_ELSEWHERE = {"tests", "examples", "benchmarks"}
 ONLY_IN = {
-    "llama_cpp": {"constrained/engine/llamacpp.py", "constrained/engine/llama_vocabulary.py"},
+    "llama_cpp": {name for name in NAMES if name.startswith("constrained/engine/llama")},
     "llguidance": {"constrained/mask.py", "constrained/vocabulary.py"},
 }
 FOR_TYPES_ONLY = {"llguidance": {"constrained/check.py", "constrained/compiling.py"}}

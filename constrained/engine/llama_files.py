@@ -1,0 +1,134 @@
+"""GGUF files in llama.cpp: their weights and what they say, and the context that runs them."""
+
+import ctypes
+import os
+import re
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import llama_cpp
+
+from constrained.engine.header import Header
+from constrained.engine.host import check_gguf
+from constrained.engine.llama_vocabulary import read_vocabulary
+from constrained.errors import ModelError
+
+LOG_ERROR = 4  # ggml.h; the numbers in llama-cpp-python are those of an older ggml
+HINTS = {
+    "unknown model architecture": "A newer llama-cpp-python may know it",
+    "corrupted or incomplete": "Download the file again",
+    "failed to read": "Download the file again",
+    "GGUF file is version": "The file is damaged, or a newer llama-cpp-python is needed",
+    "not found": "The file has no weights, or only a part of them",
+    "allocate": "Load fewer layers to the GPU, a shorter context or a smaller quantisation",
+}
+errors: deque[str] = deque(maxlen=20)
+
+
+@llama_cpp.llama_log_callback
+def _log(level: int, text: bytes, _data: object) -> None:
+    if level == LOG_ERROR:
+        errors.append(text.decode("utf-8", "replace").strip())
+
+
+llama_cpp.llama_log_set(_log, ctypes.c_void_p(0))
+llama_cpp.llama_backend_init()
+
+
+def make_failure(what: str) -> ModelError:
+    """Returns an error with the cause that llama.cpp has logged: the first line says most."""
+    line = re.sub(r"^(\w+: )?(error loading model: )?", "", errors[0] if errors else "")
+    hint = next((hint for cause, hint in HINTS.items() if cause in line), None)
+    return ModelError(f"{what}: {line}" if line else what, hint=hint)
+
+
+def read_header(path: str | os.PathLike[str]) -> Header:
+    """Reads what a GGUF file says without its weights; its vocabulary stays in memory for good.
+
+    Raises:
+        ModelError: the file is missing, damaged or not supported.
+    """
+    path = Path(path)
+    check_gguf(path)
+    return make_header(load_model(path, 0, None, vocab_only=True), lambda: True)
+
+
+def make_header(model: llama_cpp.llama_model_p, is_open: Callable[[], bool]) -> Header:
+    vocabulary = read_vocabulary(model, is_open)
+    vocab = cast(Any, llama_cpp.llama_model_get_vocab(model))
+    bos, eos = (
+        "" if token < 0 else vocabulary.text([token]).decode("utf-8", "replace")
+        for token in cast(
+            list[int], [llama_cpp.llama_vocab_bos(vocab), llama_cpp.llama_vocab_eos(vocab)]
+        )
+    )
+    return Header(vocabulary, bos, eos, _read_metadata(model))
+
+
+def _read_metadata(model: llama_cpp.llama_model_p) -> dict[str, str]:
+    """All values of the file as text, without the arrays, which llama.cpp does not tell."""
+    read_key = partial(_read_text, llama_cpp.llama_model_meta_key_by_index, model)
+    read_value = partial(_read_text, llama_cpp.llama_model_meta_val_str_by_index, model)
+    return {read_key(i): read_value(i) for i in range(llama_cpp.llama_model_meta_count(model))}
+
+
+def _read_text(read: Callable[..., int], model: llama_cpp.llama_model_p, number: int) -> str:
+    size = read(model, number, ctypes.create_string_buffer(1), 1)
+    room: Any = ctypes.create_string_buffer(size + 1)
+    read(model, number, room, size + 1)
+    return room.value.decode("utf-8", "replace")
+
+
+def load_model(
+    path: Path,
+    gpu_layers: int,
+    progress: Callable[[float], None] | None,
+    *,
+    vocab_only: bool = False,
+) -> llama_cpp.llama_model_p:
+    raised: list[BaseException] = []
+
+    @llama_cpp.llama_progress_callback
+    def report(part: float, _data: object) -> bool:
+        try:
+            if progress:
+                progress(part)
+        except BaseException as error:  # none can pass through C: stop loading, raise it below
+            raised.append(error)
+        return not raised
+
+    params = llama_cpp.llama_model_default_params()
+    params.n_gpu_layers = gpu_layers
+    params.vocab_only = vocab_only
+    # llama.cpp's code for AMX crashes on quantised weights where an older GCC (11, 12) compiled it
+    # (ggml-org/llama.cpp#20824), which nobody can ask. Elsewhere the default stays: it is faster.
+    params.use_extra_bufts = b"AMX_INT8 = 1" not in llama_cpp.llama_print_system_info()
+    params.progress_callback = report
+    errors.clear()
+    model = llama_cpp.llama_model_load_from_file(os.fsencode(path), params)
+    if raised:
+        if model:
+            llama_cpp.llama_model_free(model)
+        raise raised[0]
+    if not model:
+        raise make_failure(f"{path} cannot be loaded")
+    return model
+
+
+def create_context(
+    model: llama_cpp.llama_model_p, params: Any, length: int, sequences: int
+) -> llama_cpp.llama_context_p | None:
+    params.n_seq_max = sequences
+    # Logits are asked for once per sequence. By default llama.cpp reserves room for those of
+    # every token of a batch: 300 MB for 152,000 tokens.
+    params.n_outputs_max = sequences
+    errors.clear()
+    for shared in (False, True) if sequences > 1 else (False,):
+        params.kv_unified = shared
+        params.n_ctx = length if shared else length * sequences
+        if context := llama_cpp.llama_init_from_model(model, params):
+            return context
+    return None

@@ -1,0 +1,85 @@
+"""The thread that owns an engine: requests come from everywhere, and share its steps."""
+
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from constrained.engine.protocol import Engine
+from constrained.errors import BusyError, ModelError
+from constrained.request import Generation, Request
+from constrained.schedule import Schedule, Seat
+
+MOST_WAITING = 1024  # requests
+
+
+class Runner:
+    """Runs requests on an engine until they are done.
+
+    Args:
+        engine: that nobody else uses.
+        name: of the thread. It is there while there is work.
+        deterministic: see `Schedule`.
+        most_waiting: how many requests may wait.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        name: str,
+        *,
+        deterministic: bool = False,
+        most_waiting: int = MOST_WAITING,
+    ):
+        self._schedule = Schedule(engine, deterministic=deterministic)
+        self._most_waiting = most_waiting
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix=name)
+        self._lock = threading.Lock()  # of the two below
+        self._arrived: list[Seat] = []
+        self._is_running = False
+        self._is_closed = False
+
+    def submit(self, request: Request) -> Future[Generation]:
+        """Queues a request; its `is_wanted` is the way to end it.
+
+        Raises:
+            ModelError: the runner is closed.
+            BusyError: too many requests are waiting.
+        """
+        seat = Seat(request)
+        with self._lock:
+            if len(self._arrived) + self._schedule.waiting >= self._most_waiting:
+                message = f"{self._most_waiting} requests are waiting already"
+                raise BusyError(message, hint="Try again later")
+            if not self._is_running:
+                self._begin()
+            self._arrived.append(seat)
+        return seat.result
+
+    def _begin(self) -> None:
+        try:
+            self._pool.submit(self._run)
+        except RuntimeError as e:
+            raise ModelError("the model is closed") from e
+        self._is_running = True
+
+    def _run(self) -> None:
+        while self._has_work():
+            try:
+                self._schedule.step()
+            except Exception as error:  # ours: whoever waits for a reply is told
+                self._schedule.clear(error)
+
+    def _has_work(self) -> bool:
+        with self._lock:
+            for seat in self._arrived:
+                self._schedule.add(seat)
+            self._arrived.clear()
+            self._is_running = not self._schedule.is_idle
+            return self._is_running
+
+    def close(self) -> None:
+        """Waits for what is queued, and forgets what the engine holds; a second time does
+        nothing."""
+        self._pool.shutdown()
+        if not self._is_closed:
+            self._schedule.clear(ModelError("the model is closed"))
+        self._is_closed = True

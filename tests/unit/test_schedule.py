@@ -1,0 +1,285 @@
+"""Requests share an engine: nothing is computed twice, and none of them sees another one."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
+
+from constrained.engine.protocol import Chunk, Sampling
+from constrained.engine.scripted import ScriptedEngine, random_logits
+from constrained.errors import BusyError, ContextError, ModelError
+from constrained.generation import generate
+from constrained.request import Finish, Generation, Request
+from constrained.runner import Runner
+from constrained.schedule import BLOCK, Schedule, Seat
+from constrained.sequences import SPARED, Sequences, common_length
+from constrained.vocabulary import byte_vocabulary
+from grammars.formats import HERMES
+from grammars.parse import Parser
+
+BYTES = byte_vocabulary(())
+GREEDY = Sampling(temperature=0)
+
+
+class Watched(ScriptedEngine):
+    """Random logits of the tokens; keeps the chunks, and may have room for so many tokens only."""
+
+    def __init__(self, room: int | None = None, **options: Any):
+        super().__init__(BYTES, random_logits(BYTES), **options)
+        self.chunks: list[list[Chunk]] = []
+        self._room = room
+
+    def decode(self, chunks: Sequence[Chunk]) -> list[np.ndarray]:
+        size = sum(len(tokens) for tokens in self._tokens) + sum(len(c.tokens) for c in chunks)
+        if self._room is not None and size > self._room:
+            raise ContextError("the context that the sequences share is full")
+        self.chunks.append([*chunks])
+        return super().decode(chunks)
+
+    @property
+    def computed(self) -> int:
+        return sum(len(chunk.tokens) for step in self.chunks for chunk in step)
+
+
+def request(
+    prompt: Sequence[int], max_tokens: int = 8, is_wanted: Callable[[], bool] = lambda: True
+) -> Request:
+    return Request(
+        tuple(prompt), None, lambda: Parser(HERMES, ()), GREEDY, max_tokens, is_wanted=is_wanted
+    )
+
+
+@cache
+def alone(prompt: tuple[int, ...], max_tokens: int) -> tuple[int, ...]:
+    return generate(Watched(), [request(prompt, max_tokens)])[0].tokens
+
+
+def add(schedule: Schedule, *requests: Request) -> list[Seat]:
+    seats = [Seat(given) for given in requests]
+    for seat in seats:
+        schedule.add(seat)
+    return seats
+
+
+def finish(schedule: Schedule, *requests: Request) -> list[Generation]:
+    seats = add(schedule, *requests)
+    while not schedule.is_idle:
+        schedule.step()
+    return [seat.result.result() for seat in seats]
+
+
+def letters(text: str, count: int = 1) -> tuple[int, ...]:
+    return tuple(BYTES.encode(text * count))
+
+
+class Schedules(RuleBasedStateMachine):
+    """Whatever comes, in whatever order: each request is answered as if it were alone."""
+
+    seats = Bundle("seats")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.engine = Watched(max_sequences=3, can_roll_back=self.keeps_past)
+        self.schedule = Schedule(self.engine, step=40, deterministic=self.deterministic)
+        self.asked: list[tuple[Seat, tuple[int, ...], int, list[bool]]] = []
+
+    keeps_past, deterministic = True, False
+
+    @rule(
+        target=seats,
+        head=st.sampled_from([b"system A. " * 12, b"system B. " * 12, b""]),
+        tail=st.binary(min_size=1, max_size=30),
+        max_tokens=st.integers(1, 12),
+    )
+    def ask(self, head: bytes, tail: bytes, max_tokens: int) -> int:
+        prompt, wanted = tuple(head + tail), [True]
+        (seat,) = add(self.schedule, request(prompt, max_tokens, lambda: wanted[0]))
+        self.asked.append((seat, prompt, max_tokens, wanted))
+        return len(self.asked) - 1
+
+    @rule(target=seats, number=seats, tail=st.binary(min_size=1, max_size=10))
+    def go_on(self, number: int, tail: bytes) -> int:
+        """The next turn of a conversation, if the last one is over."""
+        seat, prompt, max_tokens, _ = self.asked[number]
+        if not seat.result.done() or seat.result.exception():
+            return number
+        return self.ask(bytes(prompt), bytes(seat.result.result().tokens) + tail, max_tokens)
+
+    @rule(number=seats)
+    def cancel(self, number: int) -> None:
+        self.asked[number][3][0] = False
+
+    @rule(count=st.integers(1, 5))
+    def step(self, count: int) -> None:
+        for _ in range(count):
+            self.schedule.step()
+
+    @invariant()
+    def what_it_remembers_is_so(self) -> None:
+        known = self.schedule._sequences
+        assert [list(known.tokens(n)) for n in range(3)] == self.engine._tokens
+
+    def teardown(self) -> None:
+        while not self.schedule.is_idle:
+            self.schedule.step()
+        for seat, prompt, max_tokens, wanted in self.asked:
+            made, whole = seat.result.result(), alone(prompt, max_tokens)
+            if wanted[0] or made.finish is not Finish.CANCELLED:
+                assert made.tokens == whole
+            else:
+                assert made.tokens == whole[: len(made.tokens)]
+        sizes = [sum(len(c.tokens) for c in step) for step in self.engine.chunks]
+        assert max(sizes, default=0) <= (BLOCK if self.deterministic else 40)
+
+
+class WithoutPast(Schedules):
+    keeps_past = False
+
+
+class Deterministic(Schedules):
+    deterministic = True
+
+
+TestSchedules = Schedules.TestCase
+TestWithoutPast = WithoutPast.TestCase
+TestDeterministic = Deterministic.TestCase
+
+
+def test_a_prefix_that_nobody_has_computed_yet_is_computed_once() -> None:
+    engine = Watched(max_sequences=8)
+    prefix = letters("the tools ", 200)
+    prompts = [(*prefix, *letters(f"question {n}")) for n in range(8)]
+    made = finish(Schedule(engine), *(request(prompt, 1) for prompt in prompts))
+    assert [m.tokens for m in made] == [alone(prompt, 1) for prompt in prompts]
+    own = sum(len(prompt) - len(prefix) for prompt in prompts)
+    assert engine.computed <= len(prefix) + own
+    assert [m.cached >= len(prefix) for m in made] == [False, *[True] * 7]
+
+
+def test_a_conversation_goes_on_where_it_was() -> None:
+    engine, prompt = Watched(), letters("hello ", 50)
+    schedule = Schedule(engine)
+    for _ in range(5):
+        before = engine.computed
+        (made,) = finish(schedule, request(prompt))
+        new = engine.computed - before
+        assert made.tokens == alone(prompt, 8)
+        prompt = (*prompt, *made.tokens, *letters("and then?"))
+    assert new < 30
+
+
+def test_alternating_prompts_keep_their_sequences() -> None:
+    engine = Watched(max_sequences=2)
+    schedule = Schedule(engine)
+    prompts = [letters("system one ", 50), letters("another system ", 50)]
+    for prompt in prompts:
+        finish(schedule, request((*prompt, 1)))
+    for number in range(6):
+        (made,) = finish(schedule, request((*prompts[number % 2], number)))
+        assert made.cached >= len(prompts[number % 2])
+
+
+def test_a_long_prompt_does_not_stop_the_others() -> None:
+    engine = Watched(max_sequences=2)
+    schedule = Schedule(engine, step=32)
+    add(schedule, request(letters("short"), 40))
+    schedule.step()
+    (long,) = add(schedule, request(letters("long ", 100), 1))
+    while not long.result.done():
+        schedule.step()
+    reading = [step for step in engine.chunks if any(c.sequence == 1 for c in step)]
+    assert len(reading) > 10
+    assert all(len(step) == 2 for step in reading[: len(alone(letters("short"), 40)) - 1])
+    assert all(sum(len(c.tokens) for c in step) <= 32 for step in reading)
+
+
+def test_nobody_waits_for_a_request_that_is_cancelled_while_its_prompt_is_read() -> None:
+    engine = Watched(max_sequences=1)
+    schedule, wanted = Schedule(engine, step=16), [True]
+    first, second = add(
+        schedule,
+        request(letters("long ", 100), 1, lambda: wanted[0]),
+        request(letters("short"), 1),
+    )
+    schedule.step()
+    wanted[0] = False
+    schedule.step()
+    assert first.result.result().finish is Finish.CANCELLED
+    while not schedule.is_idle:
+        schedule.step()
+    assert second.result.result().tokens == alone(letters("short"), 1)
+    assert engine.computed < 100
+
+
+def test_where_room_is_short_what_nobody_uses_goes_first() -> None:
+    engine = Watched(room=330, max_sequences=4)
+    schedule = Schedule(engine)
+    prompts = [letters(name, 25) for name in ("old ", "new ", "third ")]
+    for prompt in prompts:
+        (made,) = finish(schedule, request(prompt))
+        assert made.tokens == alone(prompt, 8)
+    seats = add(schedule, *(request(letters(name, 30), 40) for name in ("one ", "two ", "six ")))
+    while not schedule.is_idle:
+        schedule.step()
+    failed = [seat for seat in seats if seat.result.exception()]
+    assert [seat is seats[-1] for seat in failed] == [True]
+    with pytest.raises(ContextError, match="full"):
+        failed[0].result.result()
+    assert seats[0].result.result().tokens == alone(letters("one ", 30), 40)
+
+
+def test_the_failure_of_one_is_not_that_of_others() -> None:
+    def fail(events: Any) -> None:
+        raise ModelError("no")
+
+    bad = Request(letters("bad"), None, lambda: Parser(HERMES, ()), GREEDY, 8, sink=fail)
+    schedule = Schedule(Watched(max_sequences=2))
+    good, broken = add(schedule, request(letters("good")), bad)
+    while not schedule.is_idle:
+        schedule.step()
+    assert good.result.result().tokens == alone(letters("good"), 8)
+    assert isinstance(broken.result.exception(), ModelError)
+
+
+def test_a_queue_that_is_full_says_so() -> None:
+    runner = Runner(Watched(max_sequences=1), "test", most_waiting=2)
+    wanted = [True]
+    held = list[Future[Generation]]()
+
+    def submit() -> None:
+        held.append(runner.submit(request(letters("a"), 4000, lambda: wanted[0])))
+
+    def submit_many() -> None:
+        for _ in range(5):
+            submit()
+
+    with pytest.raises(BusyError, match=r"2 requests are waiting already\. Try again later"):
+        submit_many()
+    wanted[0] = False
+    runner.close()
+    runner.close()
+    assert all(seat.done() for seat in held)
+    with pytest.raises(ModelError, match="closed"):
+        runner.submit(request(letters("a")))
+
+
+def test_what_is_lost_is_worth_little() -> None:
+    sequences = Sequences(Watched(max_sequences=2))
+    long = letters("x", 300)
+    match = sequences.claim(long, [0, 1])
+    sequences.decode([Chunk(match.sequence, long, 0)])
+    other = sequences.claim((*long[:100], 1), [0, 1])  # a tail of 200 is worth a copy
+    assert (other.sequence != match.sequence, other.length) == (True, 100)
+    near = sequences.claim((*long[: 300 - SPARED], 1, 2), [0, 1])
+    assert (near.sequence, near.length) == (match.sequence, 300 - SPARED)
+
+
+@pytest.mark.parametrize(("one", "other"), [("", ""), ("a", ""), ("abc", "abd"), ("ab", "abab")])
+def test_common_length(one: str, other: str) -> None:
+    whole = next(n for n in range(len(one), -1, -1) if other.startswith(one[:n]))
+    assert common_length(BYTES.encode(one), BYTES.encode(other)) == whole
