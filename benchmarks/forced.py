@@ -87,12 +87,15 @@ class Imposed:
         self._at = 0
         self._chain = engine.sampler(Sampling(seed=0))
         self.prompt_seconds = 0.0
+        self._is_reading = True
 
     def decode(self, chunks: Sequence[Chunk]) -> list[np.ndarray]:
-        """Decodes; takes the time of the first one, which is the prompt's."""
+        """Decodes; takes the time of the prompt, up to the first logits that are wanted."""
         start = time.perf_counter()
         logits = self._engine.decode(chunks)
-        self.prompt_seconds = self.prompt_seconds or time.perf_counter() - start
+        if self._is_reading:
+            self.prompt_seconds += time.perf_counter() - start
+            self._is_reading = not logits
         return logits
 
     def __getattr__(self, name: str) -> Any:

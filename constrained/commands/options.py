@@ -129,6 +129,8 @@ def add_engine_options(parser: argparse.ArgumentParser) -> None:
     add("-t", "--threads", type=int, help="default: one for each physical core")
     add("-ngl", "--gpu-layers", type=int, help="default: all")
     add("-fa", "--flash-attn", choices=tuple(SWITCH), help="default: auto")
+    help = "the same request and seed give the same reply, whatever was cached; slower"
+    add("--deterministic", action="store_true", help=help)
 
 
 def add_sampling_options(parser: argparse.ArgumentParser) -> None:

@@ -115,6 +115,7 @@ def load_model(options: argparse.Namespace) -> "Model":
         threads=options.threads,
         gpu_layers=options.gpu_layers,
         flash_attention=options.flash_attn,
+        deterministic=options.deterministic,
         progress=shared.show_progress("loading"),
     )
 
