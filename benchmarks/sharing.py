@@ -110,7 +110,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="What requests of one model share.")
     parser.add_argument("-m", "--model", type=Path, default=embedded.PATH)
     parser.add_argument("--turns", type=int, default=20)
-    parser.add_argument("--tokens", type=int, default=48, help="of a reply, about, for the throughput")
+    parser.add_argument(
+        "--tokens", type=int, default=48, help="of a reply, about, for the throughput"
+    )
     options = parser.parse_args()
     for deterministic in (False, True):
         print("deterministic" if deterministic else "fast")

@@ -118,7 +118,7 @@ class Schedule:
     def _is_being_read(self, prompt: Sequence[int]) -> bool:
         """Is much of the prompt about to be computed for somebody else? Then it is worth waiting
         for: it can be copied."""
-        known = self._sequences.find(prompt).length + SPARED
+        known = self._sequences.find(prompt) + SPARED
         return any(
             turn.unread and common_length(turn.prompt, [*prompt]) > known
             for turn in self._turns.values()

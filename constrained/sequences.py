@@ -15,7 +15,7 @@ SPARED = 64  # tokens: what is worth a sequence of its own, and worth waiting fo
 
 @dataclass(frozen=True)
 class Match:
-    """The first `length` tokens of a prompt lie in a sequence."""
+    """A sequence holds the first `length` tokens of a prompt, and nothing else."""
 
     sequence: int
     length: int
@@ -66,13 +66,11 @@ class Sequences:
                 self.release(chunk.sequence)
             raise
         for chunk in chunks:
-            self._held[chunk.sequence] += chunk.tokens
-            if (
-                chunk.position == self._in_blocks[chunk.sequence]
-                and len(chunk.tokens) == self._block
-            ):
-                self._in_blocks[chunk.sequence] += self._block
-            self._used[chunk.sequence] = next(self._clock)
+            number, size = chunk.sequence, len(chunk.tokens)
+            self._held[number] += chunk.tokens
+            if chunk.position == self._in_blocks[number] and size == self._block:
+                self._in_blocks[number] += size
+            self._used[number] = next(self._clock)
         return logits
 
     def rollback(self, sequence: int, length: int) -> bool:
@@ -93,23 +91,9 @@ class Sequences:
         """What a sequence holds."""
         return self._held[sequence]
 
-    def find(self, tokens: Sequence[int]) -> Match:
-        """Where the longest prefix of these tokens lies that can be gone on with.
-
-        Their last one does not count, for its logits are wanted; and of a sequence that the engine
-        cannot cut, all or nothing is of use.
-        """
-        tokens = list(tokens)
-        room = max(0, len(tokens) - 1)
-        lengths = [0] * len(self._held)
-        for number, held in enumerate(self._held):
-            length = min(common_length(held, tokens), room)
-            if self._block > 1:
-                length = min(length, self._in_blocks[number]) // self._block * self._block
-            if length == len(held) or self._engine.can_cut(number, length):
-                lengths[number] = length
-        longest = max(lengths)
-        return Match(lengths.index(longest), longest)
+    def find(self, tokens: Sequence[int]) -> int:
+        """How many of the first tokens are known somewhere, and can be gone on with."""
+        return max(self._compare(tokens))
 
     def claim(self, tokens: Sequence[int], idle: Iterable[int]) -> Match:
         """Makes an idle sequence hold as many of the first tokens as are known, and no others.
@@ -117,19 +101,19 @@ class Sequences:
         Either the one that has them goes on with them, or they are copied to the one that was not
         used for the longest time: what is lost should be worth as little as possible.
         """
-        idle = list(idle)
-        oldest = min(idle, key=lambda number: (bool(self._held[number]), self._used[number]))
-        found = self.find(tokens)
-        tail = len(self._held[found.sequence]) - found.length
-        if found.sequence in idle and (tail <= SPARED or found.sequence == oldest):
-            self._cut(found)
-            return found
+        idle, lengths, held = list(idle), self._compare(tokens), self._held
+        oldest = min(idle, key=lambda number: (bool(held[number]), self._used[number]))
+        best = max(range(len(held)), key=lambda n: (lengths[n], n in idle, -len(held[n])))
+        length = lengths[best]
+        if best in idle and (len(held[best]) - length <= SPARED or best == oldest):
+            self._cut(best, length)
+            return Match(best, length)
         self.release(oldest)
-        if found.length:
-            self._engine.copy(found.sequence, oldest, found.length)
-            self._held[oldest] = self._held[found.sequence][: found.length]
-            self._in_blocks[oldest] = min(self._in_blocks[found.sequence], found.length)
-        return Match(oldest, found.length)
+        if length:
+            self._engine.copy(best, oldest, length)
+            held[oldest] = held[best][:length]
+            self._in_blocks[oldest] = min(self._in_blocks[best], length)
+        return Match(oldest, length)
 
     def forget_oldest(self, idle: Iterable[int]) -> bool:
         """Empties the idle sequence that was not used for the longest time; False if all are."""
@@ -143,11 +127,28 @@ class Sequences:
         for number in range(len(self._held)):
             self.release(number)
 
-    def _cut(self, match: Match) -> None:
-        if match.length == 0:
-            self.release(match.sequence)
-        elif match.length < len(self._held[match.sequence]):
-            self.rollback(match.sequence, match.length)
+    def _compare(self, tokens: Sequence[int]) -> list[int]:
+        """For each sequence, how many of the first tokens it can be cut to.
+
+        Their last one does not count, for its logits are wanted; and of a sequence that the engine
+        cannot cut, all or nothing is of use.
+        """
+        tokens = list(tokens)
+        room = max(0, len(tokens) - 1)
+        lengths = [0] * len(self._held)
+        for number, held in enumerate(self._held):
+            length = min(common_length(held, tokens), room)
+            if self._block > 1:
+                length = min(length, self._in_blocks[number]) // self._block * self._block
+            if length == len(held) or self._engine.can_cut(number, length):
+                lengths[number] = length
+        return lengths
+
+    def _cut(self, number: int, length: int) -> None:
+        if length == 0:
+            self.release(number)
+        elif length < len(self._held[number]):
+            self.rollback(number, length)
 
 
 def common_length(one: list[int], other: list[int]) -> int:

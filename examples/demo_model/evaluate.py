@@ -8,6 +8,7 @@ of tools; always takes the likeliest token. Prints a table in Markdown.
 
 import argparse
 import json
+import statistics
 import time
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
@@ -193,6 +194,16 @@ def show_table(rows: list[Row]) -> str:
     return "\n".join(lines)
 
 
+def time_loading(path: Path) -> float:
+    """Milliseconds until a model is there to be asked, the median of five."""
+    times = list[float]()
+    for _ in range(5):
+        started = time.perf_counter()
+        load(path).close()
+        times.append(1000 * (time.perf_counter() - started))
+    return statistics.median(times)
+
+
 def main() -> None:
     """Evaluates the models of the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -212,6 +223,9 @@ def main() -> None:
                     rows.append(row)
                     wrong.append(asdict(row) | {"wrong": mistakes})
     print(show_table(rows))
+    for path in options.models:
+        size, ms = path.stat().st_size / 1e6, time_loading(path)
+        print(f"{path.name}: {size:.2f} MB, ready after {ms:.0f} ms")
     if options.rows:
         options.rows.write_text(json.dumps(wrong, ensure_ascii=False, indent=1), encoding="utf-8")
     if options.plot:
