@@ -18,7 +18,8 @@ from typing import Any
 import jsonschema_rs
 
 from constrained import Model, Sampling, load
-from constrained.engine.protocol import Chunk
+from constrained.engine.llamacpp import load as load_engine
+from constrained.engine.protocol import Chunk, Engine
 from constrained.errors import ReplyError
 from constrained.job import CompiledTurn, Job
 from examples.demo_model.exam import Question, draw_questions
@@ -75,9 +76,9 @@ def ask_masked(model: Model, turn: CompiledTurn) -> Answer:
     return Answer(calls, finished, spent, reply.usage.forward_passes, reply.content)
 
 
-def ask_free(model: Model, turn: CompiledTurn) -> Answer:
+def ask_free(engine: Engine, turn: CompiledTurn) -> Answer:
     """Token by token, without a mask, as llama.cpp alone would go on."""
-    started, engine = time.perf_counter(), model.engine
+    started = time.perf_counter()
     end = engine.vocabulary.encode_special(END)[0]
     tokens, written = list(turn.tokens), list[int]()
     logits = engine.decode([Chunk(0, tokens, 0)])[0]
@@ -140,15 +141,15 @@ def _shorten(number: float) -> float:
 
 
 def evaluate(
-    model: Model, name: str, group: str, count: int, *, thinking: bool = False
+    model: Model, engine: Engine, name: str, group: str, count: int, *, thinking: bool = False
 ) -> Iterable[tuple[Row, list[Any]]]:
     """A row without and one with the mask, and what went wrong in each."""
     questions = draw_questions(group, count)
     kwargs = {"enable_thinking": True} if thinking else {}
     jobs = [Job(q.messages, q.tools, template_kwargs=kwargs) for q in questions]
     turns = [model.compile(job) for job in jobs]
-    for mask, ask in ((False, ask_free), (True, ask_masked)):
-        answers = [ask(model, turn) for turn in turns]
+    for mask in (False, True):
+        answers = [ask_masked(model, t) if mask else ask_free(engine, t) for t in turns]
         pairs = list(zip(answers, questions, strict=True))
         wrong = [
             {"text": q.text, "right": q.calls, "written": a.calls, "said": a.content}
@@ -216,10 +217,11 @@ def main() -> None:
     options = parser.parse_args()
     rows, wrong = list[Row](), list[Any]()
     for path in options.models:
-        with load(path, threads=options.threads) as model:
+        threads, thinking = options.threads, options.thinking
+        with load(path, threads=threads) as model, load_engine(path, threads=threads) as engine:
             for group in GROUPS:
-                count, thinking = options.count, options.thinking
-                for row, mistakes in evaluate(model, path.stem, group, count, thinking=thinking):
+                given: Any = (model, engine, path.stem, group, options.count)
+                for row, mistakes in evaluate(*given, thinking=thinking):
                     rows.append(row)
                     wrong.append(asdict(row) | {"wrong": mistakes})
     print(show_table(rows))
