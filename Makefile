@@ -10,10 +10,10 @@ demo: $(VENV)/.ready
 	$(BIN)/python -m examples.first_call
 
 test: $(VENV)/.ready lint
-	HYPOTHESIS_PROFILE=ci $(BIN)/python -m pytest -n auto
+	HYPOTHESIS_PROFILE=ci $(BIN)/python -m pytest -n auto --dist worksteal
 
 search: $(VENV)/.ready
-	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n auto tests/agreement tests/property tests/unit
+	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n auto --dist worksteal tests/agreement tests/property tests/unit
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check .
