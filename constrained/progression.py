@@ -31,7 +31,7 @@ class Progression:
 
     def __init__(self, sequences: Sequences, number: int, request: Request, cached: int = 0):
         self._limit = find_limit(sequences, request)
-        self._engine = sequences
+        self._sequences = sequences
         self._number = number
         self._request = request
         self._matcher = request.matcher
@@ -107,7 +107,7 @@ class Progression:
     def _steer(self, logits: np.ndarray) -> None:
         """Forbids what the mask allows, but not this turn."""
         if self._budget and self._read.is_reasoning:
-            self._budget.keep_whole(logits, self._read.thought, self._engine.vocabulary)
+            self._budget.keep_whole(logits, self._read.thought, self._sequences.vocabulary)
         if self._deviation and not self._deviation.steer(logits, self._read.data):
             self._deviation = None
 
@@ -172,7 +172,7 @@ class Progression:
         self._matcher = matcher.fork()
         for token in tokens:
             self._matcher.commit(token)
-        text = before.text + self._engine.vocabulary.text(tokens)
+        text = before.text + self._sequences.vocabulary.text(tokens)
         if self._reserve.admits(before, Place(self._matcher, count, text)):
             return True
         self._finish_early()
@@ -225,12 +225,12 @@ class Progression:
         for token in head.tokens:
             matcher.commit(token)
         spent = self._discarded + len(read.tokens) - place
-        limit = find_limit(self._engine, request, spent)
+        limit = find_limit(self._sequences, request, spent)
         reserve = request.reserve(limit) if request.reserve else None
         shortest = reserve.start(Place(matcher, place, bytes(head.data))) if reserve else None
         if (place + 1 if shortest is None else shortest) > limit or not self._go_back(head):
             return False
-        self._deviation = Deviation(bytes(read.data), len(head.data), self._engine.vocabulary)
+        self._deviation = Deviation(bytes(read.data), len(head.data), self._sequences.vocabulary)
         self._read, self._matcher, self._reserve = head, matcher, reserve
         self._discarded, self._limit = spent, limit
         return True
@@ -239,7 +239,7 @@ class Progression:
         """Makes the model forget all but this; the last token of it has to be decoded again."""
         tokens = [*self.prompt, *head.tokens]
         position = min(self._position, len(tokens) - 1)
-        if position < self._position and not self._engine.rollback(self._number, position):
+        if position < self._position and not self._sequences.rollback(self._number, position):
             return False
         self._position, self._pending = position, tokens[position:]
         return True

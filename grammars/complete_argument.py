@@ -19,7 +19,6 @@ from grammars.languages import (
 )
 from grammars.members import arrange, find_next
 from grammars.schema import (
-    AnyValue,
     Boolean,
     Constant,
     Flat,
@@ -34,6 +33,7 @@ from grammars.schema import (
 from grammars.shortest import Shortest
 from grammars.tagging import (
     CONTAINER,
+    admits_any_text,
     excludes_containers,
     find_extra_keys,
     is_writable,
@@ -112,7 +112,7 @@ class TaggedObject:
 
     def _read(self, flat: Sequence[Flat]) -> Raw | None:
         """How such values may be written; None if none can be."""
-        if any(isinstance(b, AnyValue) or (isinstance(b, String) and b.is_free) for b in flat):
+        if admits_any_text(flat):
             return Raw((_FREE,), (), ())
         has_text = any(isinstance(b, String) for b in flat)
         without = CONTAINER if excludes_containers(flat) else None

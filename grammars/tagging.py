@@ -48,6 +48,11 @@ def is_writable(value: Json, tags: TaggedArguments) -> bool:
     return not isinstance(value, str) or ends not in "\n" + value + tags.close
 
 
+def admits_any_text(branches: Iterable[Flat]) -> bool:
+    """May a value of these be whatever text?"""
+    return any(isinstance(b, AnyValue) or (isinstance(b, String) and b.is_free) for b in branches)
+
+
 def excludes_containers(branches: Iterable[Flat]) -> bool:
     """Does a text among these not begin as an object or a list does?
 
