@@ -19,6 +19,7 @@ import torch
 
 from examples.demo_model.dialogue import chat_template
 from examples.demo_model.network import Network, Shape
+from examples.demo_model.tensors import rename
 from examples.demo_model.vocabulary import load_vocabulary
 from examples.random_model.qwen3 import add_sizes, add_tokenizer
 
@@ -26,19 +27,6 @@ KINDS = {
     "Q8_0": llama_cpp.LLAMA_FTYPE_MOSTLY_Q8_0,
     "Q4_K_M": llama_cpp.LLAMA_FTYPE_MOSTLY_Q4_K_M,
     "Q2_K": llama_cpp.LLAMA_FTYPE_MOSTLY_Q2_K,
-}
-BLOCK = {
-    "attention_norm": "attn_norm",
-    "attention.query": "attn_q",
-    "attention.key": "attn_k",
-    "attention.value": "attn_v",
-    "attention.output": "attn_output",
-    "attention.query_norm": "attn_q_norm",
-    "attention.key_norm": "attn_k_norm",
-    "feed_norm": "ffn_norm",
-    "gate": "ffn_gate",
-    "up": "ffn_up",
-    "down": "ffn_down",
 }
 
 
@@ -64,22 +52,11 @@ def export(
         add_tokenizer(writer, load_vocabulary(), chat_template())
         for key, value in network.state_dict().items():
             tensor = value.detach().float().numpy()
-            writer.add_tensor(_rename(key), tensor.astype(dtype) if tensor.ndim > 1 else tensor)
+            writer.add_tensor(rename(key), tensor.astype(dtype) if tensor.ndim > 1 else tensor)
         writer.write_header_to_file()
         writer.write_kv_data_to_file()
         writer.write_tensors_to_file()
     return path
-
-
-def _rename(key: str) -> str:
-    match key.split("."):
-        case ["embedding"]:
-            return "token_embd.weight"
-        case ["norm", "weight"]:
-            return "output_norm.weight"
-        case ["blocks", number, *path, "weight"]:
-            return f"blk.{number}.{BLOCK['.'.join(path)]}.weight"
-    raise ValueError(f"llama.cpp has no tensor for {key}")
 
 
 def quantise(source: Path, target: Path, kind: str) -> Path:

@@ -22,6 +22,7 @@ from examples.demo_model.feed import Batch, Encoder, Feed, draw_copies
 from examples.demo_model.network import Network, Shape
 from examples.demo_model.optimizer import make_optimizers
 from examples.demo_model.recall import count_exact
+from examples.demo_model.tensors import restore_weights
 from examples.demo_model.vocabulary import load_vocabulary
 
 torch._dynamo.config.recompile_limit = 32  # one for each length of rows, and for each way to go
@@ -61,7 +62,7 @@ class Run:
         self.network = Network(shape).to(device)
         self.optimizers = make_optimizers(self.network, kind)
         self.rates = [[g["lr"] for g in o.param_groups] for o in self.optimizers]
-        self.progress = Progress()
+        self.progress, self.copies = Progress(), COPYING
         self.random = torch.Generator().manual_seed(1)
         self.encoder = Encoder()
         for block in self.network.blocks if compiled else ():
@@ -155,7 +156,7 @@ def train(run: Run, options: argparse.Namespace) -> None:
             run.save("stable")
             run.progress.stable = False
         for chosen in _mix(run, batch):
-            rate = rate_at(run.progress, total, options.falling)
+            rate = options.peak * rate_at(run.progress, total, options.falling)
             losses.append(run.learn(chosen.to(run.device), rate))
         run.progress.chunk = max(run.progress.chunk, batch.chunk + 1)
         if len(losses) >= REPORT:
@@ -170,7 +171,7 @@ def train(run: Run, options: argparse.Namespace) -> None:
 
 def _mix(run: Run, batch: Batch) -> list[Batch]:
     """The batch, and while the run is young one of random tokens to be copied."""
-    if run.progress.step >= COPYING:
+    if run.progress.step >= run.copies:
         return [batch]
     rows, length = batch.tokens.shape
     return [batch, draw_copies(run.random, (rows, length), run.network.shape.n_vocab - 16)]
@@ -192,6 +193,9 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--workers", type=int, default=1, help="processes that draw the data")
     parser.add_argument("--eager", action="store_true", help="do not compile the network")
     parser.add_argument("--branch", action="store_true", help="go on from stable.pt")
+    parser.add_argument("--start", type=Path, help="GGUF file whose weights a new run starts from")
+    parser.add_argument("--chunk", type=int, default=0, help="of the data, where a new run starts")
+    parser.add_argument("--peak", type=float, default=1.0, help="the highest factor of the rates")
     return parser.parse_args()
 
 
@@ -207,6 +211,9 @@ def main() -> None:
     name = "stable" if options.branch else "last"
     if (options.folder / f"{name}.pt").exists():
         run.resume(name)
+    elif options.start:
+        restore_weights(run.network, options.start)
+        run.copies, run.progress.chunk = 0, options.chunk
     train(run, options)
 
 
