@@ -44,7 +44,7 @@ class Source:
     """
 
     families: Sequence[Family]
-    synthetic: float = 0.55
+    synthetic: float = 0.4
 
     def draw_offers(self, words: Words, count: int) -> list[Offer]:
         """So many tools with different names; often some that are easily confused."""

@@ -73,12 +73,13 @@ def _read_family(lines: list[str], domain: str) -> Family:
 
 @lru_cache(maxsize=4)
 def read_families(name: str) -> tuple[Family, ...]:
-    """The families of a file beside this one: "seen" or "unseen".
+    """The families of one sort, "seen" or "unseen"; each sort has some files.
 
     Raises:
-        ValueError: a line is not in the form that the head of the file explains.
+        ValueError: a line is not in the form that the head of seen.txt explains.
     """
-    text = (FOLDER / f"{name}.txt").read_text(encoding="utf-8")
+    texts = [path.read_text(encoding="utf-8") for path in sorted(FOLDER.glob(f"{name}*.txt"))]
+    text = "\n\n".join(texts)
     families, domain = list[Family](), ""
     for paragraph in text.split("\n\n"):
         lines = [line for line in paragraph.splitlines() if line and line[0] != "#"]
