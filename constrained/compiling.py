@@ -1,16 +1,22 @@
 """A request and a model's facts -> a compiled turn: prompt tokens, matcher, parser."""
 
+from array import array
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
+from typing import Any
 
 from constrained.choosing import choose_teaching
+from constrained.decoded import MOST_TOKENS, Decoded, DecodedTurns, History, writes_ids
+from constrained.encoding import encode_pieces, encode_prompt
 from constrained.errors import GrammarError, RequestError
 from constrained.grammar_texts import GrammarTexts
 from constrained.job import CompiledTurn, Job, check_job
 from constrained.mask import Matcher
-from constrained.messages import read_call_ids
+from constrained.messages import normalise, read_call_ids
 from constrained.offer import Offer, Offered, Refusal, read_offer
 from constrained.quoting import Prompt, render_prompt
+from constrained.splicing import Messages, Recall, Splice, find_thoughts, splice
 from constrained.teaching import Teaching, find_teaching
 from constrained.template import ChatTemplate
 from constrained.thinking import Budget, make_budget
@@ -23,27 +29,6 @@ from grammars.turn import Choice, GrammarAnswer, KeyOrder, Policy, State, Think
 from grammars.wire import Format
 
 CACHED = 32  # compiled grammars; one of 100 tools is about 1 MB
-
-
-def encode_prompt(prompt: Prompt, vocabulary: Vocabulary) -> tuple[int, ...]:
-    """The tokens of a prompt, with BOS in front of them if the model wants it.
-
-    Raises:
-        RequestError: the text has a lone surrogate.
-    """
-    try:
-        parts = [
-            vocabulary.encode_special(piece, inside=number > 0)
-            for number, piece in enumerate(prompt.pieces)
-        ]
-    except UnicodeEncodeError as e:
-        hint = "Replace it in the messages or tools"
-        raise RequestError("the prompt has a lone surrogate", hint=hint) from e
-    tokens = [token for part in parts for token in part]
-    bos = vocabulary.bos
-    if bos is not None and tokens[:1] != [bos]:  # most templates write it themselves
-        tokens.insert(0, bos)
-    return tuple(tokens)
 
 
 def _teach(template: ChatTemplate, chosen: Format | None) -> Teaching:
@@ -74,6 +59,7 @@ class Compiler:
         template: its chat template.
         tool_template: what is used in its place where tools are offered.
         tool_format: the format of calls, in place of the one that the template teaches.
+        remembered: tokens of earlier turns to keep, see `DecodedTurns`; 0: none.
 
     Raises:
         TemplateError: a template is broken.
@@ -86,12 +72,15 @@ class Compiler:
         template: ChatTemplate,
         tool_template: ChatTemplate | None = None,
         tool_format: Format | None = None,
+        remembered: int = MOST_TOKENS,
     ):
         self.vocabulary = vocabulary
         self._taught = _teach(tool_template or template, tool_format)
         self._plain = self._taught if tool_template is None else find_teaching(template)
         self.template, self.format = self._taught.template, self._taught.format
         self.notices = tuple(n for n in [self._taught.notice] if n)
+        with_ids = any(map(writes_ids, (self._taught.format, self._plain.format)))
+        self._decoded = DecodedTurns(remembered, with_ids=with_ids)
         self._compile = lru_cache(maxsize=CACHED)(self._compile_grammar)
 
     @cached_property
@@ -139,7 +128,9 @@ class Compiler:
         policy = offer.fit(policy)
         policy.select(offer.tools)
         teaching = self._taught if offer.tools else self._plain
-        prompt, state = self._start(job, offer, teaching)
+        history = self._recall(job, offer, teaching)
+        prompt, state = self._start(job, history.messages, offer, teaching)
+        spliced = self._splice(job, history, prompt, offer, teaching)
         budget = self._budget(job, teaching.format)
         if budget is not None and budget.tokens == 0:
             policy = replace(policy, think=_forbid(policy.think))
@@ -147,9 +138,10 @@ class Compiler:
         grammar, matcher = None, None
         if offer.kept or thinks or policy.answer or policy.choice is Choice.REQUIRED:
             grammar, matcher = self._hold(teaching.format, offer, policy, state)
+        tokens, rest = self._encode(prompt, spliced)
         return CompiledTurn(
             prompt,
-            encode_prompt(prompt, self.vocabulary),
+            tokens,
             teaching.format,
             state,
             offer.tools,
@@ -162,7 +154,47 @@ class Compiler:
             job.thinking_tags,
             read_call_ids(job.messages),
             offer.refused,
+            history.key,
+            spliced.thoughts if spliced else find_thoughts(history, prompt),
+            rest,
         )
+
+    def _recall(self, job: Job, offer: Offer, teaching: Teaching) -> History:
+        """The conversation, and which of its turns this model has generated."""
+        with teaching.template.failures():
+            messages = normalise(job.messages)
+        told = [as_openai(offer.given), dict(job.template_kwargs)]
+        history = self._decoded.recall(told, messages)
+        return history if job.recall is not Recall.DROP else replace(history, messages=messages)
+
+    def _splice(
+        self, job: Job, history: History, prompt: Prompt, offer: Offer, teaching: Teaching
+    ) -> Splice | None:
+        def render(messages: Messages) -> Prompt:
+            return self._render(job, messages, offer, teaching, opened=True)
+
+        ends = {*teaching.format.ends, *self._ends}
+        return splice(history, prompt, render, Recall(job.recall), ends)
+
+    def _encode(
+        self, prompt: Prompt, spliced: Splice | None
+    ) -> tuple[tuple[int, ...], int | None]:
+        """The tokens, and how many there are behind those that are taken over."""
+        if spliced is None:
+            return encode_prompt(prompt, self.vocabulary), None
+        rest = encode_pieces(spliced.rest, self.vocabulary, inside=True)
+        return (*spliced.turn.prompt, *spliced.turn.tokens, *rest), len(rest)
+
+    def keep(self, turn: CompiledTurn, tokens: Sequence[int], message: Mapping[str, Any]) -> None:
+        """Keeps what came of a turn: a conversation that carries the message back goes on from
+        these tokens."""
+        prompt = array("i", turn.tokens)
+        self._decoded.keep(turn.key, Decoded(prompt, array("i", tokens), message, turn.thoughts))
+
+    @cached_property
+    def _ends(self) -> frozenset[str]:
+        names = self.vocabulary.names
+        return frozenset(names[token] for token in self.vocabulary.end if token in names)
 
     def _budget(self, job: Job, format: Format) -> Budget | None:
         """The reasoning budget; None where the format knows no reasoning."""
@@ -180,18 +212,22 @@ class Compiler:
         """Drops the compiled grammars: one that failed has spoilt what its forks share."""
         self._compile.cache_clear()
 
-    def _start(self, job: Job, offer: Offer, teaching: Teaching) -> tuple[Prompt, State]:
+    def _start(
+        self, job: Job, messages: Messages, offer: Offer, teaching: Teaching
+    ) -> tuple[Prompt, State]:
         """The prompt, and where it ends."""
-        prompt = self._render(job, offer, teaching, opened=True)
-        plain = self._render(job, offer, teaching, opened=False).text
+        prompt = self._render(job, messages, offer, teaching, opened=True)
+        plain = self._render(job, messages, offer, teaching, opened=False).text
         return prompt, find_state(prompt.text, plain, teaching.format, count_calls(job.messages))
 
-    def _render(self, job: Job, offer: Offer, teaching: Teaching, *, opened: bool) -> Prompt:
+    def _render(
+        self, job: Job, messages: Messages, offer: Offer, teaching: Teaching, *, opened: bool
+    ) -> Prompt:
         block = teaching.format.reasoning
         keep = [block.opener.text, block.closer.text] if block else []
         return render_prompt(
             teaching.template,
-            job.messages,
+            messages,
             as_openai(offer.given) or None,
             markers=self._names,
             keep=keep,

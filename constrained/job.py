@@ -13,6 +13,7 @@ from constrained.holding import Watch
 from constrained.mask import Matcher
 from constrained.offer import Refusal
 from constrained.quoting import Prompt
+from constrained.splicing import Recall
 from constrained.thinking import Budget
 from constrained.vocabulary import Vocabulary
 from grammars.complete import Completer
@@ -59,6 +60,7 @@ class Job:
         drop_tools: a tool whose schema cannot be enforced is left out, and `refused` names it;
             False: it is an error.
         key_order: in which order objects have their declared keys.
+        recall: whose view of the reasoning of earlier turns holds.
     """
 
     messages: Sequence[Mapping[str, Any]]
@@ -74,6 +76,7 @@ class Job:
     require_nonempty: bool = False
     drop_tools: bool = True
     key_order: KeyOrder = KeyOrder.ANY
+    recall: Recall = Recall.AUTO
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,10 @@ class CompiledTurn:
         thinking_tags: as in the job.
         call_ids: those of the conversation so far.
         refused: the tools that were left out.
+        key: names the conversation, for whoever keeps what comes of it.
+        thoughts: places of the messages whose reasoning is in the prompt.
+        rest: how many tokens there are behind the turns that are taken over as the model wrote
+            them; None where none is.
     """
 
     prompt: Prompt
@@ -101,6 +108,9 @@ class CompiledTurn:
     thinking_tags: bool = True
     call_ids: frozenset[str] = frozenset()
     refused: tuple[Refusal, ...] = ()
+    key: bytes = b""
+    thoughts: frozenset[int] = frozenset()
+    rest: int | None = None
 
     def parser(self) -> Parser:
         """A new parser for the text of this turn."""
@@ -169,6 +179,9 @@ def check_job(job: Job) -> None:
     if job.key_order not in list(KeyOrder):
         hint = f"Use {' or '.join(KeyOrder)}"
         raise RequestError(f"key_order is {job.key_order!r}", where="/key_order", hint=hint)
+    if job.recall not in list(Recall):
+        hint = f"Use {', '.join(Recall)}"
+        raise RequestError(f"recall is {job.recall!r}", where="/recall", hint=hint)
     for name in ("parallel", "thinking_tags", "require_nonempty", "drop_tools"):
         if not isinstance(value := getattr(job, name), bool):
             raise RequestError(f"{name} is {value!r}, not a boolean", where=f"/{name}")

@@ -13,12 +13,14 @@ from constrained.agent import Approve, Run
 from constrained.answers import Target, read_response_format, read_target
 from constrained.compiling import Compiler
 from constrained.engine.protocol import Engine, Sampling
+from constrained.decoded import MOST_TOKENS
 from constrained.errors import GrammarError, ModelError, ReplyError, RequestError
 from constrained.job import CompiledTurn, Job
 from constrained.messages import copy_json
 from constrained.reply import Reply, make_reply
-from constrained.request import Generation, Request
+from constrained.request import Finish, Generation, Request
 from constrained.runner import Runner
+from constrained.splicing import Recall
 from constrained.template import ChatTemplate
 from constrained.worker import AsyncStream, Sink, Stream, Wanted, Worker, arun, run, then
 from grammars.turn import Event, KeyOrder, Think
@@ -45,6 +47,8 @@ class Options(TypedDict, total=False):
     drop_tools: leave out tools whose schemas cannot be enforced, and name them in the reply, which
         is what happens if not given; False: they are an error.
     key_order: in which order objects have their declared keys; "any" if not given, or "schema".
+    recall: whether the model sees the reasoning of its earlier turns: "keep", "drop" (as the chat
+        template wants it), or, if not given, "auto": until the next message of the user.
     """
 
     tool_choice: Any
@@ -60,6 +64,7 @@ class Options(TypedDict, total=False):
     require_nonempty: bool
     drop_tools: bool
     key_order: KeyOrder
+    recall: Recall
 
 
 @dataclass(frozen=True)
@@ -113,7 +118,10 @@ class Model:
         deterministic: bool = False,
     ):
         self.engine = engine
-        self.compiler = Compiler(engine.vocabulary, template, tool_template, tool_format)
+        remembered = 0 if deterministic else MOST_TOKENS  # what was before would change prompts
+        self.compiler = Compiler(
+            engine.vocabulary, template, tool_template, tool_format, remembered
+        )
         self.sampling = sampling or Sampling()
         self.notices = (*notices, *self.compiler.notices)
         self._worker = Worker("compile")
@@ -274,7 +282,13 @@ class Model:
         )
         generation = self._runner.submit(request)
         generation.add_done_callback(self._note_failure)
-        return then(generation, lambda made: make_reply(made, turn))
+        return then(generation, partial(self._finish, turn))
+
+    def _finish(self, turn: CompiledTurn, made: Generation) -> Reply:
+        reply = make_reply(made, turn)
+        if made.finish is Finish.STOP:
+            self.compiler.keep(turn, made.tokens, reply.message())
+        return reply
 
     def _note_failure(self, generation: Future[Generation]) -> None:
         """A matcher that has failed has spoilt what its forks share: it is compiled anew."""

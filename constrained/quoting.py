@@ -16,7 +16,7 @@ import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 from jinja2 import nodes
@@ -44,10 +44,28 @@ class Prompt:
 
     pieces: tuple[str, ...]
 
-    @property
+    @cached_property
     def text(self) -> str:
         """What the model reads."""
         return "".join(self.pieces)
+
+    def find(self, marker: str, start: int = 0) -> int:
+        """Where the template, not the data, writes a marker, from `start` on; -1 if nowhere."""
+        at = 0
+        for piece in self.pieces:
+            found = piece.find(marker, max(0, start - at))
+            if found >= 0:
+                return at + found
+            at += len(piece)
+        return -1
+
+    def tail(self, length: int) -> "Prompt":
+        """The last so many characters."""
+        pieces, start = list[str](), len(self.text) - length
+        for piece in self.pieces:
+            pieces += [rest] if (rest := piece[max(0, start) :]) else []
+            start -= len(piece)
+        return Prompt(tuple(pieces))
 
 
 def render_prompt(
@@ -80,7 +98,7 @@ def render_prompt(
     with template.failures():
         normal = normalise(messages)
         data = [template.source, *template.tokens.values(), normal, tools, variables]
-        character = _free_character(json.dumps(data, ensure_ascii=False, default=str))
+        character = find_free_characters(json.dumps(data, ensure_ascii=False, default=str))[0]
         removed = _searched_for(template.tree) | frozenset(keep)
         cutter = _Cutter(character, _breaks(frozenset(markers), frozenset(), removed))
         content = _Cutter(character, _breaks(frozenset(markers), frozenset(keep), removed))
@@ -93,12 +111,19 @@ def render_prompt(
     return Prompt(_split(text, character))
 
 
-def _free_character(seen: str) -> str:
+def find_free_characters(seen: str, count: int = 1) -> list[str]:
+    """Private-use characters that are not in a text, nor their JSON escapes.
+
+    Raises:
+        TemplateError: there are not so many.
+    """
     seen = seen.lower()  # for \UE000, which nobody writes; private-use characters have no case
-    for code in range(0xE000, 0xF900):
-        if chr(code) not in seen and f"\\u{code:04x}" not in seen:
-            return chr(code)
-    raise TemplateError("the data use every private-use character from U+E000 to U+F8FF")
+    codes = range(0xE000, 0xF900)
+    free = (chr(c) for c in codes if chr(c) not in seen and f"\\u{c:04x}" not in seen)
+    found = list(itertools.islice(free, count))
+    if len(found) < count:
+        raise TemplateError("the data use every private-use character from U+E000 to U+F8FF")
+    return found
 
 
 def _split(text: str, character: str) -> tuple[str, ...]:

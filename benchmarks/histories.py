@@ -1,0 +1,201 @@
+"""Conversations that carry earlier turns back: how many tokens of each prompt are new to the model.
+
+    python -m benchmarks.histories [FORMAT ...] [--turns 20] [--tools PATH]
+
+For each format, with the template that teaches it and the vocabulary of Qwen2: a conversation of
+one user message and a call and a result in each further turn, beside tools of some 4,000 tokens. No
+model runs: each turn is what a model may write, spelled in the model's way and kept as tokens; then
+the client sends it back
+
+- verbatim, with its reasoning;
+- without its reasoning, as most clients do;
+- with its arguments spelled anew: keys in another order, whole numbers as 1.0.
+
+Printed are the turns that are taken over as tokens, and for a prompt in the median: its tokens, the
+new ones (messages, markers of turns), those that are computed, and those that would be computed if
+the prompt was what the template writes. Then the same with a user message every fourth turn, with
+the reasoning of earlier turns as the template wants it (auto) and as the model saw it (keep).
+"""
+
+import argparse
+import json
+import multiprocessing
+import random
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from benchmarks.sources import TEMPLATES, read_teaching
+from benchmarks.stage import real_vocabulary
+from benchmarks.tool_sets import SAMPLE, read_rows
+from constrained.compiling import Compiler
+from constrained.errors import Error
+from constrained.job import CompiledTurn, Job
+from constrained.sequences import common_length
+from constrained.splicing import Recall
+from grammars.render import render
+from grammars.turn import ToolCall, Turn
+
+WORDS = "amber birch cedar delta ember fjord grove heath inlet jetty knoll lagoon".split()
+MODES = ("verbatim", "no reasoning", "re-spelled")
+
+
+@dataclass(frozen=True)
+class Row:
+    """What a conversation took: medians over its turns, but for the first."""
+
+    format: str
+    what: str
+    turns: int
+    spliced: int
+    prompt: int
+    new: int
+    computed: int
+    plain: int
+
+
+def offer(path: Path, size: int = 16_000) -> list[dict[str, Any]]:
+    """Tools of about so many characters, with arguments that are easily made up."""
+    tools, written = list[dict[str, Any]](), 0
+    for row in read_rows([path]):
+        for tool in row["tools"]:
+            properties = tool["function"]["parameters"]["properties"]
+            if written < size and sum(p.get("type") in VALUES for p in properties.values()) > 1:
+                tools.append(tool)
+                written += len(json.dumps(tool))
+    return tools
+
+
+VALUES: dict[str, Any] = {
+    "string": lambda draw: " ".join(draw.sample(WORDS, 3)),
+    "integer": lambda draw: draw.randrange(100),
+    "boolean": lambda draw: draw.random() < 0.5,
+}
+
+
+def make_turn(tools: Sequence[dict[str, Any]], number: int, draw: random.Random) -> Turn:
+    """A thought and a call of some tool."""
+    function = draw.choice(tools)["function"]
+    properties = function["parameters"]["properties"].items()
+    known = [(k, p["type"]) for k, p in properties if p.get("type") in VALUES and "enum" not in p]
+    arguments = {key: VALUES[kind](draw) for key, kind in known}
+    thought = f"Step {number}: " + " ".join(draw.sample(WORDS, 8))
+    call = ToolCall(function["name"], arguments, id=f"callnr{number:03}")
+    return Turn(reasoning=thought, calls=(call,))
+
+
+def show(turn: Turn, mode: str) -> dict[str, Any]:
+    """The turn as the client sends it back."""
+    message: dict[str, Any] = {"role": "assistant", "content": turn.content}
+    if mode == "verbatim" and turn.reasoning:
+        message["reasoning_content"] = turn.reasoning
+    calls = list[Any]()
+    for call in turn.calls:
+        arguments: Any = call.arguments
+        if mode == "re-spelled":
+            turned = {k: _respell(v) for k, v in reversed(call.arguments.items())}
+            arguments = json.dumps(turned, separators=(",", ":"))
+        function = {"name": call.name, "arguments": arguments}
+        calls.append({"id": call.id, "type": "function", "function": function})
+    return message | ({"tool_calls": calls} if calls else {})
+
+
+def _respell(value: Any) -> Any:
+    return float(value) if type(value) is int else value
+
+
+class Conversation:
+    """A conversation with one model, and what that saw of it.
+
+    Args:
+        remembered: as in `Compiler`.
+    """
+
+    def __init__(self, format: str, tools: Sequence[Any], recall: Recall, **options: int):
+        teaching = read_teaching(format)
+        self.compiler = Compiler(real_vocabulary("qwen2"), teaching.template, **options)
+        self.format, self.tools, self.recall = teaching.format, tools, recall
+        self.seen: list[int] = []
+
+    def compile(self, messages: Sequence[Any]) -> tuple[CompiledTurn, int]:
+        """The next turn, and how many tokens of its prompt are computed."""
+        turn = self.compiler.compile(Job(messages, self.tools, recall=self.recall))
+        return turn, len(turn.tokens) - common_length(self.seen, [*turn.tokens])
+
+    def write(self, compiled: CompiledTurn, turn: Turn) -> None:
+        """The model writes this turn."""
+        text = render(turn, self.format, compiled.tools, compiled.state)
+        tokens = compiled.vocabulary.encode_marked(text, compiled.markers)
+        self.compiler.keep(compiled, tokens, show(turn, "verbatim"))
+        self.seen = [*compiled.tokens, *tokens]
+
+
+def replay(
+    format: str, tools: Sequence[Any], turns: int, mode: str, recall: Recall, every: int = 0
+) -> Row:
+    """A conversation, with a user message each `every` turns."""
+    draw = random.Random(format)
+    kept = Conversation(format, tools, recall)
+    plain = Conversation(format, tools, recall, remembered=0)
+    messages: list[Any] = [{"role": "user", "content": "Get going, please."}]
+    counts, spliced = list[tuple[int, int, int, int]](), 0
+    for number in range(turns):
+        (compiled, computed), (other, cost) = kept.compile(messages), plain.compile(messages)
+        rest = compiled.rest or 0
+        counts.append((len(compiled.tokens), rest, computed, cost))
+        spliced += rest > 0
+        turn = make_turn(tools, number, draw)
+        if every and number % every == every - 1:
+            turn = Turn(content=f"All done with {draw.choice(WORDS)}.", reasoning=turn.reasoning)
+        if kept.format.reasoning is None:
+            turn = replace(turn, reasoning="")
+        kept.write(compiled, turn)
+        plain.write(other, turn)
+        messages.append(show(turn, mode))
+        messages += [
+            {"role": "tool", "tool_call_id": call.id, "name": call.name, "content": '{"ok": 1}'}
+            for call in turn.calls
+        ] or [{"role": "user", "content": f"And now {draw.choice(WORDS)}?"}]
+    columns = [int(statistics.median(column)) for column in zip(*counts[1:], strict=True)]
+    return Row(format, mode, turns - 1, spliced, *columns)
+
+
+def main() -> None:
+    """Replays, and prints a table."""
+    parser = argparse.ArgumentParser(description="Conversations that carry earlier turns back.")
+    parser.add_argument("formats", nargs="*", default=TEMPLATES, metavar="FORMAT")
+    parser.add_argument("--turns", type=int, default=20)
+    parser.add_argument("--tools", type=Path, default=SAMPLE / "tools_github.jsonl")
+    options = parser.parse_args()
+    tools = offer(options.tools)
+    print("format             what                   taken over  prompt   new  computed  else")
+    with multiprocessing.Pool() as pool:
+        replay_one = partial(_replay_all, tools=tools, turns=options.turns)
+        for format, rows in zip(options.formats, pool.imap(replay_one, options.formats)):
+            for what, row in rows:
+                told = _tell(row) if isinstance(row, Row) else row
+                print(f"{format:<19}{what:<23}{told}", flush=True)
+
+
+def _tell(row: Row) -> str:
+    taken = f"{row.spliced} of {row.turns}"
+    return f"{taken:>10}{row.prompt:>8}{row.new:>6}{row.computed:>10}{row.plain:>6}"
+
+
+def _replay_all(format: str, tools: Sequence[Any], turns: int) -> list[tuple[str, Row | str]]:
+    rows = list[tuple[str, Row | str]]()
+    plans = [(mode, mode, Recall.AUTO, 0) for mode in MODES]
+    plans += [(f"users, {recall}", "no reasoning", recall, 4) for recall in ("auto", "keep")]
+    for what, mode, recall, every in plans:
+        try:
+            rows.append((what, replay(format, tools, turns, mode, Recall(recall), every)))
+        except Error as e:
+            rows.append((what, f"refused: {e}"))
+    return rows
+
+
+if __name__ == "__main__":
+    main()
