@@ -11,10 +11,12 @@ the client sends it back
 - without its reasoning, as most clients do;
 - with its arguments spelled anew: keys in another order, whole numbers as 1.0.
 
-Printed are the turns that are taken over as tokens, and for a prompt in the median: its tokens, the
-new ones (messages, markers of turns), those that are computed, and those that would be computed if
-the prompt was what the template writes. Then the same with a user message every fourth turn, with
-the reasoning of earlier turns as the template wants it (auto) and as the model saw it (keep).
+Printed are the turns that are taken over as tokens (none where the template does not end a turn
+before the results of its calls, or writes other texts behind it), and for a prompt in the median:
+its tokens, the new ones (messages, markers of turns), those that are computed, and those that would
+be computed if the prompt was what the template writes. Then the same with a user message every
+fourth turn, with the reasoning of earlier turns as the template wants it (auto) and as the model
+saw it (keep).
 """
 
 import argparse
@@ -37,7 +39,7 @@ from constrained.job import CompiledTurn, Job
 from constrained.sequences import common_length
 from constrained.splicing import Recall
 from grammars.render import render
-from grammars.turn import ToolCall, Turn
+from grammars.turn import Start, ToolCall, Turn
 
 WORDS = "amber birch cedar delta ember fjord grove heath inlet jetty knoll lagoon".split()
 MODES = ("verbatim", "no reasoning", "re-spelled")
@@ -114,7 +116,7 @@ class Conversation:
         remembered: as in `Compiler`.
     """
 
-    def __init__(self, format: str, tools: Sequence[Any], recall: Recall, **options: int):
+    def __init__(self, format: str, tools: Sequence[Any], recall: Recall, **options: Any):
         teaching = read_teaching(format)
         self.compiler = Compiler(real_vocabulary("qwen2"), teaching.template, **options)
         self.format, self.tools, self.recall = teaching.format, tools, recall
@@ -129,7 +131,7 @@ class Conversation:
         """The model writes this turn."""
         text = render(turn, self.format, compiled.tools, compiled.state)
         tokens = compiled.vocabulary.encode_marked(text, compiled.markers)
-        self.compiler.keep(compiled, tokens, show(turn, "verbatim"))
+        self.compiler.prompts.keep(compiled, tokens, show(turn, "verbatim"))
         self.seen = [*compiled.tokens, *tokens]
 
 
@@ -150,7 +152,7 @@ def replay(
         turn = make_turn(tools, number, draw)
         if every and number % every == every - 1:
             turn = Turn(content=f"All done with {draw.choice(WORDS)}.", reasoning=turn.reasoning)
-        if kept.format.reasoning is None:
+        if kept.format.reasoning is None or compiled.state.start is Start.CLOSED:
             turn = replace(turn, reasoning="")
         kept.write(compiled, turn)
         plain.write(other, turn)
@@ -174,7 +176,8 @@ def main() -> None:
     print("format             what                   taken over  prompt   new  computed  else")
     with multiprocessing.Pool() as pool:
         replay_one = partial(_replay_all, tools=tools, turns=options.turns)
-        for format, rows in zip(options.formats, pool.imap(replay_one, options.formats)):
+        found = pool.imap(replay_one, options.formats)
+        for format, rows in zip(options.formats, found, strict=True):
             for what, row in rows:
                 told = _tell(row) if isinstance(row, Row) else row
                 print(f"{format:<19}{what:<23}{told}", flush=True)

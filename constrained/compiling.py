@@ -1,28 +1,22 @@
 """A request and a model's facts -> a compiled turn: prompt tokens, matcher, parser."""
 
-from array import array
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
-from typing import Any
 
 from constrained.choosing import choose_teaching
-from constrained.decoded import MOST_TOKENS, Decoded, DecodedTurns, History, writes_ids
-from constrained.encoding import encode_pieces, encode_prompt
+from constrained.decoded import MOST_TOKENS
 from constrained.errors import GrammarError, RequestError
 from constrained.grammar_texts import GrammarTexts
 from constrained.job import CompiledTurn, Job, check_job
 from constrained.mask import Matcher
-from constrained.messages import normalise, read_call_ids
+from constrained.messages import read_call_ids
 from constrained.offer import Offer, Offered, Refusal, read_offer
-from constrained.quoting import Prompt, render_prompt
-from constrained.splicing import Messages, Recall, Splice, find_thoughts, splice
+from constrained.prompts import Prompts
 from constrained.teaching import Teaching, find_teaching
 from constrained.template import ChatTemplate
 from constrained.thinking import Budget, make_budget
-from constrained.tools import as_openai, read_policy
+from constrained.tools import read_policy
 from constrained.vocabulary import Tokenizer, Vocabulary, build_tokenizer
-from grammars.detect import count_calls, find_state
 from grammars.errors import SchemaError, ToolError
 from grammars.lark import build_grammar
 from grammars.turn import Choice, GrammarAnswer, KeyOrder, Policy, State, Think
@@ -79,8 +73,8 @@ class Compiler:
         self._plain = self._taught if tool_template is None else find_teaching(template)
         self.template, self.format = self._taught.template, self._taught.format
         self.notices = tuple(n for n in [self._taught.notice] if n)
-        with_ids = any(map(writes_ids, (self._taught.format, self._plain.format)))
-        self._decoded = DecodedTurns(remembered, with_ids=with_ids)
+        formats = (self._taught.format, self._plain.format)
+        self.prompts = Prompts(vocabulary, formats, remembered)
         self._compile = lru_cache(maxsize=CACHED)(self._compile_grammar)
 
     @cached_property
@@ -128,73 +122,28 @@ class Compiler:
         policy = offer.fit(policy)
         policy.select(offer.tools)
         teaching = self._taught if offer.tools else self._plain
-        history = self._recall(job, offer, teaching)
-        prompt, state = self._start(job, history.messages, offer, teaching)
-        spliced = self._splice(job, history, prompt, offer, teaching)
+        composed = self.prompts.compose(job, offer.given, teaching)
         budget = self._budget(job, teaching.format)
         if budget is not None and budget.tokens == 0:
             policy = replace(policy, think=_forbid(policy.think))
         thinks = policy.think is not Think.OPTIONAL or budget is not None
         grammar, matcher = None, None
         if offer.kept or thinks or policy.answer or policy.choice is Choice.REQUIRED:
-            grammar, matcher = self._hold(teaching.format, offer, policy, state)
-        tokens, rest = self._encode(prompt, spliced)
+            grammar, matcher = self._hold(teaching.format, offer, policy, composed.state)
         return CompiledTurn(
-            prompt,
-            tokens,
-            teaching.format,
-            state,
-            offer.tools,
-            policy,
-            grammar,
-            matcher,
-            budget,
-            self.vocabulary,
-            self.markers,
-            job.thinking_tags,
-            read_call_ids(job.messages),
-            offer.refused,
-            history.key,
-            spliced.thoughts if spliced else find_thoughts(history, prompt),
-            rest,
+            **vars(composed),
+            format=teaching.format,
+            tools=offer.tools,
+            policy=policy,
+            grammar=grammar,
+            matcher=matcher,
+            budget=budget,
+            vocabulary=self.vocabulary,
+            markers=self.markers,
+            thinking_tags=job.thinking_tags,
+            call_ids=read_call_ids(job.messages),
+            refused=offer.refused,
         )
-
-    def _recall(self, job: Job, offer: Offer, teaching: Teaching) -> History:
-        """The conversation, and which of its turns this model has generated."""
-        with teaching.template.failures():
-            messages = normalise(job.messages)
-        told = [as_openai(offer.given), dict(job.template_kwargs)]
-        history = self._decoded.recall(told, messages)
-        return history if job.recall is not Recall.DROP else replace(history, messages=messages)
-
-    def _splice(
-        self, job: Job, history: History, prompt: Prompt, offer: Offer, teaching: Teaching
-    ) -> Splice | None:
-        def render(messages: Messages) -> Prompt:
-            return self._render(job, messages, offer, teaching, opened=True)
-
-        ends = {*teaching.format.ends, *self._ends}
-        return splice(history, prompt, render, Recall(job.recall), ends)
-
-    def _encode(
-        self, prompt: Prompt, spliced: Splice | None
-    ) -> tuple[tuple[int, ...], int | None]:
-        """The tokens, and how many there are behind those that are taken over."""
-        if spliced is None:
-            return encode_prompt(prompt, self.vocabulary), None
-        rest = encode_pieces(spliced.rest, self.vocabulary, inside=True)
-        return (*spliced.turn.prompt, *spliced.turn.tokens, *rest), len(rest)
-
-    def keep(self, turn: CompiledTurn, tokens: Sequence[int], message: Mapping[str, Any]) -> None:
-        """Keeps what came of a turn: a conversation that carries the message back goes on from
-        these tokens."""
-        prompt = array("i", turn.tokens)
-        self._decoded.keep(turn.key, Decoded(prompt, array("i", tokens), message, turn.thoughts))
-
-    @cached_property
-    def _ends(self) -> frozenset[str]:
-        names = self.vocabulary.names
-        return frozenset(names[token] for token in self.vocabulary.end if token in names)
 
     def _budget(self, job: Job, format: Format) -> Budget | None:
         """The reasoning budget; None where the format knows no reasoning."""
@@ -211,36 +160,6 @@ class Compiler:
     def forget(self) -> None:
         """Drops the compiled grammars: one that failed has spoilt what its forks share."""
         self._compile.cache_clear()
-
-    def _start(
-        self, job: Job, messages: Messages, offer: Offer, teaching: Teaching
-    ) -> tuple[Prompt, State]:
-        """The prompt, and where it ends."""
-        prompt = self._render(job, messages, offer, teaching, opened=True)
-        plain = self._render(job, messages, offer, teaching, opened=False).text
-        return prompt, find_state(prompt.text, plain, teaching.format, count_calls(job.messages))
-
-    def _render(
-        self, job: Job, messages: Messages, offer: Offer, teaching: Teaching, *, opened: bool
-    ) -> Prompt:
-        block = teaching.format.reasoning
-        keep = [block.opener.text, block.closer.text] if block else []
-        return render_prompt(
-            teaching.template,
-            messages,
-            as_openai(offer.given) or None,
-            markers=self._names,
-            keep=keep,
-            add_generation_prompt=opened,
-            variables=job.template_kwargs,
-        )
-
-    @cached_property
-    def _names(self) -> frozenset[str]:
-        """Texts that the tokenizer, or this format, would take for structure."""
-        names = {name for name in self.vocabulary.names.values() if len(name.strip()) > 1}
-        markers = self._taught.format.markers + self._plain.format.markers
-        return frozenset(names | set(markers))
 
     def _hold(
         self, format: Format, offer: Offer, policy: Policy, state: State

@@ -92,7 +92,7 @@ def _strip(text: Any) -> str:
 
 
 def _read_text(message: Mapping[str, Any]) -> Any:
-    content = message.get("content") or ""
+    content: Any = message.get("content") or ""
     if is_text_parts(content):
         content = "\n".join(part["text"] for part in content)
     return content.strip() if isinstance(content, str) else content

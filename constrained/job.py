@@ -92,6 +92,7 @@ class CompiledTurn:
         thoughts: places of the messages whose reasoning is in the prompt.
         rest: how many tokens there are behind the turns that are taken over as the model wrote
             them; None where none is.
+        head: how many tokens any conversation with these tools and system messages begins with.
     """
 
     prompt: Prompt
@@ -111,6 +112,7 @@ class CompiledTurn:
     key: bytes = b""
     thoughts: frozenset[int] = frozenset()
     rest: int | None = None
+    head: int = 0
 
     def parser(self) -> Parser:
         """A new parser for the text of this turn."""

@@ -12,8 +12,8 @@ from constrained import agent
 from constrained.agent import Approve, Run
 from constrained.answers import Target, read_response_format, read_target
 from constrained.compiling import Compiler
-from constrained.engine.protocol import Engine, Sampling
 from constrained.decoded import MOST_TOKENS
+from constrained.engine.protocol import Engine, Sampling
 from constrained.errors import GrammarError, ModelError, ReplyError, RequestError
 from constrained.job import CompiledTurn, Job
 from constrained.messages import copy_json
@@ -287,7 +287,7 @@ class Model:
     def _finish(self, turn: CompiledTurn, made: Generation) -> Reply:
         reply = make_reply(made, turn)
         if made.finish is Finish.STOP:
-            self.compiler.keep(turn, made.tokens, reply.message())
+            self.compiler.prompts.keep(turn, made.tokens, reply.message())
         return reply
 
     def _note_failure(self, generation: Future[Generation]) -> None:

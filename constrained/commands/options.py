@@ -15,6 +15,7 @@ from constrained.commands.input import read_json, read_text
 from constrained.engine.protocol import Sampling
 from constrained.errors import RequestError
 from constrained.offer import read_offer
+from constrained.splicing import Recall
 from constrained.template import check_kwargs
 from grammars.turn import KeyOrder, Think
 
@@ -112,6 +113,11 @@ def add_reasoning_options(parser: argparse.ArgumentParser) -> None:
     add("--reasoning-budget", type=int, metavar="N", help=help)
     help = "what ends a reasoning whose budget is spent"
     add("--reasoning-close", metavar="TEXT", default="", help=help)
+    help = (
+        "the reasoning of earlier turns: what the model saw, what the template shows, or (auto, "
+        "the default) the one until your next message, then the other"
+    )
+    add("--recall", choices=tuple(Recall), default=Recall.AUTO, help=help)
     help = "<thinking> that the template does not know is text, not reasoning"
     add("--no-thinking-tags", action="store_true", help=help)
 

@@ -10,6 +10,7 @@ from constrained.commands.input import read_json, read_text
 from constrained.commands.output import describe_checked, describe_findings
 from constrained.engine.protocol import Sampling
 from constrained.errors import RequestError
+from constrained.splicing import Recall
 from grammars.turn import Answer, JsonAnswer, KeyOrder, Think
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ def read_request(options: argparse.Namespace) -> "Job":
         not options.no_thinking_tags,
         options.require_nonempty,
         key_order=KeyOrder(options.key_order),
+        recall=Recall(options.recall),
     )
     check_job(job)
     return job

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from constrained.compiling import Compiler, encode_prompt
+from constrained.compiling import Compiler
+from constrained.encoding import encode_prompt
 from constrained.errors import GrammarError, RequestError, TemplateError
 from constrained.job import Job
 from constrained.loading import load

@@ -141,3 +141,18 @@ def test_chat_with_a_result(tmp_path: Path, thinking: str) -> None:
     assert done.returncode == 0, done.stderr
     assert "Paris" in done.stdout
     assert "rainy" in done.stdout.rpartition("Paris")[2] or "12" in done.stdout, done.stdout
+
+
+def test_reasoning_that_the_client_dropped_is_not_computed_again() -> None:
+    asks = [{"role": "user", "content": "What's the weather in Paris tomorrow?"}]
+    options: Any = {"think": "required", "sampling": GREEDY, "max_tokens": 200}
+    with load() as model:
+        first = model.call(asks, [get_weather], **options)
+        assert first.reasoning
+        message = first.message()
+        del message["reasoning_content"]
+        result = {"role": "tool", "tool_call_id": first.calls[0].id, "content": "Sunny."}
+        second = model.call([*asks, message, result], [get_weather], **options)
+    seen = first.usage.prompt_tokens + first.usage.completion_tokens
+    assert second.usage.prompt_tokens > seen
+    assert second.usage.cached_tokens > seen - 20  # but for the last forced run

@@ -1,0 +1,55 @@
+"""What all prompts with the same tools and system messages begin with."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from itertools import takewhile
+from typing import Any
+
+from constrained.decoded import digest
+from constrained.errors import TemplateError
+from constrained.quoting import find_free_characters
+from constrained.sequences import common_length
+from constrained.splicing import Messages
+from grammars.schema import Json
+
+MOST = 64  # heads
+
+
+class Heads:
+    """How many tokens the head of a prompt has; the template is asked once for each."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[bytes, list[int]] = OrderedDict()
+
+    def measure(
+        self,
+        told: Json,
+        messages: Sequence[dict[str, Any]],
+        tokens: Sequence[int],
+        encode: Callable[[Messages], Sequence[int]],
+    ) -> int:
+        """How many of the tokens any conversation with these tools and system messages has.
+
+        Args:
+            told: what else the prompt depends on, see `DecodedTurns.recall`.
+            messages: in normal form.
+            tokens: of the prompt.
+            encode: the prompt of other messages, as tokens.
+        """
+        system = list(takewhile(lambda message: message["role"] == "system", messages))
+        key = digest(told, system)
+        if key not in self._known:
+            self._known[key] = _ask(system, encode)
+            while len(self._known) > MOST:
+                self._known.popitem(last=False)
+        self._known.move_to_end(key)
+        return common_length(self._known[key], [*tokens])
+
+
+def _ask(system: list[dict[str, Any]], encode: Callable[[Messages], Sequence[int]]) -> list[int]:
+    """The prompt of a user who says what nobody says."""
+    (character,) = find_free_characters("")
+    try:
+        return [*encode([*system, {"role": "user", "content": character}])]
+    except TemplateError:  # it wants other messages; then there is no head
+        return []

@@ -1,0 +1,146 @@
+"""Prompts: what the template writes, as tokens, behind what the model saw of the conversation."""
+
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any
+
+from constrained.decoded import Decoded, DecodedTurns, History, writes_ids
+from constrained.encoding import encode_pieces, encode_prompt
+from constrained.heads import Heads
+from constrained.job import CompiledTurn, Job
+from constrained.messages import normalise
+from constrained.quoting import Prompt, render_prompt
+from constrained.splicing import Messages, Recall, Splice, find_thoughts, splice
+from constrained.teaching import Teaching
+from constrained.tools import as_openai
+from constrained.vocabulary import Vocabulary
+from grammars.detect import count_calls, find_state
+from grammars.schema import Json
+from grammars.turn import State
+from grammars.wire import Format
+
+
+@dataclass(frozen=True)
+class Composed:
+    """A prompt as text and as tokens.
+
+    Args:
+        prompt: what the template writes.
+        tokens: what the model reads: of turns that it has generated those tokens.
+        state: where the prompt ends.
+        key: names the conversation, for whoever keeps what comes of it.
+        thoughts: places of the messages whose reasoning is in the prompt.
+        rest: how many tokens there are behind the turns that are taken over as the model wrote
+            them; None where none is.
+        head: how many tokens any conversation with these tools and system messages begins with.
+    """
+
+    prompt: Prompt
+    tokens: tuple[int, ...]
+    state: State
+    key: bytes = b""
+    thoughts: frozenset[int] = frozenset()
+    rest: int | None = None
+    head: int = 0
+
+
+@dataclass(frozen=True)
+class _Scene:
+    """What a prompt depends on beside the messages.
+
+    Args:
+        names: texts that the tokenizer, or the format, would take for structure.
+    """
+
+    teaching: Teaching
+    tools: Sequence[Mapping[str, Any]]
+    variables: Mapping[str, Any]
+    names: frozenset[str]
+
+    @property
+    def told(self) -> Json:
+        return [list(self.tools), dict(self.variables)]
+
+    def write(self, messages: Messages, *, opened: bool = True) -> Prompt:
+        """The prompt for a conversation; `opened`: with what invites the model to speak."""
+        block = self.teaching.format.reasoning
+        return render_prompt(
+            self.teaching.template,
+            messages,
+            self.tools or None,
+            markers=self.names,
+            keep=[block.opener.text, block.closer.text] if block else [],
+            add_generation_prompt=opened,
+            variables=self.variables,
+        )
+
+
+class Prompts:
+    """Writes the prompts of one model, and remembers what came of them.
+
+    Args:
+        vocabulary: that of the model.
+        formats: all that its turns are written in.
+        remembered: tokens of earlier turns to keep, see `DecodedTurns`; 0: none.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, formats: Sequence[Format], remembered: int):
+        self._vocabulary = vocabulary
+        self._formats = formats
+        self._decoded = DecodedTurns(remembered, with_ids=any(map(writes_ids, formats)))
+        self._heads = Heads()
+
+    def compose(self, job: Job, tools: Sequence[Any], teaching: Teaching) -> Composed:
+        """The prompt of a job.
+
+        Raises:
+            TemplateError: the template refuses the messages.
+            RequestError: the text has a lone surrogate.
+        """
+        scene = _Scene(teaching, as_openai(tools), job.template_kwargs, self._names)
+        history = self._recall(job, scene)
+        prompt = scene.write(history.messages)
+        plain = scene.write(history.messages, opened=False)
+        state = find_state(prompt.text, plain.text, teaching.format, count_calls(job.messages))
+        ends = {*teaching.format.ends, *self._ends}
+        spliced = splice(history, prompt, scene.write, Recall(job.recall), ends)
+        tokens, rest = self._encode(prompt, spliced)
+        thoughts = spliced.thoughts if spliced else find_thoughts(history, prompt)
+        head = self._heads.measure(scene.told, history.messages, tokens, partial(self._ask, scene))
+        return Composed(prompt, tokens, state, history.key, thoughts, rest, head)
+
+    def keep(self, turn: CompiledTurn, tokens: Sequence[int], message: Mapping[str, Any]) -> None:
+        """Keeps what came of a turn: a conversation that carries the message back goes on from
+        these tokens."""
+        prompt = array("i", turn.tokens)
+        self._decoded.keep(turn.key, Decoded(prompt, array("i", tokens), message, turn.thoughts))
+
+    def _recall(self, job: Job, scene: _Scene) -> History:
+        """The conversation, and which of its turns this model has generated."""
+        with scene.teaching.template.failures():
+            messages = normalise(job.messages)
+        history = self._decoded.recall(scene.told, messages)
+        return history if job.recall != Recall.DROP else replace(history, messages=messages)
+
+    def _encode(self, prompt: Prompt, spliced: Splice | None) -> tuple[tuple[int, ...], int | None]:
+        """The tokens, and how many there are behind those that are taken over."""
+        if spliced is None:
+            return encode_prompt(prompt, self._vocabulary), None
+        rest = encode_pieces(spliced.rest, self._vocabulary, inside=True)
+        return (*spliced.turn.prompt, *spliced.turn.tokens, *rest), len(rest)
+
+    def _ask(self, scene: _Scene, messages: Messages) -> Sequence[int]:
+        return encode_prompt(scene.write(messages), self._vocabulary)
+
+    @cached_property
+    def _ends(self) -> frozenset[str]:
+        names = self._vocabulary.names
+        return frozenset(names[token] for token in self._vocabulary.end if token in names)
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        names = {name for name in self._vocabulary.names.values() if len(name.strip()) > 1}
+        markers = {marker for format in self._formats for marker in format.markers}
+        return frozenset(names | markers)
