@@ -75,4 +75,4 @@ def describe_unused(options: EngineOptions) -> Iterator[str]:
     if asked and not llama_cpp.llama_supports_gpu_offload():
         names = ", ".join(f"{name} ({NEED_GPU[name]})" for name in asked)
         build = "this build of llama-cpp-python has no GPU support, or there is no GPU"
-        yield f"{build}: without effect are {names}"
+        yield f"{build}; without effect: {names}"

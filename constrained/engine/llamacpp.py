@@ -91,7 +91,8 @@ def _describe_shortage(is_shared: bool, length: int) -> Iterator[str]:
     if is_shared:
         yield f"memory is short: all sequences share one context of {length} tokens"
     if locking := next((line for line in warnings if "lock" in line), None):
-        yield f"the model may be swapped out: {locking.removeprefix('warning: ')}"
+        cause = locking.removeprefix("warning: ").splitlines()[0]
+        yield f"the model may be swapped out: {cause}"
 
 
 def _free(context: llama_cpp.llama_context_p, model: llama_cpp.llama_model_p) -> None:
