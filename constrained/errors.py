@@ -27,6 +27,10 @@ class BusyError(Error):
     """Too many requests are waiting."""
 
 
+class DeadlineError(Error):
+    """A request whose time was over before it was done."""
+
+
 class ReplyError(Error):
     """A finished reply that does not fit what was asked for."""
 

@@ -3,11 +3,12 @@
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from constrained import embedded
 from constrained.choosing import read_tool_format
 from constrained.engine.header import TOOL_USE, choose_template
+from constrained.engine.options import LoadOptions, read_options
 from constrained.errors import TemplateError
 from constrained.generic import CHATML
 from constrained.model import Model
@@ -25,15 +26,11 @@ def load(
     *,
     chat_template: str | None = None,
     tool_format: str | Format | None = None,
-    context_length: int = 4096,
-    sequences: int = 1,
-    threads: int | None = None,
-    gpu_layers: int = -1,
-    flash_attention: bool | None = None,
     deterministic: bool = False,
     token: str | None = None,
     offline: bool = False,
     progress: Callable[[float], None] | None = None,
+    **options: Unpack[LoadOptions],
 ) -> Model:
     """Loads a model.
 
@@ -45,37 +42,29 @@ def load(
         tool_format: how calls are written, in place of what the template teaches: the name of a
             known format, or a file of `formats detect --save`. Where the template does not teach
             it, the prompt does.
-        context_length: tokens of each sequence; 0: as many as the model was trained on.
-        sequences: how many turns can be generated together.
-        threads: None for one per physical core.
-        gpu_layers: layers on the GPU, if there is one; -1: all.
-        flash_attention: None lets llama.cpp decide.
         deterministic: the same request with the same seed gives the same reply, whatever else runs
             or was cached. It is slower.
         token: for the Hub; None for HF_TOKEN or the saved login.
         offline: look for a model of the Hub in the cache alone.
         progress: is told the part downloaded, then the part loaded, 0 to 1.
+        options: how the model is run, such as `context_length`, `sequences`, `threads` and
+            `gpu_layers`; see `EngineOptions`.
 
     Raises:
         ModelError: the file is missing, damaged or not supported, or the Hub does not give it.
         TemplateError: its chat template is broken.
-        RequestError: the tool format is not known, or cannot be taught to this model.
+        RequestError: the tool format is not known, or cannot be taught to this model; or an option
+            is not one of those that there are.
     """
     from constrained.engine.llamacpp import load as load_engine
 
+    step = read_options(options).batch_size  # what is wrong shows before a download
     chosen = None if tool_format is None else read_tool_format(tool_format)
     source = source or os.environ.get("LLAMA_ARG_MODEL") or embedded.PATH
     path = _find(source, token=token, offline=offline, progress=progress)
-    engine = load_engine(
-        path,
-        context_length=context_length,
-        sequences=sequences,
-        threads=threads,
-        gpu_layers=gpu_layers,
-        flash_attention=flash_attention,
-        progress=progress,
-    )
-    model = _make(engine, chat_template, path.name, chosen, deterministic)
+    engine = load_engine(path, progress=progress, **options)
+    how = {"deterministic": deterministic, "step": step}
+    model = _make(engine, chat_template, path.name, chosen, **how)
     if source is embedded.PATH:
         model.notices = (embedded.NOTICE, *model.notices)
     return model
@@ -112,7 +101,7 @@ def _make(
     chat_template: str | None,
     name: str,
     chosen: Format | None,
-    deterministic: bool = False,
+    **how: Any,
 ) -> Model:
     try:
         tools = f"the tool format {chosen.name}" if chosen else "the generic tool format"
@@ -122,10 +111,9 @@ def _make(
             ChatTemplate(source, **tokens, name=f"{name} ({key})" if key else name)
             for key, source in templates.items()
         ]
-        notices = (*notices, *engine.header.notes)
+        notices = (*notices, *engine.header.notes, *engine.notices)
         options: Any = {"sampling": engine.sampling, "notices": notices, "tool_format": chosen}
-        options["deterministic"] = deterministic
-        model = Model(engine, default, *named, **options)
+        model = Model(engine, default, *named, **options, **how)
         if not (chat_template or engine.chat_templates):
             model.notices = notices  # nothing was said of tools that is not said there
         return model

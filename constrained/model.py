@@ -1,5 +1,6 @@
 """A model ready for calls: a GGUF file, its chat template, and what they say about tool calls."""
 
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -12,6 +13,7 @@ from constrained import agent
 from constrained.agent import Approve, Run
 from constrained.answers import Target, read_response_format, read_target
 from constrained.compiling import Compiler
+from constrained.deadline import Clock, Deadline, check_timeout, set_deadline
 from constrained.decoded import MOST_TOKENS
 from constrained.engine.protocol import Engine, Sampling
 from constrained.errors import GrammarError, ModelError, ReplyError, RequestError
@@ -20,6 +22,7 @@ from constrained.messages import copy_json
 from constrained.reply import Reply, make_reply
 from constrained.request import Finish, Generation, Request
 from constrained.runner import Runner
+from constrained.schedule import STEP
 from constrained.splicing import Recall
 from constrained.template import ChatTemplate
 from constrained.worker import AsyncStream, Sink, Stream, Wanted, Worker, arun, run, then
@@ -27,6 +30,7 @@ from grammars.turn import Event, KeyOrder, Think
 from grammars.wire import Format
 
 T = TypeVar("T")
+LIMITS = ("max_tokens", "sampling", "timeout")  # options that are no part of a `Job`
 Messages = Sequence[Mapping[str, Any]] | str
 
 
@@ -49,6 +53,8 @@ class Options(TypedDict, total=False):
     key_order: in which order objects have their declared keys; "any" if not given, or "schema".
     recall: whether the model sees the reasoning of its earlier turns: "keep", "drop" (as the chat
         template wants it), or, if not given, "auto": until the next message of the user.
+    timeout: seconds from when the request is made; if it is not done by then, it fails with a
+        DeadlineError. Any time if not given. Of a `run`, for each turn.
     """
 
     tool_choice: Any
@@ -65,6 +71,7 @@ class Options(TypedDict, total=False):
     drop_tools: bool
     key_order: KeyOrder
     recall: Recall
+    timeout: float | None
 
 
 @dataclass(frozen=True)
@@ -74,6 +81,10 @@ class _Limits:
     max_tokens: int = 1024
     sampling: Sampling | None = None
     force: bool = True
+    timeout: float | None = None
+
+    def __post_init__(self) -> None:
+        check_timeout(self.timeout)
 
 
 @dataclass(frozen=True)
@@ -100,6 +111,8 @@ class Model:
         tool_format: the format of calls, in place of the one that the template teaches.
         deterministic: the same request with the same seed gives the same reply, whatever else runs
             or was cached; slower.
+        step: tokens of one decode, at most.
+        clock: what timeouts are measured with, in seconds.
 
     Raises:
         TemplateError: the template is broken.
@@ -116,6 +129,8 @@ class Model:
         notices: Sequence[str] = (),
         tool_format: Format | None = None,
         deterministic: bool = False,
+        step: int = STEP,
+        clock: Clock = time.monotonic,
     ):
         self.engine = engine
         remembered = 0 if deterministic else MOST_TOKENS  # what was before would change prompts
@@ -125,7 +140,9 @@ class Model:
         self.sampling = sampling or Sampling()
         self.notices = (*notices, *self.compiler.notices)
         self._worker = Worker("compile")
-        self._runner = Runner(engine, "decode", deterministic=deterministic)
+        self._clock = clock
+        options: Any = {"deterministic": deterministic, "step": step, "clock": clock}
+        self._runner = Runner(engine, "decode", **options)
 
     def call(
         self, messages: Messages, tools: Sequence[Any] | None = None, **options: Unpack[Options]
@@ -237,14 +254,17 @@ class Model:
         max_tokens: int = 1024,
         sampling: Sampling | None = None,
         force: bool = True,
+        timeout: float | None = None,
     ) -> list[Reply]:
         """Generates several turns together; see `generate` and `make_reply` for the errors.
 
         Args:
             force: take tokens that the grammar forces without asking the model.
+            timeout: see `Options`; for all of them.
         """
-        limits = _Limits(max_tokens, sampling, force)
-        streams = [Stream(partial(self._launch, turn, limits)) for turn in turns]
+        limits = _Limits(max_tokens, sampling, force, timeout)
+        deadline = set_deadline(timeout, self._clock)
+        streams = [Stream(partial(self._launch, turn, limits, deadline)) for turn in turns]
         try:
             return [stream.result for stream in streams]
         finally:
@@ -252,20 +272,36 @@ class Model:
                 stream.cancel()
 
     def stream_turn(
-        self, turn: CompiledTurn, *, max_tokens: int = 1024, sampling: Sampling | None = None
+        self,
+        turn: CompiledTurn,
+        *,
+        max_tokens: int = 1024,
+        sampling: Sampling | None = None,
+        timeout: float | None = None,
     ) -> Stream[Reply]:
         """As `complete` for one turn, with its events as they come."""
-        return Stream(partial(self._launch, turn, _Limits(max_tokens, sampling)))
+        limits = _Limits(max_tokens, sampling, timeout=timeout)
+        deadline = set_deadline(timeout, self._clock)
+        return Stream(partial(self._launch, turn, limits, deadline))
 
     def _start(self, order: _Order, is_wanted: Wanted, sink: Sink = _ignore) -> Future[Reply]:
+        deadline = set_deadline(order.limits.timeout, self._clock)
+
         def compile() -> Future[Reply]:
+            if deadline and deadline.is_over(self._clock()):
+                raise deadline.fail_waiting()
             turn = self.compiler.compile(order.job)
-            return self._launch(turn, order.limits, is_wanted, sink)
+            return self._launch(turn, order.limits, deadline, is_wanted, sink)
 
         return self._worker.start(compile)
 
     def _launch(
-        self, turn: CompiledTurn, limits: _Limits, is_wanted: Wanted, sink: Sink
+        self,
+        turn: CompiledTurn,
+        limits: _Limits,
+        deadline: Deadline | None,
+        is_wanted: Wanted,
+        sink: Sink,
     ) -> Future[Reply]:
         request = Request(
             turn.tokens,
@@ -279,6 +315,7 @@ class Model:
             sink,
             is_wanted,
             turn.watch,
+            deadline=deadline,
         )
         generation = self._runner.submit(request)
         generation.add_done_callback(self._note_failure)
@@ -330,7 +367,7 @@ def _read(
     if target and given.get("response_format") is not None:
         hint = "Leave response_format out"
         raise RequestError("the answer is asked for twice", where="/response_format", hint=hint)
-    limits = {k: given.pop(k) for k in ("max_tokens", "sampling") if k in given}
+    limits = {k: given.pop(k) for k in LIMITS if k in given}
     answer = read_response_format(given.pop("response_format", None))
     # Copies: the request may wait in the queue while its owner goes on.
     answer = target.answer if target else answer

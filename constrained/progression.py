@@ -68,6 +68,11 @@ class Progression:
         """How many tokens of the prompt it has not."""
         return max(0, len(self.prompt) - self._position)
 
+    @property
+    def generated(self) -> int:
+        """How many tokens were generated."""
+        return self._discarded + len(self._read.tokens)
+
     def next_chunk(self, most: int) -> Chunk:
         """What the model has not seen yet, at most so many tokens of it."""
         is_all = most >= len(self._pending)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from constrained.deadline import Deadline
 from constrained.ending import Reserve
 from constrained.engine.protocol import Sampling
 from constrained.holding import Watch
@@ -40,6 +41,7 @@ class Request:
         sink: is told of events as they come; all of them are in the `Generation` as well.
         is_wanted: asked once a step; a turn that nobody wants ends there.
         watch: what is held back until it is checked; what does not fit is written once more.
+        deadline: on the clock of the schedule; where that is reached first, the request fails.
     """
 
     prompt: Sequence[int]
@@ -53,6 +55,7 @@ class Request:
     sink: Callable[[Sequence[Event]], None] = field(default=lambda events: None)
     is_wanted: Callable[[], bool] = field(default=lambda: True)
     watch: Watch = field(default_factory=Watch)
+    deadline: Deadline | None = None
 
 
 @dataclass(frozen=True)

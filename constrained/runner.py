@@ -1,12 +1,14 @@
 """The thread that owns an engine: requests come from everywhere, and share its steps."""
 
 import threading
+import time
 from concurrent.futures import Future, ThreadPoolExecutor
 
+from constrained.deadline import Clock
 from constrained.engine.protocol import Engine
 from constrained.errors import BusyError, ModelError
 from constrained.request import Generation, Request
-from constrained.schedule import Schedule, Seat
+from constrained.schedule import STEP, Schedule, Seat
 
 MOST_WAITING = 1024  # requests
 
@@ -17,7 +19,7 @@ class Runner:
     Args:
         engine: that nobody else uses.
         name: of the thread. It is there while there is work.
-        deterministic: see `Schedule`.
+        deterministic, step, clock: see `Schedule`.
         most_waiting: how many requests may wait.
     """
 
@@ -27,9 +29,11 @@ class Runner:
         name: str,
         *,
         deterministic: bool = False,
+        step: int = STEP,
+        clock: Clock = time.monotonic,
         most_waiting: int = MOST_WAITING,
     ):
-        self._schedule = Schedule(engine, deterministic=deterministic)
+        self._schedule = Schedule(engine, step=step, deterministic=deterministic, clock=clock)
         self._most_waiting = most_waiting
         self._pool = ThreadPoolExecutor(1, thread_name_prefix=name)
         self._lock = threading.Lock()  # of the two below

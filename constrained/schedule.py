@@ -1,5 +1,6 @@
 """Which request is on which sequence, step by step: continuous batching."""
 
+import time
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -7,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from constrained.deadline import Clock
 from constrained.engine.protocol import Chunk, Engine
 from constrained.errors import ContextError
 from constrained.progression import Progression
@@ -43,12 +45,21 @@ class Schedule:
         step: tokens of one decode, at most.
         deterministic: what is computed for a request does not depend on others, or on what was
             there before: one turn a step, its prompt in blocks, then token by token. It is slower.
+        clock: what the deadlines of the requests are on.
     """
 
-    def __init__(self, engine: Engine, *, step: int = STEP, deterministic: bool = False):
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        step: int = STEP,
+        deterministic: bool = False,
+        clock: Clock = time.monotonic,
+    ):
         self._sequences = Sequences(engine, BLOCK if deterministic else 1)
         self._step = step
         self._deterministic = deterministic
+        self._clock = clock
         self._waiting: deque[Seat] = deque()
         self._seats: dict[int, Seat] = {}
         self._turns: dict[int, Progression] = {}
@@ -68,8 +79,10 @@ class Schedule:
         self._waiting.append(seat)
 
     def step(self) -> None:
-        """Drops what nobody wants, admits what there is room for, decodes, takes the tokens."""
+        """Drops what nobody wants or has no time left, admits what there is room for, decodes,
+        takes the tokens."""
         self._drop_unwanted()
+        self._drop_late()
         self._admit()
         chunks = self._choose_chunks()
         while chunks:
@@ -102,6 +115,18 @@ class Schedule:
             if not self._seats[number].request.is_wanted():
                 turn.cancel()
                 self._retire(number)
+
+    def _drop_late(self) -> None:
+        now = self._clock()
+        for seat in list(self._waiting):
+            if (deadline := seat.request.deadline) and deadline.is_over(now):
+                self._waiting.remove(seat)
+                seat.result.set_exception(deadline.fail_waiting())
+        for number, turn in list(self._turns.items()):
+            if (deadline := self._seats[number].request.deadline) and deadline.is_over(now):
+                size = len(turn.prompt)
+                error = deadline.fail_begun(size - turn.unread, size, turn.generated)
+                self._leave(number, error)
 
     def _admit(self) -> None:
         for seat in list(self._waiting):

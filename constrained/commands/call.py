@@ -8,6 +8,7 @@ from constrained.commands import options as shared
 from constrained.commands import request
 from constrained.commands.output import print_json, print_notes, print_text
 from constrained.commands.show import Screen, follow, show_reply
+from constrained.deadline import check_timeout
 
 
 def add(commands: Any) -> None:
@@ -20,10 +21,13 @@ def add(commands: Any) -> None:
     output.add_argument("--json", action="store_true", help="print the reply as JSON")
     output.add_argument("--stream", action="store_true", help="print the reply as it comes")
     parser.add_argument("--show-prompt", action="store_true", help="print the prompt's tail first")
+    help = "fail if the reply is not done after so long; the default is any time"
+    parser.add_argument("--timeout", type=float, metavar="SECONDS", help=help)
     request.add_options(parser)
 
 
 def _run(options: argparse.Namespace) -> int:
+    check_timeout(options.timeout)
     messages = [*shared.read_system(options), {"role": "user", "content": options.message}]
     job = replace(request.read_request(options), messages=messages)
     with request.load_model(options) as model:
@@ -34,6 +38,7 @@ def _run(options: argparse.Namespace) -> int:
             print_text(f"prompt: ...{turn.prompt.text[-160:]!r}\nstart: {turn.state.start.value}")
         sampling = shared.read_sampling(options, model.sampling)
         limits: Any = {"max_tokens": options.max_tokens, "sampling": sampling}
+        limits["timeout"] = options.timeout
         if options.stream:
             follow(model.stream_turn(turn, **limits), Screen())
             return 0

@@ -5,13 +5,14 @@ command runs: a bad one does not keep a command from running that has no use for
 """
 
 import argparse
-import os
 import sys
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from constrained.commands import engine
 from constrained.commands.input import read_json, read_text
+from constrained.commands.variables import read_flag, read_value, read_variable
 from constrained.engine.protocol import Sampling
 from constrained.errors import RequestError
 from constrained.offer import read_offer
@@ -21,32 +22,17 @@ from grammars.turn import KeyOrder, Think
 
 CHOICES = ("auto", "none", "required")
 THINKING = {"on": Think.REQUIRED, "off": Think.FORBIDDEN, "auto": Think.OPTIONAL}
-SWITCH = {"on": True, "off": False, "auto": None}
-
-
-def _read_switch(text: str) -> bool | None:
-    return SWITCH[text]
-
-
-def _read_flag(text: str) -> bool:
-    return text in ("1", "on", "enabled", "true")  # as in llama-server
-
 
 # Option -> the end of its variable's name, how to read that, and the value where it is not set.
 FALLBACKS: dict[str, tuple[str, Callable[[str], Any], Any]] = {
     "model": ("MODEL", str, None),
     "hf_repo": ("HF_REPO", str, None),
     "hf_file": ("HF_FILE", str, None),
-    "offline": ("OFFLINE", _read_flag, False),
+    "offline": ("OFFLINE", read_flag, False),
     "reasoning_budget": ("THINK_BUDGET", int, -1),
     "chat_template_file": ("CHAT_TEMPLATE_FILE", str, None),
-    "ctx_size": ("CTX_SIZE", int, None),
-    "threads": ("THREADS", int, None),
-    "gpu_layers": ("N_GPU_LAYERS", int, -1),
-    "flash_attn": ("FLASH_ATTN", _read_switch, None),
+    **engine.FALLBACKS,
 }
-CONTEXT_LENGTH = 4096  # where none is asked for
-KINDS = {int: "a number", _read_switch: "on, off or auto"}
 
 
 def add_rows(parser: argparse.ArgumentParser) -> None:
@@ -122,23 +108,6 @@ def add_reasoning_options(parser: argparse.ArgumentParser) -> None:
     add("--no-thinking-tags", action="store_true", help=help)
 
 
-def add_engine_options(parser: argparse.ArgumentParser) -> None:
-    """How the model is run."""
-    add = parser.add_argument_group("engine").add_argument
-    add(
-        "-c",
-        "--ctx-size",
-        type=int,
-        metavar="TOKENS",
-        help=f"default: {CONTEXT_LENGTH}; 0: the model's",
-    )
-    add("-t", "--threads", type=int, help="default: one for each physical core")
-    add("-ngl", "--gpu-layers", type=int, help="default: all")
-    add("-fa", "--flash-attn", choices=tuple(SWITCH), help="default: auto")
-    help = "the same request and seed give the same reply, whatever was cached; slower"
-    add("--deterministic", action="store_true", help=help)
-
-
 def add_sampling_options(parser: argparse.ArgumentParser) -> None:
     """How tokens are drawn."""
     add = parser.add_argument_group("sampling, by default as the model recommends").add_argument
@@ -154,7 +123,7 @@ def complete(options: argparse.Namespace) -> None:
     """Fills in from the environment what the command line leaves open.
 
     Raises:
-        RequestError: a variable cannot be read.
+        RequestError: a variable or an option cannot be read.
     """
     named = {name for name in ("model", "hf_repo") if getattr(options, name)}
     taken = {"model": "hf_repo", "hf_repo": "model", "hf_file": "model"}  # one model is enough
@@ -163,22 +132,13 @@ def complete(options: argparse.Namespace) -> None:
             continue
         given = getattr(options, name)
         if given is not None:
-            value = _read_switch(given) if read is _read_switch else given
+            option = f"--{name.replace('_', '-')}"
+            value = read_value(option, given, read) if isinstance(given, str) else given
         elif taken.get(name) in named:
             value = None
         else:
-            value = _read_variable(f"LLAMA_ARG_{variable}", read, default)
+            value = read_variable(f"LLAMA_ARG_{variable}", read, default)
         setattr(options, name, value)
-
-
-def _read_variable(variable: str, read: Callable[[str], Any], default: Any) -> Any:
-    text = os.environ.get(variable)
-    if text is None:
-        return default
-    try:
-        return read(text)
-    except (ValueError, KeyError) as e:
-        raise RequestError(f"{variable} is {text!r}, not {KINDS[read]}") from e
 
 
 def find_model(options: argparse.Namespace) -> str | None:

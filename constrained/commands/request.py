@@ -5,9 +5,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from constrained.commands import engine
 from constrained.commands import options as shared
 from constrained.commands.input import read_json, read_text
 from constrained.commands.output import describe_checked, describe_findings
+from constrained.engine.options import read_options
 from constrained.engine.protocol import Sampling
 from constrained.errors import RequestError
 from constrained.splicing import Recall
@@ -26,7 +28,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     shared.add_model_options(parser)
     shared.add_tool_format(parser)
     shared.add_reasoning_options(parser)
-    shared.add_engine_options(parser)
+    engine.add_engine_options(parser)
     shared.add_sampling_options(parser)
 
 
@@ -58,6 +60,7 @@ def read_request(options: argparse.Namespace) -> "Job":
     if options.max_tokens < 1:
         raise RequestError(f"-n is {options.max_tokens}: a reply needs max_tokens of 1 or more")
     shared.complete(options)
+    read_options(engine.read_engine_options(options))
     job = Job(
         (),
         tools,
@@ -113,12 +116,9 @@ def load_model(options: argparse.Namespace) -> "Model":
         shared.find_model(options),
         chat_template=shared.read_template(options),
         tool_format=_read_tool_format(options),
-        context_length=shared.CONTEXT_LENGTH if options.ctx_size is None else options.ctx_size,
-        threads=options.threads,
-        gpu_layers=options.gpu_layers,
-        flash_attention=options.flash_attn,
         deterministic=options.deterministic,
         progress=shared.show_progress("loading"),
+        **engine.read_engine_options(options),
     )
 
 

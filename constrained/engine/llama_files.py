@@ -13,35 +13,55 @@ import llama_cpp
 
 from constrained.engine.header import Header
 from constrained.engine.host import check_gguf
+from constrained.engine.llama_params import model_params
 from constrained.engine.llama_vocabulary import read_vocabulary
+from constrained.engine.options import UINT32, EngineOptions
 from constrained.errors import ModelError
 
-LOG_ERROR = 4  # ggml.h; the numbers in llama-cpp-python are those of an older ggml
+LOG_WARNING, LOG_ERROR = 3, 4  # ggml.h; llama-cpp-python has the numbers of an older ggml
 HINTS = {
     "unknown model architecture": "A newer llama-cpp-python may know it",
     "corrupted or incomplete": "Download the file again",
     "failed to read": "Download the file again",
     "GGUF file is version": "The file is damaged, or a newer llama-cpp-python is needed",
     "not found": "The file has no weights, or only a part of them",
-    "allocate": "Load fewer layers to the GPU, a shorter context or a smaller quantisation",
+    "main_gpu": "Name a GPU that there is (main_gpu, -mg)",
+    "requires flash_attn": "Leave flash attention on (-fa), or keep the values in f16 (-ctv)",
+    "does not divide": "Keep the context in another type (cache_type_k, -ctk; cache_type_v, -ctv)",
+    "cache types": "Keep keys and values in the same type (-ctk, -ctv)",
 }
+MEMORY = re.compile("alloc|memory", re.IGNORECASE)
+MODEL_MEMORY = "Put fewer layers onto the GPU (gpu_layers, -ngl), or take a smaller quantisation"
+CONTEXT_MEMORY = (
+    "Take a shorter context (context_length, -c), fewer sequences, smaller types for it "
+    "(cache_type_k, -ctk; cache_type_v, -ctv), or fewer layers on the GPU (gpu_layers, -ngl)"
+)
 errors: deque[str] = deque(maxlen=20)
+warnings: deque[str] = deque(maxlen=20)
 
 
 @llama_cpp.llama_log_callback
 def _log(level: int, text: bytes, _data: object) -> None:
-    if level == LOG_ERROR:
-        errors.append(text.decode("utf-8", "replace").strip())
+    lines = {LOG_ERROR: errors, LOG_WARNING: warnings}.get(level)
+    if lines is not None:
+        lines.append(text.decode("utf-8", "replace").strip())
 
 
 llama_cpp.llama_log_set(_log, ctypes.c_void_p(0))
 llama_cpp.llama_backend_init()
 
 
-def make_failure(what: str) -> ModelError:
-    """Returns an error with the cause that llama.cpp has logged: the first line says most."""
+def make_failure(what: str, memory: str | None = None) -> ModelError:
+    """Returns an error with the cause that llama.cpp has logged: the first line says most.
+
+    Args:
+        what: has failed.
+        memory: what to do if there was too little memory for it.
+    """
     line = re.sub(r"^(\w+: )?(error loading model: )?", "", errors[0] if errors else "")
     hint = next((hint for cause, hint in HINTS.items() if cause in line), None)
+    if hint is None and any(MEMORY.search(line) for line in errors):
+        hint = memory
     return ModelError(f"{what}: {line}" if line else what, hint=hint)
 
 
@@ -53,7 +73,9 @@ def read_header(path: str | os.PathLike[str]) -> Header:
     """
     path = Path(path)
     check_gguf(path)
-    return make_header(load_model(path, 0, None, vocab_only=True), lambda: True)
+    return make_header(
+        load_model(path, EngineOptions(gpu_layers=0), None, vocab_only=True), lambda: True
+    )
 
 
 def make_header(model: llama_cpp.llama_model_p, is_open: Callable[[], bool]) -> Header:
@@ -84,7 +106,7 @@ def _read_text(read: Callable[..., int], model: llama_cpp.llama_model_p, number:
 
 def load_model(
     path: Path,
-    gpu_layers: int,
+    options: EngineOptions,
     progress: Callable[[float], None] | None,
     *,
     vocab_only: bool = False,
@@ -100,21 +122,18 @@ def load_model(
             raised.append(error)
         return not raised
 
-    params = llama_cpp.llama_model_default_params()
-    params.n_gpu_layers = gpu_layers
+    params = model_params(options)
     params.vocab_only = vocab_only
-    # llama.cpp's code for AMX crashes on quantised weights where an older GCC (11, 12) compiled it
-    # (ggml-org/llama.cpp#20824), which nobody can ask. Elsewhere the default stays: it is faster.
-    params.use_extra_bufts = b"AMX_INT8 = 1" not in llama_cpp.llama_print_system_info()
     params.progress_callback = report
     errors.clear()
+    warnings.clear()
     model = llama_cpp.llama_model_load_from_file(os.fsencode(path), params)
     if raised:
         if model:
             llama_cpp.llama_model_free(model)
         raise raised[0]
     if not model:
-        raise make_failure(f"{path} cannot be loaded")
+        raise make_failure(f"{path} cannot be loaded", MODEL_MEMORY)
     return model
 
 
@@ -127,6 +146,8 @@ def create_context(
     params.n_outputs_max = sequences
     errors.clear()
     for shared in (False, True) if sequences > 1 else (False,):
+        if not shared and length * sequences > UINT32:
+            continue
         params.kv_unified = shared
         params.n_ctx = length if shared else length * sequences
         if context := llama_cpp.llama_init_from_model(model, params):

@@ -2,74 +2,65 @@
 
 import os
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import llama_cpp
 import numpy as np
 
 from constrained.engine.batch import batches, check_chunks, check_copy
-from constrained.engine.host import check_gguf, physical_cores
+from constrained.engine.host import check_gguf
 from constrained.engine.llama_files import (
+    CONTEXT_MEMORY,
     create_context,
     errors,
     load_model,
     make_failure,
     make_header,
+    warnings,
 )
+from constrained.engine.llama_params import context_params, describe_unused
 from constrained.engine.llama_sampler import Batch, ChainSampler
+from constrained.engine.options import LoadOptions, read_options
 from constrained.engine.protocol import Chunk, Sampling
-from constrained.errors import ContextError, ModelError, RequestError
+from constrained.errors import ContextError, ModelError
 
-MOST_THREADS = 512  # GGML_MAX_N_THREADS; with more llama.cpp ends the process
 NO_SLOT = 1  # llama_decode: no room in the KV cache
 
 
 def load(
     path: str | os.PathLike[str],
     *,
-    context_length: int = 4096,
-    sequences: int = 1,
-    threads: int | None = None,
-    gpu_layers: int = -1,
-    flash_attention: bool | None = None,
     progress: Callable[[float], None] | None = None,
+    **given: Unpack[LoadOptions],
 ) -> "LlamaEngine":
     """Loads a model.
 
     Args:
         path: a GGUF file; of a split one, the first part.
-        context_length: tokens of each sequence, at most what the model was trained on; 0: that.
-        sequences: how many can be decoded together, up to 256. Each has its own full context,
-            or all share one where llama.cpp cannot allocate as much.
-        threads: None or 0 for one per physical core.
-        gpu_layers: how many layers to put onto the GPU, if there is one; -1: all.
-        flash_attention: None lets llama.cpp decide.
         progress: is told the part done, 0 to 1, while the file is read. If it raises, so does this.
+        given: see `EngineOptions`.
 
     Raises:
         ModelError: the file is missing, damaged or not supported, or memory is short.
-        RequestError: a number is out of its range.
+        RequestError: an option is not one of those that there are.
     """
-    _require("context_length", context_length, 0, 2**32 - 1)
-    _require("sequences", sequences, 1, 2**32 - 1)
-    _require("threads", threads or 0, 0, MOST_THREADS)
+    options = read_options(given)
     path = Path(path)
     check_gguf(path)
-    model = load_model(path, gpu_layers, progress)
+    model = load_model(path, options, progress)
     trained = llama_cpp.llama_model_n_ctx_train(model)
-    length = min(context_length or trained, trained)
-    params = llama_cpp.llama_context_default_params()
-    params.n_threads = params.n_threads_batch = threads or physical_cores()
-    if flash_attention is not None:
-        params.flash_attn_type = int(flash_attention)
+    length = min(options.context_length or trained, trained)
+    params, sequences = context_params(options), options.sequences
     context = create_context(model, params, length, sequences)
     if not context:
         llama_cpp.llama_model_free(model)
-        raise make_failure(f"no context of {length} tokens for {sequences} sequences")
-    return LlamaEngine(model, context, length)
+        what = f"no context of {length} tokens for {sequences} sequences"
+        raise make_failure(what, CONTEXT_MEMORY)
+    notices = [*describe_unused(options), *_describe_shortage(params.kv_unified, length)]
+    return LlamaEngine(model, context, length, notices=notices)
 
 
 def borrow(llama: Any) -> "LlamaEngine":
@@ -95,9 +86,13 @@ def borrow(llama: Any) -> "LlamaEngine":
     return LlamaEngine(model, context, llama.n_ctx(), owner=llama)
 
 
-def _require(name: str, value: int, least: int, most: int) -> None:
-    if not least <= value <= most:
-        raise RequestError(f"{name} is {value}, must be {least} to {most}")
+def _describe_shortage(is_shared: bool, length: int) -> Iterator[str]:
+    """What there was too little memory for."""
+    if is_shared:
+        yield f"memory is short: all sequences share one context of {length} tokens"
+    if locking := next((line for line in warnings if "lock" in line), None):
+        cause = locking.removeprefix("warning: ").splitlines()[0]
+        yield f"the model may be swapped out: {cause}"
 
 
 def _free(context: llama_cpp.llama_context_p, model: llama_cpp.llama_model_p) -> None:
@@ -120,6 +115,7 @@ class LlamaEngine:
         chat_template: the default one, or None.
         sampling: llama-server's defaults, and over them what the file recommends.
         bos_text, eos_text: what templates call `bos_token` and `eos_token`; "" if there is none.
+        notices: which options are without effect, and what there was too little memory for.
     """
 
     def __init__(
@@ -128,6 +124,7 @@ class LlamaEngine:
         context: llama_cpp.llama_context_p,
         context_length: int,
         owner: Any = None,
+        notices: Sequence[str] = (),
     ):
         # Whoever owns the model frees it, and lives at least as long as this engine.
         release = partial(_keep, owner) if owner else partial(_free, context, model)
@@ -135,6 +132,7 @@ class LlamaEngine:
         self._free, self._model, self._context = free, model, context
         self._batch = Batch(llama_cpp.llama_n_batch(context))
         self._slots: list[int] = []  # where in the last batch the last token of each chunk is
+        self.notices = tuple(notices)
         self.header = header = make_header(model, lambda: free.alive)
         self.vocabulary = header.vocabulary
         self.context_length = context_length

@@ -1,0 +1,63 @@
+"""How long a request may take."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from constrained.errors import DeadlineError, RequestError
+
+Clock = Callable[[], float]
+"""Seconds that only ever grow, such as `time.monotonic`."""
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """The end of a request's time.
+
+    Args:
+        at: on the clock of the schedule.
+        seconds: how long that was after the request was made.
+    """
+
+    at: float
+    seconds: float
+
+    def is_over(self, now: float) -> bool:
+        """Is it reached?"""
+        return now >= self.at
+
+    def fail_waiting(self) -> DeadlineError:
+        """The error of a request that was not begun."""
+        return self._fail("it was still waiting", "load the model with more sequences")
+
+    def fail_begun(self, read: int, size: int, generated: int) -> DeadlineError:
+        """The error of a request that was begun.
+
+        Args:
+            read: how many tokens of its prompt the model has seen.
+            size: how many it has.
+            generated: how many tokens were generated.
+        """
+        if read < size:
+            state = f"{read} of the {size} tokens of its prompt were read"
+            return self._fail(state, "shorten the prompt")
+        what = "1 token was" if generated == 1 else f"{generated} tokens were"
+        return self._fail(f"{what} generated", "lower max_tokens")
+
+    def _fail(self, state: str, hint: str) -> DeadlineError:
+        message = f"the request was not done after {self.seconds:g} seconds: {state}"
+        return DeadlineError(message, hint=f"Allow more time (timeout), or {hint}")
+
+
+def check_timeout(timeout: Any) -> None:
+    """Raises RequestError unless this is a finite number above 0, or None."""
+    is_number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
+    if timeout is not None and not (is_number and 0 < timeout < math.inf):
+        message = f"timeout is {timeout!r}, must be a number of seconds above 0"
+        raise RequestError(message, where="/timeout", hint="Leave it out to wait for any time")
+
+
+def set_deadline(timeout: float | None, clock: Clock) -> Deadline | None:
+    """The deadline of a request that is made now; None: it may take any time."""
+    return None if timeout is None else Deadline(clock() + timeout, timeout)

@@ -1,0 +1,149 @@
+"""How a model is loaded and run, in llama.cpp's terms; checked before any file is read."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal, TypedDict, get_args
+
+from constrained.errors import RequestError
+
+CacheType = Literal["f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1"]
+SplitMode = Literal["none", "layer", "row"]
+
+MOST_THREADS = 512  # GGML_MAX_N_THREADS; with more llama.cpp ends the process
+UINT32, INT32 = 2**32 - 1, 2**31 - 1
+LIMITS = {
+    "context_length": (0, UINT32),
+    "sequences": (1, UINT32),
+    "threads": (0, MOST_THREADS),
+    "threads_batch": (0, MOST_THREADS),
+    "batch_size": (1, INT32),
+    "ubatch_size": (1, INT32),
+    "gpu_layers": (-1, INT32),
+    "main_gpu": (0, INT32),
+}
+KINDS = {"cache_type_k": CacheType, "cache_type_v": CacheType, "split_mode": SplitMode}
+FLAGS = ("kv_offload", "mmap", "mlock")
+
+
+class LoadOptions(TypedDict, total=False):
+    """What `EngineOptions` takes, by name."""
+
+    context_length: int
+    sequences: int
+    threads: int | None
+    threads_batch: int | None
+    batch_size: int
+    ubatch_size: int
+    flash_attention: bool | None
+    cache_type_k: CacheType
+    cache_type_v: CacheType
+    gpu_layers: int
+    split_mode: SplitMode
+    main_gpu: int
+    tensor_split: tuple[float, ...]
+    kv_offload: bool
+    mmap: bool
+    mlock: bool
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    """How a model is loaded and run.
+
+    Raises:
+        RequestError: a value is not one of those that there are, or two do not go together;
+            `where` names the option.
+    """
+
+    context_length: int = 4096
+    """Tokens of each sequence, at most what the model was trained on; 0: that."""
+    sequences: int = 1
+    """How many can be decoded together, up to 256. Each has its own full context, or all share
+    one where llama.cpp cannot allocate as much."""
+    threads: int | None = None
+    """None or 0 for one per physical core."""
+    threads_batch: int | None = None
+    """For prompts; None or 0 for as many as `threads`."""
+    batch_size: int = 512
+    """Tokens of one decode, at most: so long does a prompt keep the others waiting."""
+    ubatch_size: int = 512
+    """Of those, how many are computed at once: more is faster on a GPU, and takes memory."""
+    flash_attention: bool | None = None
+    """None lets llama.cpp decide."""
+    cache_type_k: CacheType = "f16"
+    """How the keys of the context are kept."""
+    cache_type_v: CacheType = "f16"
+    """How the values of the context are kept; what is quantised needs flash attention."""
+    gpu_layers: int = -1
+    """Layers on the GPU, if there is one; -1: all."""
+    split_mode: SplitMode = "layer"
+    """How several GPUs share the model."""
+    main_gpu: int = 0
+    """The GPU for the model where it is not split; for small tensors where it is split by row."""
+    tensor_split: tuple[float, ...] = ()
+    """Which parts of the model the GPUs get, such as (3, 1); empty: by their memory."""
+    kv_offload: bool = True
+    """Keep the context on the GPU, too."""
+    mmap: bool = True
+    """Map the file, where that can be done, instead of reading it."""
+    mlock: bool = False
+    """Keep the model in memory, never swapped out."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tensor_split", _as_tuple(self.tensor_split))
+        for name, (least, most) in LIMITS.items():
+            value = getattr(self, name)
+            if value is None and name.startswith("threads"):
+                continue
+            fits = type(value) is int and least <= value <= most
+            self._require(name, fits, f"{least} to {most}")
+        for name, kind in KINDS.items():
+            self._require(name, getattr(self, name) in get_args(kind), " or ".join(get_args(kind)))
+        for name in FLAGS:
+            self._require(name, isinstance(getattr(self, name), bool), "True or False")
+        fits = self.flash_attention is None or isinstance(self.flash_attention, bool)
+        self._require("flash_attention", fits, "True, False or None")
+        self._require("tensor_split", _are_parts(self.tensor_split), "numbers, not all of them 0")
+        self._require_together()
+
+    def _require_together(self) -> None:
+        if self.batch_size < self.sequences:  # each of them decodes a token at least
+            range_ = f"at least the number of sequences, {self.sequences}"
+            self._require("batch_size", False, range_)
+        if self.cache_type_v not in ("f32", "f16", "bf16") and self.flash_attention is False:
+            raise RequestError(
+                f"values in {self.cache_type_v} need flash attention, which is off",
+                where="/cache_type_v",
+                hint="Leave flash attention to llama.cpp, or keep the values in f16",
+            )
+
+    def _require(self, name: str, fits: bool, range_: str) -> None:
+        if not fits:
+            message = f"{name} is {getattr(self, name)!r}, must be {range_}"
+            raise RequestError(message, where=f"/{name}")
+
+
+def read_options(given: Mapping[str, Any]) -> EngineOptions:
+    """The options of that name.
+
+    Raises:
+        TypeError: there is no such option.
+        RequestError: see `EngineOptions`.
+    """
+    known = [field.name for field in fields(EngineOptions)]
+    if unknown := [name for name in given if name not in known]:
+        raise TypeError(f"unknown option {unknown[0]!r}; known: {', '.join(known)}")
+    return EngineOptions(**given)
+
+
+def _as_tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _are_parts(value: Any) -> bool:
+    """Are these the parts that several GPUs get?"""
+    if not isinstance(value, tuple):
+        return False
+    are_numbers = all(isinstance(part, int | float) and 0 <= part < math.inf for part in value)
+    return are_numbers and (not value or sum(value) > 0)
