@@ -1,6 +1,7 @@
 """Models from files, from the Hugging Face Hub, and from an open `llama_cpp.Llama`."""
 
 import os
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 from constrained import embedded
 from constrained.choosing import read_tool_format
 from constrained.engine.header import TOOL_USE, choose_template
-from constrained.errors import TemplateError
+from constrained.errors import RequestError, TemplateError
 from constrained.generic import CHATML
 from constrained.model import Model
+from constrained.snapshots import CACHE_RAM, NO_CACHE, Cache
 from constrained.template import ChatTemplate
 from grammars.wire import Format
 
@@ -31,6 +33,8 @@ def load(
     gpu_layers: int = -1,
     flash_attention: bool | None = None,
     deterministic: bool = False,
+    cache_ram: int = CACHE_RAM,
+    cache_dir: str | os.PathLike[str] | None = None,
     token: str | None = None,
     offline: bool = False,
     progress: Callable[[float], None] | None = None,
@@ -52,6 +56,10 @@ def load(
         flash_attention: None lets llama.cpp decide.
         deterministic: the same request with the same seed gives the same reply, whatever else runs
             or was cached. It is slower.
+        cache_ram: MiB of memory for prompts and replies that others have taken the place of, so
+            that they are not computed again; 0: none, -1: without a limit.
+        cache_dir: a folder where these are kept too (8 GiB at most) and found by the next process.
+            Whoever can read it can read what the prompts said. None: there is none.
         token: for the Hub; None for HF_TOKEN or the saved login.
         offline: look for a model of the Hub in the cache alone.
         progress: is told the part downloaded, then the part loaded, 0 to 1.
@@ -59,10 +67,12 @@ def load(
     Raises:
         ModelError: the file is missing, damaged or not supported, or the Hub does not give it.
         TemplateError: its chat template is broken.
-        RequestError: the tool format is not known, or cannot be taught to this model.
+        RequestError: the tool format is not known, or cannot be taught to this model; a number is
+            out of its range; the folder cannot be used.
     """
     from constrained.engine.llamacpp import load as load_engine
 
+    cache = _read_cache(cache_ram, cache_dir)
     chosen = None if tool_format is None else read_tool_format(tool_format)
     source = source or os.environ.get("LLAMA_ARG_MODEL") or embedded.PATH
     path = _find(source, token=token, offline=offline, progress=progress)
@@ -75,7 +85,7 @@ def load(
         flash_attention=flash_attention,
         progress=progress,
     )
-    model = _make(engine, chat_template, path.name, chosen, deterministic)
+    model = _make(engine, chat_template, path.name, chosen, deterministic, cache)
     if source is embedded.PATH:
         model.notices = (embedded.NOTICE, *model.notices)
     return model
@@ -99,6 +109,13 @@ def from_llama(
     return _make(borrow(llama), chat_template, Path(llama.model_path).name, chosen)
 
 
+def _read_cache(ram: int, folder: str | os.PathLike[str] | None) -> Cache:
+    if ram < -1:
+        raise RequestError(f"cache_ram is {ram}, must be -1 or more")
+    memory = sys.maxsize if ram == -1 else ram << 20
+    return Cache(memory, None if folder is None else Path(folder))
+
+
 def _find(source: str | os.PathLike[str], **options: Any) -> Path:
     if isinstance(source, str) and source.startswith(HUB):
         from constrained.hub import fetch
@@ -113,6 +130,7 @@ def _make(
     name: str,
     chosen: Format | None,
     deterministic: bool = False,
+    cache: Cache = NO_CACHE,
 ) -> Model:
     try:
         tools = f"the tool format {chosen.name}" if chosen else "the generic tool format"
@@ -124,7 +142,7 @@ def _make(
         ]
         notices = (*notices, *engine.header.notes)
         options: Any = {"sampling": engine.sampling, "notices": notices, "tool_format": chosen}
-        options["deterministic"] = deterministic
+        options |= {"deterministic": deterministic, "cache": cache}
         model = Model(engine, default, *named, **options)
         if not (chat_template or engine.chat_templates):
             model.notices = notices  # nothing was said of tools that is not said there

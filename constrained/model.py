@@ -16,9 +16,11 @@ from constrained.engine.protocol import Engine, Sampling
 from constrained.errors import GrammarError, ModelError, ReplyError, RequestError
 from constrained.job import CompiledTurn, Job
 from constrained.messages import copy_json
+from constrained.metrics import Metrics
 from constrained.reply import Reply, make_reply
 from constrained.request import Generation, Request
 from constrained.runner import Runner
+from constrained.snapshots import NO_CACHE, Cache
 from constrained.template import ChatTemplate
 from constrained.worker import AsyncStream, Sink, Stream, Wanted, Worker, arun, run, then
 from grammars.turn import Event, KeyOrder, Think
@@ -95,10 +97,12 @@ class Model:
         tool_format: the format of calls, in place of the one that the template teaches.
         deterministic: the same request with the same seed gives the same reply, whatever else runs
             or was cached; slower.
+        cache: how much is kept of prompts and replies that others have taken the place of.
 
     Raises:
         TemplateError: the template is broken.
-        RequestError: the format cannot be taught to this model.
+        RequestError: the format cannot be taught to this model, or the folder of the cache cannot
+            be used.
     """
 
     def __init__(
@@ -111,13 +115,14 @@ class Model:
         notices: Sequence[str] = (),
         tool_format: Format | None = None,
         deterministic: bool = False,
+        cache: Cache = NO_CACHE,
     ):
         self.engine = engine
         self.compiler = Compiler(engine.vocabulary, template, tool_template, tool_format)
         self.sampling = sampling or Sampling()
         self.notices = (*notices, *self.compiler.notices)
         self._worker = Worker("compile")
-        self._runner = Runner(engine, "decode", deterministic=deterministic)
+        self._runner = Runner(engine, "decode", deterministic=deterministic, cache=cache)
 
     def call(
         self, messages: Messages, tools: Sequence[Any] | None = None, **options: Unpack[Options]
@@ -281,6 +286,10 @@ class Model:
         if isinstance(generation.exception(), GrammarError):
             with suppress(ModelError):  # closed meanwhile
                 self._worker.submit(self.compiler.forget)
+
+    def metrics(self) -> Metrics:
+        """What is held of earlier requests: sequences, snapshots in memory and on disk."""
+        return self._runner.metrics
 
     def close(self) -> None:
         """Frees the model when the requests in the queue are done."""

@@ -40,6 +40,8 @@ class Request:
         sink: is told of events as they come; all of them are in the `Generation` as well.
         is_wanted: asked once a step; a turn that nobody wants ends there.
         watch: what is held back until it is checked; what does not fit is written once more.
+        boundaries: numbers of first tokens of the prompt that other prompts are likely to share,
+            such as where the system message and the tools end.
     """
 
     prompt: Sequence[int]
@@ -53,6 +55,7 @@ class Request:
     sink: Callable[[Sequence[Event]], None] = field(default=lambda events: None)
     is_wanted: Callable[[], bool] = field(default=lambda: True)
     watch: Watch = field(default_factory=Watch)
+    boundaries: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from constrained.engine.protocol import Engine
 from constrained.errors import BusyError, ModelError
+from constrained.metrics import Metrics
 from constrained.request import Generation, Request
 from constrained.schedule import Schedule, Seat
+from constrained.snapshots import NO_CACHE, Cache
 
 MOST_WAITING = 1024  # requests
 
@@ -19,6 +21,7 @@ class Runner:
         name: of the thread. It is there while there is work.
         deterministic: see `Schedule`.
         most_waiting: how many requests may wait.
+        cache: see `Schedule`; what the sequences hold in the end goes to its folder.
     """
 
     def __init__(
@@ -28,14 +31,21 @@ class Runner:
         *,
         deterministic: bool = False,
         most_waiting: int = MOST_WAITING,
+        cache: Cache = NO_CACHE,
     ):
-        self._schedule = Schedule(engine, deterministic=deterministic)
+        self._schedule = Schedule(engine, deterministic=deterministic, cache=cache)
+        self._saves = cache.folder is not None
         self._most_waiting = most_waiting
         self._pool = ThreadPoolExecutor(1, thread_name_prefix=name)
         self._lock = threading.Lock()  # of the two below
         self._arrived: list[Seat] = []
         self._is_running = False
         self._is_closed = False
+
+    @property
+    def metrics(self) -> Metrics:
+        """What is held of earlier requests."""
+        return self._schedule.metrics
 
     def submit(self, request: Request) -> Future[Generation]:
         """Queues a request; its `is_wanted` is the way to end it.
@@ -81,5 +91,7 @@ class Runner:
         nothing."""
         self._pool.shutdown()
         if not self._is_closed:
+            if self._saves:
+                self._schedule.save()
             self._schedule.clear(ModelError("the model is closed"))
         self._is_closed = True

@@ -15,6 +15,7 @@ from constrained.commands.input import read_json, read_text
 from constrained.engine.protocol import Sampling
 from constrained.errors import RequestError
 from constrained.offer import read_offer
+from constrained.snapshots import CACHE_RAM
 from constrained.template import check_kwargs
 from grammars.turn import KeyOrder, Think
 
@@ -43,6 +44,7 @@ FALLBACKS: dict[str, tuple[str, Callable[[str], Any], Any]] = {
     "threads": ("THREADS", int, None),
     "gpu_layers": ("N_GPU_LAYERS", int, -1),
     "flash_attn": ("FLASH_ATTN", _read_switch, None),
+    "cache_ram": ("CACHE_RAM", int, CACHE_RAM),
 }
 CONTEXT_LENGTH = 4096  # where none is asked for
 KINDS = {int: "a number", _read_switch: "on, off or auto"}
@@ -129,6 +131,9 @@ def add_engine_options(parser: argparse.ArgumentParser) -> None:
     add("-t", "--threads", type=int, help="default: one for each physical core")
     add("-ngl", "--gpu-layers", type=int, help="default: all")
     add("-fa", "--flash-attn", choices=tuple(SWITCH), help="default: auto")
+    help = f"for prompts not in use, default: {CACHE_RAM}; 0: none; -1: no limit"
+    add("-cram", "--cache-ram", type=int, metavar="MIB", help=help)
+    add("--cache-dir", metavar="DIR", help="keep prompts there too, for the next run")
     help = "the same request and seed give the same reply, whatever was cached; slower"
     add("--deterministic", action="store_true", help=help)
 

@@ -116,6 +116,8 @@ def load_model(options: argparse.Namespace) -> "Model":
         gpu_layers=options.gpu_layers,
         flash_attention=options.flash_attn,
         deterministic=options.deterministic,
+        cache_ram=options.cache_ram,
+        cache_dir=options.cache_dir,
         progress=shared.show_progress("loading"),
     )
 
