@@ -1,6 +1,7 @@
 """Models from files, from the Hugging Face Hub, and from an open `llama_cpp.Llama`."""
 
 import os
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
@@ -9,9 +10,10 @@ from constrained import embedded
 from constrained.choosing import read_tool_format
 from constrained.engine.header import TOOL_USE, choose_template
 from constrained.engine.options import LoadOptions, read_options
-from constrained.errors import TemplateError
+from constrained.errors import RequestError, TemplateError
 from constrained.generic import CHATML
 from constrained.model import Model
+from constrained.snapshots import CACHE_RAM, Cache
 from constrained.template import ChatTemplate
 from grammars.wire import Format
 
@@ -27,6 +29,8 @@ def load(
     chat_template: str | None = None,
     tool_format: str | Format | None = None,
     deterministic: bool = False,
+    cache_ram: int = CACHE_RAM,
+    cache_dir: str | os.PathLike[str] | None = None,
     token: str | None = None,
     offline: bool = False,
     progress: Callable[[float], None] | None = None,
@@ -44,6 +48,10 @@ def load(
             it, the prompt does.
         deterministic: the same request with the same seed gives the same reply, whatever else runs
             or was cached. It is slower.
+        cache_ram: MiB of memory for prompts and replies that others have taken the place of, so
+            that they are not computed again; 0: none, -1: without a limit.
+        cache_dir: a folder where these are kept too (8 GiB at most) and found by the next process.
+            Whoever can read it can read what the prompts said. None: there is none.
         token: for the Hub; None for HF_TOKEN or the saved login.
         offline: look for a model of the Hub in the cache alone.
         progress: is told the part downloaded, then the part loaded, 0 to 1.
@@ -53,17 +61,18 @@ def load(
     Raises:
         ModelError: the file is missing, damaged or not supported, or the Hub does not give it.
         TemplateError: its chat template is broken.
-        RequestError: the tool format is not known, or cannot be taught to this model; or an option
-            is not one of those that there are.
+        RequestError: the tool format is not known, or cannot be taught to this model; an option is
+            not one of those that there are; the folder cannot be used.
     """
     from constrained.engine.llamacpp import load as load_engine
 
     step = read_options(options).batch_size  # what is wrong shows before a download
+    cache = _read_cache(cache_ram, cache_dir)
     chosen = None if tool_format is None else read_tool_format(tool_format)
     source = source or os.environ.get("LLAMA_ARG_MODEL") or embedded.PATH
     path = _find(source, token=token, offline=offline, progress=progress)
     engine = load_engine(path, progress=progress, **options)
-    how = {"deterministic": deterministic, "step": step}
+    how: Any = {"deterministic": deterministic, "step": step, "cache": cache}
     model = _make(engine, chat_template, path.name, chosen, **how)
     if source is embedded.PATH:
         model.notices = (embedded.NOTICE, *model.notices)
@@ -86,6 +95,13 @@ def from_llama(
 
     chosen = None if tool_format is None else read_tool_format(tool_format)
     return _make(borrow(llama), chat_template, Path(llama.model_path).name, chosen)
+
+
+def _read_cache(ram: int, folder: str | os.PathLike[str] | None) -> Cache:
+    if ram < -1:
+        raise RequestError(f"cache_ram is {ram}, must be -1 or more")
+    memory = sys.maxsize if ram == -1 else ram << 20
+    return Cache(memory, None if folder is None else Path(folder))
 
 
 def _find(source: str | os.PathLike[str], **options: Any) -> Path:

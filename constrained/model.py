@@ -19,10 +19,12 @@ from constrained.engine.protocol import Engine, Sampling
 from constrained.errors import GrammarError, ModelError, ReplyError, RequestError
 from constrained.job import CompiledTurn, Job
 from constrained.messages import copy_json
+from constrained.metrics import Metrics
 from constrained.reply import Reply, make_reply
 from constrained.request import Finish, Generation, Request
 from constrained.runner import Runner
 from constrained.schedule import STEP
+from constrained.snapshots import NO_CACHE, Cache
 from constrained.splicing import Recall
 from constrained.template import ChatTemplate
 from constrained.worker import AsyncStream, Sink, Stream, Wanted, Worker, arun, run, then
@@ -113,10 +115,12 @@ class Model:
             or was cached; slower.
         step: tokens of one decode, at most.
         clock: what timeouts are measured with, in seconds.
+        cache: how much is kept of prompts and replies that others have taken the place of.
 
     Raises:
         TemplateError: the template is broken.
-        RequestError: the format cannot be taught to this model.
+        RequestError: the format cannot be taught to this model, or the folder of the cache cannot
+            be used.
     """
 
     def __init__(
@@ -131,6 +135,7 @@ class Model:
         deterministic: bool = False,
         step: int = STEP,
         clock: Clock = time.monotonic,
+        cache: Cache = NO_CACHE,
     ):
         self.engine = engine
         remembered = 0 if deterministic else MOST_TOKENS  # what was before would change prompts
@@ -141,8 +146,8 @@ class Model:
         self.notices = (*notices, *self.compiler.notices)
         self._worker = Worker("compile")
         self._clock = clock
-        options: Any = {"deterministic": deterministic, "step": step, "clock": clock}
-        self._runner = Runner(engine, "decode", **options)
+        how: Any = {"deterministic": deterministic, "step": step, "clock": clock, "cache": cache}
+        self._runner = Runner(engine, "decode", **how)
 
     def call(
         self, messages: Messages, tools: Sequence[Any] | None = None, **options: Unpack[Options]
@@ -316,6 +321,7 @@ class Model:
             is_wanted,
             turn.watch,
             deadline=deadline,
+            boundaries=(turn.head,) if turn.head else (),
         )
         generation = self._runner.submit(request)
         generation.add_done_callback(self._note_failure)
@@ -332,6 +338,10 @@ class Model:
         if isinstance(generation.exception(), GrammarError):
             with suppress(ModelError):  # closed meanwhile
                 self._worker.submit(self.compiler.forget)
+
+    def metrics(self) -> Metrics:
+        """What is held of earlier requests: sequences, snapshots in memory and on disk."""
+        return self._runner.metrics
 
     def close(self) -> None:
         """Frees the model when the requests in the queue are done."""

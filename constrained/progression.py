@@ -244,8 +244,11 @@ class Progression:
         """Makes the model forget all but this; the last token of it has to be decoded again."""
         tokens = [*self.prompt, *head.tokens]
         position = min(self._position, len(tokens) - 1)
-        if position < self._position and not self._sequences.rollback(self._number, position):
-            return False
+        if position < self._position:
+            kept = self._sequences.go_back(self._number, position)
+            if kept is None:
+                return False
+            position = kept
         self._position, self._pending = position, tokens[position:]
         return True
 

@@ -42,6 +42,8 @@ class Request:
         is_wanted: asked once a step; a turn that nobody wants ends there.
         watch: what is held back until it is checked; what does not fit is written once more.
         deadline: on the clock of the schedule; where that is reached first, the request fails.
+        boundaries: numbers of first tokens of the prompt that other prompts are likely to share,
+            such as where the system message and the tools end.
     """
 
     prompt: Sequence[int]
@@ -56,6 +58,7 @@ class Request:
     is_wanted: Callable[[], bool] = field(default=lambda: True)
     watch: Watch = field(default_factory=Watch)
     deadline: Deadline | None = None
+    boundaries: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

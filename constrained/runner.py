@@ -3,12 +3,15 @@
 import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 from constrained.deadline import Clock
 from constrained.engine.protocol import Engine
 from constrained.errors import BusyError, ModelError
+from constrained.metrics import Metrics
 from constrained.request import Generation, Request
 from constrained.schedule import STEP, Schedule, Seat
+from constrained.snapshots import NO_CACHE, Cache
 
 MOST_WAITING = 1024  # requests
 
@@ -21,6 +24,7 @@ class Runner:
         name: of the thread. It is there while there is work.
         deterministic, step, clock: see `Schedule`.
         most_waiting: how many requests may wait.
+        cache: see `Schedule`; what the sequences hold in the end goes to its folder.
     """
 
     def __init__(
@@ -32,14 +36,22 @@ class Runner:
         step: int = STEP,
         clock: Clock = time.monotonic,
         most_waiting: int = MOST_WAITING,
+        cache: Cache = NO_CACHE,
     ):
-        self._schedule = Schedule(engine, step=step, deterministic=deterministic, clock=clock)
+        how: Any = {"step": step, "deterministic": deterministic, "clock": clock, "cache": cache}
+        self._schedule = Schedule(engine, **how)
+        self._saves = cache.folder is not None
         self._most_waiting = most_waiting
         self._pool = ThreadPoolExecutor(1, thread_name_prefix=name)
         self._lock = threading.Lock()  # of the two below
         self._arrived: list[Seat] = []
         self._is_running = False
         self._is_closed = False
+
+    @property
+    def metrics(self) -> Metrics:
+        """What is held of earlier requests."""
+        return self._schedule.metrics
 
     def submit(self, request: Request) -> Future[Generation]:
         """Queues a request; its `is_wanted` is the way to end it.
@@ -85,5 +97,7 @@ class Runner:
         nothing."""
         self._pool.shutdown()
         if not self._is_closed:
+            if self._saves:
+                self._schedule.save()
             self._schedule.clear(ModelError("the model is closed"))
         self._is_closed = True

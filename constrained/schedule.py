@@ -11,9 +11,11 @@ import numpy as np
 from constrained.deadline import Clock
 from constrained.engine.protocol import Chunk, Engine
 from constrained.errors import ContextError
+from constrained.metrics import Metrics
 from constrained.progression import Progression
 from constrained.request import Finish, Generation, Request
 from constrained.sequences import SPARED, Sequences, common_length
+from constrained.snapshots import NO_CACHE, Cache
 
 BLOCK = 64  # tokens of a prompt that are decoded together where that has to be always the same
 STEP = 512  # tokens of one decode: so long does a prompt keep the others waiting
@@ -46,6 +48,10 @@ class Schedule:
         deterministic: what is computed for a request does not depend on others, or on what was
             there before: one turn a step, its prompt in blocks, then token by token. It is slower.
         clock: what the deadlines of the requests are on.
+        cache: how much is kept of what sequences have held, when others take their place.
+
+    Raises:
+        RequestError: the folder of the cache cannot be used.
     """
 
     def __init__(
@@ -55,8 +61,9 @@ class Schedule:
         step: int = STEP,
         deterministic: bool = False,
         clock: Clock = time.monotonic,
+        cache: Cache = NO_CACHE,
     ):
-        self._sequences = Sequences(engine, BLOCK if deterministic else 1)
+        self._sequences = Sequences(engine, BLOCK if deterministic else 1, cache)
         self._step = step
         self._deterministic = deterministic
         self._clock = clock
@@ -73,6 +80,11 @@ class Schedule:
     def waiting(self) -> int:
         """How many requests are not admitted yet."""
         return len(self._waiting)
+
+    @property
+    def metrics(self) -> Metrics:
+        """What is held of earlier requests; also for other threads."""
+        return self._sequences.metrics
 
     def add(self, seat: Seat) -> None:
         """Queues a request."""
@@ -106,6 +118,10 @@ class Schedule:
         while self._waiting:
             self._waiting.popleft().result.set_exception(error)
         self._sequences.clear()
+
+    def save(self) -> None:
+        """Writes to files what the sequences hold, if there are any; nothing may be under way."""
+        self._sequences.save()
 
     def _drop_unwanted(self) -> None:
         for seat in [seat for seat in self._waiting if not seat.request.is_wanted()]:
@@ -143,15 +159,14 @@ class Schedule:
     def _is_being_read(self, prompt: Sequence[int]) -> bool:
         """Is much of the prompt about to be computed for somebody else? Then it is worth waiting
         for: it can be copied."""
-        known = self._sequences.find(prompt) + SPARED
-        return any(
-            turn.unread and common_length(turn.prompt, [*prompt]) > known
-            for turn in self._turns.values()
-        )
+        reading = [turn for turn in self._turns.values() if turn.unread]
+        shared = max((common_length(turn.prompt, [*prompt]) for turn in reading), default=0)
+        return shared > SPARED and shared > self._sequences.find(prompt) + SPARED
 
     def _begin(self, seat: Seat, idle: list[int]) -> None:
         match = self._sequences.claim(seat.request.prompt, idle)
         number = match.sequence
+        self._sequences.pin(number, len(seat.request.prompt), seat.request.boundaries)
         try:
             turn = Progression(self._sequences, number, seat.request, match.length)
         except Exception as error:
@@ -176,10 +191,11 @@ class Schedule:
     def _choose_many(self) -> list[Chunk]:
         """What each turn has to say next; who has little to say goes first, and what room that
         leaves is for the prompts."""
-        turns = sorted(self._turns.values(), key=lambda turn: turn.pending)
+        turns = sorted(self._turns.items(), key=lambda it: it[1].pending)
         chunks, room = list[Chunk](), self._step
-        for place, turn in enumerate(turns):
-            chunk = turn.next_chunk(max(1, room // (len(turns) - place)))
+        for place, (number, turn) in enumerate(turns):
+            share = max(1, room // (len(turns) - place))
+            chunk = turn.next_chunk(min(share, self._sequences.until_stop(number)))
             room -= len(chunk.tokens)
             chunks.append(chunk)
         return chunks

@@ -12,6 +12,7 @@ from constrained.commands.variables import (
     read_switch,
 )
 from constrained.engine.options import CacheType, EngineOptions, LoadOptions, SplitMode
+from constrained.snapshots import CACHE_RAM
 
 # Option -> the end of its variable's name, how to read that, and the value where it is not set.
 FALLBACKS: dict[str, tuple[str, Callable[[str], Any], Any]] = {
@@ -30,6 +31,7 @@ FALLBACKS: dict[str, tuple[str, Callable[[str], Any], Any]] = {
     "no_kv_offload": ("NO_KV_OFFLOAD", read_flag, None),
     "mlock": ("MLOCK", read_flag, None),
     "no_mmap": ("NO_MMAP", read_flag, None),
+    "cache_ram": ("CACHE_RAM", int, CACHE_RAM),
 }
 # Option -> what the library calls it. What is not here it calls the same, or denies.
 NAMES = {"ctx_size": "context_length", "parallel": "sequences", "flash_attn": "flash_attention"}
@@ -60,6 +62,9 @@ def add_engine_options(parser: argparse.ArgumentParser) -> None:
     _add_devices(add)
     add("--mlock", action="store_true", default=None, help="never swap the model out")
     add("--no-mmap", action="store_true", default=None, help="read the file, do not map it")
+    help = f"for prompts not in use, default: {CACHE_RAM}; 0: none; -1: no limit"
+    add("-cram", "--cache-ram", type=int, metavar="MIB", help=help)
+    add("--cache-dir", metavar="DIR", help="keep prompts there too, for the next run")
     help = "the same request and seed give the same reply, whatever was cached; slower"
     add("--deterministic", action="store_true", help=help)
 

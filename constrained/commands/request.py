@@ -117,6 +117,8 @@ def load_model(options: argparse.Namespace) -> "Model":
         chat_template=shared.read_template(options),
         tool_format=_read_tool_format(options),
         deterministic=options.deterministic,
+        cache_ram=options.cache_ram,
+        cache_dir=options.cache_dir,
         progress=shared.show_progress("loading"),
         **engine.read_engine_options(options),
     )

@@ -33,10 +33,21 @@ def check_chunks(chunks: Sequence[Chunk], lengths: Sequence[int], context_length
 
 def check_copy(engine: Engine, source: int, target: int, length: int, held: int) -> None:
     """Raises as `copy`; `held` is the number of tokens that the target has."""
-    if held:
-        raise ValueError(f"sequence {target} has {held} tokens already")
+    check_empty(target, held)
     if not engine.can_cut(source, length):
         raise ValueError(f"sequence {source} cannot be cut to {length} tokens")
+
+
+def check_empty(sequence: int, held: int) -> None:
+    """Raises as `restore`; `held` is the number of tokens that the sequence has."""
+    if held:
+        raise ValueError(f"sequence {sequence} has {held} tokens already")
+
+
+def check_shorter(sequence: int, held: int, length: int) -> None:
+    """Raises as `go_back`; `held` is the number of tokens that the sequence has."""
+    if not 0 < length <= held:
+        raise ValueError(f"sequence {sequence} has {held} tokens, and cannot go back to {length}")
 
 
 def batches(chunks: Sequence[Chunk], capacity: int) -> list[np.ndarray]:

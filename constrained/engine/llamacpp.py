@@ -10,7 +10,7 @@ from typing import Any, Unpack
 import llama_cpp
 import numpy as np
 
-from constrained.engine.batch import batches, check_chunks, check_copy
+from constrained.engine.batch import batches, check_chunks, check_copy, check_empty, check_shorter
 from constrained.engine.host import check_gguf
 from constrained.engine.llama_files import (
     CONTEXT_MEMORY,
@@ -23,6 +23,7 @@ from constrained.engine.llama_files import (
 )
 from constrained.engine.llama_params import context_params, describe_unused
 from constrained.engine.llama_sampler import Batch, ChainSampler
+from constrained.engine.llama_state import PART, fingerprint, read_state, state_size, write_state
 from constrained.engine.options import LoadOptions, read_options
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.errors import ContextError, ModelError
@@ -60,7 +61,9 @@ def load(
         what = f"no context of {length} tokens for {sequences} sequences"
         raise make_failure(what, CONTEXT_MEMORY)
     notices = [*describe_unused(options), *_describe_shortage(params.kv_unified, length)]
-    return LlamaEngine(model, context, length, notices=notices)
+    engine = LlamaEngine(model, context, length, notices=notices)
+    engine.identify = partial(fingerprint, path, params, options.gpu_layers)
+    return engine
 
 
 def borrow(llama: Any) -> "LlamaEngine":
@@ -83,7 +86,9 @@ def borrow(llama: Any) -> "LlamaEngine":
     llama.reset()
     if memory := llama_cpp.llama_get_memory(context):
         llama_cpp.llama_memory_clear(memory, True)
-    return LlamaEngine(model, context, llama.n_ctx(), owner=llama)
+    engine = LlamaEngine(model, context, llama.n_ctx(), owner=llama)
+    engine.identify = partial(fingerprint, Path(llama.model_path), params)
+    return engine
 
 
 def _describe_shortage(is_shared: bool, length: int) -> Iterator[str]:
@@ -118,6 +123,8 @@ class LlamaEngine:
         notices: which options are without effect, and what there was too little memory for.
     """
 
+    identify: Callable[[], str]  # set by whoever knows the file
+
     def __init__(
         self,
         model: llama_cpp.llama_model_p,
@@ -139,9 +146,9 @@ class LlamaEngine:
         self.n_ctx_train = llama_cpp.llama_model_n_ctx_train(model)
         self.max_sequences = llama_cpp.llama_n_seq_max(context) if owner is None else 1
         self._lengths = [0] * self.max_sequences
-        self._is_recurrent = llama_cpp.llama_model_is_recurrent(
-            model
-        ) or llama_cpp.llama_model_is_hybrid(model)
+        self.needs_checkpoints = bool(
+            llama_cpp.llama_model_is_recurrent(model) or llama_cpp.llama_model_is_hybrid(model)
+        )
         self.architecture = header.metadata.get("general.architecture", "")
         self.chat_templates, self.chat_template = header.chat_templates, header.chat_template
         self.sampling = header.sampling
@@ -204,7 +211,7 @@ class LlamaEngine:
         memory = llama_cpp.llama_get_memory(self._context)
         # A recurrent model has one state, of the whole sequence. A sliding window may have dropped
         # what a shorter sequence would have to see again.
-        if not memory or self._is_recurrent:
+        if not memory or self.needs_checkpoints:
             return False
         return llama_cpp.llama_memory_seq_pos_min(memory, sequence) == 0
 
@@ -216,6 +223,40 @@ class LlamaEngine:
             llama_cpp.llama_memory_seq_cp(memory, source, target, -1, -1)
         self._lengths[target] = self._lengths[source]
         self.rollback(target, length)
+
+    @property
+    def fingerprint(self) -> str:
+        return self.identify()
+
+    def state_size(self, sequence: int) -> int:
+        self._require_open()
+        return state_size(self._context, sequence)
+
+    def save(self, sequence: int) -> bytes:
+        self._require_open()
+        return read_state(self._context, sequence)
+
+    def restore(self, sequence: int, length: int, state: bytes) -> None:
+        self._require_open()
+        check_empty(sequence, self._lengths[sequence])
+        self._write(sequence, length, state)
+
+    def checkpoint(self, sequence: int) -> bytes:
+        self._require_open()
+        return read_state(self._context, sequence, PART)
+
+    def go_back(self, sequence: int, length: int, checkpoint: bytes) -> None:
+        self._require_open()
+        check_shorter(sequence, self._lengths[sequence], length)
+        self._write(sequence, length, checkpoint, PART)
+
+    def _write(self, sequence: int, length: int, state: bytes, *flags: int) -> None:
+        try:
+            write_state(self._context, sequence, length, state, *flags)
+        except ModelError:
+            self.release(sequence)
+            raise
+        self._lengths[sequence] = length
 
     def release(self, sequence: int) -> None:
         self._require_open()

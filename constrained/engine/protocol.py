@@ -94,6 +94,17 @@ class Engine(Protocol):
     @property
     def max_sequences(self) -> int: ...
 
+    @property
+    def needs_checkpoints(self) -> bool:
+        """Does the model forget the past of a sequence (it is recurrent, or a hybrid)? Then a
+        sequence can go back to its checkpoints alone."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """What the states of sequences depend on; raises ModelError if the model's file is gone."""
+        ...
+
     def decode(self, chunks: Sequence[Chunk]) -> list[np.ndarray]:
         """Appends chunks, one at most per sequence, and runs the model on them.
 
@@ -131,6 +142,36 @@ class Engine(Protocol):
 
         Raises:
             ValueError: the target is not empty, or the source cannot be cut there.
+        """
+        ...
+
+    def state_size(self, sequence: int) -> int:
+        """How many bytes `save` would return."""
+        ...
+
+    def save(self, sequence: int) -> bytes:
+        """Returns the whole state of a sequence; raises ModelError if that cannot be had."""
+        ...
+
+    def restore(self, sequence: int, length: int, state: bytes) -> None:
+        """Gives an empty sequence a state that was saved, and so its `length` tokens.
+
+        Raises:
+            ValueError: the sequence is not empty.
+            ModelError: it is no state of so many tokens for this engine; the sequence is released.
+        """
+        ...
+
+    def checkpoint(self, sequence: int) -> bytes:
+        """Returns what the sequence needs to go back to its present length; raises as `save`."""
+        ...
+
+    def go_back(self, sequence: int, length: int, checkpoint: bytes) -> None:
+        """Forgets all tokens but the first `length`, those of a checkpoint of the same tokens.
+
+        Raises:
+            ValueError: the sequence has fewer.
+            ModelError: it is no such checkpoint; the sequence is released.
         """
         ...
 

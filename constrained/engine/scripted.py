@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from constrained.engine.batch import check_chunks, check_copy
+from constrained.engine.batch import check_chunks, check_copy, check_empty, check_shorter
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.errors import GrammarError, ModelError
 from constrained.vocabulary import Vocabulary
@@ -35,6 +35,8 @@ class ScriptedEngine:
         self.max_sequences = max_sequences
         self._logits_of = logits
         self._can_roll_back = can_roll_back
+        self.needs_checkpoints = not can_roll_back
+        self.fingerprint = "scripted"
         self._tokens: list[list[int]] = [[] for _ in range(max_sequences)]
         self._logits: list[np.ndarray] = []
         self._is_open = True
@@ -87,6 +89,31 @@ class ScriptedEngine:
         self._require_open()
         check_copy(self, source, target, length, len(self._tokens[target]))
         self._tokens[target] = self._tokens[source][:length]
+
+    def state_size(self, sequence: int) -> int:
+        return 4 * len(self._tokens[sequence])
+
+    def save(self, sequence: int) -> bytes:
+        self._require_open()
+        return np.asarray(self._tokens[sequence], "<i4").tobytes()
+
+    def restore(self, sequence: int, length: int, state: bytes) -> None:
+        self._require_open()
+        check_empty(sequence, len(self._tokens[sequence]))
+        if len(state) != 4 * length:
+            raise ModelError(f"a state of {len(state)} bytes is not that of {length} tokens")
+        self._tokens[sequence] = np.frombuffer(state, "<i4").tolist()
+
+    checkpoint = save
+
+    def go_back(self, sequence: int, length: int, checkpoint: bytes) -> None:
+        self._require_open()
+        check_shorter(sequence, len(self._tokens[sequence]), length)
+        head = np.asarray(self._tokens[sequence][:length], "<i4").tobytes()
+        self.release(sequence)
+        if checkpoint != head:
+            raise ModelError(f"no checkpoint of the first {length} tokens of sequence {sequence}")
+        self.restore(sequence, length, checkpoint)
 
     def release(self, sequence: int) -> None:
         self._require_open()

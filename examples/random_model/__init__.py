@@ -9,6 +9,7 @@ of real weights.
 """
 
 from examples.random_model.build import QWEN3_0_6B, SMALL, Shape, write_model
+from examples.random_model.lfm2 import HybridShape, write_hybrid
 from examples.random_model.sources import (
     SourceUnavailable,
     models_directory,
@@ -28,6 +29,7 @@ __all__ = [
     "MARKERS",
     "QWEN3_0_6B",
     "SMALL",
+    "HybridShape",
     "Shape",
     "SourceUnavailable",
     "Tokens",
@@ -38,5 +40,6 @@ __all__ = [
     "truncate",
     "vocabulary_file",
     "with_markers",
+    "write_hybrid",
     "write_model",
 ]

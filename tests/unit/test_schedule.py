@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,7 @@ from constrained.request import Finish, Generation, Request
 from constrained.runner import Runner
 from constrained.schedule import BLOCK, Schedule, Seat
 from constrained.sequences import SPARED, Sequences, common_length
+from constrained.snapshots import Cache
 from constrained.vocabulary import byte_vocabulary
 from grammars.formats import HERMES
 from grammars.parse import Parser
@@ -47,11 +50,13 @@ class Watched(ScriptedEngine):
 
 
 def request(
-    prompt: Sequence[int], max_tokens: int = 8, is_wanted: Callable[[], bool] = lambda: True
+    prompt: Sequence[int],
+    max_tokens: int = 8,
+    is_wanted: Callable[[], bool] = lambda: True,
+    boundaries: tuple[int, ...] = (),
 ) -> Request:
-    return Request(
-        tuple(prompt), None, lambda: Parser(HERMES, ()), GREEDY, max_tokens, is_wanted=is_wanted
-    )
+    options: Any = {"is_wanted": is_wanted, "boundaries": boundaries}
+    return Request(tuple(prompt), None, lambda: Parser(HERMES, ()), GREEDY, max_tokens, **options)
 
 
 @cache
@@ -84,21 +89,34 @@ class Schedules(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.engine = Watched(max_sequences=3, can_roll_back=self.keeps_past)
-        self.schedule = Schedule(self.engine, step=40, deterministic=self.deterministic)
+        self.chunks: list[list[Chunk]] = []
+        self.start()
         self.asked: list[tuple[Seat, tuple[int, ...], int, list[bool]]] = []
 
     keeps_past, deterministic = True, False
+    sequences, memory = 3, 0
+
+    def start(self) -> None:
+        self.engine = Watched(max_sequences=self.sequences, can_roll_back=self.keeps_past)
+        self.engine.chunks = self.chunks
+        self.schedule = Schedule(
+            self.engine, step=40, deterministic=self.deterministic, cache=self.cache
+        )
+
+    @property
+    def cache(self) -> Cache:
+        return Cache(self.memory)
 
     @rule(
         target=seats,
-        head=st.sampled_from([b"system A. " * 12, b"system B. " * 12, b""]),
+        head=st.sampled_from([b"system A. " * 14, b"system B. " * 14, b""]),
         tail=st.binary(min_size=1, max_size=30),
         max_tokens=st.integers(1, 12),
     )
     def ask(self, head: bytes, tail: bytes, max_tokens: int) -> int:
         prompt, wanted = tuple(head + tail), [True]
-        (seat,) = add(self.schedule, request(prompt, max_tokens, lambda: wanted[0]))
+        boundaries = (len(head),) if len(head) > 100 else ()
+        (seat,) = add(self.schedule, request(prompt, max_tokens, lambda: wanted[0], boundaries))
         self.asked.append((seat, prompt, max_tokens, wanted))
         return len(self.asked) - 1
 
@@ -122,19 +140,27 @@ class Schedules(RuleBasedStateMachine):
     @invariant()
     def what_it_remembers_is_so(self) -> None:
         known = self.schedule._sequences
-        assert [list(known.tokens(n)) for n in range(3)] == self.engine._tokens
+        assert [list(known.tokens(n)) for n in range(self.sequences)] == self.engine._tokens
+
+    @invariant()
+    def it_keeps_within_its_budget(self) -> None:
+        assert self.schedule.metrics.memory.bytes <= self.memory
+        assert self.schedule.metrics.failures == 0
 
     def teardown(self) -> None:
         while not self.schedule.is_idle:
             self.schedule.step()
+        self.check_replies()
+        sizes = [sum(len(c.tokens) for c in step) for step in self.chunks]
+        assert max(sizes, default=0) <= (BLOCK if self.deterministic else 40)
+
+    def check_replies(self) -> None:
         for seat, prompt, max_tokens, wanted in self.asked:
             made, whole = seat.result.result(), alone(prompt, max_tokens)
             if wanted[0] or made.finish is not Finish.CANCELLED:
                 assert made.tokens == whole
             else:
                 assert made.tokens == whole[: len(made.tokens)]
-        sizes = [sum(len(c.tokens) for c in step) for step in self.engine.chunks]
-        assert max(sizes, default=0) <= (BLOCK if self.deterministic else 40)
 
 
 class WithoutPast(Schedules):
@@ -145,7 +171,58 @@ class Deterministic(Schedules):
     deterministic = True
 
 
+class Cached(Schedules):
+    sequences, memory = 1, 4000
+
+
+class CachedWithoutPast(Cached):
+    keeps_past = False
+
+
+class CachedDeterministic(Cached):
+    deterministic = True
+
+
+class CachedDeterministicWithoutPast(CachedDeterministic):
+    keeps_past = False
+
+
+class Stored(Cached):
+    """Whatever was kept in files is used after a restart."""
+
+    memory = 1000
+
+    def __init__(self) -> None:
+        self.folder = TemporaryDirectory()
+        super().__init__()
+
+    @property
+    def cache(self) -> Cache:
+        return Cache(self.memory, Path(self.folder.name), disk=20_000)
+
+    @rule()
+    def restart(self) -> None:
+        while not self.schedule.is_idle:
+            self.schedule.step()
+        self.schedule.save()
+        self.start()
+
+    def teardown(self) -> None:
+        super().teardown()
+        self.folder.cleanup()
+
+
+class StoredWithoutPast(Stored):
+    keeps_past = False
+
+
 TestSchedules = Schedules.TestCase
+TestCached = Cached.TestCase
+TestCachedWithoutPast = CachedWithoutPast.TestCase
+TestCachedDeterministic = CachedDeterministic.TestCase
+TestCachedDeterministicWithoutPast = CachedDeterministicWithoutPast.TestCase
+TestStored = Stored.TestCase
+TestStoredWithoutPast = StoredWithoutPast.TestCase
 TestWithoutPast = WithoutPast.TestCase
 TestDeterministic = Deterministic.TestCase
 

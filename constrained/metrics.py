@@ -1,0 +1,38 @@
+"""What a model holds of earlier requests, in figures."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Amount:
+    """How much of something there is."""
+
+    count: int = 0
+    tokens: int = 0
+    bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """What is held at one moment, and what has come of it so far.
+
+    Args:
+        sequences: how many there are.
+        held: those that are not empty; their bytes are those of their checkpoints alone.
+        memory: the snapshots in memory.
+        disk: the snapshots in files that this model can use.
+        hits: how many prompts went on from a snapshot.
+        misses: how many had no snapshot to go on from, and much to compute.
+        failures: how many snapshots or checkpoints could not be kept or used: a disk that is full,
+            a damaged file. The requests were answered all the same.
+        last_failure: what the last one was; None if there was none.
+    """
+
+    sequences: int
+    held: Amount
+    memory: Amount
+    disk: Amount
+    hits: int = 0
+    misses: int = 0
+    failures: int = 0
+    last_failure: str | None = None

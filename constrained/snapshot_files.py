@@ -1,0 +1,235 @@
+"""Snapshots in files of a folder. Whoever can read it can read what the prompts said.
+
+A file is the magic number, a checksum of all that follows, the size of a header, the header as
+JSON, the tokens as int32, the state, the checkpoints. Numbers are little-endian.
+"""
+
+import hashlib
+import json
+import os
+import re
+import struct
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from io import BytesIO
+from itertools import accumulate, pairwise
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from constrained.errors import RequestError
+from constrained.metrics import Amount
+from constrained.snapshots import Outline, Snapshot
+
+MAGIC = b"CSTRSEQ\1"  # the last byte is the version
+PREFIX = struct.Struct("<8s32sI")  # magic, checksum, size of the header
+MOST_HEADER = 1 << 20  # bytes
+PINNED = ".pinned"
+NAME = re.compile(rf"[0-9a-f]{{32}}-[0-9a-f]{{32}}({PINNED})?\.snapshot")
+
+
+@dataclass(frozen=True)
+class _Header:
+    fingerprint: str
+    tokens: int
+    in_blocks: int
+    is_pinned: bool
+    state: int  # bytes
+    checkpoints: list[list[int]]  # the number of tokens and the bytes of each
+
+    @property
+    def size(self) -> int:
+        """What follows it, in bytes."""
+        return 4 * self.tokens + self.state + sum(size for _, size in self.checkpoints)
+
+
+@dataclass(frozen=True)
+class _Entry:
+    path: Path
+    outline: Outline
+    size: int
+
+
+class SnapshotFiles:
+    """The snapshots in a folder that were made with the same model and context.
+
+    Files are complete or not there. Those of other models stay and count, the ones used least
+    recently go first; what is not a snapshot is left alone.
+
+    Args:
+        folder: is made if need be.
+        fingerprint: what tells snapshots that can be used from others.
+        budget: bytes of all snapshots in the folder.
+
+    Raises:
+        RequestError: the folder cannot be made or read.
+    """
+
+    def __init__(self, folder: Path, fingerprint: str, budget: int):
+        self._folder, self._budget = folder, budget
+        self._fingerprint = hashlib.blake2b(fingerprint.encode(), digest_size=16).hexdigest()
+        self._entries: dict[str, _Entry] = {}
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            paths = sorted(path for path in folder.iterdir() if NAME.fullmatch(path.name))
+        except OSError as e:
+            message = f"{folder} cannot be used for snapshots: {e.strerror}"
+            raise RequestError(message, hint="Name another folder (--cache-dir)") from e
+        for path in paths:
+            self._enter(path)
+        self._count()
+
+    def _enter(self, path: Path) -> None:
+        try:
+            with path.open("rb") as file:
+                header, outline = _read_head(file)
+            if header.fingerprint == self._fingerprint:
+                self._entries[outline.key] = _Entry(path, outline, path.stat().st_size)
+        except (OSError, ValueError):
+            return  # of another version, or damaged: it goes when there is no room
+
+    def _count(self) -> None:
+        entries = self._entries.values()
+        tokens = sum(len(entry.outline.tokens) for entry in entries)
+        self.amount = Amount(len(entries), tokens, sum(entry.size for entry in entries))
+
+    def admits(self, size: int) -> bool:
+        """Can a snapshot of so many bytes be kept?"""
+        return size <= self._budget
+
+    def outlines(self) -> Sequence[Outline]:
+        """Those that can be read."""
+        return [entry.outline for entry in self._entries.values()]
+
+    def write(self, snapshot: Snapshot) -> None:
+        """Keeps a snapshot; others may go for it. Raises OSError if it cannot be written."""
+        outline = snapshot.outline
+        old = self._entries.get(outline.key)
+        if old and old.outline == outline:
+            os.utime(old.path)
+            return
+        data = _encode(snapshot, self._fingerprint)
+        size = sum(map(len, data))
+        self.drop(outline.key)
+        self._make_room(size)
+        pinned = PINNED if outline.is_pinned else ""
+        path = self._folder / f"{self._fingerprint}-{outline.key}{pinned}.snapshot"
+        _write_at_once(path, data)
+        self._entries[outline.key] = _Entry(path, outline, size)
+        self._count()
+
+    def read(self, key: str) -> Snapshot:
+        """The snapshot of an outline; raises OSError or ValueError if it is gone or damaged."""
+        path = self._entries[key].path
+        snapshot = _decode(path.read_bytes(), self._fingerprint)
+        if snapshot.outline != self._entries[key].outline:
+            raise ValueError(f"{path} is of other tokens than before")
+        os.utime(path)
+        return snapshot
+
+    def drop(self, key: str) -> None:
+        """Removes a snapshot, if there is one."""
+        if entry := self._entries.pop(key, None):
+            entry.path.unlink(missing_ok=True)
+            self._count()
+
+    def _make_room(self, size: int) -> None:
+        """Removes the least recently used files, the pinned ones last."""
+        # Also what another process has not written to its end, now or ever.
+        found = [entry for entry in os.scandir(self._folder) if NAME.match(entry.name)]
+        sizes = {entry.path: entry.stat() for entry in found}
+        order = sorted(sizes, key=lambda path: (_is_pinned(path), sizes[path].st_mtime_ns, path))
+        total = size + sum(stat.st_size for stat in sizes.values())
+        for path in order:
+            if total <= self._budget:
+                break
+            Path(path).unlink(missing_ok=True)
+            total -= sizes[path].st_size
+        left = {key: entry for key, entry in self._entries.items() if entry.path.exists()}
+        self._entries = left
+
+
+def _is_pinned(path: str) -> bool:
+    return PINNED in Path(path).name
+
+
+def _write_at_once(path: Path, data: Sequence[bytes]) -> None:
+    handle, name = tempfile.mkstemp(prefix=path.name, dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.writelines(data)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _encode(snapshot: Snapshot, fingerprint: str) -> list[bytes]:
+    outline = snapshot.outline
+    places = zip(outline.checkpoints, snapshot.checkpoints, strict=True)
+    sizes = [[at, len(data)] for at, data in places]
+    header = _Header(
+        fingerprint,
+        len(outline.tokens),
+        outline.in_blocks,
+        outline.is_pinned,
+        len(snapshot.state),
+        sizes,
+    )
+    text = json.dumps(asdict(header)).encode()
+    tokens = np.asarray(outline.tokens, "<i4").tobytes()
+    body = [text, tokens, snapshot.state, *snapshot.checkpoints]
+    return [PREFIX.pack(MAGIC, _checksum(body), len(text)), *body]
+
+
+def _checksum(body: Sequence[bytes | memoryview]) -> bytes:
+    digest = hashlib.blake2b(digest_size=32)
+    for part in body:
+        digest.update(part)
+    return digest.digest()
+
+
+def _read_head(file: BinaryIO) -> tuple[_Header, Outline]:
+    """All but the states; raises ValueError if it makes no sense."""
+    prefix = file.read(PREFIX.size)
+    if len(prefix) < PREFIX.size or not prefix.startswith(MAGIC):
+        raise ValueError("not a snapshot of this version")
+    size = PREFIX.unpack(prefix)[2]
+    if size > MOST_HEADER:
+        raise ValueError("the header is damaged")
+    header = _parse_header(file.read(size))
+    file.seek(0, os.SEEK_END)
+    if file.tell() != PREFIX.size + size + header.size:
+        raise ValueError("the file is not as long as it should be")
+    file.seek(PREFIX.size + size)
+    tokens = np.frombuffer(file.read(4 * header.tokens), "<i4").tolist()
+    places = tuple(at for at, _ in header.checkpoints)
+    return header, Outline(tokens, header.in_blocks, places, header.is_pinned)
+
+
+def _parse_header(text: bytes) -> _Header:
+    try:
+        found: dict[str, Any] = json.loads(text)
+        header = _Header(**found)
+        sizes = [number for pair in header.checkpoints for number in pair]
+        numbers = [header.tokens, header.in_blocks, header.state, *sizes]
+        if not all(type(number) is int and number >= 0 for number in numbers):
+            raise ValueError("a number is none, or is negative")
+    except (TypeError, ValueError) as e:
+        raise ValueError(f"the header is damaged: {e}") from e
+    return header
+
+
+def _decode(data: bytes, fingerprint: str) -> Snapshot:
+    """Raises ValueError if not all of it is as it was written."""
+    header, outline = _read_head(BytesIO(data))
+    if header.fingerprint != fingerprint:
+        raise ValueError("the snapshot is of another model or context")
+    if _checksum([memoryview(data)[PREFIX.size :]]) != PREFIX.unpack_from(data)[1]:
+        raise ValueError("the snapshot is damaged")
+    sizes = [header.state, *(size for _, size in header.checkpoints)]
+    ends = list(accumulate(sizes, initial=len(data) - sum(sizes)))
+    state, *checkpoints = (data[start:end] for start, end in pairwise(ends))
+    return Snapshot(outline, state, tuple(checkpoints))
