@@ -1,4 +1,4 @@
-"""What a model holds of earlier requests, in figures."""
+"""What a model does, and holds of earlier requests, in figures."""
 
 from dataclasses import dataclass
 
@@ -26,6 +26,8 @@ class Metrics:
         failures: how many snapshots or checkpoints could not be kept or used: a disk that is full,
             a damaged file. The requests were answered all the same.
         last_failure: what the last one was; None if there was none.
+        running: how many requests are under way.
+        waiting: how many wait for a sequence.
     """
 
     sequences: int
@@ -36,3 +38,5 @@ class Metrics:
     misses: int = 0
     failures: int = 0
     last_failure: str | None = None
+    running: int = 0
+    waiting: int = 0

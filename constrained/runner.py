@@ -3,6 +3,7 @@
 import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 from constrained.deadline import Clock
@@ -50,8 +51,9 @@ class Runner:
 
     @property
     def metrics(self) -> Metrics:
-        """What is held of earlier requests."""
-        return self._schedule.metrics
+        """What is under way, and held of earlier requests."""
+        known = self._schedule.metrics
+        return replace(known, waiting=known.waiting + len(self._arrived))
 
     def submit(self, request: Request) -> Future[Generation]:
         """Queues a request; its `is_wanted` is the way to end it.

@@ -4,7 +4,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -84,7 +84,8 @@ class Schedule:
     @property
     def metrics(self) -> Metrics:
         """What is held of earlier requests; also for other threads."""
-        return self._sequences.metrics
+        held = self._sequences.metrics
+        return replace(held, running=len(self._turns), waiting=len(self._waiting))
 
     def add(self, seat: Seat) -> None:
         """Queues a request."""
