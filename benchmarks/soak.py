@@ -146,11 +146,13 @@ def main() -> int:
     parser.add_argument("--requests", type=int, default=2000)
     parser.add_argument("--users", type=int, default=8)
     parser.add_argument("--sequences", type=int, default=4)
+    parser.add_argument("-t", "--threads", type=int, default=1)
     parser.add_argument("--tools", type=Path, nargs="*", default=sample_paths())
     options = parser.parse_args()
     sets = [row["tools"][:3] for row in read_rows(options.tools)][:40]
     before = threading.active_count()
-    with load(options.model, sequences=options.sequences, context_length=2048) as model:
+    how: Any = {"sequences": options.sequences, "threads": options.threads}
+    with load(options.model, context_length=2048, **how) as model:
         tally, memory = run(model, sets, options.requests, options.users)
         used = model.metrics().running + model.metrics().waiting
     growth = memory[-1] / memory[4] - 1
