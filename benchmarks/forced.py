@@ -190,7 +190,7 @@ def main() -> None:
     options = parser.parse_args()
     with TemporaryDirectory() as folder:
         for dtype in options.dtype if not options.model else ["as in the file"]:
-            path = options.model or _make(Path(folder) / "random.gguf", options.shape, dtype)
+            path = options.model or make_model(Path(folder) / "random.gguf", options.shape, dtype)
             for order in options.key_order:
                 _measure_all(path, dtype, options.repeats, KeyOrder(order))
 
@@ -206,7 +206,8 @@ def _measure_all(path: Path, dtype: str, repeats: int, order: KeyOrder) -> None:
             _print(f"{format}, {size}", results, time_masks(model, text, order))
 
 
-def _make(path: Path, shape: str, dtype: str) -> Path:
+def make_model(path: Path, shape: str, dtype: str) -> Path:
+    """Writes a model with random weights, small or in the shape of Qwen3-0.6B."""
     tokens = with_markers(read_vocabulary(vocabulary_file("qwen2")), MARKERS)
     return write_model(
         path,

@@ -1,0 +1,85 @@
+"""This library for `benchmarks.peers`.
+
+python -m benchmarks.peer_constrained MODEL.gguf THREADS CONTEXT
+"""
+
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from benchmarks.peer_lines import Answer, Ask, serve
+from constrained import Model, Sampling, load
+from constrained.engine.protocol import Sampler
+from constrained.reply import Reply
+from grammars.turn import ContentDelta, KeyOrder, Think
+
+GREEDY = Sampling(temperature=0)
+ORDERS = {"constrained": KeyOrder.SCHEMA, "constrained, any key order": KeyOrder.ANY}
+
+
+class ImposedSampler:
+    """Runs llama.cpp's chain, and then draws the next token of a given text."""
+
+    def __init__(self, chain: Sampler, tokens: Sequence[int]):
+        self._chain = chain
+        self._tokens = tokens
+        self._at = 0
+
+    def sample(self, slot: int) -> int:
+        """The next token of the text; the chain runs for the time that it takes."""
+        self._chain.sample(slot)
+        self._at += 1
+        return self._tokens[self._at - 1]
+
+    def accept(self, token: int) -> None:
+        """A forced token has to be the one that the text has there, too."""
+        if token != self._tokens[self._at]:
+            raise ValueError(f"forced token {token}, the text has {self._tokens[self._at]}")
+        self._at += 1
+        self._chain.accept(token)
+
+    def close(self) -> None:
+        """Frees the chain."""
+        self._chain.close()
+
+
+def answer(model: Model, ask: Ask) -> Answer:
+    """One call."""
+    engine: Any = model.engine
+    text = engine.vocabulary.encode(ask.text)
+    tokens, make = [*text, engine.vocabulary.end[0]], type(engine).sampler
+    engine.sampler = lambda sampling: ImposedSampler(make(engine, sampling), tokens)
+    has_reasoning = model.compiler.format.reasoning is not None
+    options: Any = {
+        "response_format": {"type": "json_schema", "json_schema": {"schema": ask.schema}},
+        "sampling": GREEDY,
+        "key_order": ORDERS[ask.way],
+        "think": Think.FORBIDDEN if has_reasoning else Think.OPTIONAL,
+    }
+    begin = time.perf_counter()
+    reply, seconds = _read(model, ask, options)
+    usage = reply.usage
+    return Answer(
+        reply.content, seconds - begin, usage.prompt_tokens, len(text), usage.forward_passes
+    )
+
+
+def _read(model: Model, ask: Ask, options: Any) -> tuple[Reply, float]:
+    if not ask.stream:
+        return model.call(ask.messages, **options), time.perf_counter()
+    stream, first = model.stream(ask.messages, **options), 0.0
+    for event in stream:
+        if not first and isinstance(event, ContentDelta):
+            first = time.perf_counter()
+    return stream.result, first
+
+
+def main(path: str, threads: str, context: str) -> None:
+    """Answers what comes from stdin."""
+    with load(path, threads=int(threads), context_length=int(context)) as model:
+        serve(lambda ask: answer(model, ask))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
