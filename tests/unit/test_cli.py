@@ -67,6 +67,24 @@ def test_options_of_a_call(run: Run, model: str, tools: str, monkeypatch: pytest
     assert "LLAMA_ARG_FLASH_ATTN is 'maybe', not on, off or auto" in run("call", "hi")[2]
 
 
+def test_what_is_kept_for_the_next_run(
+    run: Run, model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    folder = tmp_path / "cache"
+    words = ["call", "many words " * 60, "-m", model, "-n", "8", "--temp", "0"]
+    words += ["--cache-dir", str(folder)]
+    first = run(*words)
+    assert (first[0], len(list(folder.iterdir()))) == (0, 1)
+    assert run(*words, "-cram", "0") == first
+    monkeypatch.setenv("LLAMA_ARG_CACHE_RAM", "all")
+    assert "LLAMA_ARG_CACHE_RAM is 'all', not a number" in run(*words)[2]
+    code, _, err = run(*words, "--cache-ram", "-2")
+    assert (code, err) == (2, "constrained: error: cache_ram is -2, must be -1 or more\n")
+    words[-1] = model
+    code, _, err = run(*words, "-cram", "1")
+    assert (code, "cannot be used for snapshots: File exists. Name another" in err) == (2, True)
+
+
 def test_what_ran_out_of_tokens_is_shown(run: Run, model: str, tmp_path: Path):
     tools = write(tmp_path / "write.json", [WRITE])
     given = ["-m", model, "--tools", tools, "--tool-choice", "write", "--reasoning", "off"]

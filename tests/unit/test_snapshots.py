@@ -1,6 +1,7 @@
 """What is kept of a sequence that others take the place of: what goes first, what is of use."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -160,7 +161,8 @@ def test_little_is_neither_saved_nor_restored() -> None:
     assert engine.saved == 0  # one token of B was lost
     assert read(sequences, head("B", 64)).length == 63
     assert engine.saved == 1
-    assert read(sequences, [*head("B", 127), 1]).length == 64  # a snapshot has 63 more
+    # A snapshot has 63 tokens more.
+    assert read(sequences, [*head("B", 127), *head("C", 100)]).length == 64
     assert read(sequences, [*head("B", 200), 1]).length == 200
     assert sequences.metrics.hits == 1
 
@@ -189,13 +191,23 @@ def test_where_room_is_short_a_sequence_is_saved_before_it_is_emptied() -> None:
 def test_a_prefix_that_another_sequence_has_is_not_saved() -> None:
     engine = Engine(max_sequences=2)
     sequences = Sequences(engine, cache=Cache(ROOM))
-    read(sequences, [*head("A"), *head("x", 70)], [200])
+    read(sequences, [*head("A"), *head("x", 50)], [200])
+    sequences.decode([Chunk(0, head("x", 20), 250)])
     assert read(sequences, [*head("A"), *head("y", 5)], [200]).length == 200
-    read(sequences, head("B"))  # on the sequence with the x
-    assert engine.saved == 1
+    read(sequences, head("B"))  # on the sequence with the x, of which 70 tokens are saved
+    assert [len(past.tokens) for past in sequences._saving._snapshots.outlines()] == [270]
     read(sequences, head("C"))  # on the one with the y; nobody else has its prefix now
-    assert engine.saved == 2
-    assert [past.is_pinned for past in sequences._saving._snapshots.outlines()] == [False, True]
+    assert [len(past.tokens) for past in sequences._saving._snapshots.outlines()] == [270, 200]
+
+
+def test_what_another_sequence_has_nearly_all_of_is_not_saved() -> None:
+    engine = Engine(max_sequences=2)
+    sequences = Sequences(engine, cache=Cache(ROOM))
+    read(sequences, [*head("A"), *head("x", 70)])
+    read(sequences, [*head("A"), *head("y", 5)])
+    read(sequences, [*head("A"), *head("x", 71)])
+    read(sequences, head("B"))  # on the sequence with the y
+    assert engine.saved == 0
 
 
 @pytest.mark.parametrize(("keeps_past", "near"), [(True, 176), (False, 80)])
@@ -250,6 +262,34 @@ def test_the_same_prompt_again_and_one_that_differs_later() -> None:
     assert read(sequences, [*head("A", 100), 1]).length == 0
 
 
+def test_checkpoints_of_tokens_that_are_gone_are_gone_too() -> None:
+    sequences = Sequences(Engine(can_roll_back=False))
+    read(sequences, [*head("A"), *head("x", 100)], [200])
+    read(sequences, [*head("A"), *head("y", 200)], [200])
+    assert sorted(sequences._held[0].checkpoints) == [200, 399]
+    assert read(sequences, [*head("A"), *head("y", 110), 1], [200]).length == 200
+
+
+def test_what_cannot_be_cut_after_all_is_emptied() -> None:
+    engine = Engine()
+    sequences = Sequences(engine)
+    read(sequences, head("A"))
+    engine._can_roll_back = False
+    engine.can_cut = lambda sequence, length: True
+    assert read(sequences, [*head("A", 150), 1]) == Match(0, 0)
+
+
+def test_files_of_other_blocks_are_of_no_use(tmp_path: Path) -> None:
+    """Where blocks are not asked for, single tokens are blocks."""
+    cache = Cache(0, tmp_path)
+    sequences = Sequences(Engine(), cache=cache)
+    read(sequences, head("A"), block=1)
+    sequences.save()
+    assert sequences.metrics.disk.count == 1
+    assert read(Sequences(Engine(), BLOCK, cache), head("A"), block=BLOCK).length == 0
+    assert read(Sequences(Engine(), 1, cache), head("A")).length == 199
+
+
 def test_a_copy_can_go_back_too() -> None:
     engine = Engine(can_roll_back=False, max_sequences=2)
     sequences = Sequences(engine)
@@ -278,13 +318,23 @@ def test_boundaries_outside_of_the_prompt_are_none() -> None:
     assert sorted(sequences._held[0].checkpoints) == [199, 200]
 
 
-tokens = st.lists(st.integers(0, 1), max_size=12)
-
-
-@given(tokens, tokens, st.integers(0, 12), st.sets(st.integers(1, 12)), st.integers(1, 4))
+@given(
+    st.lists(st.integers(0, 1), max_size=12),
+    st.integers(0, 12),
+    st.lists(st.integers(0, 1), max_size=3),
+    st.integers(0, 12),
+    st.sets(st.integers(1, 12)),
+    st.integers(1, 3),
+)
 def test_measure_is_the_longest_that_can_be_had(
-    held: list[int], wanted: list[int], in_blocks: int, places: set[int], block: int
+    held: list[int],
+    shared: int,
+    rest: list[int],
+    in_blocks: int,
+    places: set[int],
+    block: int,
 ) -> None:
+    wanted = [*held[:shared], *rest]
     past = Held(held, min(in_blocks, len(held)), {at: b"" for at in places if at <= len(held)})
     for is_cut_anywhere in (True, False):
         possible = {0, len(held), *past.checkpoints}
