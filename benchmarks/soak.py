@@ -151,7 +151,7 @@ def main() -> int:
     options = parser.parse_args()
     sets = [row["tools"][:3] for row in read_rows(options.tools)][:40]
     before = threading.active_count()
-    how: Any = {"sequences": options.sequences, "threads": options.threads}
+    how: Any = {"sequences": options.sequences, "threads": options.threads, "cache_ram": 32}
     with load(options.model, context_length=2048, **how) as model:
         tally, memory = run(model, sets, options.requests, options.users)
         used = model.metrics().running + model.metrics().waiting
