@@ -40,6 +40,7 @@ class Request:
         sink: is told of events as they come; all of them are in the `Generation` as well.
         is_wanted: asked once a step; a turn that nobody wants ends there.
         watch: what is held back until it is checked; what does not fit is written once more.
+        draft: where the turn repeats a text, let the model look at several tokens of it together.
     """
 
     prompt: Sequence[int]
@@ -53,6 +54,7 @@ class Request:
     sink: Callable[[Sequence[Event]], None] = field(default=lambda events: None)
     is_wanted: Callable[[], bool] = field(default=lambda: True)
     watch: Watch = field(default_factory=Watch)
+    draft: bool = True
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,8 @@ class Generation:
             was written; None if the turn ended by itself, or was cut.
         discarded: how many tokens more were generated, for what did not fit and was written again.
         cached: how many tokens of the prompt were known already, and not computed.
+        drafted: how many tokens the model looked at that were copied from the text before them.
+        accepted: how many of those were right.
     """
 
     tokens: tuple[int, ...]
@@ -82,3 +86,5 @@ class Generation:
     ended_at: int | None = None
     discarded: int = 0
     cached: int = 0
+    drafted: int = 0
+    accepted: int = 0

@@ -51,6 +51,11 @@ class Sequences:
     def max_sequences(self) -> int:
         return len(self._held)
 
+    @property
+    def max_drafted(self) -> int:
+        """As the engine's."""
+        return self._engine.max_drafted
+
     def sampler(self, sampling: Sampling) -> Sampler:
         """As the engine's."""
         return self._engine.sampler(sampling)
@@ -80,6 +85,10 @@ class Sequences:
         del self._held[sequence][length:]
         self._in_blocks[sequence] = min(self._in_blocks[sequence], length)
         return True
+
+    def can_cut(self, sequence: int, length: int) -> bool:
+        """As the engine's."""
+        return self._engine.can_cut(sequence, length)
 
     def release(self, sequence: int) -> None:
         """Forgets all tokens of a sequence."""

@@ -20,7 +20,7 @@ from constrained.engine.llama_files import (
     make_header,
 )
 from constrained.engine.llama_sampler import Batch, ChainSampler
-from constrained.engine.protocol import Chunk, Sampling
+from constrained.engine.protocol import MOST_DRAFTED, Chunk, Sampling
 from constrained.errors import ContextError, ModelError, RequestError
 
 MOST_THREADS = 512  # GGML_MAX_N_THREADS; with more llama.cpp ends the process
@@ -134,12 +134,13 @@ class LlamaEngine:
         free = weakref.finalize(self, release)
         self._free, self._model, self._context = free, model, context
         self._batch = Batch(llama_cpp.llama_n_batch(context))
-        self._slots: list[int] = []  # where in the last batch the last token of each chunk is
+        self._slots: list[int] = []  # the tokens of the last batch whose logits are wanted
         self.header = header = make_header(model, lambda: free.alive)
         self.vocabulary = header.vocabulary
         self.context_length = context_length
         self.n_ctx_train = llama_cpp.llama_model_n_ctx_train(model)
         self.max_sequences = llama_cpp.llama_n_seq_max(context) if owner is None else 1
+        self.max_drafted = min(MOST_DRAFTED, self._batch.capacity - self.max_sequences)
         self._lengths = [0] * self.max_sequences
         self._is_recurrent = llama_cpp.llama_model_is_recurrent(
             model
@@ -160,7 +161,7 @@ class LlamaEngine:
 
     def decode(self, chunks: Sequence[Chunk]) -> list[np.ndarray]:
         self._require_open()
-        check_chunks(chunks, self._lengths, self.context_length)
+        check_chunks(chunks, self._lengths, self.context_length, self.max_drafted)
         self._slots = []
         if not chunks:
             return []

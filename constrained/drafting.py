@@ -1,0 +1,168 @@
+"""Drafts: what a turn may go on with, copied from the text in front of it.
+
+Arguments repeat words of the prompt. Where a turn goes along a text that was there before, the next
+tokens of that text are decoded together with the last one that is certain, and then checked one by
+one: they are kept as far as they are what would have been drawn anyway. Several tokens then cost
+little more than one; but those that were drafted in vain are a loss, which is kept small.
+"""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from itertools import accumulate
+
+from constrained.mask import Matcher
+from constrained.vocabulary import Vocabulary
+
+# A drafted token costs so much of a decode of one token: on a CPU a fifth, elsewhere less.
+COST = 0.2
+# What drafts may lose, in decodes: so much at once in the beginning, ...
+CREDIT = 0.6
+# ... so much with each decode, ...
+ALLOWANCE = 0.02
+# ... and so much of what they have saved.
+MOST_CREDIT = 4.0
+FEWEST_BYTES = 3  # shorter texts are found everywhere
+LONGEST = 48  # bytes of a text that are compared
+BYTES_A_TOKEN = 3  # so much has to agree for each token that is drafted
+MOST_TRIES = 4  # places where a text may stand without being what is looked for
+
+
+class Purse:
+    """How much may still be lost by drafts, in decodes: less than they have saved, and a bit."""
+
+    def __init__(self) -> None:
+        self._credit = CREDIT
+
+    @property
+    def affords(self) -> int:
+        """How many tokens may be drafted now."""
+        return int(self._credit / COST + 1e-9)
+
+    def settle(self, drafted: int, accepted: int) -> None:
+        """A decode is over that had so many drafted tokens."""
+        credit = self._credit + ALLOWANCE + accepted - COST * drafted
+        self._credit = min(credit, MOST_CREDIT)
+
+
+class Drafter:
+    """Drafts for one turn.
+
+    Texts are compared, not tokens: what follows a quotation mark is cut into other tokens than what
+    follows a space.
+
+    Args:
+        prompt: in front of the turn.
+        vocabulary: that of the model.
+    """
+
+    def __init__(self, prompt: Sequence[int], vocabulary: Vocabulary):
+        self._vocabulary = vocabulary
+        self._stops = vocabulary.control.union(vocabulary.end)
+        self._tokens = list(prompt)
+        self._text = bytearray(vocabulary.text(prompt))
+        self._starts = [0, *accumulate(len(vocabulary.tokens[token]) for token in prompt)]
+        self._head = self._run = len(self._tokens)
+        self._purse = Purse()
+
+    def note(self, token: int, *, is_forced: bool) -> None:
+        """The turn goes on with this token; one that is forced says nothing of what is copied."""
+        self._text += self._vocabulary.tokens[token]
+        self._tokens.append(token)
+        self._starts.append(len(self._text))
+        if is_forced:
+            self._run = len(self._tokens)
+
+    def cut(self, count: int) -> None:
+        """The turn has only its first tokens, so many."""
+        length = self._head + count
+        del self._tokens[length:], self._text[self._starts[length] :], self._starts[length + 1 :]
+        self._run = min(self._run, length)
+
+    def settle(self, drafted: int, accepted: int) -> None:
+        """A decode is over that had so many drafted tokens, of which so many were right."""
+        self._purse.settle(drafted, accepted)
+
+    def propose(self, most: int) -> list[int]:
+        """Tokens that may come next, at most so many; none if that is not worth it."""
+        most = min(most, self._purse.affords)
+        place = self._find() if most > 0 else None
+        if place is None:
+            return []
+        most = min(most, self._compare(place) // BYTES_A_TOKEN)
+        return self._read(place, most)
+
+    def _find(self) -> int | None:
+        """Where the text goes on that the turn goes along; None: it goes along none."""
+        begin = self._starts[self._run]
+        for count in (4, 2):
+            first = max(self._run, len(self._tokens) - count)
+            start = self._starts[first]
+            if len(self._text) - start < FEWEST_BYTES:
+                start = max(begin, len(self._text) - FEWEST_BYTES)
+            if len(self._text) - start < FEWEST_BYTES:
+                return None
+            place = self._search(start, is_begin=start == begin)
+            if place is not None or start == begin:
+                return place
+        return None
+
+    def _search(self, start: int, *, is_begin: bool) -> int | None:
+        """Where the text from `start` on was last, its end; as words begin if the copy does."""
+        text = bytes(self._text[start:])
+        place = len(self._text) - 1
+        for _ in range(MOST_TRIES):
+            place = self._text.rfind(text, 0, place)
+            if place < 0:
+                return None
+            if not is_begin or not _is_letter(self._text[place - 1 : place]):
+                return place + len(text)
+            place += len(text) - 1
+        return None
+
+    def _compare(self, place: int) -> int:
+        """How many bytes in front of the place are those that the turn has last."""
+        begin, end = self._starts[self._run], len(self._text)
+        most = min(LONGEST, end - begin, place)
+        pairs = ((self._text[place - n], self._text[end - n]) for n in range(1, most + 1))
+        return next((n for n, (one, other) in enumerate(pairs) if one != other), most)
+
+    def _read(self, place: int, most: int) -> list[int]:
+        """At most so many tokens of the text from a place on, up to the end of a line or quote."""
+        first = bisect_left(self._starts, place)
+        rest = bytes(self._text[place : self._starts[first]])
+        tokens = self._encode(rest) if rest else []
+        if tokens is None:
+            return []
+        draft = list[int]()
+        for token in (tokens + self._tokens[first : first + most])[:most]:
+            if token in self._stops:
+                break
+            draft.append(token)
+            if b'"' in self._vocabulary.tokens[token] or b"\n" in self._vocabulary.tokens[token]:
+                break
+        return draft
+
+    def _encode(self, text: bytes) -> list[int] | None:
+        try:
+            return self._vocabulary.encode(text.decode())
+        except UnicodeDecodeError:  # a token ends inside a character
+            return None
+
+
+def _is_letter(byte: bytes | bytearray) -> bool:
+    return byte.isalnum() or byte > b"\x7f"
+
+
+def fit(matcher: Matcher, tokens: Sequence[int], most: int, *, force: bool) -> list[int]:
+    """What of a draft the grammar allows, and what it then forces, at most so many tokens."""
+    fork = matcher.fork()
+    draft = [*tokens[: fork.accepts(tokens)]]
+    if not draft or not force:
+        return draft
+    for token in draft:
+        fork.commit(token)
+    for token in fork.forced():
+        if fork.ends(token):
+            break
+        draft.append(token)
+    return draft[:most]
