@@ -16,7 +16,7 @@ from constrained.vocabulary import Vocabulary
 # A drafted token costs so much of a decode of one token: on a CPU a fifth, elsewhere less.
 COST = 0.2
 # What drafts may lose, in decodes: so much at once in the beginning, ...
-CREDIT = 0.6
+CREDIT = 1.0
 # ... so much with each decode, ...
 ALLOWANCE = 0.02
 # ... and so much of what they have saved.
@@ -24,6 +24,7 @@ MOST_CREDIT = 4.0
 FEWEST_BYTES = 3  # shorter texts are found everywhere
 LONGEST = 48  # bytes of a text that are compared
 BYTES_A_TOKEN = 3  # so much has to agree for each token that is drafted
+SURE = 16  # bytes that agree: the text goes on as it did
 MOST_TRIES = 4  # places where a text may stand without being what is looked for
 
 
@@ -36,7 +37,7 @@ class Purse:
     @property
     def affords(self) -> int:
         """How many tokens may be drafted now."""
-        return int(self._credit / COST + 1e-9)
+        return max(0, int(self._credit / COST + 1e-9))
 
     def settle(self, drafted: int, accepted: int) -> None:
         """A decode is over that had so many drafted tokens."""
@@ -62,7 +63,9 @@ class Drafter:
         self._text = bytearray(vocabulary.text(prompt))
         self._starts = [0, *accumulate(len(vocabulary.tokens[token]) for token in prompt)]
         self._head = self._run = len(self._tokens)
-        self._purse = Purse()
+        # What was right so far tells how likely the next draft is, but only one of the same kind.
+        self._guesses, self._copies, self._spellings = Purse(), Purse(), Purse()
+        self._purse = self._guesses  # that of the last draft
 
     def note(self, token: int, *, is_forced: bool) -> None:
         """The turn goes on with this token; one that is forced says nothing of what is copied."""
@@ -82,39 +85,50 @@ class Drafter:
         """A decode is over that had so many drafted tokens, of which so many were right."""
         self._purse.settle(drafted, accepted)
 
-    def propose(self, most: int) -> list[int]:
+    def propose(self, matcher: Matcher | None, most: int) -> list[int]:
         """Tokens that may come next, at most so many; none if that is not worth it."""
-        most = min(most, self._purse.affords)
-        place = self._find() if most > 0 else None
+        copied = self._copy(most)
+        if matcher is None:
+            return copied
+        draft = fit(matcher, copied, most, self._vocabulary)
+        if copied and draft[:1] == copied[:1]:
+            return draft[: min(self._purse.affords, 2 * len(copied) + 1)]
+        self._purse = self._spellings
+        return draft[: self._purse.affords]
+
+    def _copy(self, most: int) -> list[int]:
+        place = self._find()
         if place is None:
             return []
-        most = min(most, self._compare(place) // BYTES_A_TOKEN)
-        return self._read(place, most)
+        same = self._compare(place)
+        self._purse = self._guesses if same < SURE else self._copies
+        return self._read(place, min(most, same // BYTES_A_TOKEN, self._purse.affords))
 
     def _find(self) -> int | None:
         """Where the text goes on that the turn goes along; None: it goes along none."""
-        begin = self._starts[self._run]
-        for count in (4, 2):
-            first = max(self._run, len(self._tokens) - count)
-            start = self._starts[first]
-            if len(self._text) - start < FEWEST_BYTES:
-                start = max(begin, len(self._text) - FEWEST_BYTES)
-            if len(self._text) - start < FEWEST_BYTES:
-                return None
-            place = self._search(start, is_begin=start == begin)
-            if place is not None or start == begin:
+        for count in (4, 2, 1):
+            start = self._starts[max(self._run, len(self._tokens) - count)]
+            if len(self._text) - start < FEWEST_BYTES or (count == 1 and not self._begins(start)):
+                continue
+            place = self._search(start)
+            if place is not None:
                 return place
         return None
 
-    def _search(self, start: int, *, is_begin: bool) -> int | None:
-        """Where the text from `start` on was last, its end; as words begin if the copy does."""
-        text = bytes(self._text[start:])
-        place = len(self._text) - 1
+    def _begins(self, start: int) -> bool:
+        """Does a value begin here? One token of it is enough to look for it then."""
+        before = self._text[start - 1 : start]
+        return not (_is_letter(before) or before.isspace()) or before == b"\n"
+
+    def _search(self, start: int) -> int | None:
+        """Where the text from `start` on was last, its end; words are not found inside others."""
+        text, place = bytes(self._text[start:]), len(self._text) - 1
+        is_word = _is_letter(text[:1]) and not _is_letter(self._text[start - 1 : start])
         for _ in range(MOST_TRIES):
             place = self._text.rfind(text, 0, place)
             if place < 0:
                 return None
-            if not is_begin or not _is_letter(self._text[place - 1 : place]):
+            if not (is_word and _is_letter(self._text[place - 1 : place])):
                 return place + len(text)
             place += len(text) - 1
         return None
@@ -127,20 +141,15 @@ class Drafter:
         return next((n for n, (one, other) in enumerate(pairs) if one != other), most)
 
     def _read(self, place: int, most: int) -> list[int]:
-        """At most so many tokens of the text from a place on, up to the end of a line or quote."""
+        """At most so many tokens of the text from a place on."""
         first = bisect_left(self._starts, place)
         rest = bytes(self._text[place : self._starts[first]])
         tokens = self._encode(rest) if rest else []
         if tokens is None:
             return []
-        draft = list[int]()
-        for token in (tokens + self._tokens[first : first + most])[:most]:
-            if token in self._stops:
-                break
-            draft.append(token)
-            if b'"' in self._vocabulary.tokens[token] or b"\n" in self._vocabulary.tokens[token]:
-                break
-        return draft
+        tokens = (tokens + self._tokens[first : first + most])[:most]
+        stop = (n for n, token in enumerate(tokens) if token in self._stops)
+        return tokens[: next(stop, most)]
 
     def _encode(self, text: bytes) -> list[int] | None:
         try:
@@ -153,16 +162,23 @@ def _is_letter(byte: bytes | bytearray) -> bool:
     return byte.isalnum() or byte > b"\x7f"
 
 
-def fit(matcher: Matcher, tokens: Sequence[int], most: int, *, force: bool) -> list[int]:
-    """What of a draft the grammar allows, and what it then forces, at most so many tokens."""
-    fork = matcher.fork()
-    draft = [*tokens[: fork.accepts(tokens)]]
-    if not draft or not force:
-        return draft
-    for token in draft:
-        fork.commit(token)
-    for token in fork.forced():
-        if fork.ends(token):
+def fit(
+    matcher: Matcher, tokens: Sequence[int], most: int, vocabulary: Vocabulary
+) -> list[int]:
+    """What of a draft the grammar allows, and what has to follow then, at most so many tokens."""
+    fork, draft = matcher.fork(), list[int]()
+    tokens = tokens[: fork.accepts(tokens)] if tokens else ()
+    while len(draft) < most:
+        for token in tokens:
+            fork.commit(token)
+        draft += tokens
+        tokens = fork.forced() or spell(fork.forced_text(), vocabulary)
+        tokens = tokens[: fork.accepts(tokens)]
+        if not tokens:
             break
-        draft.append(token)
     return draft[:most]
+
+
+def spell(text: bytes, vocabulary: Vocabulary) -> list[int]:
+    """The tokens that the text most likely has."""
+    return vocabulary.encode(text.decode("utf-8", "ignore")) if text else []

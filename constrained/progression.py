@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from constrained.deviation import Deviation
-from constrained.drafting import Drafter, fit
+from constrained.drafting import Drafter
 from constrained.ending import Place
 from constrained.engine.protocol import Chunk
 from constrained.holding import Fault, What
@@ -93,10 +93,7 @@ class Progression:
             return []
         if not self._sequences.can_cut(self._number, held - 1):
             return []
-        draft = self._drafter.propose(most)
-        if not (self._matcher and draft):
-            return draft
-        return fit(self._matcher, draft, most, force=self._request.force)
+        return self._drafter.propose(self._matcher, most)
 
     def note(self, chunk: Chunk) -> None:
         """The model has seen the chunk."""
