@@ -2,14 +2,16 @@
 
 Arguments repeat words of the prompt. Where a turn goes along a text that was there before, the next
 tokens of that text are decoded together with the last one that is certain, and then checked one by
-one: they are kept as far as they are what would have been drawn anyway. Several tokens then cost
+one: they are kept as far as they are what would have been drawn anyway. So are the tokens of a text
+that the grammar forces, where it leaves open how it is cut into tokens. Several tokens then cost
 little more than one; but those that were drafted in vain are a loss, which is kept small.
 """
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from itertools import accumulate
+from itertools import accumulate, takewhile
 
+from constrained.errors import ModelError
 from constrained.mask import Matcher
 from constrained.vocabulary import Vocabulary
 
@@ -143,42 +145,35 @@ class Drafter:
     def _read(self, place: int, most: int) -> list[int]:
         """At most so many tokens of the text from a place on."""
         first = bisect_left(self._starts, place)
-        rest = bytes(self._text[place : self._starts[first]])
-        tokens = self._encode(rest) if rest else []
-        if tokens is None:
+        rest = bytes(self._text[place : self._starts[first]])  # of the token that the place is in
+        head = spell(rest, self._vocabulary)
+        if rest and not head:
             return []
-        tokens = (tokens + self._tokens[first : first + most])[:most]
-        stop = (n for n, token in enumerate(tokens) if token in self._stops)
-        return tokens[: next(stop, most)]
-
-    def _encode(self, text: bytes) -> list[int] | None:
-        try:
-            return self._vocabulary.encode(text.decode())
-        except UnicodeDecodeError:  # a token ends inside a character
-            return None
+        tokens = (head + self._tokens[first : first + most])[:most]
+        return [*takewhile(lambda token: token not in self._stops, tokens)]
 
 
 def _is_letter(byte: bytes | bytearray) -> bool:
     return byte.isalnum() or byte > b"\x7f"
 
 
-def fit(
-    matcher: Matcher, tokens: Sequence[int], most: int, vocabulary: Vocabulary
-) -> list[int]:
+def fit(matcher: Matcher, tokens: Sequence[int], most: int, vocabulary: Vocabulary) -> list[int]:
     """What of a draft the grammar allows, and what has to follow then, at most so many tokens."""
-    fork, draft = matcher.fork(), list[int]()
-    tokens = tokens[: fork.accepts(tokens)] if tokens else ()
-    while len(draft) < most:
-        for token in tokens:
+    tokens = tokens[: matcher.accepts(tokens)] if tokens else ()
+    tokens = tokens or spell(matcher.forced_text(), vocabulary)
+    draft, fork = list[int](), matcher.fork() if tokens else matcher
+    while len(draft) < most and (legal := tokens[: fork.accepts(tokens)]):
+        for token in legal:
             fork.commit(token)
-        draft += tokens
+        draft += legal
         tokens = fork.forced() or spell(fork.forced_text(), vocabulary)
-        tokens = tokens[: fork.accepts(tokens)]
-        if not tokens:
-            break
+        tokens = [*takewhile(lambda token: not fork.ends(token), tokens)]
     return draft[:most]
 
 
 def spell(text: bytes, vocabulary: Vocabulary) -> list[int]:
-    """The tokens that the text most likely has."""
-    return vocabulary.encode(text.decode("utf-8", "ignore")) if text else []
+    """The tokens that a text most likely has; none if it breaks off inside a character."""
+    try:
+        return vocabulary.encode(text.decode()) if text else []
+    except (UnicodeDecodeError, ModelError):  # also where there is no token for a byte
+        return []

@@ -31,6 +31,7 @@ def load(
     gpu_layers: int = -1,
     flash_attention: bool | None = None,
     deterministic: bool = False,
+    draft: bool = True,
     token: str | None = None,
     offline: bool = False,
     progress: Callable[[float], None] | None = None,
@@ -51,7 +52,9 @@ def load(
         gpu_layers: layers on the GPU, if there is one; -1: all.
         flash_attention: None lets llama.cpp decide.
         deterministic: the same request with the same seed gives the same reply, whatever else runs
-            or was cached. It is slower.
+            or was cached. It is slower, and there are no drafts.
+        draft: where a turn repeats a text of the prompt, let the model look at several tokens of it
+            together, and keep those that it would have written anyway. The reply is the same.
         token: for the Hub; None for HF_TOKEN or the saved login.
         offline: look for a model of the Hub in the cache alone.
         progress: is told the part downloaded, then the part loaded, 0 to 1.
@@ -75,7 +78,7 @@ def load(
         flash_attention=flash_attention,
         progress=progress,
     )
-    model = _make(engine, chat_template, path.name, chosen, deterministic)
+    model = _make(engine, chat_template, path.name, chosen, deterministic, draft)
     if source is embedded.PATH:
         model.notices = (embedded.NOTICE, *model.notices)
     return model
@@ -113,6 +116,7 @@ def _make(
     name: str,
     chosen: Format | None,
     deterministic: bool = False,
+    draft: bool = True,
 ) -> Model:
     try:
         tools = f"the tool format {chosen.name}" if chosen else "the generic tool format"
@@ -124,7 +128,7 @@ def _make(
         ]
         notices = (*notices, *engine.header.notes)
         options: Any = {"sampling": engine.sampling, "notices": notices, "tool_format": chosen}
-        options["deterministic"] = deterministic
+        options |= {"deterministic": deterministic, "draft": draft}
         model = Model(engine, default, *named, **options)
         if not (chat_template or engine.chat_templates):
             model.notices = notices  # nothing was said of tools that is not said there

@@ -95,6 +95,7 @@ class Model:
         tool_format: the format of calls, in place of the one that the template teaches.
         deterministic: the same request with the same seed gives the same reply, whatever else runs
             or was cached; slower.
+        draft: where a turn repeats a text, let the model look at several tokens of it together.
 
     Raises:
         TemplateError: the template is broken.
@@ -111,11 +112,13 @@ class Model:
         notices: Sequence[str] = (),
         tool_format: Format | None = None,
         deterministic: bool = False,
+        draft: bool = True,
     ):
         self.engine = engine
         self.compiler = Compiler(engine.vocabulary, template, tool_template, tool_format)
         self.sampling = sampling or Sampling()
         self.notices = (*notices, *self.compiler.notices)
+        self._draft = draft
         self._worker = Worker("compile")
         self._runner = Runner(engine, "decode", deterministic=deterministic)
 
@@ -271,6 +274,7 @@ class Model:
             sink,
             is_wanted,
             turn.watch,
+            self._draft,
         )
         generation = self._runner.submit(request)
         generation.add_done_callback(self._note_failure)

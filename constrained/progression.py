@@ -8,6 +8,7 @@ from constrained.deviation import Deviation
 from constrained.drafting import Drafter
 from constrained.ending import Place
 from constrained.engine.protocol import Chunk
+from constrained.errors import GrammarError
 from constrained.holding import Fault, What
 from constrained.limits import find_limit, find_reserve
 from constrained.mask import Matcher
@@ -93,7 +94,11 @@ class Progression:
             return []
         if not self._sequences.can_cut(self._number, held - 1):
             return []
-        return self._drafter.propose(self._matcher, most)
+        try:
+            return self._drafter.propose(self._matcher, most)
+        except GrammarError:  # if the matcher itself has failed, it says so when it is needed
+            self._drafter = None
+            return []
 
     def note(self, chunk: Chunk) -> None:
         """The model has seen the chunk."""

@@ -131,6 +131,8 @@ def add_engine_options(parser: argparse.ArgumentParser) -> None:
     add("-fa", "--flash-attn", choices=tuple(SWITCH), help="default: auto")
     help = "the same request and seed give the same reply, whatever was cached; slower"
     add("--deterministic", action="store_true", help=help)
+    help = "token by token, also where the reply repeats the prompt; the reply is the same"
+    add("--no-draft", action="store_true", help=help)
 
 
 def add_sampling_options(parser: argparse.ArgumentParser) -> None:

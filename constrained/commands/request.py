@@ -116,6 +116,7 @@ def load_model(options: argparse.Namespace) -> "Model":
         gpu_layers=options.gpu_layers,
         flash_attention=options.flash_attn,
         deterministic=options.deterministic,
+        draft=not options.no_draft,
         progress=shared.show_progress("loading"),
     )
 
