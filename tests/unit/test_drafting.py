@@ -340,7 +340,7 @@ def note(text: str, host: str, urgent: bool) -> str:
     return hermes_call("note", json.dumps({"text": text, "host": host, "urgent": urgent}))
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     PROMPTS,
     st.sampled_from(["good", "-bad-", "_worse_", "umbrella"]),
