@@ -148,7 +148,8 @@ def measure(model: Model, text: str, repeats: int, order: KeyOrder) -> dict[str,
         for loop in LOOPS:
             engine: Any = Imposed(model.engine, tokens)
             matcher = turn.matcher.fork() if loop != "unconstrained" else None
-            request = Request(turn.tokens, matcher, turn.parser, force=loop == "forced")
+            force = loop == "forced"
+            request = Request(turn.tokens, matcher, turn.parser, force=force, draft=False)
             start = time.perf_counter()
             results[loop] = generate(engine, [request])[0]
             seconds = time.perf_counter() - start - engine.prompt_seconds

@@ -31,6 +31,7 @@ def load(
     deterministic: bool = False,
     cache_ram: int = CACHE_RAM,
     cache_dir: str | os.PathLike[str] | None = None,
+    draft: bool = True,
     token: str | None = None,
     offline: bool = False,
     progress: Callable[[float], None] | None = None,
@@ -47,11 +48,13 @@ def load(
             known format, or a file of `formats detect --save`. Where the template does not teach
             it, the prompt does.
         deterministic: the same request with the same seed gives the same reply, whatever else runs
-            or was cached. It is slower.
+            or was cached. It is slower, and there are no drafts.
         cache_ram: MiB of memory for prompts and replies that others have taken the place of, so
             that they are not computed again; 0: none, -1: without a limit.
         cache_dir: a folder where these are kept too (8 GiB at most) and found by the next process.
             Whoever can read it can read what the prompts said. None: there is none.
+        draft: where a turn repeats a text of the prompt, let the model look at several tokens of it
+            together, and keep those that it would have written anyway. The reply is the same.
         token: for the Hub; None for HF_TOKEN or the saved login.
         offline: look for a model of the Hub in the cache alone.
         progress: is told the part downloaded, then the part loaded, 0 to 1.
@@ -72,7 +75,7 @@ def load(
     source = source or os.environ.get("LLAMA_ARG_MODEL") or embedded.PATH
     path = _find(source, token=token, offline=offline, progress=progress)
     engine = load_engine(path, progress=progress, **options)
-    how: Any = {"deterministic": deterministic, "step": step, "cache": cache}
+    how: Any = {"deterministic": deterministic, "step": step, "cache": cache, "draft": draft}
     model = _make(engine, chat_template, path.name, chosen, **how)
     if source is embedded.PATH:
         model.notices = (embedded.NOTICE, *model.notices)

@@ -135,6 +135,12 @@ class Matcher:
         self._check("the grammar failed")
         return tokens
 
+    def forced_text(self) -> bytes:
+        """Returns the bytes that must come next, if any; in which tokens, may be open."""
+        text = self._inner.compute_ff_bytes()
+        self._check("the grammar failed")
+        return text
+
     def accepts(self, tokens: Sequence[int]) -> int:
         """Returns how many of `tokens` could be committed from here, in order."""
         known = next((i for i, t in enumerate(tokens) if not 0 <= t < self._n_vocab), len(tokens))

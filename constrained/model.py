@@ -116,6 +116,7 @@ class Model:
         step: tokens of one decode, at most.
         clock: what timeouts are measured with, in seconds.
         cache: how much is kept of prompts and replies that others have taken the place of.
+        draft: where a turn repeats a text, let the model look at several tokens of it together.
 
     Raises:
         TemplateError: the template is broken.
@@ -136,6 +137,7 @@ class Model:
         step: int = STEP,
         clock: Clock = time.monotonic,
         cache: Cache = NO_CACHE,
+        draft: bool = True,
     ):
         self.engine = engine
         remembered = 0 if deterministic else MOST_TOKENS  # what was before would change prompts
@@ -144,6 +146,7 @@ class Model:
         )
         self.sampling = sampling or Sampling()
         self.notices = (*notices, *self.compiler.notices)
+        self._draft = draft
         self._worker = Worker("compile")
         self._clock = clock
         how: Any = {"deterministic": deterministic, "step": step, "clock": clock, "cache": cache}
@@ -322,6 +325,7 @@ class Model:
             turn.watch,
             deadline=deadline,
             boundaries=(turn.head,) if turn.head else (),
+            draft=self._draft,
         )
         generation = self._runner.submit(request)
         generation.add_done_callback(self._note_failure)

@@ -5,8 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from constrained.deviation import Deviation
+from constrained.drafting import Drafter
 from constrained.ending import Place
 from constrained.engine.protocol import Chunk
+from constrained.errors import GrammarError
 from constrained.holding import Fault, What
 from constrained.limits import find_limit, find_reserve
 from constrained.mask import Matcher
@@ -50,6 +52,9 @@ class Progression:
         self._mended: set[What] = set()
         self._is_spoilt = False  # what does not fit cannot be written again
         self._discarded = 0
+        self._drafter = Drafter(self.prompt, sequences.vocabulary) if request.draft else None
+        self._ahead: list[int] = []  # drafted: the model has seen them, the turn may not have them
+        self._drafted = self._accepted = 0
         self.finish: Finish | None = None
         self._follow()
 
@@ -60,7 +65,7 @@ class Progression:
 
     @property
     def position(self) -> int:
-        """How many tokens the model has seen."""
+        """How many tokens the model has seen that are part of the turn."""
         return self._position
 
     @property
@@ -73,28 +78,64 @@ class Progression:
         """How many tokens were generated."""
         return self._discarded + len(self._read.tokens)
 
-    def next_chunk(self, most: int) -> Chunk:
-        """What the model has not seen yet, at most so many tokens of it."""
-        is_all = most >= len(self._pending)
-        return Chunk(self._number, self._pending[:most], self._position, is_all)
+    def next_chunk(self, most: int, spare: int = 0) -> Chunk:
+        """What the model has not seen yet, at most so many tokens of it, and perhaps a draft.
+
+        Args:
+            most: how many tokens at most, those drafted included.
+            spare: how many tokens may be drafted.
+        """
+        if most < len(self._pending):
+            return Chunk(self._number, self._pending[:most], self._position, wanted=0)
+        draft = self._draft(min(spare, most - len(self._pending)))
+        tokens = [*self._pending, *draft]
+        return Chunk(self._number, tokens, self._position, wanted=1 + len(draft))
+
+    def _draft(self, most: int) -> list[int]:
+        """What may come next, at most so many tokens; none if the model could not forget them."""
+        most = min(most, self._limit - len(self._read.tokens) - 1)
+        held = len(self._sequences.tokens(self._number))
+        if self._drafter is None or self.unread or most < 1:
+            return []
+        if not self._sequences.can_cut(self._number, held - 1):
+            return []
+        try:
+            return self._drafter.propose(self._matcher, most)
+        except GrammarError:  # if the matcher itself has failed, it says so when it is needed
+            self._drafter = None
+            return []
 
     def note(self, chunk: Chunk) -> None:
         """The model has seen the chunk."""
-        self._position += len(chunk.tokens)
+        size = min(len(chunk.tokens), len(self._pending))
+        self._position += size
         self._passes += 1
-        del self._pending[: len(chunk.tokens)]
+        self._ahead = [*chunk.tokens[size:]]
+        self._drafted += len(self._ahead)
+        del self._pending[:size]
 
     def cancel(self) -> None:
         """Ends the turn where it is."""
         self.finish = Finish.CANCELLED
 
-    def advance(self, slot: int, logits: np.ndarray) -> None:
-        """Takes the next token, and all that it forces.
+    def advance(self, slot: int, rows: Sequence[np.ndarray]) -> None:
+        """Takes the next token and all that it forces; the next ones too, as far as they were
+        drafted.
 
         Args:
-            slot: where the logits are among those of the last decode.
-            logits: after the last token.
+            slot: where the rows begin among those of the last decode.
+            rows: the logits after the last token that is certain, and after each drafted one.
         """
+        drafted, before = len(self._ahead), self._accepted
+        while self.finish is None and not self._pending:
+            at = drafted - len(self._ahead)
+            self._advance_one(slot + at, rows[at])
+        if self._drafter:
+            self._drafter.settle(drafted, self._accepted - before)
+        if drafted:
+            self._forget_draft()
+
+    def _advance_one(self, slot: int, logits: np.ndarray) -> None:
         token = self._matcher.apply(logits) if self._matcher else None
         if token is None:
             self._steer(logits)
@@ -198,7 +239,7 @@ class Progression:
         for token in tokens:
             if not accepted:
                 self._sampler.accept(token)
-            self._pending.append(token)
+            self._append(token, is_forced=not accepted)
             self._send(self._read.write(token, counted=counted))
             if (fault := self._read.fault) is None or self.finish is not None:
                 continue
@@ -208,6 +249,28 @@ class Progression:
                 self.finish = Finish.STOP
                 return False
         return True
+
+    def _append(self, token: int, *, is_forced: bool) -> None:
+        """The turn has a token more, which the model may have seen already."""
+        if self._drafter:
+            self._drafter.note(token, is_forced=is_forced)
+        if self._ahead[:1] == [token]:
+            del self._ahead[0]
+            self._position += 1
+            self._accepted += 1
+        else:
+            self._ahead.clear()
+            self._pending.append(token)
+
+    def _forget_draft(self) -> None:
+        """Makes the model forget what it has seen and the turn does not have."""
+        self._ahead.clear()
+        held = len(self._sequences.tokens(self._number))
+        if held == self._position or self._sequences.rollback(self._number, self._position):
+            return
+        # It could forget when that was asked, but a window has moved on: read all of it again.
+        self._sequences.release(self._number)
+        self._position, self._pending = 0, [*self.prompt, *self._read.tokens]
 
     def _send(self, events: Sequence[Event]) -> None:
         if events:
@@ -250,6 +313,9 @@ class Progression:
                 return False
             position = kept
         self._position, self._pending = position, tokens[position:]
+        self._ahead.clear()
+        if self._drafter:
+            self._drafter.cut(len(head.tokens))
         return True
 
     def result(self) -> Generation:
@@ -267,6 +333,8 @@ class Progression:
             self._ended_at,
             self._discarded,
             self._cached,
+            self._drafted,
+            self._accepted,
         )
 
     def close(self) -> None:

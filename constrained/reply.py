@@ -27,7 +27,8 @@ class Usage:
 
     `cached_tokens` of the prompt were known from an earlier request, and not computed.
     `completion_tokens` are all that were generated; `discarded_tokens` of them were for a value
-    that did not fit, and was written again.
+    that did not fit, and was written again. `drafted_tokens` were copied from the text in front of
+    them, for the model to look at together; `accepted_tokens` of them are part of the reply.
     """
 
     prompt_tokens: int
@@ -36,6 +37,8 @@ class Usage:
     reasoning_tokens: int = 0
     discarded_tokens: int = 0
     cached_tokens: int = 0
+    drafted_tokens: int = 0
+    accepted_tokens: int = 0
 
 
 @dataclass(frozen=True)
@@ -125,6 +128,8 @@ def make_reply(generation: Generation, turn: CompiledTurn) -> Reply:
         generation.reasoning_tokens,
         generation.discarded,
         generation.cached,
+        generation.drafted,
+        generation.accepted,
     )
     return Reply(
         content=read.content,

@@ -44,6 +44,7 @@ class Request:
         deadline: on the clock of the schedule; where that is reached first, the request fails.
         boundaries: numbers of first tokens of the prompt that other prompts are likely to share,
             such as where the system message and the tools end.
+        draft: where the turn repeats a text, let the model look at several tokens of it together.
     """
 
     prompt: Sequence[int]
@@ -59,6 +60,7 @@ class Request:
     watch: Watch = field(default_factory=Watch)
     deadline: Deadline | None = None
     boundaries: tuple[int, ...] = ()
+    draft: bool = True
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,8 @@ class Generation:
             was written; None if the turn ended by itself, or was cut.
         discarded: how many tokens more were generated, for what did not fit and was written again.
         cached: how many tokens of the prompt were known already, and not computed.
+        drafted: how many tokens the model looked at that were copied from the text before them.
+        accepted: how many of those were right.
     """
 
     tokens: tuple[int, ...]
@@ -88,3 +92,5 @@ class Generation:
     ended_at: int | None = None
     discarded: int = 0
     cached: int = 0
+    drafted: int = 0
+    accepted: int = 0

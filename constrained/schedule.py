@@ -102,8 +102,10 @@ class Schedule:
             try:
                 logits = self._sequences.decode(chunks)
             except ContextError as error:
-                self._make_room(error)
-                chunks = self._choose_chunks()
+                drafted = any(chunk.wanted > 1 for chunk in chunks)
+                if not drafted:
+                    self._make_room(error)
+                chunks = self._choose_chunks(drafts=False)
                 continue
             except Exception as error:  # what the sequences of all of them held is lost
                 for chunk in chunks:
@@ -177,8 +179,9 @@ class Schedule:
         if turn.finish is not None:
             self._retire(number)
 
-    def _choose_chunks(self) -> list[Chunk]:
-        return self._choose_one() if self._deterministic else self._choose_many()
+    def _choose_chunks(self, *, drafts: bool = True) -> list[Chunk]:
+        spare = self._sequences.max_drafted if drafts else 0
+        return self._choose_one() if self._deterministic else self._choose_many(spare)
 
     def _choose_one(self) -> list[Chunk]:
         """What one turn has to say next, one after the other."""
@@ -189,15 +192,17 @@ class Schedule:
         rest = turn.unread
         return [turn.next_chunk(min(rest, BLOCK - turn.position % BLOCK) if rest else 1)]
 
-    def _choose_many(self) -> list[Chunk]:
+    def _choose_many(self, spare: int) -> list[Chunk]:
         """What each turn has to say next; who has little to say goes first, and what room that
-        leaves is for the prompts."""
+        leaves is for the prompts. Beside that, so many tokens may be drafted."""
         turns = sorted(self._turns.items(), key=lambda it: it[1].pending)
         chunks, room = list[Chunk](), self._step
         for place, (number, turn) in enumerate(turns):
-            share = max(1, room // (len(turns) - place))
-            chunk = turn.next_chunk(min(share, self._sequences.until_stop(number)))
+            rest = len(turns) - place
+            share = min(max(1, room // rest), self._sequences.until_stop(number))
+            chunk = turn.next_chunk(share, spare // rest)
             room -= len(chunk.tokens)
+            spare -= max(0, chunk.wanted - 1)
             chunks.append(chunk)
         return chunks
 
@@ -212,10 +217,12 @@ class Schedule:
     def _advance(self, chunks: Sequence[Chunk], logits: Sequence[np.ndarray]) -> None:
         for chunk in chunks:
             self._turns[chunk.sequence].note(chunk)
-        for slot, number in enumerate(chunk.sequence for chunk in chunks if chunk.is_wanted):
+        first = 0
+        for chunk in (chunk for chunk in chunks if chunk.wanted):
+            number, slot, first = chunk.sequence, first, first + chunk.wanted
             turn = self._turns[number]
             try:
-                turn.advance(slot, logits[slot])
+                turn.advance(slot, logits[slot:first])
             except Exception as error:
                 self._leave(number, error)
                 continue

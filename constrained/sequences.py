@@ -69,6 +69,11 @@ class Sequences:
         sizes = [len(data) for held in full for data in [*held.checkpoints.values()]]
         return self._saving.metrics(len(self._held), Amount(len(full), tokens, sum(sizes)))
 
+    @property
+    def max_drafted(self) -> int:
+        """As the engine's."""
+        return self._engine.max_drafted
+
     def sampler(self, sampling: Sampling) -> Sampler:
         """As the engine's."""
         return self._engine.sampler(sampling)
@@ -122,6 +127,10 @@ class Sequences:
             raise
         held.cut(place)
         return place
+
+    def can_cut(self, sequence: int, length: int) -> bool:
+        """As the engine's."""
+        return self._engine.can_cut(sequence, length)
 
     def release(self, sequence: int) -> None:
         """Forgets all tokens of a sequence."""

@@ -67,6 +67,8 @@ def add_engine_options(parser: argparse.ArgumentParser) -> None:
     add("--cache-dir", metavar="DIR", help="keep prompts there too, for the next run")
     help = "the same request and seed give the same reply, whatever was cached; slower"
     add("--deterministic", action="store_true", help=help)
+    help = "token by token, also where the reply repeats the prompt; the reply is the same"
+    add("--no-draft", action="store_true", help=help)
 
 
 def _add_devices(add: Callable[..., Any]) -> None:

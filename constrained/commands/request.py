@@ -119,6 +119,7 @@ def load_model(options: argparse.Namespace) -> "Model":
         deterministic=options.deterministic,
         cache_ram=options.cache_ram,
         cache_dir=options.cache_dir,
+        draft=not options.no_draft,
         progress=shared.show_progress("loading"),
         **engine.read_engine_options(options),
     )

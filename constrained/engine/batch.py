@@ -8,8 +8,12 @@ from constrained.engine.protocol import Chunk, Engine
 from constrained.errors import ContextError
 
 
-def check_chunks(chunks: Sequence[Chunk], lengths: Sequence[int], context_length: int) -> None:
+def check_chunks(
+    chunks: Sequence[Chunk], lengths: Sequence[int], context_length: int, max_drafted: int
+) -> None:
     """Checks chunks against the number of tokens that each sequence has; raises as `decode`."""
+    if (drafted := sum(max(0, chunk.wanted - 1) for chunk in chunks)) > max_drafted:
+        raise ValueError(f"logits of {drafted} more tokens are wanted, the limit is {max_drafted}")
     seen: set[int] = set()
     for chunk in chunks:
         name = f"the chunk of sequence {chunk.sequence}"
@@ -23,6 +27,8 @@ def check_chunks(chunks: Sequence[Chunk], lengths: Sequence[int], context_length
         if chunk.position != lengths[chunk.sequence]:
             have = lengths[chunk.sequence]
             raise ValueError(f"{name} is at {chunk.position}, but the sequence has {have} tokens")
+        if not 0 <= chunk.wanted <= len(chunk.tokens):
+            raise ValueError(f"{name} wants {chunk.wanted} logits of {len(chunk.tokens)} tokens")
         size = chunk.position + len(chunk.tokens)
         if size > context_length:
             raise ContextError(
@@ -64,7 +70,7 @@ def batches(chunks: Sequence[Chunk], capacity: int) -> list[np.ndarray]:
     table[0] = np.concatenate([np.asarray(chunk.tokens, np.int32) for chunk in chunks])
     table[1] = np.concatenate([c.position + np.arange(len(c.tokens)) for c in chunks])
     table[2] = np.repeat([chunk.sequence for chunk in chunks], sizes)
-    table[3, np.cumsum(sizes) - 1] = [chunk.is_wanted for chunk in chunks]
+    table[3] = np.concatenate([np.arange(len(c.tokens), 0, -1) <= c.wanted for c in chunks])
     if table.shape[1] <= capacity:
         return [table]
     table = table[:, np.argsort(table[3], kind="stable")]  # the wanted ones last

@@ -16,6 +16,7 @@ from constrained.engine.host import check_gguf
 from constrained.engine.llama_params import model_params
 from constrained.engine.llama_vocabulary import read_vocabulary
 from constrained.engine.options import UINT32, EngineOptions
+from constrained.engine.protocol import MOST_DRAFTED
 from constrained.errors import ModelError
 
 LOG_WARNING, LOG_ERROR = 3, 4  # ggml.h; llama-cpp-python has the numbers of an older ggml
@@ -141,9 +142,9 @@ def create_context(
     model: llama_cpp.llama_model_p, params: Any, length: int, sequences: int
 ) -> llama_cpp.llama_context_p | None:
     params.n_seq_max = sequences
-    # Logits are asked for once per sequence. By default llama.cpp reserves room for those of
-    # every token of a batch: 300 MB for 152,000 tokens.
-    params.n_outputs_max = sequences
+    # Logits are asked for once per sequence, and of drafted tokens. By default llama.cpp reserves
+    # room for those of every token of a batch: 300 MB for 152,000 tokens.
+    params.n_outputs_max = sequences + MOST_DRAFTED
     errors.clear()
     for shared in (False, True) if sequences > 1 else (False,):
         if not shared and length * sequences > UINT32:

@@ -25,7 +25,7 @@ from constrained.engine.llama_params import context_params, describe_unused
 from constrained.engine.llama_sampler import Batch, ChainSampler
 from constrained.engine.llama_state import PART, fingerprint, read_state, state_size, write_state
 from constrained.engine.options import LoadOptions, read_options
-from constrained.engine.protocol import Chunk, Sampling
+from constrained.engine.protocol import MOST_DRAFTED, Chunk, Sampling
 from constrained.errors import ContextError, ModelError
 
 NO_SLOT = 1  # llama_decode: no room in the KV cache
@@ -138,13 +138,14 @@ class LlamaEngine:
         free = weakref.finalize(self, release)
         self._free, self._model, self._context = free, model, context
         self._batch = Batch(llama_cpp.llama_n_batch(context))
-        self._slots: list[int] = []  # where in the last batch the last token of each chunk is
+        self._slots: list[int] = []  # the tokens of the last batch whose logits are wanted
         self.notices = tuple(notices)
         self.header = header = make_header(model, lambda: free.alive)
         self.vocabulary = header.vocabulary
         self.context_length = context_length
         self.n_ctx_train = llama_cpp.llama_model_n_ctx_train(model)
         self.max_sequences = llama_cpp.llama_n_seq_max(context) if owner is None else 1
+        self.max_drafted = min(MOST_DRAFTED, self._batch.capacity - self.max_sequences)
         self._lengths = [0] * self.max_sequences
         self.needs_checkpoints = bool(
             llama_cpp.llama_model_is_recurrent(model) or llama_cpp.llama_model_is_hybrid(model)
@@ -165,7 +166,7 @@ class LlamaEngine:
 
     def decode(self, chunks: Sequence[Chunk]) -> list[np.ndarray]:
         self._require_open()
-        check_chunks(chunks, self._lengths, self.context_length)
+        check_chunks(chunks, self._lengths, self.context_length, self.max_drafted)
         self._slots = []
         if not chunks:
             return []

@@ -12,6 +12,7 @@ from constrained.errors import RequestError
 from constrained.vocabulary import Vocabulary
 
 SEEDS = 2**32 - 1  # 0 up to this, which llama.cpp takes for "any seed"
+MOST_DRAFTED = 12  # tokens of one decode: each has logits, 0.6 MB for 152,000 tokens
 
 
 @dataclass(frozen=True)
@@ -23,8 +24,8 @@ class Chunk:
     tokens: Sequence[int]
     position: int
     """Where the first token goes, counted from 0: the number of tokens that are there already."""
-    is_wanted: bool = True
-    """Whether the logits after the last token are."""
+    wanted: int = 1
+    """After how many of the tokens, the last ones, the logits are wanted."""
 
 
 @dataclass(frozen=True)
@@ -105,16 +106,22 @@ class Engine(Protocol):
         """What the states of sequences depend on; raises ModelError if the model's file is gone."""
         ...
 
+    @property
+    def max_drafted(self) -> int:
+        """How many logits more than one for each sequence a decode can give."""
+        ...
+
     def decode(self, chunks: Sequence[Chunk]) -> list[np.ndarray]:
         """Appends chunks, one at most per sequence, and runs the model on them.
 
         Returns:
-            For each chunk whose logits are wanted those after its last token: float32, one for each
+            For each token whose logits are wanted, in order, those after it: float32, one for each
             token of the vocabulary, valid until the next decode. What is changed in them is what
             `sample` sees.
 
         Raises:
-            ValueError: a chunk is empty, not at the end of its sequence, or of no such sequence.
+            ValueError: a chunk is empty, not at the end of its sequence, or of no such sequence, or
+                more logits are wanted than there can be.
             ContextError: it does not fit; nothing has changed.
             ModelError: the model failed; the sequences of the chunks are released.
         """

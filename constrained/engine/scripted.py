@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from constrained.engine.batch import check_chunks, check_copy, check_empty, check_shorter
-from constrained.engine.protocol import Chunk, Sampling
+from constrained.engine.protocol import MOST_DRAFTED, Chunk, Sampling
 from constrained.errors import GrammarError, ModelError
 from constrained.vocabulary import Vocabulary
 
@@ -29,10 +29,12 @@ class ScriptedEngine:
         context_length: int = 4096,
         max_sequences: int = 8,
         can_roll_back: bool = True,
+        max_drafted: int = MOST_DRAFTED,
     ):
         self.vocabulary = vocabulary
         self.context_length = context_length
         self.max_sequences = max_sequences
+        self.max_drafted = max_drafted
         self._logits_of = logits
         self._can_roll_back = can_roll_back
         self.needs_checkpoints = not can_roll_back
@@ -49,7 +51,8 @@ class ScriptedEngine:
 
     def decode(self, chunks: Sequence[Chunk]) -> list[np.ndarray]:
         self._require_open()
-        check_chunks(chunks, [len(tokens) for tokens in self._tokens], self.context_length)
+        lengths = [len(tokens) for tokens in self._tokens]
+        check_chunks(chunks, lengths, self.context_length, self.max_drafted)
         n_vocab = len(self.vocabulary.tokens)
         bad = [token for chunk in chunks for token in chunk.tokens if not 0 <= token < n_vocab]
         if bad:
@@ -58,12 +61,16 @@ class ScriptedEngine:
             raise ModelError(f"there is no token {bad[0]}")
         for chunk in chunks:
             self._tokens[chunk.sequence].extend(chunk.tokens)
-        wanted = [chunk.sequence for chunk in chunks if chunk.is_wanted]
-        self._logits = [self._compute(sequence, n_vocab) for sequence in wanted]
+        self._logits = [
+            self._compute(chunk.sequence, len(self._tokens[chunk.sequence]) - after, n_vocab)
+            for chunk in chunks
+            for after in reversed(range(chunk.wanted))
+        ]
         return self._logits
 
-    def _compute(self, sequence: int, n_vocab: int) -> np.ndarray:
-        logits = np.array(self._logits_of(sequence, tuple(self._tokens[sequence])), np.float32)
+    def _compute(self, sequence: int, length: int, n_vocab: int) -> np.ndarray:
+        tokens = tuple(self._tokens[sequence][:length])
+        logits = np.array(self._logits_of(sequence, tokens), np.float32)
         if logits.shape != (n_vocab,):
             raise ValueError(f"the logits have the shape {logits.shape}, must be ({n_vocab},)")
         return logits

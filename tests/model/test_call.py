@@ -130,7 +130,7 @@ def test_without_tools_there_is_no_grammar(tmp_path: Path):
             chunk = [int(logits.argmax())]
             tokens += chunk
         engine.release(0)
-        request = Request(turn.tokens, None, turn.parser, GREEDY, 20)
+        request = Request(turn.tokens, None, turn.parser, GREEDY, 20, draft=False)
         (generation,) = generate(engine, [request])
         assert list(generation.tokens) == tokens
         assert generation.forward_passes == 20

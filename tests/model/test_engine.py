@@ -258,6 +258,6 @@ def test_what_cannot_be_copied(engine: Engine):
 
 
 def test_logits_that_nobody_wants_are_not_computed(engine: Engine):
-    (one,) = engine.decode([Chunk(0, [1, 2], 0), Chunk(1, [1, 2], 0, is_wanted=False)])
+    (one,) = engine.decode([Chunk(0, [1, 2], 0), Chunk(1, [1, 2], 0, wanted=0)])
     assert one.shape == (len(engine.vocabulary.tokens),)
-    assert engine.decode([Chunk(1, [3], 2, is_wanted=False)]) == []
+    assert engine.decode([Chunk(1, [3], 2, wanted=0)]) == []
