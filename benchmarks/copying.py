@@ -234,7 +234,8 @@ def measure(model: Model, cases: Iterator[Case], repeats: int) -> Sums:
 def _write(model: Model, case: Case, draft: bool) -> tuple[Generation, float]:
     turn, vocabulary = case.turn, model.engine.vocabulary
     tokens = [*vocabulary.encode_special(case.text), vocabulary.end[0]] if case.text else []
-    engine: Any = Imposed(model.engine, tokens) if case.text else Greedy(model.engine)
+    inner: Any = model.engine
+    engine: Any = Imposed(inner, tokens) if case.text else Greedy(inner)
     matcher = turn.matcher.fork() if turn.matcher else None
     request = Request(turn.tokens, matcher, turn.parser, GREEDY, draft=draft)
     start = time.perf_counter()

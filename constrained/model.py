@@ -1,100 +1,35 @@
 """A model ready for calls: a GGUF file, its chat template, and what they say about tool calls."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 from types import TracebackType
-from typing import Any, TypedDict, TypeVar, Unpack
+from typing import Any, TypeVar, Unpack
 
 from constrained import agent
 from constrained.agent import Approve, Run
-from constrained.answers import Target, read_response_format, read_target
+from constrained.answers import read_target
 from constrained.compiling import Compiler
-from constrained.deadline import Clock, Deadline, check_timeout, set_deadline
+from constrained.deadline import Clock, Deadline, set_deadline
 from constrained.decoded import MOST_TOKENS
 from constrained.engine.protocol import Engine, Sampling
-from constrained.errors import GrammarError, ModelError, ReplyError, RequestError
+from constrained.errors import GrammarError, ModelError
 from constrained.job import CompiledTurn, Job
-from constrained.messages import copy_json
 from constrained.metrics import Metrics
+from constrained.orders import Limits, Messages, Options, Order, finish, read_order
 from constrained.reply import Reply, make_reply
 from constrained.request import Finish, Generation, Request
 from constrained.runner import Runner
 from constrained.schedule import STEP
 from constrained.snapshots import NO_CACHE, Cache
-from constrained.splicing import Recall
 from constrained.template import ChatTemplate
 from constrained.worker import AsyncStream, Sink, Stream, Wanted, Worker, arun, run, then
-from grammars.turn import Event, KeyOrder, Think
+from grammars.turn import Event
 from grammars.wire import Format
 
 T = TypeVar("T")
-LIMITS = ("max_tokens", "sampling", "timeout")  # options that are no part of a `Job`
-Messages = Sequence[Mapping[str, Any]] | str
-
-
-class Options(TypedDict, total=False):
-    """What a request may say, beside its messages and tools.
-
-    tool_choice: "auto", "none", "required", or a tool, in the OpenAI or Anthropic form.
-    parallel: whether one turn may hold several calls.
-    response_format: what an answer has to be, in the OpenAI form, or a pydantic model.
-    max_tokens: generate at most so many tokens; 1,024 if not given.
-    sampling: how tokens are drawn; as the model's file recommends if not given.
-    think: whether the turn reasons first.
-    reasoning_budget: at most so many tokens of reasoning.
-    reasoning_close: a sentence that ends a reasoning whose budget is spent.
-    template_kwargs: variables for the chat template (`enable_thinking`).
-    thinking_tags: whether `<thinking>` at the head of a turn is reasoning; it is if not given.
-    require_nonempty: a required string argument has at least one character.
-    drop_tools: leave out tools whose schemas cannot be enforced, and name them in the reply, which
-        is what happens if not given; False: they are an error.
-    key_order: in which order objects have their declared keys; "any" if not given, or "schema".
-    recall: whether the model sees the reasoning of its earlier turns: "keep", "drop" (as the chat
-        template wants it), or, if not given, "auto": until the next message of the user.
-    timeout: seconds from when the request is made; if it is not done by then, it fails with a
-        DeadlineError. Any time if not given. Of a `run`, for each turn.
-    """
-
-    tool_choice: Any
-    parallel: bool
-    response_format: Any
-    max_tokens: int
-    sampling: Sampling | None
-    think: Think
-    reasoning_budget: int | None
-    reasoning_close: str
-    template_kwargs: Mapping[str, Any]
-    thinking_tags: bool
-    require_nonempty: bool
-    drop_tools: bool
-    key_order: KeyOrder
-    recall: Recall
-    timeout: float | None
-
-
-@dataclass(frozen=True)
-class _Limits:
-    """How a turn is generated; what a `Job` does not say."""
-
-    max_tokens: int = 1024
-    sampling: Sampling | None = None
-    force: bool = True
-    timeout: float | None = None
-
-    def __post_init__(self) -> None:
-        check_timeout(self.timeout)
-
-
-@dataclass(frozen=True)
-class _Order:
-    """A request: what is asked, and how it is generated."""
-
-    job: Job
-    limits: _Limits = field(default_factory=_Limits)
 
 
 def _ignore(events: Sequence[Event]) -> None:
@@ -166,25 +101,25 @@ class Model:
         Raises:
             Error: one of `constrained.errors` or `grammars.errors`; says what, where, what to do.
         """
-        return run(partial(self._start, _read(messages, tools, options)))
+        return run(partial(self._start, read_order(messages, tools, options)))
 
     async def acall(
         self, messages: Messages, tools: Sequence[Any] | None = None, **options: Unpack[Options]
     ) -> Reply:
         """As `call`. Cancelling the task ends the turn within one step."""
-        return await arun(partial(self._start, _read(messages, tools, options)))
+        return await arun(partial(self._start, read_order(messages, tools, options)))
 
     def stream(
         self, messages: Messages, tools: Sequence[Any] | None = None, **options: Unpack[Options]
     ) -> Stream[Reply]:
         """As `call`, with the events of `grammars.turn` as they come; `result` is the reply."""
-        return Stream(partial(self._start, _read(messages, tools, options)))
+        return Stream(partial(self._start, read_order(messages, tools, options)))
 
     def astream(
         self, messages: Messages, tools: Sequence[Any] | None = None, **options: Unpack[Options]
     ) -> AsyncStream[Reply]:
         """As `stream`, for `async for`."""
-        return AsyncStream(partial(self._start, _read(messages, tools, options)))
+        return AsyncStream(partial(self._start, read_order(messages, tools, options)))
 
     def generate(
         self,
@@ -205,8 +140,8 @@ class Model:
             Error: as in `call`; ReplyError also if the tokens ran out.
         """
         target = read_target(schema, regex, choice, grammar)
-        order = _read(messages, None, options, target)
-        return _finish(target, run(partial(self._start, order)))
+        order = read_order(messages, None, options, target)
+        return finish(target, run(partial(self._start, order)))
 
     async def agenerate(
         self,
@@ -220,8 +155,8 @@ class Model:
     ) -> Any:
         """As `generate`. Cancelling the task ends the turn within one step."""
         target = read_target(schema, regex, choice, grammar)
-        order = _read(messages, None, options, target)
-        return _finish(target, await arun(partial(self._start, order)))
+        order = read_order(messages, None, options, target)
+        return finish(target, await arun(partial(self._start, order)))
 
     def run(
         self,
@@ -270,7 +205,7 @@ class Model:
             force: take tokens that the grammar forces without asking the model.
             timeout: see `Options`; for all of them.
         """
-        limits = _Limits(max_tokens, sampling, force, timeout)
+        limits = Limits(max_tokens, sampling, force, timeout)
         deadline = set_deadline(timeout, self._clock)
         streams = [Stream(partial(self._launch, turn, limits, deadline)) for turn in turns]
         try:
@@ -288,11 +223,11 @@ class Model:
         timeout: float | None = None,
     ) -> Stream[Reply]:
         """As `complete` for one turn, with its events as they come."""
-        limits = _Limits(max_tokens, sampling, timeout=timeout)
+        limits = Limits(max_tokens, sampling, timeout=timeout)
         deadline = set_deadline(timeout, self._clock)
         return Stream(partial(self._launch, turn, limits, deadline))
 
-    def _start(self, order: _Order, is_wanted: Wanted, sink: Sink = _ignore) -> Future[Reply]:
+    def _start(self, order: Order, is_wanted: Wanted, sink: Sink = _ignore) -> Future[Reply]:
         deadline = set_deadline(order.limits.timeout, self._clock)
 
         def compile() -> Future[Reply]:
@@ -306,7 +241,7 @@ class Model:
     def _launch(
         self,
         turn: CompiledTurn,
-        limits: _Limits,
+        limits: Limits,
         deadline: Deadline | None,
         is_wanted: Wanted,
         sink: Sink,
@@ -363,34 +298,3 @@ class Model:
         trace: TracebackType | None,
     ) -> None:
         self.close()
-
-
-def _read(
-    messages: Messages,
-    tools: Sequence[Any] | None,
-    options: Mapping[str, Any],
-    target: Target | None = None,
-) -> _Order:
-    """A request as a job and its limits; says which option is not known."""
-    if unknown := [name for name in options if name not in Options.__annotations__]:
-        hint = f"known: {', '.join(Options.__annotations__)}"
-        raise TypeError(f"unknown option {unknown[0]!r}; {hint}")
-    if isinstance(messages, str):
-        messages = [{"role": "user", "content": messages}]
-    given = dict(options)
-    if target and given.get("response_format") is not None:
-        hint = "Leave response_format out"
-        raise RequestError("the answer is asked for twice", where="/response_format", hint=hint)
-    limits = {k: given.pop(k) for k in LIMITS if k in given}
-    answer = read_response_format(given.pop("response_format", None))
-    # Copies: the request may wait in the queue while its owner goes on.
-    answer = target.answer if target else answer
-    job = Job(copy_json(messages), copy_json(tools or ()), answer=answer, **given)
-    return _Order(job, _Limits(**limits))
-
-
-def _finish(target: Target, reply: Reply) -> Any:
-    if reply.finish_reason != "stop":
-        hint = "Raise max_tokens, or the context length (-c)"
-        raise ReplyError(f"the tokens ran out: {reply.content!r}", hint=hint)
-    return target.read(reply.content)

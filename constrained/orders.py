@@ -1,0 +1,116 @@
+"""Requests as users make them: messages, tools and options by name."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypedDict
+
+from constrained.answers import Target, read_response_format
+from constrained.deadline import check_timeout
+from constrained.engine.protocol import Sampling
+from constrained.errors import ReplyError, RequestError
+from constrained.job import Job
+from constrained.messages import copy_json
+from constrained.reply import Reply
+from constrained.splicing import Recall
+from grammars.turn import KeyOrder, Think
+
+LIMITS = ("max_tokens", "sampling", "timeout")  # options that are no part of a `Job`
+Messages = Sequence[Mapping[str, Any]] | str
+
+
+class Options(TypedDict, total=False):
+    """What a request may say, beside its messages and tools.
+
+    tool_choice: "auto", "none", "required", or a tool, in the OpenAI or Anthropic form.
+    parallel: whether one turn may hold several calls.
+    response_format: what an answer has to be, in the OpenAI form, or a pydantic model.
+    max_tokens: generate at most so many tokens; 1,024 if not given.
+    sampling: how tokens are drawn; as the model's file recommends if not given.
+    think: whether the turn reasons first.
+    reasoning_budget: at most so many tokens of reasoning.
+    reasoning_close: a sentence that ends a reasoning whose budget is spent.
+    template_kwargs: variables for the chat template (`enable_thinking`).
+    thinking_tags: whether `<thinking>` at the head of a turn is reasoning; it is if not given.
+    require_nonempty: a required string argument has at least one character.
+    drop_tools: leave out tools whose schemas cannot be enforced, and name them in the reply, which
+        is what happens if not given; False: they are an error.
+    key_order: in which order objects have their declared keys; "any" if not given, or "schema".
+    recall: whether the model sees the reasoning of its earlier turns: "keep", "drop" (as the chat
+        template wants it), or, if not given, "auto": until the next message of the user.
+    timeout: seconds from when the request is made; if it is not done by then, it fails with a
+        DeadlineError. Any time if not given. Of a `run`, for each turn.
+    """
+
+    tool_choice: Any
+    parallel: bool
+    response_format: Any
+    max_tokens: int
+    sampling: Sampling | None
+    think: Think
+    reasoning_budget: int | None
+    reasoning_close: str
+    template_kwargs: Mapping[str, Any]
+    thinking_tags: bool
+    require_nonempty: bool
+    drop_tools: bool
+    key_order: KeyOrder
+    recall: Recall
+    timeout: float | None
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How a turn is generated; what a `Job` does not say."""
+
+    max_tokens: int = 1024
+    sampling: Sampling | None = None
+    force: bool = True
+    timeout: float | None = None
+
+    def __post_init__(self) -> None:
+        check_timeout(self.timeout)
+
+
+@dataclass(frozen=True)
+class Order:
+    """A request: what is asked, and how it is generated."""
+
+    job: Job
+    limits: Limits = field(default_factory=Limits)
+
+
+def read_order(
+    messages: Messages,
+    tools: Sequence[Any] | None,
+    options: Mapping[str, Any],
+    target: Target | None = None,
+) -> Order:
+    """A request as a job and its limits.
+
+    Raises:
+        TypeError: an option is not known.
+        RequestError: the answer is asked for twice, or cannot be.
+    """
+    if unknown := [name for name in options if name not in Options.__annotations__]:
+        hint = f"known: {', '.join(Options.__annotations__)}"
+        raise TypeError(f"unknown option {unknown[0]!r}; {hint}")
+    if isinstance(messages, str):
+        messages = [{"role": "user", "content": messages}]
+    given = dict(options)
+    if target and given.get("response_format") is not None:
+        hint = "Leave response_format out"
+        raise RequestError("the answer is asked for twice", where="/response_format", hint=hint)
+    limits = {k: given.pop(k) for k in LIMITS if k in given}
+    answer = read_response_format(given.pop("response_format", None))
+    # Copies: the request may wait in the queue while its owner goes on.
+    answer = target.answer if target else answer
+    job = Job(copy_json(messages), copy_json(tools or ()), answer=answer, **given)
+    return Order(job, Limits(**limits))
+
+
+def finish(target: Target, reply: Reply) -> Any:
+    """The value that was asked for; raises ReplyError if the tokens ran out."""
+    if reply.finish_reason != "stop":
+        hint = "Raise max_tokens, or the context length (-c)"
+        raise ReplyError(f"the tokens ran out: {reply.content!r}", hint=hint)
+    return target.read(reply.content)
