@@ -52,7 +52,7 @@ def converse(path: Path, turns: int, deterministic: bool) -> list[Step]:
     """Asks about one city after the other; each turn carries all that was before."""
     messages, steps = list[Any](), list[Step]()
     options: Any = {"context_length": 0, "deterministic": deterministic}
-    with load(path, **options) as warm, load(path, **options) as cold:
+    with load(path, **options) as warm, load(path, cache_ram=0, **options) as cold:
         for number in range(turns):
             city = CITIES[number % len(CITIES)]
             messages.append({"role": "user", "content": f"What's the weather in {city}?"})
