@@ -29,6 +29,7 @@ from benchmarks.forced import NOTE, TEMPLATES, WRITE, Imposed
 from benchmarks.tool_sets import SAMPLE
 from constrained import embedded
 from constrained.drafting import COST
+from constrained.engine.llamacpp import LlamaEngine
 from constrained.engine.protocol import Sampling
 from constrained.errors import Error, GrammarError
 from constrained.generation import generate
@@ -235,9 +236,10 @@ def measure(model: Model, cases: Iterable[Case], repeats: int) -> Sums:
 
 
 def _write(model: Model, case: Case, draft: bool) -> tuple[Generation, float]:
-    turn, vocabulary = case.turn, model.engine.vocabulary
+    turn, vocabulary, real = case.turn, model.engine.vocabulary, model.engine
+    assert isinstance(real, LlamaEngine)
     tokens = [*vocabulary.encode_special(case.text), vocabulary.end[0]] if case.text else []
-    engine: Any = Imposed(model.engine, tokens) if case.text else Greedy(model.engine)
+    engine: Any = Imposed(real, tokens) if case.text else Greedy(real)
     matcher = turn.matcher.fork() if turn.matcher else None
     request = Request(turn.tokens, matcher, turn.parser, GREEDY, draft=draft)
     start = time.perf_counter()

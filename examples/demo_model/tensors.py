@@ -47,13 +47,9 @@ def restore_weights(network: Network, path: Path) -> None:
     state = network.state_dict()
     names = {rename(key): key for key in state}
     if tensors.keys() != names.keys():
-        raise ValueError(
-            f"{path} has other tensors than the network: {tensors.keys() ^ names.keys()}"
-        )
+        raise ValueError(f"{path} has other tensors than the network: {tensors.keys() ^ names.keys()}")
     for name, key in names.items():
         weights = torch.from_numpy(dequantize(tensors[name].data, tensors[name].tensor_type).copy())
         if weights.shape != state[key].shape:
-            raise ValueError(
-                f"{path}: {name} is {weights.shape}, the network has {state[key].shape}"
-            )
+            raise ValueError(f"{path}: {name} is {weights.shape}, the network has {state[key].shape}")
         state[key].copy_(weights)
