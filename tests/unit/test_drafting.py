@@ -20,7 +20,7 @@ from constrained.generation import generate
 from constrained.mask import Matcher
 from constrained.model import Model
 from constrained.reply import Usage
-from constrained.request import Generation, Request
+from constrained.request import Finish, Generation, Request
 from constrained.schedule import Schedule, Seat
 from constrained.template import ChatTemplate
 from constrained.vocabulary import Vocabulary, build_tokenizer, byte_vocabulary
@@ -143,12 +143,15 @@ def test_the_grammar_cuts_a_draft_and_goes_on_behind_it() -> None:
 class Copyist(ScriptedEngine):
     """Likes to go on as a text did that it has read, and now and then something else."""
 
-    def __init__(self, vocabulary: Vocabulary = BYTES, room: int | None = None, **options: Any):
-        super().__init__(vocabulary, self._like, **options)
+    def __init__(self, room: int | None = None, stop: int = 10_000, **options: Any):
+        super().__init__(BYTES, self._like, **options)
         self._room = room
-        self.computed = 0
+        self._stop = stop
+        self.computed = self.refused = 0
 
     def _like(self, sequence: int, tokens: Sequence[int]) -> np.ndarray:
+        if len(tokens) >= self._stop:
+            return np.where(np.arange(len(BYTES.tokens)) == BYTES.end[0], 1.0, 0.0)
         state = [len(tokens), *tokens[-6:]]
         random = np.random.default_rng(state)
         row = random.standard_normal(len(self.vocabulary.tokens), np.float32)
@@ -163,6 +166,7 @@ class Copyist(ScriptedEngine):
     def decode(self, chunks: Sequence[Chunk]) -> list[np.ndarray]:
         size = sum(map(len, self._tokens)) + sum(len(chunk.tokens) for chunk in chunks)
         if self._room is not None and size > self._room:
+            self.refused += 1
             raise ContextError("the context that the sequences share is full")
         self.computed += sum(len(chunk.tokens) for chunk in chunks)
         return super().decode(chunks)
@@ -238,18 +242,18 @@ def test_where_there_are_no_drafts(engine: Any, options: Any) -> None:
 
 
 def test_a_draft_takes_no_room_that_is_needed() -> None:
-    whole = len(LONG.prompt) + 150 - 1  # the last token is not decoded
-    made = run(Copyist(room=whole), LONG)
-    assert made.drafted
-    assert told(made) == told(run(Copyist(), LONG))
+    refused = 0
+    for stop in range(250, 300, 3):
+        whole = run(Copyist(stop=stop), LONG)
+        assert whole.finish is Finish.STOP
+        engine = Copyist(room=stop, stop=stop)
+        assert told(run(engine, LONG)) == told(whole)
+        refused += engine.refused
+    assert refused
 
 
 class Forgetful(Copyist):
     """A window moves on while it decodes: what could be cut before cannot be cut then."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.refused = 0
 
     def rollback(self, sequence: int, length: int) -> bool:
         if not self.refused:
@@ -271,7 +275,7 @@ class Breaking(Drafter):
         raise GrammarError("the lexer has too many states")
 
 
-def test_a_draft_that_fails_is_not_the_failure_of_the_turn(monkeypatch: Any) -> None:
+def test_a_draft_that_fails_is_not_the_failure_of_the_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = run(Copyist(), LONG)
     monkeypatch.setattr("constrained.progression.Drafter", Breaking)
     made = run(Copyist(), LONG)
@@ -364,13 +368,23 @@ def test_replies_are_the_same(
     assert less.discarded_tokens == spent.discarded_tokens
 
 
-def test_a_value_that_did_not_fit_is_written_again() -> None:
+class Kept(Drafter):
+    last: "Kept"
+
+    def __init__(self, prompt: Sequence[int], vocabulary: Vocabulary):
+        super().__init__(prompt, vocabulary)
+        Kept.last = self
+
+
+def test_a_value_that_did_not_fit_is_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("constrained.progression.Drafter", Kept)
     texts = (note(SAID, f"-{SAID}", True), note(SAID, SAID, True))
     (plain, spent), (drafted, less) = results(texts, f"Write: {SAID}", sampling=GREEDY)
     assert drafted == plain
     assert drafted.calls[0].arguments["host"] == SAID
     assert less.discarded_tokens == spent.discarded_tokens > 0
     assert less.forward_passes < spent.forward_passes
+    assert Kept.last._text.endswith(b"assistant\n" + drafted.text.encode())
 
 
 def test_a_call_that_quotes_takes_a_fraction() -> None:
