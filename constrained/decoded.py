@@ -10,7 +10,7 @@ that went another way, whatever ids the calls have.
 """
 
 import hashlib
-import json
+import marshal
 import os
 import threading
 from array import array
@@ -21,19 +21,19 @@ from functools import cached_property
 from typing import Any
 
 from constrained.messages import is_text_parts, read_thought
-from grammars.schema import Json
 from grammars.wire import CallId, CallIndex, Format, JsonCall
 
+MARSHAL = 2  # a version in which equal data have equal bytes
 MOST_TOKENS = 4_000_000  # 16 MB
 
 
 def digest(*parts: object) -> bytes:
     """A name for JSON data, the order of keys included: templates can tell that apart."""
     try:
-        text = json.dumps(parts, ensure_ascii=False, default=repr)
-    except (TypeError, ValueError, RecursionError):  # no JSON; whoever renders it says so
+        data = marshal.dumps(parts, MARSHAL)
+    except ValueError:  # no JSON, or too deep; whoever renders it says so
         return os.urandom(16)
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    return hashlib.blake2b(data, digest_size=16).digest()
 
 
 def writes_ids(format: Format) -> bool:
@@ -161,23 +161,23 @@ class DecodedTurns:
         self._kept: OrderedDict[tuple[bytes, bytes], Decoded] = OrderedDict()
         self._of: dict[bytes, list[bytes]] = {}
 
-    def recall(self, offer: Json, messages: Sequence[dict[str, Any]]) -> History:
+    def recall(self, key: bytes, messages: Sequence[dict[str, Any]]) -> History:
         """Finds the turns of a conversation.
 
         Args:
-            offer: what else the prompt depends on: the tools, and variables of the template.
+            key: names what else the prompt depends on: the tools, and variables of the template.
             messages: in normal form; not changed.
         """
-        key, turns = digest(offer), dict[int, Decoded]()
+        turns = dict[int, Decoded]()
         written = list[dict[str, Any]]()
         for place, message in enumerate(messages):
             turn = self._find(key, message) if message["role"] == "assistant" else None
             if turn is None:
-                key = digest(key.hex(), message)
+                key = digest(key, message)
                 written.append(message)
                 continue
             turns[place] = turn
-            key = digest(key.hex(), turn.name.hex())
+            key = digest(key, turn.name)
             written.append(_restore(message, turn))
         return History(key, written, turns)
 

@@ -10,7 +10,6 @@ from constrained.errors import TemplateError
 from constrained.quoting import find_free_characters
 from constrained.sequences import common_length
 from constrained.splicing import Messages
-from grammars.schema import Json
 
 MOST = 64  # heads
 
@@ -23,7 +22,7 @@ class Heads:
 
     def measure(
         self,
-        told: Json,
+        key: bytes,
         messages: Sequence[dict[str, Any]],
         tokens: Sequence[int],
         encode: Callable[[Messages], Sequence[int]],
@@ -31,13 +30,13 @@ class Heads:
         """How many of the tokens any conversation with these tools and system messages has.
 
         Args:
-            told: what else the prompt depends on, see `DecodedTurns.recall`.
+            key: names what else the prompt depends on, see `DecodedTurns.recall`.
             messages: in normal form.
             tokens: of the prompt.
             encode: the prompt of other messages, as tokens.
         """
         system = list(takewhile(lambda message: message["role"] == "system", messages))
-        key = digest(told, system)
+        key = digest(key, system)
         if key not in self._known:
             self._known[key] = _ask(system, encode)
             while len(self._known) > MOST:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
-from constrained.decoded import Decoded, DecodedTurns, History, writes_ids
+from constrained.decoded import Decoded, DecodedTurns, History, digest, writes_ids
 from constrained.encoding import encode_pieces, encode_prompt
 from constrained.heads import Heads
 from constrained.job import CompiledTurn, Job
@@ -17,7 +17,6 @@ from constrained.teaching import Teaching
 from constrained.tools import as_openai
 from constrained.vocabulary import Vocabulary
 from grammars.detect import count_calls, find_state
-from grammars.schema import Json
 from grammars.turn import State
 from grammars.wire import Format
 
@@ -59,9 +58,9 @@ class _Scene:
     variables: Mapping[str, Any]
     names: frozenset[str]
 
-    @property
-    def told(self) -> Json:
-        return [list(self.tools), dict(self.variables)]
+    @cached_property
+    def key(self) -> bytes:
+        return digest([*self.tools], dict(self.variables))
 
     def write(self, messages: Messages, *, opened: bool = True) -> Prompt:
         """The prompt for a conversation; `opened`: with what invites the model to speak."""
@@ -108,7 +107,7 @@ class Prompts:
         spliced = splice(history, prompt, scene.write, Recall(job.recall), ends)
         tokens, rest = self._encode(prompt, spliced)
         thoughts = spliced.thoughts if spliced else find_thoughts(history, prompt)
-        head = self._heads.measure(scene.told, history.messages, tokens, partial(self._ask, scene))
+        head = self._heads.measure(scene.key, history.messages, tokens, partial(self._ask, scene))
         return Composed(prompt, tokens, state, history.key, thoughts, rest, head)
 
     def keep(self, turn: CompiledTurn, tokens: Sequence[int], message: Mapping[str, Any]) -> None:
@@ -121,7 +120,7 @@ class Prompts:
         """The conversation, and which of its turns this model has generated."""
         with scene.teaching.template.failures():
             messages = normalise(job.messages)
-        history = self._decoded.recall(scene.told, messages)
+        history = self._decoded.recall(scene.key, messages)
         return history if job.recall != Recall.DROP else replace(history, messages=messages)
 
     def _encode(self, prompt: Prompt, spliced: Splice | None) -> tuple[tuple[int, ...], int | None]:

@@ -188,13 +188,13 @@ def test_only_what_is_new_is_computed(format: str, mode: str):
 def test_old_turns_go_first(most: int, data: st.DataObject):
     cache = DecodedTurns(most=most * 10)
     for number in range(5):
-        history = cache.recall(None, [{"role": "user", "content": str(number)}])
+        history = cache.recall(b"", [{"role": "user", "content": str(number)}])
         turn = Decoded(array("i", [1] * 4), array("i", [number] * 6), {"content": "a"})
         cache.keep(history.key, turn)
     answer = {"role": "assistant", "content": "a"}
     for number in range(5):
         messages = [{"role": "user", "content": str(number)}, answer]
-        assert bool(cache.recall(None, messages).turns) == (number >= 5 - most)
+        assert bool(cache.recall(b"", messages).turns) == (number >= 5 - most)
 
 
 def test_the_head_of_a_prompt(compiler: Compiler):
