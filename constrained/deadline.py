@@ -1,6 +1,5 @@
 """How long a request may take."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +8,7 @@ from constrained.errors import DeadlineError, RequestError
 
 Clock = Callable[[], float]
 """Seconds that only ever grow, such as `time.monotonic`."""
+LONGEST = 1e9  # seconds
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,10 @@ class Deadline:
 def check_timeout(timeout: Any) -> None:
     """Raises RequestError unless this is a finite number above 0, or None."""
     is_number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
-    if timeout is not None and not (is_number and 0 < timeout < math.inf):
-        message = f"timeout is {timeout!r}, must be a number of seconds above 0"
+    if timeout is not None and not (is_number and 0 < timeout <= LONGEST):
+        message = (
+            f"timeout is {timeout!r}, must be a number of seconds above 0, at most {LONGEST:g}"
+        )
         raise RequestError(message, where="/timeout", hint="Leave it out to wait for any time")
 
 

@@ -10,36 +10,47 @@ that went another way, whatever ids the calls have.
 """
 
 import hashlib
+import json
 import marshal
 import os
 import threading
 from array import array
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from constrained.messages import is_text_parts, read_thought
+from constrained.messages import THOUGHTS, copy_json, is_text_parts, read_thought
 from grammars.wire import CallId, CallIndex, Format, JsonCall
 
 MARSHAL = 2  # a version in which equal data have equal bytes
 MOST_TOKENS = 4_000_000  # 16 MB
+OVERHEAD = 512  # tokens: what a turn takes beside its own
+MOST_PATHS = 8  # ways to read a conversation, where several turns said the same
+VISIBLE = {"role", "content", "tool_calls", *THOUGHTS}
 
 
 def digest(*parts: object) -> bytes:
     """A name for JSON data, the order of keys included: templates can tell that apart."""
     try:
         data = marshal.dumps(parts, MARSHAL)
-    except ValueError:  # no JSON, or too deep; whoever renders it says so
-        return os.urandom(16)
+    except ValueError:  # other types, or nested too deeply
+        try:
+            data = json.dumps(parts, ensure_ascii=False, default=_show).encode(errors="replace")
+        except (TypeError, ValueError, RecursionError):  # no JSON; whoever renders it says so
+            return os.urandom(16)
     return hashlib.blake2b(data, digest_size=16).digest()
+
+
+def _show(value: object) -> object:
+    return value.hex() if isinstance(value, bytes) else repr(value)
 
 
 def writes_ids(format: Format) -> bool:
     """Does a model write the ids of its calls?"""
     nodes = [node.id if isinstance(node, JsonCall) else node for node in format.call]
-    return any(isinstance(node, CallId | CallIndex) for node in nodes)
+    return any(isinstance(n, CallId) or (isinstance(n, CallIndex) and n.id) for n in nodes)
 
 
 @dataclass(frozen=True)
@@ -47,20 +58,32 @@ class Decoded:
     """An assistant turn, and the prompt that it answered.
 
     Args:
-        prompt: token ids.
+        before: the turn that the prompt begins with, and all before it; None: it begins anew.
+        added: token ids of the prompt, behind that turn.
         tokens: what was generated, without the end of the turn.
         message: the turn in OpenAI form, arguments as objects.
         thoughts: places of the earlier messages whose reasoning is in the prompt.
     """
 
-    prompt: "array[int]"
+    before: "Decoded | None"
+    added: "array[int]"
     tokens: "array[int]"
     message: Mapping[str, Any]
     thoughts: frozenset[int] = frozenset()
 
     @property
     def size(self) -> int:
-        return len(self.prompt) + len(self.tokens)
+        """What it takes of the room, in tokens."""
+        return len(self.added) + len(self.tokens) + OVERHEAD
+
+    @property
+    def all_tokens(self) -> tuple[int, ...]:
+        """The prompt, and what was generated."""
+        parts, turn = list["array[int]"](), self
+        while turn is not None:
+            parts += [turn.tokens, turn.added]
+            turn = turn.before
+        return tuple(token for part in reversed(parts) for token in part)
 
     @property
     def reasoning(self) -> str:
@@ -71,20 +94,30 @@ class Decoded:
     def name(self) -> bytes:
         return hashlib.blake2b(self.tokens.tobytes(), digest_size=16).digest()
 
+    @cached_property
+    def _said(self) -> tuple[Any, list[bytes], list[bytes]]:
+        message = self.message
+        return _read_text(message), _read_calls(message, True), _read_calls(message, False)
+
     def is_told_by(self, message: Mapping[str, Any], *, with_ids: bool) -> bool:
-        """Does a message say what this turn said? White space around texts does not count, nor the
-        spelling of arguments; reasoning may be missing.
+        """Does a message say what this turn said, and nothing else? White space around texts does
+        not count, nor the spelling of arguments; reasoning may be missing.
 
         Args:
             message: in normal form.
             with_ids: ids of calls count, for the model has written them.
         """
-        reasoning = _strip(read_thought(message))
-        return (
-            (not reasoning or reasoning == self.reasoning)
-            and _read_text(message) == _read_text(self.message)
-            and _read_calls(message, with_ids) == _read_calls(self.message, with_ids)
-        )
+        told = {_strip(message.get(name)) for name in THOUGHTS} - {""}
+        text, named, calls = self._said
+        try:
+            return (
+                told <= {self.reasoning}
+                and not any(value for key, value in message.items() if key not in VISIBLE)
+                and _read_text(message) == text
+                and _read_calls(message, with_ids) == (named if with_ids else calls)
+            )
+        except RecursionError:
+            return False
 
 
 def _strip(text: Any) -> str:
@@ -145,11 +178,32 @@ class History:
         return {n: text for n, text in told.items() if text}
 
 
+_Place = tuple[bytes, bytes]  # what a turn answered, and its name
+
+
+@dataclass(frozen=True)
+class _Path:
+    """A way to read a conversation: the name of what was read so far, and the turns in it."""
+
+    key: bytes
+    turns: dict[int, Decoded] = field(default_factory=dict[int, Decoded])
+    places: tuple[_Place, ...] = ()
+
+    def follow(self, number: int, turn: Decoded) -> "_Path":
+        """The path with one more turn."""
+        places = (*self.places, (self.key, turn.name))
+        return _Path(digest(self.key, turn.name), {**self.turns, number: turn}, places)
+
+    def pass_by(self, message: Mapping[str, Any]) -> "_Path":
+        """The path with a message that is no kept turn."""
+        return replace(self, key=digest(self.key, message))
+
+
 class DecodedTurns:
     """The turns that one model has generated; the ones not used for the longest time go first.
 
     Args:
-        most: tokens, those of the prompts included.
+        most: tokens, and so many for each turn beside its own as it takes memory.
         with_ids: see `Decoded.is_told_by`.
     """
 
@@ -158,55 +212,83 @@ class DecodedTurns:
         self._with_ids = with_ids
         self._size = 0
         self._lock = threading.Lock()
-        self._kept: OrderedDict[tuple[bytes, bytes], Decoded] = OrderedDict()
-        self._of: dict[bytes, list[bytes]] = {}
+        self._kept: OrderedDict[_Place, Decoded] = OrderedDict()
+        self._of: dict[bytes, dict[bytes, Decoded]] = {}
 
     def recall(self, key: bytes, messages: Sequence[dict[str, Any]]) -> History:
-        """Finds the turns of a conversation.
+        """Finds the turns of a conversation; where several said the same, those that most of the
+        later ones followed.
 
         Args:
             key: names what else the prompt depends on: the tools, and variables of the template.
             messages: in normal form; not changed.
         """
-        turns = dict[int, Decoded]()
-        written = list[dict[str, Any]]()
-        for place, message in enumerate(messages):
-            turn = self._find(key, message) if message["role"] == "assistant" else None
-            if turn is None:
-                key = digest(key, message)
-                written.append(message)
-                continue
-            turns[place] = turn
-            key = digest(key, turn.name)
-            written.append(_restore(message, turn))
-        return History(key, written, turns)
+        paths = [_Path(key)]
+        for number, message in enumerate(messages):
+            longer = list[_Path]()
+            for path in paths:
+                found = self._find(path.key, message) if message["role"] == "assistant" else []
+                longer += [path.follow(number, turn) for turn in found]
+                longer += [] if found else [path.pass_by(message)]
+            longer.sort(key=lambda path: -len(path.turns))
+            paths = longer[:MOST_PATHS]
+        best = paths[0]
+        self._touch(best.places)
+        restored = [_restore(m, best.turns.get(n)) for n, m in enumerate(messages)]
+        return History(best.key, restored, best.turns)
 
-    def _find(self, key: bytes, message: Mapping[str, Any]) -> Decoded | None:
+    def _find(self, key: bytes, message: Mapping[str, Any]) -> list[Decoded]:
+        """The turns behind this key that say the same, the latest one first."""
         with self._lock:
-            for name in reversed(self._of.get(key, ())):
-                turn = self._kept[key, name]
-                if turn.is_told_by(message, with_ids=self._with_ids):
-                    self._kept.move_to_end((key, name))
-                    return turn
-        return None
+            known = [*self._of.get(key, {}).values()]
+        found = (t for t in reversed(known) if t.is_told_by(message, with_ids=self._with_ids))
+        return [*found][:MOST_PATHS]
+
+    def _touch(self, places: Sequence[_Place]) -> None:
+        """The first turn is used last: without it, none of the others is found."""
+        with self._lock:
+            for place in reversed(places):
+                if place in self._kept:
+                    self._kept.move_to_end(place)
 
     def keep(self, key: bytes, turn: Decoded) -> None:
-        """Keeps what came of the conversation of this key."""
+        """Keeps what came of the conversation of this key, in place of one with the same tokens."""
         with self._lock:
-            if (key, turn.name) in self._kept or turn.size > self._most:
+            self._drop((key, turn.name))
+            if turn.size > self._most:
                 return
             self._kept[key, turn.name] = turn
-            self._of.setdefault(key, []).append(turn.name)
+            self._of.setdefault(key, {})[turn.name] = turn
             self._size += turn.size
             while self._size > self._most:
-                (old, name), gone = self._kept.popitem(last=False)
-                self._size -= gone.size
-                self._of[old].remove(name)
-                if not self._of[old]:
-                    del self._of[old]
+                self._drop(next(iter(self._kept)))
+
+    def _drop(self, place: _Place) -> None:
+        turn = self._kept.pop(place, None)
+        if turn is None:
+            return
+        key, name = place
+        self._size -= turn.size
+        del self._of[key][name]
+        if not self._of[key]:
+            del self._of[key]
 
 
-def _restore(message: dict[str, Any], turn: Decoded) -> dict[str, Any]:
-    if read_thought(message) or not turn.reasoning:
+def make_decoded(
+    before: Decoded | None,
+    prompt: Sequence[int],
+    rest: int | None,
+    tokens: Sequence[int],
+    message: Mapping[str, Any],
+    thoughts: frozenset[int],
+) -> Decoded:
+    """A turn to keep; `rest` is how many tokens of the prompt are behind the turn `before`."""
+    added = prompt if before is None or rest is None else prompt[len(prompt) - rest :]
+    data = array("i", added), array("i", tokens)
+    return Decoded(before if rest is not None else None, *data, copy_json(message), thoughts)
+
+
+def _restore(message: dict[str, Any], turn: Decoded | None) -> dict[str, Any]:
+    if turn is None or read_thought(message) or not turn.reasoning:
         return message
     return message | {"reasoning_content": read_thought(turn.message)}

@@ -99,7 +99,8 @@ class Drafter:
         return draft[: self._purse.affords]
 
     def _copy(self, most: int) -> list[int]:
-        place = self._find()
+        may_copy = self._guesses.affords or self._copies.affords
+        place = self._find() if may_copy else None  # looking for it takes time, too
         if place is None:
             return []
         same = self._compare(place)

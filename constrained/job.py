@@ -7,6 +7,7 @@ from functools import cached_property
 from math import ceil
 from typing import Any
 
+from constrained.decoded import Decoded
 from constrained.ending import Reserve
 from constrained.errors import RequestError
 from constrained.holding import Watch
@@ -90,8 +91,8 @@ class CompiledTurn:
         refused: the tools that were left out.
         key: names the conversation, for whoever keeps what comes of it.
         thoughts: places of the messages whose reasoning is in the prompt.
-        rest: how many tokens there are behind the turns that are taken over as the model wrote
-            them; None where none is.
+        before: the last of the turns that are taken over as the model wrote them.
+        rest: how many tokens there are behind it; None where there is no such turn.
         head: how many tokens any conversation with these tools and system messages begins with.
     """
 
@@ -111,6 +112,7 @@ class CompiledTurn:
     refused: tuple[Refusal, ...] = ()
     key: bytes = b""
     thoughts: frozenset[int] = frozenset()
+    before: Decoded | None = None
     rest: int | None = None
     head: int = 0
 

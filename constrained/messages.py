@@ -6,7 +6,8 @@ from typing import Any
 
 from constrained.errors import TemplateError
 
-_THOUGHTS = ("reasoning_content", "thinking", "reasoning")
+THOUGHTS = ("reasoning_content", "thinking", "reasoning")
+"""Names under which clients give the reasoning of a message."""
 
 
 def copy_json(value: Any) -> Any:
@@ -78,7 +79,7 @@ def is_text_parts(content: Any) -> bool:
 
 def read_thought(message: Mapping[str, Any]) -> Any:
     """The reasoning of a message, under whichever name the client gave it; None if it has none."""
-    return next((message[name] for name in _THOUGHTS if message.get(name) is not None), None)
+    return next((message[name] for name in THOUGHTS if message.get(name) is not None), None)
 
 
 def is_silent(message: Mapping[str, Any]) -> bool:

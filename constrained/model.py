@@ -26,6 +26,7 @@ from constrained.schedule import STEP
 from constrained.snapshots import NO_CACHE, Cache
 from constrained.template import ChatTemplate
 from constrained.worker import AsyncStream, Sink, Stream, Wanted, Worker, arun, run, then
+from grammars.parse import collect
 from grammars.turn import Event
 from grammars.wire import Format
 
@@ -268,7 +269,10 @@ class Model:
 
     def _finish(self, turn: CompiledTurn, made: Generation) -> Reply:
         reply = make_reply(made, turn)
-        if made.finish is Finish.STOP:
+        # A call whose id was replaced, for another one has it, is not what the model wrote.
+        ids = [call.id for call in collect(made.events).calls]
+        is_own = all(id in (None, call.id) for id, call in zip(ids, reply.calls, strict=False))
+        if made.finish is Finish.STOP and is_own:
             self.compiler.prompts.keep(turn, made.tokens, reply.message())
         return reply
 
@@ -285,8 +289,10 @@ class Model:
     def close(self) -> None:
         """Frees the model when the requests in the queue are done."""
         self._worker.close()
-        self._runner.close()
-        self.engine.close()
+        try:
+            self._runner.close()
+        finally:
+            self.engine.close()
 
     def __enter__(self) -> "Model":
         return self

@@ -1,12 +1,11 @@
 """Prompts: what the template writes, as tokens, behind what the model saw of the conversation."""
 
-from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
-from constrained.decoded import Decoded, DecodedTurns, History, digest, writes_ids
+from constrained.decoded import Decoded, DecodedTurns, History, digest, make_decoded, writes_ids
 from constrained.encoding import encode_pieces, encode_prompt
 from constrained.heads import Heads
 from constrained.job import CompiledTurn, Job
@@ -31,8 +30,8 @@ class Composed:
         state: where the prompt ends.
         key: names the conversation, for whoever keeps what comes of it.
         thoughts: places of the messages whose reasoning is in the prompt.
-        rest: how many tokens there are behind the turns that are taken over as the model wrote
-            them; None where none is.
+        before: the last of the turns that are taken over as the model wrote them.
+        rest: how many tokens there are behind it; None where there is no such turn.
         head: how many tokens any conversation with these tools and system messages begins with.
     """
 
@@ -41,6 +40,7 @@ class Composed:
     state: State
     key: bytes = b""
     thoughts: frozenset[int] = frozenset()
+    before: Decoded | None = None
     rest: int | None = None
     head: int = 0
 
@@ -104,17 +104,21 @@ class Prompts:
         plain = scene.write(history.messages, opened=False)
         state = find_state(prompt.text, plain.text, teaching.format, count_calls(job.messages))
         ends = {*teaching.format.ends, *self._ends}
-        spliced = splice(history, prompt, scene.write, Recall(job.recall), ends)
+        thoughts = find_thoughts(history, scene.write)
+        spliced = splice(history, prompt, scene.write, Recall(job.recall), ends, thoughts)
         tokens, rest = self._encode(prompt, spliced)
-        thoughts = spliced.thoughts if spliced else find_thoughts(history, prompt)
+        thoughts = spliced.thoughts if spliced else thoughts
+        before = spliced.turn if spliced else None
         head = self._heads.measure(scene.key, history.messages, tokens, partial(self._ask, scene))
-        return Composed(prompt, tokens, state, history.key, thoughts, rest, head)
+        return Composed(prompt, tokens, state, history.key, thoughts, before, rest, head)
 
     def keep(self, turn: CompiledTurn, tokens: Sequence[int], message: Mapping[str, Any]) -> None:
         """Keeps what came of a turn: a conversation that carries the message back goes on from
         these tokens."""
-        prompt = array("i", turn.tokens)
-        self._decoded.keep(turn.key, Decoded(prompt, array("i", tokens), message, turn.thoughts))
+        turn_kept = make_decoded(
+            turn.before, turn.tokens, turn.rest, tokens, message, turn.thoughts
+        )
+        self._decoded.keep(turn.key, turn_kept)
 
     def _recall(self, job: Job, scene: _Scene) -> History:
         """The conversation, and which of its turns this model has generated."""
@@ -128,7 +132,7 @@ class Prompts:
         if spliced is None:
             return encode_prompt(prompt, self._vocabulary), None
         rest = encode_pieces(spliced.rest, self._vocabulary, inside=True)
-        return (*spliced.turn.prompt, *spliced.turn.tokens, *rest), len(rest)
+        return (*spliced.turn.all_tokens, *rest), len(rest)
 
     def _ask(self, scene: _Scene, messages: Messages) -> Sequence[int]:
         return encode_prompt(scene.write(messages), self._vocabulary)

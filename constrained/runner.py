@@ -99,7 +99,9 @@ class Runner:
         nothing."""
         self._pool.shutdown()
         if not self._is_closed:
-            if self._saves:
-                self._schedule.save()
-            self._schedule.clear(ModelError("the model is closed"))
-        self._is_closed = True
+            self._is_closed = True
+            try:
+                if self._saves:
+                    self._schedule.save()
+            finally:
+                self._schedule.clear(ModelError("the model is closed"))

@@ -11,6 +11,7 @@ import re
 import struct
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from io import BytesIO
 from itertools import accumulate, pairwise
@@ -108,8 +109,9 @@ class SnapshotFiles:
         outline = snapshot.outline
         old = self._entries.get(outline.key)
         if old and old.outline == outline:
-            os.utime(old.path)
-            return
+            with suppress(FileNotFoundError):  # gone by another process: it is written anew
+                os.utime(old.path)
+                return
         data = _encode(snapshot, self._fingerprint)
         size = sum(map(len, data))
         self.drop(outline.key)

@@ -2,7 +2,8 @@
 
 The template is not asked what a turn looks like, only where it ends: the conversation is rendered
 once more, with one private-use character in the turn and one in the message behind it. The turn
-ends at the first marker between the two that ends turns.
+ends at the first marker between the two that ends turns. Which reasoning the template shows is
+found in the same way.
 """
 
 import json
@@ -13,10 +14,12 @@ from typing import Any
 
 from constrained.decoded import Decoded, History
 from constrained.errors import TemplateError
-from constrained.messages import copy_json, is_text_parts
+from constrained.messages import THOUGHTS, copy_json, is_text_parts
 from constrained.quoting import Prompt, find_free_characters
 
 Messages = Sequence[Mapping[str, Any]]
+Write = Callable[[Messages], Prompt]
+MOST_PROBES = 2  # a template whose last turns have no end that can be found has none elsewhere
 
 
 class Recall(StrEnum):
@@ -45,75 +48,89 @@ class Splice:
     thoughts: frozenset[int]
 
 
-def find_thoughts(history: History, prompt: Prompt, since: int = 0) -> frozenset[int]:
-    """Places, from `since` on, of the messages whose reasoning the template writes."""
-    told = history.thoughts.items()
-    return frozenset(n for n, text in told if n >= since and text in prompt.text)
+def find_thoughts(history: History, write: Write) -> frozenset[int]:
+    """Places of the messages whose reasoning the template writes."""
+    if not history.thoughts:
+        return frozenset()
+    messages = copy_json(history.messages)
+    try:
+        characters = _find_free(messages, len(history.thoughts))
+        marked = dict(zip(history.thoughts, characters, strict=True))
+        for place, character in marked.items():
+            for name in THOUGHTS:
+                messages[place].pop(name, None)
+            messages[place]["reasoning_content"] = character
+        text = write(messages).text
+    except TemplateError:  # it takes no other text there
+        return frozenset()
+    return frozenset(place for place, character in marked.items() if character in text)
 
 
 def splice(
     history: History,
     prompt: Prompt,
-    render: Callable[[Messages], Prompt],
+    write: Write,
     recall: Recall,
     ends: Collection[str],
+    written: frozenset[int],
 ) -> Splice | None:
     """The prompt with the last kept turn that may be in it; None where there is none.
 
     Args:
         history: the conversation.
-        prompt: what `render` makes of it.
+        prompt: what `write` makes of it.
         recall: whose view of earlier reasoning holds.
         ends: texts that end a turn.
+        written: see `find_thoughts`.
     """
-    shown = _find_shown(history, prompt, recall)
+    allowed, probes = _allow(history, recall, written), 0
     for place in sorted(history.turns, reverse=True):
         turn = history.turns[place]
         thoughts = turn.thoughts | ({place} if turn.reasoning else set[int]())
-        if thoughts <= shown and (rest := _find_rest(history, place, prompt, render, ends)):
-            return Splice(turn, rest, thoughts | find_thoughts(history, prompt, place + 1))
+        if not thoughts <= allowed:
+            continue
+        if rest := _find_rest(history, place, prompt, write, ends):
+            return Splice(turn, rest, thoughts | {n for n in written if n > place})
+        probes += 1
+        if probes == MOST_PROBES:
+            break
     return None
 
 
-def _find_shown(history: History, prompt: Prompt, recall: Recall) -> frozenset[int]:
+def _allow(history: History, recall: Recall, written: frozenset[int]) -> frozenset[int]:
     """Places of the messages whose reasoning may be in the prompt."""
     if recall is Recall.KEEP:
         return frozenset(history.thoughts)
     users = [n for n, message in enumerate(history.messages) if message["role"] == "user"]
-    shown = find_thoughts(history, prompt)
-    if recall is Recall.AUTO and users:
-        shown |= {n for n in history.thoughts if n > users[-1]}
-    return shown
+    if recall is Recall.DROP or not users:
+        return written
+    return written | {n for n in history.thoughts if n > users[-1]}
 
 
 def _find_rest(
-    history: History,
-    place: int,
-    prompt: Prompt,
-    render: Callable[[Messages], Prompt],
-    ends: Collection[str],
+    history: History, place: int, prompt: Prompt, write: Write, ends: Collection[str]
 ) -> Prompt | None:
     """What the template writes behind a turn; None where that cannot be told."""
     messages = copy_json(history.messages)
     if place + 1 == len(messages) or messages[place + 1]["role"] == "assistant":
         return None
-    inside, behind = find_free_characters(json.dumps(messages, default=str), 2)
-    if not (_mark_turn(messages[place], inside) and _mark_text(messages[place + 1], behind)):
-        return None
     try:
-        marked = render(messages)
+        inside, behind = _find_free(messages, 2)
+        if not (_mark_turn(messages[place], inside) and _mark_text(messages[place + 1], behind)):
+            return None
+        marked = write(messages)
     except TemplateError:  # it takes no other text there
         return None
     start, stop = marked.text.rfind(inside), marked.text.find(behind)
     end = min((at for text in ends if (at := marked.find(text, start)) >= 0), default=-1)
     if not 0 <= start < end < stop:
         return None
-    length = len(marked.text) - end - 1  # without the character
-    return prompt.tail(length) if prompt.text.endswith(_drop(marked, end, behind)) else None
+    rest = marked.text[end:].replace(behind, "")
+    return prompt.tail(len(rest)) if prompt.text.endswith(rest) else None
 
 
-def _drop(marked: Prompt, start: int, character: str) -> str:
-    return marked.text[start:].replace(character, "")
+def _find_free(messages: Any, count: int) -> list[str]:
+    return find_free_characters(json.dumps(messages, default=str, ensure_ascii=False), count)
 
 
 def _mark_turn(message: dict[str, Any], character: str) -> bool:
@@ -131,9 +148,15 @@ def _mark_text(message: dict[str, Any], character: str, *, at_end: bool = False)
     content = message.get("content")
     if is_text_parts(content) and content:
         part = content[-1 if at_end else 0]
-        part["text"] = part["text"] + character if at_end else character + part["text"]
+        part["text"] = _mark(part["text"], character, at_end)
         return True
     if not isinstance(content, str):
         return False
-    message["content"] = content + character if at_end else character + content
+    message["content"] = _mark(content, character, at_end)
     return True
+
+
+def _mark(text: str, character: str, at_end: bool) -> str:
+    """The text with the character inside of the white space around it, which templates trim."""
+    place = len(text.rstrip()) if at_end else len(text) - len(text.lstrip())
+    return text[:place] + character + text[place:]

@@ -11,7 +11,8 @@ from benchmarks.histories import MODES, offer, replay
 from benchmarks.sources import FIVE
 from benchmarks.tool_sets import SAMPLE
 from constrained.compiling import Compiler
-from constrained.decoded import Decoded, DecodedTurns
+from constrained.decoded import OVERHEAD, Decoded, DecodedTurns
+from constrained.errors import TemplateError
 from constrained.job import CompiledTurn, Job
 from constrained.splicing import Recall
 from constrained.template import ChatTemplate
@@ -66,6 +67,7 @@ def prompt_of(turn: CompiledTurn) -> bytes:
 
 SAME = [
     said(),
+    said() | {"refusal": None, "annotations": [], "thinking": "Hm."},
     said(thought=""),
     said(thought=" Hm. \n"),
     said(arguments='{"color": "red"}'),
@@ -87,6 +89,8 @@ def test_a_turn_that_comes_back_is_what_the_model_wrote(
 
 OTHER = [
     said(thought="No."),
+    said() | {"thinking": "No."},
+    said() | {"refusal": "I will not."},
     said(content="Well."),
     said(name="ping"),
     said(arguments={"color": "blue"}),
@@ -184,17 +188,93 @@ def test_only_what_is_new_is_computed(format: str, mode: str):
     assert row.new == row.computed <= row.plain
 
 
-@given(st.integers(0, 3), st.data())
-def test_old_turns_go_first(most: int, data: st.DataObject):
-    cache = DecodedTurns(most=most * 10)
+def test_what_the_user_does_to_a_reply_changes_nothing(compiler: Compiler):
+    message = said()
+    write(compiler, start(compiler), WRITTEN, message)
+    message["tool_calls"][0]["function"]["arguments"]["color"] = "green"
+    assert start(compiler, [USER, message, RESULT]).rest is None
+    assert start(compiler, [USER, said(), RESULT]).rest is not None
+
+
+def test_several_replies_to_one_prompt(compiler: Compiler):
+    """Two samples said the same, but thought otherwise: each conversation goes on from its own."""
+    first = start(compiler)
+    answer = {"role": "assistant", "content": "Red."}
+    for thought in ("One.", "Two."):
+        write(compiler, first, WRITTEN.replace("Hm.", thought), said(thought))
+    second = start(compiler, [USER, said("One."), RESULT])
+    assert b"One." in prompt_of(second)
+    write(compiler, second, "Red.", answer)
+    third = start(compiler, [USER, said(thought=""), RESULT, answer, USER], recall=Recall.KEEP)
+    assert b"One." in prompt_of(third)
+    assert b"Two." not in prompt_of(third)
+    assert prompt_of(third).startswith(prompt_of(second) + b"Red.")
+
+
+def test_a_thought_is_told_by_its_place():
+    """Not by its text, which may be said elsewhere."""
+    compiler = Compiler(byte_vocabulary(MARKERS), ChatTemplate(DROPPING))
+    write(compiler, start(compiler), WRITTEN.replace("Hm.", "red"), said("red"))
+    messages = [USER, said(thought=""), RESULT, {"role": "assistant", "content": "red"}, USER]
+    assert b"red\n</think>" not in prompt_of(start(compiler, messages))
+    assert b"red\n</think>" in prompt_of(start(compiler, messages, recall=Recall.KEEP))
+
+
+TRIMMING = HERMES.replace("message.content + '\\n</tool", "(message.content | trim) + '\\n</tool")
+TWICE = HERMES.replace("message.content + '\\n</tool", "message.content * 2 + '\\n</tool")
+
+
+@pytest.mark.parametrize("source", [TRIMMING, TWICE])
+def test_whatever_the_template_does_to_the_next_message(source: str):
+    assert source != HERMES
+    compiler = Compiler(byte_vocabulary(MARKERS), ChatTemplate(source))
+    seen = write(compiler, start(compiler), WRITTEN, said())
+    result = RESULT | {"content": "\n Done.\n"}
+    turn = start(compiler, [USER, said(), result])
+    fresh = start(Compiler(compiler.vocabulary, ChatTemplate(source)), [USER, said(), result])
+    rest = prompt_of(fresh)[prompt_of(fresh).rindex(b"</tool_call>") + len(b"</tool_call>") :]
+    assert prompt_of(turn) == seen + rest
+
+
+def test_a_conversation_that_leaves_no_character_to_look_for_a_turn(compiler: Compiler):
+    write(compiler, start(compiler), WRITTEN, said())
+    used = "".join(map(chr, range(0xE000, 0xF8FF)))
+    messages = [USER, said(), RESULT | {"content": used}]
+    fresh = Compiler(compiler.vocabulary, ChatTemplate(HERMES))
+    assert start(compiler, messages).tokens == start(fresh, messages).tokens
+
+
+def test_arguments_that_nest_too_deeply(compiler: Compiler):
+    write(compiler, start(compiler), WRITTEN, said())
+    deep = said(arguments='{"a":' * 900 + "1" + "}" * 900)
+    with pytest.raises(TemplateError, match="too deeply"):
+        start(compiler, [USER, deep, RESULT])
+
+
+@given(st.integers(0, 5))
+def test_old_turns_go_first(most: int):
+    size = 6 + 4 + OVERHEAD
+    cache = DecodedTurns(most=most * size)
     for number in range(5):
         history = cache.recall(b"", [{"role": "user", "content": str(number)}])
-        turn = Decoded(array("i", [1] * 4), array("i", [number] * 6), {"content": "a"})
-        cache.keep(history.key, turn)
+        data = array("i", [1] * 4), array("i", [number] * 6)
+        cache.keep(history.key, Decoded(None, *data, {"content": "a"}))
     answer = {"role": "assistant", "content": "a"}
     for number in range(5):
         messages = [{"role": "user", "content": str(number)}, answer]
         assert bool(cache.recall(b"", messages).turns) == (number >= 5 - most)
+
+
+def test_the_first_turn_of_a_conversation_goes_last(compiler: Compiler):
+    """Without it none of the others is found."""
+    small = Compiler(compiler.vocabulary, ChatTemplate(HERMES), remembered=4_000)
+    messages: list[Any] = [USER]
+    for number in range(12):
+        turn = start(small, messages)
+        assert (turn.rest is None) == (number == 0), number
+        answer = {"role": "assistant", "content": f"Red {number}."}
+        write(small, turn, f"Red {number}.", answer)
+        messages += [answer, USER]
 
 
 def test_the_head_of_a_prompt(compiler: Compiler):
