@@ -19,7 +19,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 from constrained.messages import THOUGHTS, copy_json, is_text_parts, read_thought
 from grammars.wire import CallId, CallIndex, Format, JsonCall
@@ -34,7 +34,7 @@ VISIBLE = {"role", "content", "tool_calls", *THOUGHTS}
 def digest(*parts: object) -> bytes:
     """A name for JSON data, the order of keys included: templates can tell that apart."""
     try:
-        data = marshal.dumps(parts, MARSHAL)
+        data = marshal.dumps(cast(Any, parts), MARSHAL)
     except ValueError:  # other types, or nested too deeply
         try:
             data = json.dumps(parts, ensure_ascii=False, default=_show).encode(errors="replace")
