@@ -10,6 +10,7 @@ torch = pytest.importorskip("torch", reason="extra train")
 from examples.demo_model.export import KINDS, export, quantise  # noqa: E402
 from examples.demo_model.feed import Encoder  # noqa: E402
 from examples.demo_model.network import Network, Shape  # noqa: E402
+from examples.demo_model.tensors import restore_weights  # noqa: E402
 from examples.demo_model.vocabulary import load_vocabulary  # noqa: E402
 from tests.support import loaded  # noqa: E402
 
@@ -45,6 +46,19 @@ def test_logits_agree(network: Network, tmp_path: Path):
     got = run(export(network, tmp_path / "m.gguf", np.float32), tokens)
     assert np.abs(got - wanted).max() < 0.02 * wanted.std()
     assert (got.argmax(-1) == wanted.argmax(-1)).all()
+
+
+def test_training_can_go_on_from_a_file(network: Network, tmp_path: Path):
+    full = export(network, tmp_path / "m.gguf", np.float32)
+    small = quantise(full, tmp_path / "q.gguf", "Q8_0")
+    for path, tolerance in ((full, 0.0), (small, 0.01)):
+        other = Network(network.shape)
+        restore_weights(other, path)
+        for name, wanted in network.state_dict().items():
+            got = other.state_dict()[name]
+            assert (got - wanted).abs().max() <= tolerance * wanted.abs().max(), name
+    with pytest.raises(ValueError, match="blk.2"):
+        restore_weights(Network(Shape(n_vocab=network.shape.n_vocab, n_layer=2)), full)
 
 
 def test_tokens_agree(network: Network, tmp_path: Path):
