@@ -47,7 +47,7 @@ class Heads:
 
 def _ask(system: list[dict[str, Any]], encode: Callable[[Messages], Sequence[int]]) -> list[int]:
     """The prompt of a user who says what nobody says."""
-    (character,) = find_free_characters("")
+    (character,) = find_free_characters(system)
     try:
         return [*encode([*system, {"role": "user", "content": character}])]
     except TemplateError:  # it wants other messages; then there is no head

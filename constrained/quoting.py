@@ -13,6 +13,7 @@ letters (`|lower`).
 
 import itertools
 import json
+import marshal
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -36,6 +37,10 @@ _VERBATIM = {
 }
 
 Path = tuple[str | int, ...]
+CODES = range(0xE000, 0xF900)  # of the private-use characters
+_PRIVATE = re.compile(r"[\ue000-\uf8ff]|\\u(e[0-9a-f]{3}|f[0-8][0-9a-f]{2})", re.IGNORECASE)
+MARSHAL = 2  # a version in which equal data have equal bytes
+REMEMBERED, LARGEST = 32, 500_000  # tools and messages, and bytes of each
 
 
 @dataclass(frozen=True)
@@ -97,33 +102,70 @@ def render_prompt(
         raise ValueError(f"markers of fewer than two characters: {short}")
     with template.failures():
         normal = normalise(messages)
-        data = [template.source, *template.tokens.values(), normal, tools, variables]
-        character = find_free_characters(json.dumps(data, ensure_ascii=False, default=str))[0]
+        texts = [template.source, *template.tokens.values(), normal, variables]
+        character = find_free_characters([*texts, tools])[0]
         removed = _searched_for(template.tree) | frozenset(keep)
         cutter = _Cutter(character, _breaks(frozenset(markers), frozenset(), removed))
         content = _Cutter(character, _breaks(frozenset(markers), frozenset(keep), removed))
         text = template.render(
             [_cut_message(m, ("messages", i), cutter, content) for i, m in enumerate(normal)],
-            cutter.data(tools, ("tools",)),
+            _cut_tools(cutter, tools),
             add_generation_prompt=add_generation_prompt,
             **cutter.data(variables, ("chat_template_kwargs",)),
         )
     return Prompt(_split(text, character))
 
 
-def find_free_characters(seen: str, count: int = 1) -> list[str]:
-    """Private-use characters that are not in a text, nor their JSON escapes.
+def find_free_characters(data: Sequence[Any], count: int = 1) -> list[str]:
+    """Private-use characters that are in none of these, nor their JSON escapes.
 
     Raises:
         TemplateError: there are not so many.
     """
-    seen = seen.lower()  # for \UE000, which nobody writes; private-use characters have no case
-    codes = range(0xE000, 0xF900)
-    free = (chr(c) for c in codes if chr(c) not in seen and f"\\u{c:04x}" not in seen)
-    found = list(itertools.islice(free, count))
+    used = frozenset[int]().union(*map(_find_used, data))
+    found = [chr(code) for code in itertools.islice((c for c in CODES if c not in used), count)]
     if len(found) < count:
         raise TemplateError("the data use every private-use character from U+E000 to U+F8FF")
     return found
+
+
+def _find_used(data: Any) -> frozenset[int]:
+    """The private-use characters in it; what comes again is told by its bytes."""
+    written = _write(data)
+    return _find_in(data) if written is None else _find_again(written)
+
+
+def _write(data: Any) -> bytes | None:
+    """The bytes by which data are remembered; None if they are not, for they are other than JSON,
+    nest too deeply, or take too much room."""
+    try:
+        written = marshal.dumps(data, MARSHAL)
+    except ValueError:
+        return None
+    return written if len(written) <= LARGEST else None
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _find_again(data: bytes) -> frozenset[int]:
+    return _find_in(marshal.loads(data))
+
+
+def _find_in(data: Any) -> frozenset[int]:
+    text = json.dumps(data, ensure_ascii=False, default=str)
+    found = (match[1] or match[0] for match in _PRIVATE.finditer(text))
+    return frozenset(ord(code) if len(code) == 1 else int(code, 16) for code in found)
+
+
+def _cut_tools(cutter: "_Cutter", tools: Any) -> Any:
+    """The tools with the character put in; what comes again is told by its bytes."""
+    written = _write(tools)
+    return cutter.data(tools, ("tools",)) if written is None else _cut_again(cutter, written)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _cut_again(cutter: "_Cutter", tools: bytes) -> Any:
+    """Shared by all who ask: a template gets a copy of its own."""
+    return cutter.data(marshal.loads(tools), ("tools",))
 
 
 def _split(text: str, character: str) -> tuple[str, ...]:

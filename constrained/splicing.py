@@ -6,7 +6,6 @@ ends at the first marker between the two that ends turns. Which reasoning the te
 found in the same way.
 """
 
-import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -54,7 +53,7 @@ def find_thoughts(history: History, write: Write) -> frozenset[int]:
         return frozenset()
     messages = copy_json(history.messages)
     try:
-        characters = _find_free(messages, len(history.thoughts))
+        characters = find_free_characters([messages], len(history.thoughts))
         marked = dict(zip(history.thoughts, characters, strict=True))
         for place, character in marked.items():
             for name in THOUGHTS:
@@ -115,7 +114,7 @@ def _find_rest(
     if place + 1 == len(messages) or messages[place + 1]["role"] == "assistant":
         return None
     try:
-        inside, behind = _find_free(messages, 2)
+        inside, behind = find_free_characters([messages], 2)
         if not (_mark_turn(messages[place], inside) and _mark_text(messages[place + 1], behind)):
             return None
         marked = write(messages)
@@ -127,10 +126,6 @@ def _find_rest(
         return None
     rest = marked.text[end:].replace(behind, "")
     return prompt.tail(len(rest)) if prompt.text.endswith(rest) else None
-
-
-def _find_free(messages: Any, count: int) -> list[str]:
-    return find_free_characters(json.dumps(messages, default=str, ensure_ascii=False), count)
 
 
 def _mark_turn(message: dict[str, Any], character: str) -> bool:

@@ -57,7 +57,7 @@ def test_training_can_go_on_from_a_file(network: Network, tmp_path: Path):
         for name, wanted in network.state_dict().items():
             got = other.state_dict()[name]
             assert (got - wanted).abs().max() <= tolerance * wanted.abs().max(), name
-    with pytest.raises(ValueError, match="blk.2"):
+    with pytest.raises(ValueError, match=r"blk\.2"):
         restore_weights(Network(Shape(n_vocab=network.shape.n_vocab, n_layer=2)), full)
 
 
