@@ -86,7 +86,8 @@ class Stage:
             context_length=CONTEXT,
         )
         self.teaching = read_teaching(template)
-        self.model = Model(engine, self.teaching.template)
+        # The logits follow the turn token by token; of a draft they could not go back.
+        self.model = Model(engine, self.teaching.template, draft=False)
 
     def compile(self, job: Job) -> CompiledTurn:
         """The turn; where the prompt has closed the reasoning, that is not required."""
