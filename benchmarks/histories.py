@@ -36,10 +36,10 @@ from benchmarks.tool_sets import SAMPLE, read_rows
 from constrained.compiling import Compiler
 from constrained.errors import Error
 from constrained.job import CompiledTurn, Job
-from constrained.sequences import common_length
 from constrained.splicing import Recall
 from grammars.render import render
 from grammars.turn import Start, ToolCall, Turn
+from grammars.wire import count_common
 
 WORDS = "amber birch cedar delta ember fjord grove heath inlet jetty knoll lagoon".split()
 MODES = ("verbatim", "no reasoning", "re-spelled")
@@ -125,7 +125,7 @@ class Conversation:
     def compile(self, messages: Sequence[Any]) -> tuple[CompiledTurn, int]:
         """The next turn, and how many tokens of its prompt are computed."""
         turn = self.compiler.compile(Job(messages, self.tools, recall=self.recall))
-        return turn, len(turn.tokens) - common_length(self.seen, [*turn.tokens])
+        return turn, len(turn.tokens) - count_common(self.seen, [*turn.tokens])
 
     def write(self, compiled: CompiledTurn, turn: Turn) -> None:
         """The model writes this turn."""

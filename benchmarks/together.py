@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.forced import ask, make_model
+from benchmarks.peer_constrained import ImposedSampler
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.generation import generate
 from constrained.loading import load
@@ -63,32 +64,9 @@ class Chorus:
             self.decoding += seconds
         return logits
 
-    def sampler(self, sampling: Sampling) -> "Voice":
+    def sampler(self, sampling: Sampling) -> ImposedSampler:
         """One that draws the next of the texts."""
-        return Voice(self._engine.sampler(sampling), self._texts.pop(0))
-
-
-class Voice:
-    """A sampler that draws a given text."""
-
-    def __init__(self, chain: Any, tokens: Sequence[int]):
-        self._chain, self._tokens, self._at = chain, tokens, 0
-
-    def sample(self, slot: int) -> int:
-        """The next token of the text; the chain runs for the time that it takes."""
-        self._chain.sample(slot)
-        self._at += 1
-        return self._tokens[self._at - 1]
-
-    def accept(self, token: int) -> None:
-        """A forced token has to be the one that the text has there, too."""
-        if token != self._tokens[self._at]:
-            raise ValueError(f"forced token {token}, the text has {self._tokens[self._at]}")
-        self._at += 1
-
-    def close(self) -> None:
-        """Frees the chain."""
-        self._chain.close()
+        return ImposedSampler(self._engine.sampler(sampling), self._texts.pop(0))
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from typing import Any
 from constrained.decoded import digest
 from constrained.errors import TemplateError
 from constrained.quoting import find_free_characters
-from constrained.sequences import common_length
 from constrained.splicing import Messages
+from grammars.wire import count_common
 
 MOST = 64  # heads
 
@@ -42,7 +42,7 @@ class Heads:
             while len(self._known) > MOST:
                 self._known.popitem(last=False)
         self._known.move_to_end(key)
-        return common_length(self._known[key], [*tokens])
+        return count_common(self._known[key], [*tokens])
 
 
 def _ask(system: list[dict[str, Any]], encode: Callable[[Messages], Sequence[int]]) -> list[int]:

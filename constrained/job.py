@@ -81,14 +81,13 @@ class Job:
 
 
 @dataclass(frozen=True)
-class CompiledTurn:
-    """All that generation needs to know of a job.
+class Composed:
+    """A prompt as text and as tokens.
 
     Args:
-        markers: token ids of the format's markers that are one token.
-        thinking_tags: as in the job.
-        call_ids: those of the conversation so far.
-        refused: the tools that were left out.
+        prompt: what the template writes.
+        tokens: what the model reads: of turns that it has generated those tokens.
+        state: where the prompt ends.
         key: names the conversation, for whoever keeps what comes of it.
         thoughts: places of the messages whose reasoning is in the prompt.
         before: the last of the turns that are taken over as the model wrote them.
@@ -98,8 +97,26 @@ class CompiledTurn:
 
     prompt: Prompt
     tokens: tuple[int, ...]
-    format: Format
     state: State
+    key: bytes = b""
+    thoughts: frozenset[int] = frozenset()
+    before: Decoded | None = None
+    rest: int | None = None
+    head: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompiledTurn(Composed):
+    """All that generation needs to know of a job.
+
+    Args:
+        markers: token ids of the format's markers that are one token.
+        thinking_tags: as in the job.
+        call_ids: those of the conversation so far.
+        refused: the tools that were left out.
+    """
+
+    format: Format
     tools: tuple[Tool, ...]
     policy: Policy
     grammar: str | None
@@ -110,11 +127,6 @@ class CompiledTurn:
     thinking_tags: bool = True
     call_ids: frozenset[str] = frozenset()
     refused: tuple[Refusal, ...] = ()
-    key: bytes = b""
-    thoughts: frozenset[int] = frozenset()
-    before: Decoded | None = None
-    rest: int | None = None
-    head: int = 0
 
     def parser(self) -> Parser:
         """A new parser for the text of this turn."""

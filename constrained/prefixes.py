@@ -4,6 +4,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from grammars.wire import count_common
+
 
 class Past(Protocol):
     """Tokens that have been computed, and where they can be gone back to."""
@@ -63,21 +65,9 @@ def measure(
         block: whole blocks of so many tokens only.
         can_cut: tells whether the past can be cut to so many; if not, its checkpoints remain.
     """
-    length = min(common_length(past.tokens, tokens), most)
+    length = min(count_common(past.tokens, tokens), most)
     if block > 1:
         length = min(length, past.in_blocks) // block * block
     if length == len(past.tokens) or can_cut(length):
         return length
     return max((at for at in past.checkpoints if at <= length and at % block == 0), default=0)
-
-
-def common_length(one: list[int], other: list[int]) -> int:
-    """How many tokens two lists begin with in common; slices are compared at the speed of C."""
-    low, high = 0, min(len(one), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low

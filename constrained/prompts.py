@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
-from constrained.decoded import Decoded, DecodedTurns, History, digest, make_decoded, writes_ids
+from constrained.decoded import DecodedTurns, History, digest, make_decoded, writes_ids
 from constrained.encoding import encode_pieces, encode_prompt
 from constrained.heads import Heads
-from constrained.job import CompiledTurn, Job
+from constrained.job import CompiledTurn, Composed, Job
 from constrained.messages import normalise
 from constrained.quoting import Prompt, render_prompt
 from constrained.splicing import Messages, Recall, Splice, find_thoughts, splice
@@ -16,33 +16,7 @@ from constrained.teaching import Teaching
 from constrained.tools import as_openai
 from constrained.vocabulary import Vocabulary
 from grammars.detect import count_calls, find_state
-from grammars.turn import State
 from grammars.wire import Format
-
-
-@dataclass(frozen=True)
-class Composed:
-    """A prompt as text and as tokens.
-
-    Args:
-        prompt: what the template writes.
-        tokens: what the model reads: of turns that it has generated those tokens.
-        state: where the prompt ends.
-        key: names the conversation, for whoever keeps what comes of it.
-        thoughts: places of the messages whose reasoning is in the prompt.
-        before: the last of the turns that are taken over as the model wrote them.
-        rest: how many tokens there are behind it; None where there is no such turn.
-        head: how many tokens any conversation with these tools and system messages begins with.
-    """
-
-    prompt: Prompt
-    tokens: tuple[int, ...]
-    state: State
-    key: bytes = b""
-    thoughts: frozenset[int] = frozenset()
-    before: Decoded | None = None
-    rest: int | None = None
-    head: int = 0
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,9 @@ from constrained.errors import ContextError
 from constrained.metrics import Metrics
 from constrained.progression import Progression
 from constrained.request import Finish, Generation, Request
-from constrained.sequences import SPARED, Sequences, common_length
+from constrained.sequences import SPARED, Sequences
 from constrained.snapshots import NO_CACHE, Cache
+from grammars.wire import count_common
 
 BLOCK = 64  # tokens of a prompt that are decoded together where that has to be always the same
 STEP = 512  # tokens of one decode: so long does a prompt keep the others waiting
@@ -163,7 +164,7 @@ class Schedule:
         """Is much of the prompt about to be computed for somebody else? Then it is worth waiting
         for: it can be copied."""
         reading = [turn for turn in self._turns.values() if turn.unread]
-        shared = max((common_length(turn.prompt, [*prompt]) for turn in reading), default=0)
+        shared = max((count_common(turn.prompt, [*prompt]) for turn in reading), default=0)
         return shared > SPARED and shared > self._sequences.find(prompt) + SPARED
 
     def _begin(self, seat: Seat, idle: list[int]) -> None:

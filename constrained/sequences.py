@@ -9,12 +9,12 @@ import numpy as np
 from constrained.engine.protocol import Chunk, Engine, Sampler, Sampling
 from constrained.errors import ContextError, ModelError
 from constrained.metrics import Amount, Metrics
-from constrained.prefixes import Held, common_length, measure
+from constrained.prefixes import Held, measure
 from constrained.saving import SPARED, Saving
 from constrained.snapshots import NO_CACHE, Cache
 from constrained.vocabulary import Vocabulary
 
-__all__ = ["SPARED", "Match", "Sequences", "common_length"]
+__all__ = ["SPARED", "Match", "Sequences"]
 
 ENDLESS = 1 << 62  # tokens
 LATEST = 4  # checkpoints of a sequence, beside the pinned ones

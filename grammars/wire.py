@@ -261,8 +261,9 @@ def name_types(value: object) -> tuple[str, ...]:
             return ("object",)
 
 
-def count_common(a: str, b: str) -> int:
-    """How many characters both texts begin with alike; slices are compared at the speed of C."""
+def count_common(a: Sequence[object], b: Sequence[object]) -> int:
+    """How many characters, or other items, both begin with alike. Slices are compared, at the
+    speed of C: both are texts, or lists."""
     low, high = 0, min(len(a), len(b))
     while low < high:
         middle = (low + high + 1) // 2

@@ -19,11 +19,12 @@ from constrained.generation import generate
 from constrained.request import Finish, Generation, Request
 from constrained.runner import Runner
 from constrained.schedule import BLOCK, Schedule, Seat
-from constrained.sequences import SPARED, Sequences, common_length
+from constrained.sequences import SPARED, Sequences
 from constrained.snapshots import Cache
 from constrained.vocabulary import byte_vocabulary
 from grammars.formats import HERMES
 from grammars.parse import Parser
+from grammars.wire import count_common
 
 BYTES = byte_vocabulary(())
 GREEDY = Sampling(temperature=0)
@@ -357,6 +358,6 @@ def test_what_is_lost_is_worth_little() -> None:
 
 
 @pytest.mark.parametrize(("one", "other"), [("", ""), ("a", ""), ("abc", "abd"), ("ab", "abab")])
-def test_common_length(one: str, other: str) -> None:
+def test_count_common(one: str, other: str) -> None:
     whole = next(n for n in range(len(one), -1, -1) if other.startswith(one[:n]))
-    assert common_length(BYTES.encode(one), BYTES.encode(other)) == whole
+    assert count_common(BYTES.encode(one), BYTES.encode(other)) == whole
