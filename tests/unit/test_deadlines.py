@@ -215,7 +215,10 @@ def test_time_runs_while_a_request_waits_to_be_compiled(model: Model, clock: Clo
     assert held.result()
 
 
-@pytest.mark.parametrize("timeout", [10**400, 0, -1, 0.0, math.nan, math.inf, True, False, "5", [5]])
+BAD = [10**400, 0, -1, 0.0, math.nan, math.inf, True, False, "5", [5]]
+
+
+@pytest.mark.parametrize("timeout", BAD)
 def test_bad_timeouts(model: Model, timeout: Any) -> None:
     with pytest.raises(RequestError, match=r"seconds above 0 \(at /timeout\)"):
         model.call("Hi", timeout=timeout)
