@@ -61,12 +61,14 @@ def _named(name: str, words: Words) -> Kind:
     schema: dict[str, Any] = {"type": "string"}
     if words.random.random() < 0.08:
         schema |= words.random.choice(catalogue.LIMITS.get(name, catalogue.ANY_LIMITS))
-    draw = catalogue.STRINGS[name]
-    return Kind(schema, lambda words: _same(draw(words)))
+    draw, longest = catalogue.STRINGS[name], schema.get("maxLength", 1_000)
 
+    def draw_fitting(words: Words) -> Said:
+        while len(text := draw(words)) > longest:
+            pass
+        return text, text
 
-def _same(text: str) -> Said:
-    return text, text
+    return Kind(schema, draw_fitting)
 
 
 def _flag(words: Words) -> Said:
