@@ -23,9 +23,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from gguf import GGMLQuantizationType
-
-from benchmarks.forced import NOTE, TEMPLATES, WRITE, Imposed
+from benchmarks.forced import NOTE, TEMPLATES, WRITE, Imposed, make_model
 from benchmarks.tool_sets import SAMPLE
 from constrained import embedded
 from constrained.drafting import COST
@@ -40,14 +38,7 @@ from constrained.request import Generation, Request
 from constrained.template import ChatTemplate
 from examples.first_call import TOOLS
 from examples.random_model import (
-    MARKERS,
-    QWEN3_0_6B,
-    SMALL,
-    read_vocabulary,
     template,
-    vocabulary_file,
-    with_markers,
-    write_model,
 )
 from grammars.render import render
 from grammars.turn import ToolCall, Turn
@@ -124,9 +115,9 @@ QUOTES: list[tuple[str, str, dict[str, Any]]] = [
         },
     ),
     (
-        f"Run the following in /home/tom/work/reports:\n```\n{COMMAND}\n```",
+        f"Run the following in /srv/reports:\n```\n{COMMAND}\n```",
         "run_command",
-        {"command": COMMAND, "folder": "/home/tom/work/reports"},
+        {"command": COMMAND, "folder": "/srv/reports"},
     ),
     (
         f"I get this error, have we seen it before? {ERROR}\nShow me the first 5 documents.",
@@ -292,7 +283,7 @@ def main() -> None:
                 _print(f"demo, {group}", measure(model, cases, options.repeats))
         return
     with TemporaryDirectory() as folder:
-        path = options.model or _make(Path(folder) / "m.gguf", options.shape, options.dtype)
+        path = options.model or make_model(Path(folder) / "m.gguf", options.shape, options.dtype)
         for name, source in TEMPLATES.items():
             with load(path, threads=options.threads, context_length=8192) as loaded:
                 model = Model(loaded.engine, ChatTemplate(template(source)))
@@ -300,17 +291,6 @@ def main() -> None:
                     cases = itertools.islice(GROUPS[group](model), options.cases)
                     sums = measure(model, cases, options.repeats)
                     _print(f"{name}, {group}", sums)
-
-
-def _make(path: Path, shape: str, dtype: str) -> Path:
-    tokens = with_markers(read_vocabulary(vocabulary_file("qwen2")), MARKERS)
-    return write_model(
-        path,
-        tokens,
-        template("Qwen-Qwen3-0.6B"),
-        shape=QWEN3_0_6B if shape == "0.6b" else SMALL,
-        dtype=GGMLQuantizationType[dtype],
-    )
 
 
 def _print(name: str, sums: Sums) -> None:

@@ -24,7 +24,7 @@ import numpy as np
 from gguf import GGMLQuantizationType
 
 from constrained.engine.llamacpp import LlamaEngine
-from constrained.engine.protocol import Chunk, Sampling
+from constrained.engine.protocol import Chunk, Sampler, Sampling
 from constrained.generation import generate
 from constrained.job import Job
 from constrained.loading import load
@@ -78,14 +78,38 @@ CALLS = {
 LOOPS = ("unconstrained", "masks", "forced")
 
 
+class ImposedSampler:
+    """Runs llama.cpp's chain, and then draws the next token of a given text."""
+
+    def __init__(self, chain: Sampler, tokens: Sequence[int]):
+        self._chain = chain
+        self._tokens = tokens
+        self._at = 0
+
+    def sample(self, slot: int) -> int:
+        """The next token of the text; the chain runs for the time that it takes."""
+        self._chain.sample(slot)
+        self._at += 1
+        return self._tokens[self._at - 1]
+
+    def accept(self, token: int) -> None:
+        """A forced token has to be the one that the text has there, too."""
+        if token != self._tokens[self._at]:
+            raise ValueError(f"forced token {token}, the text has {self._tokens[self._at]}")
+        self._at += 1
+        self._chain.accept(token)
+
+    def close(self) -> None:
+        """Frees the chain."""
+        self._chain.close()
+
+
 class Imposed:
     """The engine, with a sampler that draws a given text, after llama.cpp's chain has run."""
 
     def __init__(self, engine: LlamaEngine, tokens: Sequence[int]):
         self._engine = engine
         self._tokens = tokens
-        self._at = 0
-        self._chain = engine.sampler(Sampling(seed=0))
         self.prompt_seconds = 0.0
         self._is_reading = True
 
@@ -101,25 +125,9 @@ class Imposed:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._engine, name)
 
-    def sampler(self, sampling: Sampling) -> "Imposed":
-        """Itself: it has one text to draw."""
-        return self
-
-    def sample(self, slot: int) -> int:
-        """The next token of the text; the chain runs for the time that it takes."""
-        self._chain.sample(slot)
-        self._at += 1
-        return self._tokens[self._at - 1]
-
-    def accept(self, token: int) -> None:
-        """A forced token has to be the one that the text has there, too."""
-        if token != self._tokens[self._at]:
-            raise ValueError(f"forced token {token}, the text has {self._tokens[self._at]}")
-        self._at += 1
-
-    def close(self) -> None:
-        """Frees the chain; leaves the engine open."""
-        self._chain.close()
+    def sampler(self, sampling: Sampling) -> ImposedSampler:
+        """One that draws the text."""
+        return ImposedSampler(self._engine.sampler(Sampling(seed=0)), self._tokens)
 
 
 @dataclass(frozen=True)

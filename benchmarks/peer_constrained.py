@@ -5,43 +5,16 @@ python -m benchmarks.peer_constrained MODEL.gguf THREADS CONTEXT
 
 import sys
 import time
-from collections.abc import Sequence
 from typing import Any
 
+from benchmarks.forced import ImposedSampler
 from benchmarks.peer_lines import Answer, Ask, serve
 from constrained import Model, Sampling, load
-from constrained.engine.protocol import Sampler
 from constrained.reply import Reply
 from grammars.turn import ContentDelta, KeyOrder, Think
 
 GREEDY = Sampling(temperature=0)
 ORDERS = {"constrained": KeyOrder.SCHEMA, "constrained, any key order": KeyOrder.ANY}
-
-
-class ImposedSampler:
-    """Runs llama.cpp's chain, and then draws the next token of a given text."""
-
-    def __init__(self, chain: Sampler, tokens: Sequence[int]):
-        self._chain = chain
-        self._tokens = tokens
-        self._at = 0
-
-    def sample(self, slot: int) -> int:
-        """The next token of the text; the chain runs for the time that it takes."""
-        self._chain.sample(slot)
-        self._at += 1
-        return self._tokens[self._at - 1]
-
-    def accept(self, token: int) -> None:
-        """A forced token has to be the one that the text has there, too."""
-        if token != self._tokens[self._at]:
-            raise ValueError(f"forced token {token}, the text has {self._tokens[self._at]}")
-        self._at += 1
-        self._chain.accept(token)
-
-    def close(self) -> None:
-        """Frees the chain."""
-        self._chain.close()
 
 
 def answer(model: Model, ask: Ask) -> Answer:

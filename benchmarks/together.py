@@ -20,8 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.forced import ask, make_model
-from benchmarks.peer_constrained import ImposedSampler
+from benchmarks.forced import ImposedSampler, ask, make_model
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.generation import generate
 from constrained.loading import load

@@ -11,7 +11,6 @@ that went another way, whatever ids the calls have.
 
 import hashlib
 import json
-import marshal
 import os
 import threading
 from array import array
@@ -19,12 +18,11 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
-from constrained.messages import THOUGHTS, copy_json, is_text_parts, read_thought
+from constrained.messages import THOUGHTS, copy_json, is_text_parts, pack_json, read_thought
 from grammars.wire import CallId, CallIndex, Format, JsonCall
 
-MARSHAL = 2  # a version in which equal data have equal bytes
 MOST_TOKENS = 4_000_000  # 16 MB
 OVERHEAD = 512  # tokens: what a turn takes beside its own
 MOST_PATHS = 8  # ways to read a conversation, where several turns said the same
@@ -33,9 +31,8 @@ VISIBLE = {"role", "content", "tool_calls", *THOUGHTS}
 
 def digest(*parts: object) -> bytes:
     """A name for JSON data, the order of keys included: templates can tell that apart."""
-    try:
-        data = marshal.dumps(cast(Any, parts), MARSHAL)
-    except ValueError:  # other types, or nested too deeply
+    data = pack_json(parts)
+    if data is None:
         try:
             data = json.dumps(parts, ensure_ascii=False, default=_show).encode(errors="replace")
         except (TypeError, ValueError, RecursionError):  # no JSON; whoever renders it says so

@@ -3,7 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from itertools import takewhile
-from typing import Any
+from typing import Any, TypeAlias
 
 from constrained.decoded import digest
 from constrained.errors import TemplateError
@@ -12,20 +12,21 @@ from constrained.splicing import Messages
 from grammars.wire import count_common
 
 MOST = 64  # heads
+Tokens: TypeAlias = tuple[int, ...]
 
 
 class Heads:
     """How many tokens the head of a prompt has; the template is asked once for each."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[bytes, list[int]] = OrderedDict()
+        self._known: OrderedDict[bytes, Tokens] = OrderedDict()
 
     def measure(
         self,
         key: bytes,
         messages: Sequence[dict[str, Any]],
-        tokens: Sequence[int],
-        encode: Callable[[Messages], Sequence[int]],
+        tokens: Tokens,
+        encode: Callable[[Messages], Tokens],
     ) -> int:
         """How many of the tokens any conversation with these tools and system messages has.
 
@@ -42,13 +43,13 @@ class Heads:
             while len(self._known) > MOST:
                 self._known.popitem(last=False)
         self._known.move_to_end(key)
-        return count_common(self._known[key], [*tokens])
+        return count_common(self._known[key], tokens)
 
 
-def _ask(system: list[dict[str, Any]], encode: Callable[[Messages], Sequence[int]]) -> list[int]:
+def _ask(system: list[dict[str, Any]], encode: Callable[[Messages], Tokens]) -> Tokens:
     """The prompt of a user who says what nobody says."""
     (character,) = find_free_characters(system)
     try:
-        return [*encode([*system, {"role": "user", "content": character}])]
+        return encode([*system, {"role": "user", "content": character}])
     except TemplateError:  # it wants other messages; then there is no head
-        return []
+        return ()

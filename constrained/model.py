@@ -26,8 +26,7 @@ from constrained.schedule import STEP
 from constrained.snapshots import NO_CACHE, Cache
 from constrained.template import ChatTemplate
 from constrained.worker import AsyncStream, Sink, Stream, Wanted, Worker, arun, run, then
-from grammars.parse import collect
-from grammars.turn import Event
+from grammars.turn import CallRead, Event
 from grammars.wire import Format
 
 T = TypeVar("T")
@@ -270,7 +269,7 @@ class Model:
     def _finish(self, turn: CompiledTurn, made: Generation) -> Reply:
         reply = make_reply(made, turn)
         # A call whose id was replaced, for another one has it, is not what the model wrote.
-        ids = [call.id for call in collect(made.events).calls]
+        ids = [event.call.id for event in made.events if isinstance(event, CallRead)]
         is_own = all(id in (None, call.id) for id, call in zip(ids, reply.calls, strict=False))
         if made.finish is Finish.STOP and is_own:
             self.compiler.prompts.keep(turn, made.tokens, reply.message())

@@ -63,6 +63,7 @@ class Prompts:
         self._vocabulary = vocabulary
         self._formats = formats
         self._decoded = DecodedTurns(remembered, with_ids=any(map(writes_ids, formats)))
+        self._remembers = remembered > 0
         self._heads = Heads()
 
     def compose(self, job: Job, tools: Sequence[Any], teaching: Teaching) -> Composed:
@@ -78,7 +79,7 @@ class Prompts:
         plain = scene.write(history.messages, opened=False)
         state = find_state(prompt.text, plain.text, teaching.format, count_calls(job.messages))
         ends = {*teaching.format.ends, *self._ends}
-        thoughts = find_thoughts(history, scene.write)
+        thoughts = find_thoughts(history, scene.write) if self._remembers else frozenset[int]()
         spliced = splice(history, prompt, scene.write, Recall(job.recall), ends, thoughts)
         tokens, rest = self._encode(prompt, spliced)
         thoughts = spliced.thoughts if spliced else thoughts
@@ -108,7 +109,7 @@ class Prompts:
         rest = encode_pieces(spliced.rest, self._vocabulary, inside=True)
         return (*spliced.turn.all_tokens, *rest), len(rest)
 
-    def _ask(self, scene: _Scene, messages: Messages) -> Sequence[int]:
+    def _ask(self, scene: _Scene, messages: Messages) -> tuple[int, ...]:
         return encode_prompt(scene.write(messages), self._vocabulary)
 
     @cached_property

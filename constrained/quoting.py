@@ -23,7 +23,7 @@ from typing import Any
 from jinja2 import nodes
 
 from constrained.errors import TemplateError
-from constrained.messages import normalise
+from constrained.messages import normalise, pack_json
 from constrained.template import ChatTemplate, check_kwargs
 
 # What templates compare rather than write. It is not cut, so a marker in it is refused.
@@ -39,7 +39,6 @@ _VERBATIM = {
 Path = tuple[str | int, ...]
 CODES = range(0xE000, 0xF900)  # of the private-use characters
 _PRIVATE = re.compile(r"[\ue000-\uf8ff]|\\u(e[0-9a-f]{3}|f[0-8][0-9a-f]{2})", re.IGNORECASE)
-MARSHAL = 2  # a version in which equal data have equal bytes
 REMEMBERED, LARGEST = 32, 500_000  # tools and messages, and bytes of each
 
 
@@ -138,11 +137,8 @@ def _find_used(data: Any) -> frozenset[int]:
 def _write(data: Any) -> bytes | None:
     """The bytes by which data are remembered; None if they are not, for they are other than JSON,
     nest too deeply, or take too much room."""
-    try:
-        written = marshal.dumps(data, MARSHAL)
-    except ValueError:
-        return None
-    return written if len(written) <= LARGEST else None
+    written = pack_json(data)
+    return None if written is None or len(written) > LARGEST else written
 
 
 @lru_cache(maxsize=REMEMBERED)

@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from constrained.functions import as_json
+from constrained.messages import pack_json
 from grammars.errors import PolicyError, SchemaError, ToolError
 from grammars.loosening import loosen
 from grammars.lowering import lower
@@ -20,7 +21,6 @@ from grammars.turn import Choice, Policy, Think, Tool
 _SCHEMA_KEYS = ("parameters", "input_schema", "inputSchema")
 MOST_TOOLS = 1000  # in one request
 LOWERED = 1000  # schemas of tools that are kept
-MARSHAL = 2  # the last version that writes equal values equally
 _JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 
 
@@ -113,17 +113,13 @@ def _read_entry(given: Any, where: str) -> Entry:
 
 
 def _encode(tool: Any) -> str:
-    """The tool as JSON. What it was the last time is found by its bytes in Python's own format,
-    which are made in a fifth of the time.
+    """The tool as JSON. What it was the last time is found by its bytes, see `pack_json`.
 
     Raises:
         TypeError, ValueError, RecursionError: it is not JSON.
     """
-    try:
-        data = marshal.dumps(tool, MARSHAL)
-    except ValueError:  # other types than JSON's, or nested too deeply
-        return _encode_json(tool)
-    return _encode_again(data)
+    data = pack_json(tool)
+    return _encode_json(tool) if data is None else _encode_again(data)
 
 
 @lru_cache(maxsize=LOWERED)

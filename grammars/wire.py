@@ -263,7 +263,7 @@ def name_types(value: object) -> tuple[str, ...]:
 
 def count_common(a: Sequence[object], b: Sequence[object]) -> int:
     """How many characters, or other items, both begin with alike. Slices are compared, at the
-    speed of C: both are texts, or lists."""
+    speed of C: both are of one type."""
     low, high = 0, min(len(a), len(b))
     while low < high:
         middle = (low + high + 1) // 2
