@@ -4,10 +4,13 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from importlib.metadata import entry_points
 
 from constrained.commands import COMMANDS
 from constrained.commands.output import print_error, print_json
 from grammars.errors import Error
+
+GROUP = "constrained.commands"  # entry points of packages that have commands, too
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -36,4 +39,6 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for command in COMMANDS:
         command.add(commands)
+    for further in entry_points(group=GROUP):
+        further.load().add(commands)
     return parser

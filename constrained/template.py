@@ -111,6 +111,9 @@ class ChatTemplate:
         bos_token, eos_token: the text of these tokens, for templates that write them.
         name: what errors call it.
 
+    Attributes:
+        variables: the names that it reads, `chat_template_kwargs` among them.
+
     Raises:
         TemplateError: the source is not valid Jinja (with the line).
     """
@@ -123,7 +126,7 @@ class ChatTemplate:
         environment = _environment()
         with self.failures():
             self.tree = environment.parse(source)
-            variables = meta.find_undeclared_variables(self.tree)
+            self.variables = frozenset(meta.find_undeclared_variables(self.tree))
             self._template = environment.from_string(source)
         # The content of a message that only calls tools. None, OpenAI's form, makes 15 of 70
         # templates fail or write it as a word; "" is wrong in two, the DeepSeek-R1-Distill, which
@@ -131,7 +134,7 @@ class ChatTemplate:
         # asks for that: nine do, of which one fails on None even so, and then gets "".
         self._empty = (None, "") if _tests_content_for_none(self.tree) else ("",)
         # firefunction-v2 reads both, as llama.cpp gives them; `functions` alone is another thing.
-        self._functions_as_text = {"functions", "datetime"} <= variables
+        self._functions_as_text = {"functions", "datetime"} <= self.variables
 
     def render(
         self,

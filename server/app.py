@@ -1,0 +1,126 @@
+"""The application: its paths, what every request passes, and how faults are told."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.middleware.cors import CORSMiddleware
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from constrained.model import Model
+from grammars.errors import Error
+from server import native, status
+from server.asking import Service
+from server.chat import routes as chat
+from server.errors import HttpError, as_http_error
+from server.gate import Gate, find_dialect
+from server.metrics import Counters
+from server.serving import note_error
+from server.settings import Settings
+
+LOG = logging.getLogger("constrained.server")
+CODES = {404: "not_found", 405: "method_not_allowed"}
+ROUTERS = (chat.router, native.router, status.router)
+
+
+def make_app(
+    load: Callable[[], Model],
+    settings: Settings | None = None,
+    *,
+    name: str = "demo",
+    stop: Callable[[Exception], None] | None = None,
+) -> FastAPI:
+    """The application of one model.
+
+    Args:
+        load: gives the model, in a thread, when the application starts; until then, requests get
+            503. The application closes it.
+        settings: how the server behaves.
+        name: what the model is called, where the settings do not say.
+        stop: is told why the model could not be loaded.
+    """
+    settings = settings or Settings()
+    name = settings.alias or name
+
+    async def start(app: FastAPI) -> None:
+        try:
+            model = await asyncio.to_thread(load)
+        except Exception as error:
+            if stop is None:
+                LOG.error("the model cannot be loaded: %s", error)
+            else:
+                stop(error)
+            return
+        for notice in model.notices:
+            LOG.warning("%s", notice)
+        app.state.service = Service(model, settings, name=name)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        loading = asyncio.create_task(start(app))
+        yield
+        await loading
+        service, app.state.service = app.state.service, None
+        if service is not None:
+            await asyncio.to_thread(service.model.close)
+
+    app = FastAPI(title="constrained", lifespan=lifespan, description=make_app.__doc__ or "")
+    app.state.service, app.state.settings, app.state.counters = None, settings, Counters()
+    for router in ROUTERS:
+        app.include_router(router)
+    _add_errors(app)
+    app.add_middleware(Gate, settings=settings, counters=app.state.counters)
+    if settings.cors_origins:
+        origins = list(settings.cors_origins)
+        any_: Any = {"allow_methods": ["*"], "allow_headers": ["*"]}
+        app.add_middleware(CORSMiddleware, allow_origins=origins, **any_)
+    return app
+
+
+def _add_errors(app: FastAPI) -> None:
+    """Faults of all kinds, in the shape of the dialect of the path."""
+
+    async def refuse(request: Request, error: Exception) -> JSONResponse:
+        note_error(error)
+        return _answer(request, as_http_error(error))
+
+    async def refuse_invalid(request: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, RequestValidationError)
+        return _answer(request, read_invalid(error.errors()))
+
+    async def refuse_path(request: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, HTTPException)
+        code = CODES.get(error.status_code, "invalid_value")
+        message = f"{request.method} {request.url.path}: {error.detail}"
+        response = _answer(request, HttpError(error.status_code, message, code))
+        response.headers.update(error.headers or {})
+        return response
+
+    app.add_exception_handler(Error, refuse)
+    app.add_exception_handler(HttpError, refuse)
+    app.add_exception_handler(RequestValidationError, refuse_invalid)
+    app.add_exception_handler(HTTPException, refuse_path)
+    app.add_exception_handler(Exception, refuse)
+
+
+def _answer(request: Request, fault: HttpError) -> JSONResponse:
+    body = fault.to_json(find_dialect(request.url.path))
+    return JSONResponse(body, fault.status, headers=fault.headers)
+
+
+def read_invalid(errors: Sequence[Any]) -> HttpError:
+    """The first of the faults that the fields of a request have."""
+    first = errors[0]
+    steps = [step for step in first["loc"] if step != "body"]
+    if first["type"] == "json_invalid":
+        reason = first.get("ctx", {}).get("error", first["msg"])
+        offset = steps[0] if steps else 0
+        return HttpError(400, f"the body is not JSON: {reason}, at byte {offset}", "invalid_json")
+    where = "".join(f"/{step}" for step in steps)
+    field = ".".join(map(str, steps)) or "the body"
+    return HttpError(400, f"{field}: {first['msg']}", "invalid_value", where)

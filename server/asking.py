@@ -1,0 +1,274 @@
+"""What a request of any dialect comes to, and its turns under way."""
+
+import asyncio
+import hashlib
+import json
+import logging
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+from constrained.engine.protocol import Sampling
+from constrained.job import CompiledTurn, Job
+from constrained.model import Model
+from constrained.reply import Reply
+from constrained.request import Exhausted, TokenDrawn
+from constrained.worker import AsyncStream
+from grammars.turn import Event
+from server.ids import CallIds
+from server.reasoning import Reasoning, Thinking, plan_thinking
+from server.settings import Settings
+
+LOG = logging.getLogger("constrained.server")
+SHORT = 16  # characters of a hash
+Told: TypeAlias = Event | TokenDrawn | Exhausted | Reply
+"""What is told of a turn; the reply comes last."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request, whatever its dialect.
+
+    Args:
+        job: what is asked of the model; what it says of reasoning is filled in by `begin`.
+        max_tokens: at most so many; None: as many as the context has room for.
+        sampling: how tokens are drawn.
+        stop: texts that end the content.
+        logprobs: how many alternatives are told of each token; None: nothing of it.
+        choices: how many replies.
+        reasoning: what the request says of it.
+        ignored: fields of the request that are not known.
+    """
+
+    job: Job
+    max_tokens: int | None = None
+    sampling: Sampling = field(default_factory=Sampling)
+    stop: tuple[str, ...] = ()
+    logprobs: int | None = None
+    choices: int = 1
+    reasoning: Reasoning = field(default_factory=Reasoning)
+    ignored: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Service:
+    """A model that is served, and how."""
+
+    model: Model
+    settings: Settings
+    call_ids: CallIds = field(default_factory=CallIds)
+    name: str = "demo"
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A request under way.
+
+    Args:
+        asked: what it is.
+        turn: prompt and grammar.
+        thinking: what became of what it says of reasoning.
+        streams: a turn for each choice.
+    """
+
+    asked: Asked
+    turn: CompiledTurn
+    thinking: Thinking
+    streams: Sequence[AsyncStream[Reply]]
+    service: Service
+
+    async def follow(self) -> AsyncIterator[tuple[int, Told]]:
+        """What comes of all choices, in the order in which it comes: the number of the choice, and
+        an event; last of each, its reply. Leaving the loop ends the turns.
+
+        Raises:
+            Error: as in `Model.call`; the other turns end as well.
+        """
+        try:
+            if len(self.streams) == 1:
+                async for told in _follow(self.streams[0]):
+                    yield 0, told
+                return
+            async for pair in _merge([_follow(stream) for stream in self.streams]):
+                yield pair
+        finally:
+            self.cancel()
+
+    def cancel(self) -> None:
+        """Ends the turns within one step; does nothing if they are over."""
+        for stream in self.streams:
+            stream.cancel()
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What the reply says of itself: format and start, and what was not done as asked."""
+        turn = self.turn
+        said = {"X-Tool-Format": turn.format.name, "X-Turn-Start": turn.state.start.value}
+        if turn.grammar is not None:
+            said["X-Grammar-Hash"] = hash_text(turn.grammar)
+        if turn.refused:
+            said["X-Grammar-Constraints"] = "downgraded"
+        if self.asked.ignored:
+            said["X-Ignored-Fields"] = _as_header(", ".join(self.asked.ignored))
+        if self.thinking.ignored:
+            said["X-Reasoning-Effort"] = "ignored"
+        return said
+
+    def notes(self) -> dict[str, Any]:
+        """What a reply says beside what its dialect knows; {} where there is nothing to say."""
+        said: dict[str, Any] = {}
+        if self.turn.refused:
+            said["refused_tools"] = [refusal.to_json() for refusal in self.turn.refused]
+        if self.asked.ignored:
+            said["ignored_fields"] = [*self.asked.ignored]
+        if self.thinking.ignored:
+            said["reasoning"] = self.thinking.to_json()
+        if self.service.settings.show_grammar:
+            said["format"] = self.turn.format.name
+            said["start"] = self.turn.state.start.value
+            said["reasoning"] = self.thinking.to_json()
+            said["weakened"] = _describe_weakened(self.turn)
+            said["grammar"] = self.turn.grammar
+        return said
+
+
+def hash_text(text: str) -> str:
+    """A short hash."""
+    return hashlib.sha256(text.encode()).hexdigest()[:SHORT]
+
+
+def _as_header(text: str) -> str:
+    """The text as far as a header can have it."""
+    return json.dumps(text)[1:-1][:500]
+
+
+def _describe_weakened(turn: CompiledTurn) -> dict[str, Any]:
+    """For each tool, what its schema says that the mask does not hold as it stands there."""
+    weakened: dict[str, Any] = {}
+    for tool in turn.tools:
+        report = tool.schema.report
+        parts = {"checked": report.checked, "repaired": report.repaired, "ignored": report.ignored}
+        said = {name: [vars(f) for f in findings] for name, findings in parts.items() if findings}
+        if said or not tool.strict:
+            weakened[tool.name] = said | ({} if tool.strict else {"strict": False})
+    return weakened
+
+
+async def compile_turn(service: Service, asked: Asked) -> tuple[CompiledTurn, Thinking]:
+    """The prompt and the grammar of a request, and what becomes of its reasoning.
+
+    Raises:
+        Error: as in `Model.compile`.
+    """
+    compiler = service.model.compiler
+    has_block = compiler.format.reasoning is not None
+    variables = compiler.template.variables
+    thinking = plan_thinking(asked.reasoning, has_block=has_block, variables=variables)
+    job = replace(
+        asked.job,
+        messages=service.call_ids.restore(asked.job.messages),
+        think=thinking.think,
+        reasoning_budget=thinking.budget,
+        template_kwargs={**thinking.variables, **asked.job.template_kwargs},
+    )
+    return await service.model.acompile(job), thinking
+
+
+async def begin(service: Service, asked: Asked) -> Begun:
+    """Compiles a request and starts its turns.
+
+    Raises:
+        Error: as in `Model.call`.
+    """
+    turn, thinking = await compile_turn(service, asked)
+    _log(service, asked, turn)
+    return Begun(asked, turn, thinking, launch(service, asked, turn), service)
+
+
+def launch(service: Service, asked: Asked, turn: CompiledTurn) -> list[AsyncStream[Reply]]:
+    """Starts the turns of a request, one for each choice.
+
+    Raises:
+        Error: as in `Model.stream_turn`; then none is under way.
+    """
+    room = max(1, service.model.engine.context_length - len(turn.tokens))
+    streams = list[AsyncStream[Reply]]()
+    try:
+        for number in range(asked.choices):
+            stream = service.model.astream_turn(
+                turn,
+                max_tokens=asked.max_tokens or room,
+                sampling=_vary(asked.sampling, number),
+                stop=asked.stop,
+                logprobs=asked.logprobs,
+                timeout=service.settings.timeout,
+            )
+            streams.append(stream)
+    except BaseException:
+        for stream in streams:
+            stream.cancel()
+        raise
+    return streams
+
+
+def _vary(sampling: Sampling, number: int) -> Sampling:
+    """The sampling of one of several choices."""
+    if sampling.seed is None or number == 0:
+        return sampling
+    return replace(sampling, seed=(sampling.seed + number) % (2**32 - 1))
+
+
+def _log(service: Service, asked: Asked, turn: CompiledTurn) -> None:
+    grammar = hash_text(turn.grammar) if turn.grammar is not None else "none"
+    LOG.info(
+        "prompt of %d tokens, format %s, start %s, grammar %s, %d tools (%d refused)",
+        len(turn.tokens),
+        turn.format.name,
+        turn.state.start.value,
+        grammar,
+        len(turn.tools),
+        len(turn.refused),
+    )
+    for refusal in turn.refused:
+        LOG.warning("%s", refusal)
+    if asked.ignored:
+        LOG.warning("ignored fields: %s", ", ".join(map(repr, asked.ignored)))
+    if service.settings.log_prompts:
+        LOG.info("prompt: %r", turn.prompt.text)
+
+
+async def _follow(stream: AsyncStream[Reply]) -> AsyncIterator[Told]:
+    async for event in stream:
+        yield event
+    yield await stream.result()
+
+
+async def _merge(streams: Sequence[AsyncIterator[Told]]) -> AsyncIterator[tuple[int, Told]]:
+    """What comes of several streams, as it comes."""
+    queue: asyncio.Queue[tuple[int, Told] | Exception | None] = asyncio.Queue()
+
+    async def read(number: int, stream: AsyncIterator[Told]) -> None:
+        try:
+            async for told in stream:
+                queue.put_nowait((number, told))
+            queue.put_nowait(None)
+        except Exception as error:
+            queue.put_nowait(error)
+
+    tasks = [asyncio.create_task(read(n, stream)) for n, stream in enumerate(streams)]
+    try:
+        left = len(tasks)
+        while left:
+            match await queue.get():
+                case None:
+                    left -= 1
+                case Exception() as error:
+                    raise error
+                case pair:
+                    yield pair
+    finally:
+        for task in tasks:
+            task.cancel()
+        with suppress(asyncio.CancelledError):
+            await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,112 @@
+"""Calls of a turn as a stream tells them: opened, their arguments, done; in every format."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from constrained.job import CompiledTurn
+from constrained.reply import derive_id
+from constrained.request import Exhausted
+from grammars.turn import ArgumentsDelta, CallOpened, CallRead, Choice
+from server.asking import Told
+from server.ids import CallIds
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A call has begun; `id` has no prefix."""
+
+    index: int
+    id: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """More of the JSON text of the arguments of the call under way."""
+
+    index: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Closed:
+    """The call under way is complete."""
+
+    index: int
+
+
+Part: TypeAlias = Opened | Arguments | Closed
+
+
+class Calls:
+    """The calls of one turn. Ids depend on the prompt and the number of the choice alone.
+
+    A call that was begun only because the tokens had run out is none of the model's, and left out
+    where none has to be there.
+
+    Args:
+        turn: what is generated.
+        call_ids: learns what the model writes as ids.
+        choice: which of several replies.
+    """
+
+    def __init__(self, turn: CompiledTurn, call_ids: CallIds, choice: int = 0):
+        self._turn = turn
+        self._call_ids = call_ids
+        self._choice = choice
+        self._taken = set(turn.call_ids)
+        self._ids: dict[int, str] = {}
+        self._texts: dict[int, list[str]] = {}
+        self._exhausted = False
+        self._dropped: set[int] = set()
+
+    @property
+    def count(self) -> int:
+        """How many calls there are so far."""
+        return len(self._ids)
+
+    def take(self, told: Told) -> Iterator[Part]:
+        """What an event says of the calls; nothing of other events."""
+        match told:
+            case Exhausted():
+                self._exhausted = True
+            case CallOpened(index, name):
+                yield from self._open(index, name)
+            case ArgumentsDelta(index, text) if index not in self._dropped:
+                self._texts[index].append(text)
+                yield Arguments(index, text)
+            case CallRead(index, call):
+                if index not in self._ids and index not in self._dropped:
+                    yield from self._open(index, call.name)
+                if index in self._dropped:
+                    return
+                if not self._texts[index]:
+                    text = json.dumps(call.arguments, ensure_ascii=False)
+                    self._texts[index].append(text)
+                    yield Arguments(index, text)
+                self._call_ids.note(self._ids[index], call.id)
+                yield Closed(index)
+            case _:
+                pass
+
+    def _open(self, index: int, name: str) -> Iterator[Opened]:
+        if self._exhausted and (self.count or not self._needs_call):
+            self._dropped.add(index)
+            return
+        self._ids[index] = id = self._make_id(index)
+        self._texts[index] = []
+        yield Opened(index, id, name)
+
+    @property
+    def _needs_call(self) -> bool:
+        policy = self._turn.policy
+        return policy.choice is Choice.REQUIRED or policy.answer is not None
+
+    def _make_id(self, index: int) -> str:
+        prompt, again = (*self._turn.tokens, self._choice), 0
+        while (id := derive_id(prompt, index, again)) in self._taken:
+            again += 1
+        self._taken.add(id)
+        return id

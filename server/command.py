@@ -1,0 +1,140 @@
+"""`constrained serve`: the HTTP server."""
+
+import argparse
+import logging
+import os
+import signal
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from constrained.commands import engine, request
+from constrained.commands import options as shared
+from constrained.commands.input import read_text
+from constrained.commands.output import print_error
+from constrained.deadline import check_timeout
+from constrained.engine.options import read_options
+from constrained.engine.protocol import Sampling
+from constrained.errors import RequestError
+from server.settings import ReasoningField, Settings
+
+if TYPE_CHECKING:
+    from constrained.model import Model
+
+HOST, PORT = "127.0.0.1", 8080
+FAILED = 2
+LOCAL = ("127.0.0.1", "localhost", "::1")
+LOG = logging.getLogger("constrained.server")
+
+
+def add(commands: Any) -> None:
+    """Declares the command."""
+    parser = commands.add_parser("serve", help="serve OpenAI's and Anthropic's HTTP interfaces")
+    parser.set_defaults(run=_run, json=False)
+    _add_server_options(parser)
+    shared.add_model_options(parser)
+    shared.add_tool_format(parser)
+    engine.add_engine_options(parser)
+    shared.add_sampling_options(parser)
+
+
+def _add_server_options(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("server").add_argument
+    add("--host", default=HOST, help=f"default: {HOST}, this machine alone")
+    add("--port", type=int, default=PORT, help=f"default: {PORT}; 0: any that is free")
+    help = "ask for this key; give it repeatedly for several (LLAMA_API_KEY)"
+    add("--api-key", action="append", metavar="KEY", help=help)
+    add("--api-key-file", metavar="FILE", help="ask for one of these keys, one a line")
+    add("--alias", default="", metavar="NAME", help="what the model is called")
+    help = "where Chat Completions have the reasoning; default: reasoning_content"
+    fields = tuple(ReasoningField)
+    add("--reasoning-field", choices=fields, default=fields[0], help=help)
+    add("--timeout", type=float, metavar="SECONDS", help="for a request; default: any time")
+    help = "requests that may wait; more get 503; default: 1024"
+    add("--max-waiting", type=int, default=1024, metavar="N", help=help)
+    help = f"of a request; default: {Settings.max_body >> 20}"
+    add("--max-body", type=int, default=Settings.max_body >> 20, metavar="MIB", help=help)
+    help = "let web pages of this origin ask; give it repeatedly; *: any"
+    add("--cors-origin", action="append", metavar="ORIGIN", default=[], help=help)
+    help = "leave text as it is that agents change in every request, although it defeats caches"
+    add("--keep-volatile", action="store_true", help=help)
+    help = "what templates take for today, YYYY-MM-DD; default: the day a conversation began"
+    add("--date", metavar="DATE", help=help)
+    add("--show-grammar", action="store_true", help="replies have the grammar that held them")
+    add("--log-prompts", action="store_true", help="the log has what was asked")
+    levels = ("debug", "info", "warning", "error")
+    add("--log-level", choices=levels, default="info", help="default: info")
+
+
+def _run(options: argparse.Namespace) -> int:
+    check_timeout(options.timeout)
+    settings = read_settings(options)
+    shared.read_sampling(options, Sampling())
+    shared.complete(options)
+    read_options(engine.read_engine_options(options))
+    logging.basicConfig(level=options.log_level.upper(), format="%(levelname)s: %(message)s")
+    if settings.api_keys == () and options.host not in LOCAL:
+        LOG.warning("anybody who reaches %s may ask: there is no --api-key", options.host)
+    path = shared.find_model(options)
+    return _serve(options, settings, Path(path).stem if path else "demo")
+
+
+def _serve(options: argparse.Namespace, settings: Settings, name: str) -> int:
+    try:
+        import uvicorn
+
+        from server.app import make_app
+    except ModuleNotFoundError as error:
+        hint = "Run: pip install 'constrained[server]'"
+        raise RequestError(f"the server needs {error.name}", hint=hint) from error
+
+    failures = list[Exception]()
+
+    def load() -> "Model":
+        model = request.load_model(options)
+        model.sampling = shared.read_sampling(options, model.sampling)
+        return model
+
+    def stop(error: Exception) -> None:
+        failures.append(error)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    app = make_app(load, settings, name=name, stop=stop)
+    uvicorn.run(
+        app,
+        host=options.host,
+        port=options.port,
+        log_level=options.log_level,
+        timeout_graceful_shutdown=30,
+        server_header=False,
+    )
+    if failures:
+        print_error(str(failures[0]))
+    return FAILED if failures else 0
+
+
+def read_settings(options: argparse.Namespace) -> Settings:
+    """How the server behaves.
+
+    Raises:
+        RequestError: a key is empty, or a limit is too small.
+    """
+    keys = options.api_key or ([key] if (key := os.environ.get("LLAMA_API_KEY")) else [])
+    if options.api_key_file:
+        keys = [*keys, *read_text(options.api_key_file, "--api-key-file").split()]
+    if not all(keys) or (options.api_key_file and not keys):
+        raise RequestError("an API key is empty", where="/api_key")
+    settings = Settings(
+        api_keys=tuple(keys),
+        alias=options.alias,
+        reasoning_field=ReasoningField(options.reasoning_field),
+        timeout=options.timeout,
+        max_body=options.max_body << 20,
+        cors_origins=tuple(options.cors_origin),
+    )
+    return replace(
+        settings,
+        keep_volatile=options.keep_volatile,
+        show_grammar=options.show_grammar,
+        log_prompts=options.log_prompts,
+    )

@@ -1,0 +1,106 @@
+"""What every request passes: whose it is, how large it is. Plain ASGI, so that streams flow."""
+
+import json
+import secrets
+from collections.abc import Iterable
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from server.errors import Dialect, HttpError
+from server.metrics import Counters
+from server.settings import Settings
+
+OPEN = frozenset({"/health", "/v1/health", "/"})
+"""Paths that ask for no key."""
+
+
+def find_dialect(path: str) -> Dialect:
+    """Whose shapes a path speaks in."""
+    return Dialect.ANTHROPIC if path.removeprefix("/v1").startswith("/messages") else Dialect.OPENAI
+
+
+class Gate:
+    """Lets requests through that have a key, if one is needed, and a body that is not too large.
+
+    A bare OPTIONS is answered with 200.
+    """
+
+    def __init__(self, app: ASGIApp, settings: Settings, counters: Counters):
+        self._app = app
+        self._counters = counters
+        self._keys = [key.encode() for key in settings.api_keys]
+        self._max_body = settings.max_body
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = {name.lower(): value for name, value in scope["headers"]}
+        send = self._count(scope, send)
+        if scope["method"] == "OPTIONS" and b"access-control-request-method" not in headers:
+            await _answer(send, 200, {})
+            return
+        fault = self._find_fault(scope["path"], headers)
+        if fault is not None:
+            await _refuse(send, fault, scope["path"])
+            return
+        await self._app(scope, _Limited(receive, self._max_body), send)
+
+    def _count(self, scope: Scope, send: Send) -> Send:
+        async def send_counted(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                route = scope.get("route")
+                path = getattr(route, "path", "other")
+                self._counters.note_request(path, message["status"])
+            await send(message)
+
+        return send_counted
+
+    def _find_fault(self, path: str, headers: dict[bytes, bytes]) -> HttpError | None:
+        if self._keys and path not in OPEN and not self._knows(headers):
+            return HttpError(401, "the API key is missing or not known", "invalid_api_key")
+        size = headers.get(b"content-length", b"0")
+        if size.isdigit() and int(size) > self._max_body:
+            return make_too_large(self._max_body)
+        return None
+
+    def _knows(self, headers: dict[bytes, bytes]) -> bool:
+        """Compares with every key, each in the same time, so that time tells nothing of them."""
+        scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
+        given = token.strip() if scheme.lower() == b"bearer" else headers.get(b"x-api-key", b"")
+        return sum(secrets.compare_digest(given, key) for key in self._keys) > 0
+
+
+def make_too_large(most: int) -> HttpError:
+    """The body is larger than so many bytes."""
+    return HttpError(413, f"the request is larger than {most:,} bytes", "request_too_large")
+
+
+class _Limited:
+    """What a client sends, up to a limit; for bodies that do not say how large they are."""
+
+    def __init__(self, receive: Receive, most: int):
+        self._receive = receive
+        self._most = most
+        self._size = 0
+
+    async def __call__(self) -> Message:
+        message = await self._receive()
+        self._size += len(message.get("body", b""))
+        if self._size > self._most:
+            raise make_too_large(self._most)
+        return message
+
+
+async def _refuse(send: Send, fault: HttpError, path: str) -> None:
+    await _answer(send, fault.status, fault.to_json(find_dialect(path)), fault.headers.items())
+
+
+async def _answer(
+    send: Send, status: int, body: object, headers: Iterable[tuple[str, str]] = ()
+) -> None:
+    data = json.dumps(body).encode()
+    fields = [("content-type", "application/json"), ("content-length", str(len(data))), *headers]
+    encoded = [(name.lower().encode(), value.encode()) for name, value in fields]
+    await send({"type": "http.response.start", "status": status, "headers": encoded})
+    await send({"type": "http.response.body", "body": data})

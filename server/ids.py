@@ -1,0 +1,71 @@
+"""Ids: random ones of replies, and those of calls, which clients carry back.
+
+Outside, the id of a call is `call_` or `toolu_` and 9 letters and digits; inside, for the chat
+template, only these (Mistral's insists on 9 of them). Where the model itself writes ids, the one
+that it wrote is put in their place again when the conversation comes back.
+"""
+
+import re
+import secrets
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from constrained.reply import ID_LENGTH, ID_LETTERS, derive_id
+
+KNOWN = 10_000  # ids of calls that the model wrote
+_PREFIXED = re.compile(r"(?:call|toolu|fc)_(.+)", re.DOTALL)
+_OWN = re.compile(rf"[A-Za-z0-9]{{{ID_LENGTH}}}")
+
+
+def make_id(prefix: str) -> str:
+    """A new id, such as `chatcmpl-` and 24 letters and digits."""
+    return prefix + "".join(secrets.choice(ID_LETTERS) for _ in range(24))
+
+
+class CallIds:
+    """Which ids of calls stand for what the model wrote. For several threads."""
+
+    def __init__(self, most: int = KNOWN):
+        self._most = most
+        self._written: OrderedDict[str, str] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def note(self, id: str, written: str | None) -> None:
+        """A call goes out with the id (without prefix); the model wrote another one, or none."""
+        if written is None or written == id:
+            return
+        with self._lock:
+            self._written[id] = written
+            self._written.move_to_end(id)
+            while len(self._written) > self._most:
+                self._written.popitem(last=False)
+
+    def read(self, id: str) -> str:
+        """The id inside, of one that a client carries back. A prefixed one of another server
+        becomes 9 letters and digits; what has no such prefix stays."""
+        found = _PREFIXED.fullmatch(id)
+        if found is None:
+            return id
+        own = found[1] if _OWN.fullmatch(found[1]) else derive_id(id.encode(), 0)
+        with self._lock:
+            return self._written.get(own, own)
+
+    def restore(self, messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Messages in OpenAI's form with the ids inside."""
+        return [dict(self._restore(message)) for message in messages]
+
+    def _restore(self, message: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+        for key, value in message.items():
+            if key == "tool_call_id" and isinstance(value, str):
+                yield key, self.read(value)
+            elif key == "tool_calls" and isinstance(value, list):
+                yield key, [self._restore_call(call) for call in value]
+            else:
+                yield key, value
+
+    def _restore_call(self, call: Any) -> Any:
+        if isinstance(call, Mapping) and isinstance(call.get("id"), str):
+            return {**call, "id": self.read(call["id"])}
+        return call

@@ -1,0 +1,71 @@
+"""What the server counts, in the text format of Prometheus.
+
+Names and format: https://prometheus.io/docs/instrumenting/exposition_formats/
+"""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
+
+from constrained.metrics import Metrics
+from constrained.reply import Usage
+
+
+class Counters:
+    """Counts of one server; made when it starts."""
+
+    def __init__(self) -> None:
+        self._registry = registry = CollectorRegistry()
+        self._requests = Counter(
+            "constrained_requests", "Requests answered", ["path", "status"], registry=registry
+        )
+        kinds = vars(Usage(0, 0, 0))
+        self._tokens = {
+            kind: Counter(f"constrained_{kind}", f"Usage: {kind}", registry=registry)
+            for kind in kinds
+        }
+        self._gauges = {
+            name: Gauge(f"constrained_{name}", text, registry=registry)
+            for name, text in GAUGES.items()
+        }
+
+    def note_request(self, path: str, status: int) -> None:
+        """A request was answered; `path` is that of the route, so that there are few."""
+        self._requests.labels(path, str(status)).inc()
+
+    def note_usage(self, usage: Usage) -> None:
+        """A reply is complete."""
+        for kind, count in vars(usage).items():
+            self._tokens[kind].inc(count)
+
+    def write(self, metrics: Metrics) -> bytes:
+        """All of it, with what the engine has under way and keeps."""
+        values = {
+            "running": metrics.running,
+            "waiting": metrics.waiting,
+            "sequences": metrics.sequences,
+            "held_tokens": metrics.held.tokens,
+            "memory_tokens": metrics.memory.tokens,
+            "memory_bytes": metrics.memory.bytes,
+            "disk_tokens": metrics.disk.tokens,
+            "disk_bytes": metrics.disk.bytes,
+            "snapshot_hits": metrics.hits,
+            "snapshot_misses": metrics.misses,
+            "snapshot_failures": metrics.failures,
+        }
+        for name, value in values.items():
+            self._gauges[name].set(value)
+        return generate_latest(self._registry)
+
+
+GAUGES = {
+    "running": "Turns under way",
+    "waiting": "Turns that wait for a sequence",
+    "sequences": "Turns that can be under way together",
+    "held_tokens": "Tokens in the sequences",
+    "memory_tokens": "Tokens of snapshots in memory",
+    "memory_bytes": "Bytes of snapshots in memory",
+    "disk_tokens": "Tokens of snapshots in files",
+    "disk_bytes": "Bytes of snapshots in files",
+    "snapshot_hits": "Prompts that went on from a snapshot",
+    "snapshot_misses": "Prompts that had none to go on from",
+    "snapshot_failures": "Snapshots that could not be kept or used",
+}

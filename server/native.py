@@ -1,0 +1,117 @@
+"""llama-server's own paths: tokens, templates, properties, slots."""
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+from pydantic import BaseModel, Field
+
+from server.asking import Service, compile_turn
+from server.chat.request import ChatRequest
+from server.errors import HttpError
+from server.serving import ANSWERS, find_service
+from server.status import NOT_LOADED
+from server.waiting import wait_for_client
+
+router = APIRouter()
+Json = dict[str, Any]
+
+
+class TokenizeRequest(BaseModel):
+    """A text to be cut into tokens."""
+
+    content: str
+    add_special: bool = False
+    parse_special: bool = True
+    with_pieces: bool = False
+
+
+class DetokenizeRequest(BaseModel):
+    """Tokens to be put together."""
+
+    tokens: list[int] = Field(max_length=1_000_000)
+
+
+@router.post("/tokenize", responses=ANSWERS)
+async def tokenize(body: TokenizeRequest, request: Request) -> Json:
+    """The tokens of a text."""
+    vocabulary = find_service(request).model.engine.vocabulary
+    try:
+        encode = vocabulary.encode_special if body.parse_special else vocabulary.encode
+        tokens = encode(body.content)
+    except UnicodeEncodeError as error:
+        raise HttpError(400, "content has a lone surrogate", "invalid_value", "/content") from error
+    if body.add_special and vocabulary.bos is not None:
+        tokens = [vocabulary.bos, *tokens]
+    if not body.with_pieces:
+        return {"tokens": tokens}
+    pieces = [_show_piece(vocabulary.tokens[token]) for token in tokens]
+    shown = zip(tokens, pieces, strict=True)
+    return {"tokens": [{"id": token, "piece": piece} for token, piece in shown]}
+
+
+def _show_piece(piece: bytes) -> str | list[int]:
+    try:
+        return piece.decode()
+    except UnicodeDecodeError:
+        return [*piece]
+
+
+@router.post("/detokenize", responses=ANSWERS)
+async def detokenize(body: DetokenizeRequest, request: Request) -> Json:
+    """The text of tokens."""
+    vocabulary = find_service(request).model.engine.vocabulary
+    count = len(vocabulary.tokens)
+    if wrong := [n for n, token in enumerate(body.tokens) if not 0 <= token < count]:
+        message = f"there is no token {body.tokens[wrong[0]]}; ids go from 0 to {count - 1}"
+        raise HttpError(400, message, "invalid_value", f"/tokens/{wrong[0]}")
+    return {"content": vocabulary.text(body.tokens).decode("utf-8", "replace")}
+
+
+@router.post("/apply-template", responses=ANSWERS)
+async def apply_template(body: ChatRequest, request: Request) -> Json:
+    """The prompt of a Chat Completion."""
+    service = find_service(request)
+    asked = body.read(service)
+    turn, _ = await wait_for_client(request, compile_turn(service, asked))
+    return {"prompt": turn.prompt.text}
+
+
+@router.get("/props", responses=NOT_LOADED)
+async def show_properties(request: Request) -> Json:
+    """What the model is and how it is run."""
+    service = find_service(request)
+    engine, compiler = service.model.engine, service.model.compiler
+    vocabulary = engine.vocabulary
+    return {
+        "default_generation_settings": {
+            "n_ctx": engine.context_length,
+            "params": _show_sampling(service),
+        },
+        "total_slots": engine.max_sequences,
+        "model_alias": service.name,
+        "model_path": service.name,
+        "chat_template": compiler.template.source,
+        "bos_token": compiler.template.tokens["bos_token"],
+        "eos_token": vocabulary.text(vocabulary.end[:1]).decode("utf-8", "replace"),
+        "modalities": {"vision": False, "audio": False},
+        "tool_format": compiler.format.name,
+        "build_info": "constrained",
+        "is_sleeping": False,
+    }
+
+
+def _show_sampling(service: Service) -> Json:
+    sampling = service.model.sampling
+    names = ("temperature", "top_k", "top_p", "min_p", "repeat_penalty")
+    return {name: getattr(sampling, name) for name in names}
+
+
+@router.get("/slots", responses=NOT_LOADED)
+async def show_slots(request: Request) -> list[Json]:
+    """How many turns are under way."""
+    model = find_service(request).model
+    metrics, length = model.metrics(), model.engine.context_length
+    return [
+        {"id": number, "n_ctx": length, "is_processing": number < metrics.running}
+        for number in range(metrics.sequences)
+    ]

@@ -1,0 +1,134 @@
+"""How hard the model is to think: what clients ask for, as the template and the engine know it.
+
+Three layers: the effort becomes thinking on or off and a budget; the template is told by the
+variables that it reads; the engine holds the budget by counting tokens.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from grammars.turn import Think
+
+
+class Effort(StrEnum):
+    """How hard to think, in the words of all dialects."""
+
+    NONE = "none"
+    MINIMAL = "minimal"
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+    XHIGH = "xhigh"
+    MAX = "max"
+
+
+BUDGETS: dict[Effort, int | None] = {
+    Effort.NONE: 0,
+    Effort.MINIMAL: 256,
+    Effort.LOW: 1024,
+    Effort.MEDIUM: 4096,
+    Effort.HIGH: 16_384,
+    Effort.XHIGH: 32_768,
+    Effort.MAX: None,
+}
+"""Tokens of reasoning; None: as many as the model likes."""
+SWITCHES = ("enable_thinking", "thinking")
+"""Variables of templates that turn reasoning on or off: Qwen's, GLM's and many others';
+DeepSeek's and Granite's."""
+EFFORTS = "reasoning_effort"  # of gpt-oss, which knows three
+BUDGET = "thinking_budget"  # of Seed-OSS
+
+
+@dataclass(frozen=True)
+class Reasoning:
+    """What a request says of reasoning.
+
+    Args:
+        effort: how hard to think; None: as the template has it.
+        budget: tokens of reasoning at most, in place of what the effort says; None: not given.
+        must: the turn reasons, however short.
+    """
+
+    effort: Effort | None = None
+    budget: int | None = None
+    must: bool = False
+
+    @property
+    def is_given(self) -> bool:
+        """Does the request say anything of it?"""
+        return self.effort is not None or self.budget is not None or self.must
+
+    @property
+    def is_off(self) -> bool:
+        """Is there to be no reasoning?"""
+        return self.effort is Effort.NONE or (self.effort is None and self.budget == 0)
+
+    @property
+    def tokens(self) -> int | None:
+        """At most so many tokens; None: as many as the model likes."""
+        if self.budget is not None:
+            return self.budget
+        return None if self.effort is None else BUDGETS[self.effort]
+
+
+@dataclass(frozen=True)
+class Thinking:
+    """What becomes of it.
+
+    Args:
+        think: whether the turn reasons first.
+        budget: tokens of reasoning at most; None: as many as the model likes.
+        variables: what the template is told.
+        ignored: the model or its template has no reasoning, and the request asked for some.
+    """
+
+    think: Think = Think.OPTIONAL
+    budget: int | None = None
+    variables: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    ignored: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """What the reply says of it."""
+        shown = {"ignored": True} if self.ignored else {"think": self.think.value}
+        return shown | ({} if self.budget is None or self.ignored else {"budget": self.budget})
+
+
+def plan_thinking(asked: Reasoning, *, has_block: bool, variables: Collection[str]) -> Thinking:
+    """What a request asks for, for one model.
+
+    Args:
+        asked: what the request says.
+        has_block: whether the format of the model's turns has a reasoning block.
+        variables: what the chat template reads.
+    """
+    if not asked.is_given:
+        return Thinking()
+    told = _tell(asked, variables)
+    if not has_block:
+        return Thinking(variables=told, ignored=not asked.is_off)
+    if asked.is_off:
+        return Thinking(Think.FORBIDDEN, None, told)
+    think = Think.REQUIRED if asked.must else Think.OPTIONAL
+    return Thinking(think, asked.tokens, told)
+
+
+def _tell(asked: Reasoning, variables: Collection[str]) -> dict[str, Any]:
+    told: dict[str, Any] = {name: not asked.is_off for name in SWITCHES if name in variables}
+    if EFFORTS in variables and asked.effort is not None:
+        told[EFFORTS] = _round(asked.effort)
+    if BUDGET in variables and asked.tokens is not None:
+        told[BUDGET] = asked.tokens
+    return told
+
+
+def _round(effort: Effort) -> str:
+    """The effort in the three words that templates know."""
+    match effort:
+        case Effort.NONE | Effort.MINIMAL | Effort.LOW:
+            return "low"
+        case Effort.MEDIUM:
+            return "medium"
+        case _:
+            return "high"

@@ -1,0 +1,74 @@
+"""How the server behaves; every value has a default that is safe on a machine of one's own."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from constrained.errors import RequestError
+
+MIB = 1 << 20
+
+
+class ReasoningField(StrEnum):
+    """Where a Chat Completion has its reasoning."""
+
+    REASONING_CONTENT = "reasoning_content"
+    REASONING = "reasoning"
+    BOTH = "both"
+    INLINE = "inline"
+    """In the content, between the model's own tags."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The fields; none where it stands in the content."""
+        match self:
+            case ReasoningField.BOTH:
+                return ("reasoning_content", "reasoning")
+            case ReasoningField.INLINE:
+                return ()
+            case _:
+                return (self.value,)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How the server behaves.
+
+    Raises:
+        RequestError: a limit is below 1.
+    """
+
+    api_keys: tuple[str, ...] = ()
+    """One of them has to be given; none: anybody may ask."""
+    alias: str = ""
+    """What the model is called; "": the name of its file."""
+    reasoning_field: ReasoningField = ReasoningField.REASONING_CONTENT
+    max_body: int = 32 * MIB
+    """Bytes of a request."""
+    max_tools: int = 1000
+    """In one request."""
+    max_schema: int = MIB
+    """Bytes of the schema of one tool, or of an answer."""
+    max_choices: int = 16
+    """Replies to one request (`n`)."""
+    max_stored: int = 1000
+    """Responses that are kept for `previous_response_id`."""
+    idle_seconds: float = 60.0
+    """A client that takes nothing of its stream for so long is cut off."""
+    ping_seconds: float = 15.0
+    """A stream that has nothing to say for so long says that it is alive."""
+    timeout: float | None = None
+    """Seconds for a request; None: any time."""
+    cors_origins: tuple[str, ...] = ()
+    """Web pages of these origins may ask; none: no page may."""
+    keep_volatile: bool = False
+    """Leave text as it is that agents change in every request (see `server.volatile`)."""
+    show_grammar: bool = False
+    """Replies have the grammar that held them."""
+    log_prompts: bool = False
+    """The log has what was asked and answered."""
+
+    def __post_init__(self) -> None:
+        limits = ("max_body", "max_tools", "max_schema", "max_choices", "max_stored")
+        for name in (*limits, "idle_seconds", "ping_seconds"):
+            if getattr(self, name) < 1:
+                raise RequestError(f"{name} is {getattr(self, name)}, must be 1 or more")

@@ -1,0 +1,74 @@
+"""Is the server well, which model does it serve, and what has it counted?"""
+
+import time
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+from prometheus_client import CONTENT_TYPE_LATEST
+
+from server.asking import Service
+from server.errors import HttpError
+from server.serving import ANSWERS, find_service
+
+router = APIRouter()
+Json = dict[str, Any]
+STARTED = int(time.time())
+NOT_LOADED: dict[int | str, dict[str, Any]] = {key: ANSWERS[key] for key in (401, 503)}
+
+
+@router.get("/health", responses={503: ANSWERS[503]})
+@router.get("/v1/health", responses={503: ANSWERS[503]}, include_in_schema=False)
+async def tell_health(request: Request) -> Json:
+    """Can requests be answered?"""
+    find_service(request)
+    return {"status": "ok"}
+
+
+@router.get("/v1/models", responses=NOT_LOADED)
+@router.get("/models", responses=NOT_LOADED, include_in_schema=False)
+async def list_models(request: Request) -> Json:
+    """The one model."""
+    described = describe_model(find_service(request))
+    return {"object": "list", "data": [described], "has_more": False} | {
+        "first_id": described["id"],
+        "last_id": described["id"],
+    }
+
+
+@router.get("/v1/models/{id:path}", responses={**NOT_LOADED, 404: ANSWERS[404]})
+@router.get(
+    "/models/{id:path}", responses={**NOT_LOADED, 404: ANSWERS[404]}, include_in_schema=False
+)
+async def show_model(id: str, request: Request) -> Json:
+    """The model, by its name."""
+    service = find_service(request)
+    if id != service.name:
+        message = f"there is no model {id!r}; this server has {service.name!r}"
+        raise HttpError(404, message, "model_not_found")
+    return describe_model(service)
+
+
+def describe_model(service: Service) -> Json:
+    """The model as OpenAI's and Anthropic's clients read it."""
+    return {
+        "id": service.name,
+        "object": "model",
+        "type": "model",
+        "display_name": service.name,
+        "created": STARTED,
+        "created_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(STARTED)),
+        "owned_by": "constrained",
+        "meta": {
+            "n_vocab": len(service.model.engine.vocabulary.tokens),
+            "n_ctx": service.model.engine.context_length,
+        },
+    }
+
+
+@router.get("/metrics", responses=NOT_LOADED, response_class=Response)
+async def tell_metrics(request: Request) -> Response:
+    """What was counted, for Prometheus."""
+    service = find_service(request)
+    text = request.app.state.counters.write(service.model.metrics())
+    return Response(text, media_type=CONTENT_TYPE_LATEST)

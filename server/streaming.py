@@ -1,0 +1,79 @@
+"""Server-sent events: told as they come, alive while there is nothing to say, over when nobody
+reads them."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from fastapi.responses import StreamingResponse
+from starlette.types import Message, Receive, Scope, Send
+
+T = TypeVar("T")
+HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+COMMENT = b": alive\n\n"
+DONE = b"data: [DONE]\n\n"
+
+
+def encode_event(data: Mapping[str, Any], name: str = "") -> bytes:
+    """An event; lines that JSON breaks nowhere are one line."""
+    head = f"event: {name}\n" if name else ""
+    return f"{head}data: {json.dumps(data, ensure_ascii=False)}\n\n".encode("utf-8", "replace")
+
+
+async def keep_alive(
+    parts: AsyncIterator[bytes], seconds: float, ping: bytes = COMMENT
+) -> AsyncIterator[bytes]:
+    """The parts, and between them, where none comes for so long, a ping."""
+    following = asyncio.ensure_future(anext(parts))
+    try:
+        while True:
+            done, _ = await asyncio.wait({following}, timeout=seconds)
+            if not done:
+                yield ping
+                continue
+            try:
+                part = following.result()
+            except StopAsyncIteration:
+                return
+            yield part
+            following = asyncio.ensure_future(anext(parts))
+    finally:
+        following.cancel()
+        with suppress(asyncio.CancelledError, StopAsyncIteration, Exception):
+            await following
+        await _close(parts)
+
+
+async def _close(parts: AsyncIterator[Any]) -> None:
+    if (close := getattr(parts, "aclose", None)) is not None:
+        await close()
+
+
+class EventStream(StreamingResponse):
+    """A stream of events; a client that takes nothing for `idle_seconds` is cut off.
+
+    Args:
+        parts: encoded events.
+        idle_seconds: see above.
+        headers: beside those of every stream.
+    """
+
+    def __init__(
+        self, parts: AsyncIterator[bytes], idle_seconds: float, headers: Mapping[str, str]
+    ):
+        super().__init__(parts, headers={**HEADERS, **headers}, media_type="text/event-stream")
+        self._parts = parts
+        self._idle_seconds = idle_seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_soon(message: Message) -> None:
+            await asyncio.wait_for(send(message), self._idle_seconds)
+
+        try:
+            await super().__call__(scope, receive, send_soon)
+        except TimeoutError:  # the connection is closed with the end of the reply missing
+            raise ConnectionError("a client does not take its stream") from None
+        finally:
+            await _close(self._parts)

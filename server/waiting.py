@@ -1,0 +1,40 @@
+"""Work for a client that may go away meanwhile."""
+
+import asyncio
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from fastapi import Request
+
+from server.errors import HttpError
+
+T = TypeVar("T")
+GONE = 499  # what nginx calls it; nobody reads it
+
+
+async def wait_for_client(request: Request, work: Coroutine[Any, Any, T]) -> T:
+    """Does the work as long as the client waits for it.
+
+    Raises:
+        HttpError: the client has gone away; the work was cancelled.
+    """
+    task = asyncio.ensure_future(work)
+    gone = asyncio.ensure_future(_watch(request))
+    try:
+        await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise HttpError(GONE, "the client has gone away", "client_closed_request")
+        return task.result()
+    finally:
+        for other in (task, gone):
+            if not other.done():
+                other.cancel()
+                with suppress(asyncio.CancelledError, Exception):
+                    await other
+
+
+async def _watch(request: Request) -> None:
+    """Comes back when the client has gone away; the body has been read."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

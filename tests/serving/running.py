@@ -1,0 +1,73 @@
+"""A server that runs in this process, on a port of its own, for real clients."""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+import uvicorn
+
+from constrained.model import Model
+from server.app import make_app
+from server.settings import Settings
+
+PATIENCE = 60  # seconds
+Json = dict[str, Any]
+
+
+@contextmanager
+def running(
+    model: Model | Callable[[], Model], settings: Settings | None = None, name: str = "demo"
+) -> Iterator[httpx.Client]:
+    """Serves a model, which is closed in the end; gives a client of the server."""
+    load = model if not isinstance(model, Model) else lambda: model
+    app = make_app(load, settings, name=name)
+    config = uvicorn.Config(app, port=0, log_level="warning", timeout_graceful_shutdown=5)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        wait_until(lambda: server.started and app.state.service is not None, thread)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE) as client:
+            yield client
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+def wait_until(is_so: Callable[[], bool], thread: threading.Thread | None = None) -> None:
+    """Waits until something is so, for a minute."""
+    for _ in range(PATIENCE * 100):
+        if is_so():
+            return
+        assert thread is None or thread.is_alive(), "the server has ended"
+        time.sleep(0.01)
+    raise AssertionError("it never came to be so")
+
+
+def read_events(response: httpx.Response) -> list[tuple[str, Json]]:
+    """The events of a stream: names ("" where they have none) and data; checks that it ended."""
+    events, name = list[tuple[str, Json]](), ""
+    for line in response.iter_lines():
+        if line.startswith("event: "):
+            name = line.removeprefix("event: ")
+        elif line.startswith("data: ") and line != "data: [DONE]":
+            events.append((name, json.loads(line.removeprefix("data: "))))
+            name = ""
+        else:
+            assert line in ("", "data: [DONE]", ": alive"), line
+    return events
+
+
+def stream(client: httpx.Client, path: str, body: Json) -> list[tuple[str, Json]]:
+    """The events of a request that is streamed."""
+    with client.stream("POST", path, json={**body, "stream": True}) as response:
+        if response.status_code != 200:
+            response.read()
+        assert response.status_code == 200, response.text
+        assert response.headers["content-type"].startswith("text/event-stream")
+        return read_events(response)
