@@ -13,7 +13,7 @@ from constrained.messages import read_call_ids
 from constrained.offer import Offer, Offered, Refusal, read_offer
 from constrained.prompts import Prompts
 from constrained.teaching import Teaching, find_teaching
-from constrained.template import ChatTemplate
+from constrained.template import ChatTemplate, freeze
 from constrained.thinking import Budget, make_budget
 from constrained.tools import read_policy
 from constrained.vocabulary import Tokenizer, Vocabulary, build_tokenizer
@@ -105,7 +105,8 @@ class Compiler:
         offer = read_offer(job.tools, drop=job.drop_tools, nonempty=job.require_nonempty)
         while True:
             try:
-                return self._compile_offer(job, offer)
+                with freeze(job.date):
+                    return self._compile_offer(job, offer)
             except _RefusedError as e:
                 if not job.drop_tools:
                     raise e.refusal.error from e

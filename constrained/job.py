@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cached_property
 from math import ceil
 from typing import Any
@@ -62,6 +63,7 @@ class Job:
             False: it is an error.
         key_order: in which order objects have their declared keys.
         recall: whose view of the reasoning of earlier turns holds.
+        date: what the chat template takes for the present; None: the present.
     """
 
     messages: Sequence[Mapping[str, Any]]
@@ -78,6 +80,7 @@ class Job:
     drop_tools: bool = True
     key_order: KeyOrder = KeyOrder.ANY
     recall: Recall = Recall.AUTO
+    date: datetime | None = None
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from constrained.metrics import Metrics
 from constrained.orders import Limits, Messages, Options, Order, finish, read_order
 from constrained.reply import Reply, make_reply
 from constrained.request import Finish, Generation, Request
-from constrained.runner import Runner
+from constrained.runner import MOST_WAITING, Runner
 from constrained.schedule import STEP
 from constrained.snapshots import NO_CACHE, Cache
 from constrained.template import ChatTemplate
@@ -52,6 +52,7 @@ class Model:
         clock: what timeouts are measured with, in seconds.
         cache: how much is kept of prompts and replies that others have taken the place of.
         draft: where a turn repeats a text, let the model look at several tokens of it together.
+        max_waiting: how many requests may wait; further ones fail with a BusyError.
 
     Raises:
         TemplateError: the template is broken.
@@ -73,6 +74,7 @@ class Model:
         clock: Clock = time.monotonic,
         cache: Cache = NO_CACHE,
         draft: bool = True,
+        max_waiting: int = MOST_WAITING,
     ):
         self.engine = engine
         remembered = 0 if deterministic else MOST_TOKENS  # what was before would change prompts
@@ -85,7 +87,7 @@ class Model:
         self._worker = Worker("compile")
         self._clock = clock
         how: Any = {"deterministic": deterministic, "step": step, "clock": clock, "cache": cache}
-        self._runner = Runner(engine, "decode", **how)
+        self._runner = Runner(engine, "decode", most_waiting=max_waiting, **how)
 
     def call(
         self, messages: Messages, tools: Sequence[Any] | None = None, **options: Unpack[Options]

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, TypedDict
 
 from constrained.answers import Target, read_response_format
@@ -37,6 +38,8 @@ class Options(TypedDict, total=False):
     key_order: in which order objects have their declared keys; "any" if not given, or "schema".
     recall: whether the model sees the reasoning of its earlier turns: "keep", "drop" (as the chat
         template wants it), or, if not given, "auto": until the next message of the user.
+    date: what the chat template takes for the present, where it writes the date; the present if not
+        given. A prompt with a date that does not change stays known.
     timeout: seconds from when the request is made; if it is not done by then, it fails with a
         DeadlineError. Any time if not given. Of a `run`, for each turn.
     """
@@ -55,6 +58,7 @@ class Options(TypedDict, total=False):
     drop_tools: bool
     key_order: KeyOrder
     recall: Recall
+    date: datetime | None
     timeout: float | None
 
 

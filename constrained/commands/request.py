@@ -12,6 +12,7 @@ from constrained.commands.output import describe_checked, describe_findings
 from constrained.engine.options import read_options
 from constrained.engine.protocol import Sampling
 from constrained.errors import RequestError
+from constrained.runner import MOST_WAITING
 from constrained.splicing import Recall
 from grammars.turn import Answer, JsonAnswer, KeyOrder, Think
 
@@ -120,6 +121,7 @@ def load_model(options: argparse.Namespace) -> "Model":
         cache_ram=options.cache_ram,
         cache_dir=options.cache_dir,
         draft=not options.no_draft,
+        max_waiting=getattr(options, "max_waiting", MOST_WAITING),
         progress=shared.show_progress("loading"),
         **engine.read_engine_options(options),
     )
