@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any, Unpack
 from constrained import embedded
 from constrained.choosing import read_tool_format
 from constrained.engine.header import TOOL_USE, choose_template
-from constrained.engine.options import LoadOptions, read_options
+from constrained.engine.options import MOST_WAITING, LoadOptions, read_options
 from constrained.errors import RequestError, TemplateError
 from constrained.generic import CHATML
 from constrained.model import Model
-from constrained.runner import MOST_WAITING
 from constrained.snapshots import CACHE_RAM, Cache
 from constrained.template import ChatTemplate
 from grammars.wire import Format

@@ -14,6 +14,7 @@ from constrained.answers import read_target
 from constrained.compiling import Compiler
 from constrained.deadline import Clock, Deadline, set_deadline
 from constrained.decoded import MOST_TOKENS
+from constrained.engine.options import MOST_WAITING
 from constrained.engine.protocol import Engine, Sampling
 from constrained.errors import GrammarError, ModelError
 from constrained.job import CompiledTurn, Job
@@ -21,7 +22,7 @@ from constrained.metrics import Metrics
 from constrained.orders import Limits, Messages, Options, Order, finish, read_order
 from constrained.reply import Reply, make_reply
 from constrained.request import Finish, Generation, Request
-from constrained.runner import MOST_WAITING, Runner
+from constrained.runner import Runner
 from constrained.schedule import STEP
 from constrained.snapshots import NO_CACHE, Cache
 from constrained.template import ChatTemplate

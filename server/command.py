@@ -14,10 +14,9 @@ from constrained.commands import options as shared
 from constrained.commands.input import read_text
 from constrained.commands.output import print_error
 from constrained.deadline import check_timeout
-from constrained.engine.options import read_options
+from constrained.engine.options import MOST_WAITING, read_options
 from constrained.engine.protocol import Sampling
 from constrained.errors import RequestError
-from constrained.runner import MOST_WAITING
 from server.settings import ReasoningField, Settings
 
 if TYPE_CHECKING:

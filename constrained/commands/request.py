@@ -9,10 +9,9 @@ from constrained.commands import engine
 from constrained.commands import options as shared
 from constrained.commands.input import read_json, read_text
 from constrained.commands.output import describe_checked, describe_findings
-from constrained.engine.options import read_options
+from constrained.engine.options import MOST_WAITING, read_options
 from constrained.engine.protocol import Sampling
 from constrained.errors import RequestError
-from constrained.runner import MOST_WAITING
 from constrained.splicing import Recall
 from grammars.turn import Answer, JsonAnswer, KeyOrder, Think
 
