@@ -18,6 +18,7 @@ from constrained.engine.options import MOST_WAITING
 from constrained.engine.protocol import Engine, Sampling
 from constrained.errors import GrammarError, ModelError
 from constrained.job import CompiledTurn, Job
+from constrained.logits import Sent
 from constrained.metrics import Metrics
 from constrained.orders import Limits, Messages, Options, Order, finish, read_order
 from constrained.reply import Reply, make_reply
@@ -25,15 +26,16 @@ from constrained.request import Finish, Generation, Request
 from constrained.runner import Runner
 from constrained.schedule import STEP
 from constrained.snapshots import NO_CACHE, Cache
+from constrained.stopping import read_stops
 from constrained.template import ChatTemplate
 from constrained.worker import AsyncStream, Sink, Stream, Wanted, Worker, arun, run, then
-from grammars.turn import CallRead, Event
+from grammars.turn import CallRead
 from grammars.wire import Format
 
 T = TypeVar("T")
 
 
-def _ignore(events: Sequence[Event]) -> None:
+def _ignore(events: Sequence[Sent]) -> None:
     """For whoever wants the reply alone."""
 
 
@@ -115,7 +117,8 @@ class Model:
     def stream(
         self, messages: Messages, tools: Sequence[Any] | None = None, **options: Unpack[Options]
     ) -> Stream[Reply]:
-        """As `call`, with the events of `grammars.turn` as they come; `result` is the reply."""
+        """As `call`, with the events of `grammars.turn` as they come, and a `TokenDrawn` for each
+        token if `logprobs` are asked for; `result` is the reply."""
         return Stream(partial(self._start, read_order(messages, tools, options)))
 
     def astream(
@@ -201,14 +204,17 @@ class Model:
         sampling: Sampling | None = None,
         force: bool = True,
         timeout: float | None = None,
+        stop: str | Sequence[str] | None = None,
+        logprobs: int | None = None,
     ) -> list[Reply]:
         """Generates several turns together; see `generate` and `make_reply` for the errors.
 
         Args:
             force: take tokens that the grammar forces without asking the model.
             timeout: see `Options`; for all of them.
+            stop, logprobs: see `Options`.
         """
-        limits = Limits(max_tokens, sampling, force, timeout)
+        limits = Limits(max_tokens, sampling, force, timeout, read_stops(stop), logprobs)
         deadline = set_deadline(timeout, self._clock)
         streams = [Stream(partial(self._launch, turn, limits, deadline)) for turn in turns]
         try:
@@ -224,9 +230,11 @@ class Model:
         max_tokens: int = 1024,
         sampling: Sampling | None = None,
         timeout: float | None = None,
+        stop: str | Sequence[str] | None = None,
+        logprobs: int | None = None,
     ) -> Stream[Reply]:
         """As `complete` for one turn, with its events as they come."""
-        limits = Limits(max_tokens, sampling, timeout=timeout)
+        limits = Limits(max_tokens, sampling, True, timeout, read_stops(stop), logprobs)
         deadline = set_deadline(timeout, self._clock)
         return Stream(partial(self._launch, turn, limits, deadline))
 
@@ -250,20 +258,22 @@ class Model:
         sink: Sink,
     ) -> Future[Reply]:
         request = Request(
-            turn.tokens,
-            turn.matcher.fork() if turn.matcher else None,
-            turn.parser,
-            limits.sampling or self.sampling,
-            limits.max_tokens,
-            limits.force,
-            turn.budget,
-            turn.reserve,
-            sink,
-            is_wanted,
-            turn.watch,
+            prompt=turn.tokens,
+            matcher=turn.matcher.fork() if turn.matcher else None,
+            parser=turn.parser,
+            sampling=limits.sampling or self.sampling,
+            max_tokens=limits.max_tokens,
+            force=limits.force,
+            budget=turn.budget,
+            reserve=turn.reserve,
+            sink=sink,
+            is_wanted=is_wanted,
+            watch=turn.watch,
             deadline=deadline,
             boundaries=(turn.head,) if turn.head else (),
             draft=self._draft,
+            stops=limits.stops,
+            logprobs=limits.logprobs,
         )
         generation = self._runner.submit(request)
         generation.add_done_callback(self._note_failure)
@@ -274,7 +284,8 @@ class Model:
         # A call whose id was replaced, for another one has it, is not what the model wrote.
         ids = [event.call.id for event in made.events if isinstance(event, CallRead)]
         is_own = all(id in (None, call.id) for id, call in zip(ids, reply.calls, strict=False))
-        if made.finish is Finish.STOP and is_own:
+        is_whole = made.finish is Finish.STOP and made.stopped is None
+        if is_whole and is_own:
             self.compiler.prompts.keep(turn, made.tokens, reply.message())
         return reply
 
