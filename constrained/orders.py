@@ -9,7 +9,8 @@ from constrained.deadline import check_timeout
 from constrained.engine.protocol import Sampling
 from constrained.errors import ReplyError, RequestError
 from constrained.job import Job
-from constrained.messages import copy_json
+from constrained.messages import copy_json, normalise
+from constrained.prefill import read_message
 from constrained.reply import Reply
 from constrained.splicing import Recall
 from grammars.turn import KeyOrder, Think
@@ -37,6 +38,11 @@ class Options(TypedDict, total=False):
     key_order: in which order objects have their declared keys; "any" if not given, or "schema".
     recall: whether the model sees the reasoning of its earlier turns: "keep", "drop" (as the chat
         template wants it), or, if not given, "auto": until the next message of the user.
+    prefill: the turn goes on with the last message, which is of the assistant: with its content, or
+        where it has none, with its reasoning. Only what is new comes back. Of a `run`, its first
+        turn does so; of `generate`, the value is the whole.
+    breakpoints: numbers of first messages that other conversations are likely to share; what is
+        computed of them is kept longest.
     timeout: seconds from when the request is made; if it is not done by then, it fails with a
         DeadlineError. Any time if not given. Of a `run`, for each turn.
     """
@@ -55,6 +61,8 @@ class Options(TypedDict, total=False):
     drop_tools: bool
     key_order: KeyOrder
     recall: Recall
+    prefill: bool
+    breakpoints: Sequence[int]
     timeout: float | None
 
 
@@ -103,14 +111,19 @@ def read_order(
     limits = {k: given.pop(k) for k in LIMITS if k in given}
     answer = read_response_format(given.pop("response_format", None))
     # Copies: the request may wait in the queue while its owner goes on.
+    if "breakpoints" in given:
+        given["breakpoints"] = copy_json(given["breakpoints"])
     answer = target.answer if target else answer
     job = Job(copy_json(messages), copy_json(tools or ()), answer=answer, **given)
     return Order(job, Limits(**limits))
 
 
-def finish(target: Target, reply: Reply) -> Any:
-    """The value that was asked for; raises ReplyError if the tokens ran out."""
+def finish(target: Target, reply: Reply, order: Order) -> Any:
+    """The value that was asked for, with what its text went on with; raises ReplyError if the
+    tokens ran out."""
     if reply.finish_reason != "stop":
         hint = "Raise max_tokens, or the context length (-c)"
         raise ReplyError(f"the tokens ran out: {reply.content!r}", hint=hint)
-    return target.read(reply.content)
+    messages = normalise(order.job.messages) if order.job.prefill else ()
+    begun = read_message(messages[-1], "/messages").content if messages else ""
+    return target.read(begun + reply.content)

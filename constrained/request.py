@@ -9,6 +9,7 @@ from constrained.ending import Reserve
 from constrained.engine.protocol import Sampling
 from constrained.holding import Watch
 from constrained.mask import Matcher
+from constrained.prefix import Prefix
 from constrained.thinking import Budget
 from grammars.parse import Parser
 from grammars.turn import Event
@@ -29,7 +30,7 @@ class Request:
     """One turn to generate.
 
     Args:
-        prompt: token ids.
+        prompt: token ids, those of the prefix included.
         matcher: holds the turn to its grammar, from its first token; None: anything goes.
         parser: makes what reads the text as it comes.
         sampling: how tokens are drawn.
@@ -45,6 +46,7 @@ class Request:
         boundaries: numbers of first tokens of the prompt that other prompts are likely to share,
             such as where the system message and the tools end.
         draft: where the turn repeats a text, let the model look at several tokens of it together.
+        prefix: what the turn has already; the matcher is behind its tokens.
     """
 
     prompt: Sequence[int]
@@ -61,6 +63,7 @@ class Request:
     deadline: Deadline | None = None
     boundaries: tuple[int, ...] = ()
     draft: bool = True
+    prefix: Prefix = field(default_factory=Prefix)
 
 
 @dataclass(frozen=True)

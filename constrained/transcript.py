@@ -4,7 +4,10 @@ import codecs
 from bisect import bisect_left
 from collections.abc import Sequence
 
+from constrained.ending import Place
 from constrained.holding import Fault, Holder
+from constrained.mask import Matcher
+from constrained.prefix import Trim
 from constrained.request import Request
 from constrained.vocabulary import Vocabulary
 from grammars.turn import Event
@@ -12,6 +15,8 @@ from grammars.turn import Event
 
 class Transcript:
     """One turn as it is written. A part of it can be read again from the start (`head`).
+
+    The prefix of the request is read first; it is not in what follows, but in `thought`.
 
     Attributes:
         tokens: those that were written.
@@ -27,12 +32,16 @@ class Transcript:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._holder = Holder(request.watch)
         self._counted: list[bool] = []
-        self._ends: list[int] = []  # how many characters the first n tokens have
+        self._head = len(request.prefix.head)  # characters
+        self._ends: list[int] = []  # how many characters the head and the first n tokens have
         self._is_closed = False
+        self._read_of, self._sent_of = Trim(request.prefix), Trim(request.prefix)
         self.tokens: list[int] = []
         self.data = bytearray()
         self.events: list[Event] = []
-        self.thought = 0
+        self.thought = request.prefix.thought
+        if request.prefix.head:
+            self._take(self._parser.feed(request.prefix.head), -1)
 
     @property
     def is_reasoning(self) -> bool:
@@ -56,7 +65,7 @@ class Transcript:
         text = self._decoder.decode(data)
         self.tokens.append(token)
         self._counted.append(counted)
-        self._ends.append((self._ends[-1] if self._ends else 0) + len(text))
+        self._ends.append((self._ends[-1] if self._ends else self._head) + len(text))
         self.data += data
         was_reasoning = self.is_reasoning
         events = self._parser.feed(text) if text else []
@@ -74,9 +83,17 @@ class Transcript:
             return ()
         self._is_closed = True
         rest = self._decoder.decode(b"", final=True)
+        if self._request.prefix.behind(self.data)[1]:  # half a character that was given
+            rest = ""
         events = [*(self._parser.feed(rest) if rest else ()), *self._parser.close()]
         sent = self._take(events, len(self.tokens))
-        return [*sent, *self._holder.close(is_whole=is_whole)]
+        return [*sent, *self._sent_of.take(self._holder.close(is_whole=is_whole))]
+
+    def place(self, matcher: Matcher, tokens: Sequence[int] = ()) -> Place:
+        """How far the turn has come when these tokens follow; the matcher is behind them."""
+        data = self.data + self._vocabulary.text(tokens)
+        count = len(self.tokens) + len(tokens)
+        return Place(matcher, count, *self._request.prefix.behind(data))
 
     def head(self, count: int) -> "Transcript":
         """The first tokens of this turn, as if no others had come. Their events were sent."""
@@ -86,12 +103,13 @@ class Transcript:
         return head
 
     def _take(self, events: Sequence[Event], place: int) -> Sequence[Event]:
-        self.events += events
         if not events:
             return ()
+        self.events += self._read_of.take(events)
         # Of a token that the call only begins in, the rest belongs to what was there before.
-        began = bisect_left(self._ends, self._parser.began) + 1 if self._parser.began else 0
-        return self._holder.take(events, place, began)
+        start = self._parser.began
+        began = bisect_left(self._ends, start) + 1 if start > self._head else 0
+        return self._sent_of.take(self._holder.take(events, place, began))
 
     def _count_closer(self) -> int:
         """How many tokens before the last one spell nothing but the marker that it completes."""
