@@ -120,13 +120,15 @@ class Reserve:
     def _find(self, place: Place) -> list[int] | None:
         """An ending that the matcher takes from here."""
         matcher = place.matcher.fork()
-        if place.rest:
-            begun = spell(matcher, place.rest, self._vocabulary)
-        else:
-            begun = finish_character(matcher, place.text, self._vocabulary)
+        begun = spell(matcher, place.rest, self._vocabulary)
         if begun is None:
             return None
         written = place.text + self._vocabulary.text(begun)
+        character = finish_character(matcher, written, self._vocabulary)
+        if character is None:
+            return None
+        begun += character
+        written += self._vocabulary.text(character)
         suffix = self._complete(written.decode("utf-8", "replace"))
         if suffix is None:
             return None

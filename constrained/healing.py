@@ -71,7 +71,8 @@ def find_spellings(rest: bytes, vocabulary: Vocabulary) -> np.ndarray:
 
 
 def spell(matcher: Matcher, rest: bytes, vocabulary: Vocabulary) -> list[int] | None:
-    """The fewest tokens, more or less, that spell exactly these bytes; commits them.
+    """Few tokens that spell these bytes, and go beyond them only where the matcher takes no others:
+    where it forces a text, it insists on the usual tokens of that. Commits them.
 
     Returns:
         None if the matcher knows no such tokens.
@@ -80,12 +81,14 @@ def spell(matcher: Matcher, rest: bytes, vocabulary: Vocabulary) -> list[int] | 
     while rest:
         mask = matcher.mask()
         fit = [int(n) for n in find_spellings(rest, vocabulary) if mask[n]]
-        inside = [n for n in fit if len(vocabulary.tokens[n]) <= len(rest)]
-        if not inside:
+        sizes = {n: len(vocabulary.tokens[n]) for n in fit}
+        inside = [n for n in fit if sizes[n] <= len(rest)]
+        if not fit:
             return None
-        tokens.append(max(inside, key=lambda n: len(vocabulary.tokens[n])))
-        matcher.commit(tokens[-1])
-        rest = rest[len(vocabulary.tokens[tokens[-1]]) :]
+        token = max(inside, key=sizes.__getitem__) if inside else min(fit, key=sizes.__getitem__)
+        matcher.commit(token)
+        tokens.append(token)
+        rest = rest[sizes[token] :]
     return tokens
 
 
