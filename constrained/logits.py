@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from constrained.ending import Exhausted
 from grammars.schema import Json
 from grammars.turn import Event
 
@@ -39,7 +40,7 @@ class TokenDrawn:
         }
 
 
-Sent: TypeAlias = Event | TokenDrawn
+Sent: TypeAlias = Event | TokenDrawn | Exhausted
 """What is told of a turn while it is written."""
 
 

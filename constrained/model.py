@@ -29,7 +29,7 @@ from constrained.snapshots import NO_CACHE, Cache
 from constrained.stopping import read_stops
 from constrained.template import ChatTemplate
 from constrained.worker import AsyncStream, Sink, Stream, Wanted, Worker, arun, run, then
-from grammars.turn import CallRead
+from grammars.turn import Answer, CallRead
 from grammars.wire import Format
 
 T = TypeVar("T")
@@ -147,7 +147,7 @@ class Model:
         """
         target = read_target(schema, regex, choice, grammar)
         order = read_order(messages, None, options, target)
-        return finish(target, run(partial(self._start, order)))
+        return finish(target, run(partial(self._start, order)), order)
 
     async def agenerate(
         self,
@@ -162,7 +162,7 @@ class Model:
         """As `generate`. Cancelling the task ends the turn within one step."""
         target = read_target(schema, regex, choice, grammar)
         order = read_order(messages, None, options, target)
-        return finish(target, await arun(partial(self._start, order)))
+        return finish(target, await arun(partial(self._start, order)), order)
 
     def run(
         self,
@@ -195,6 +195,17 @@ class Model:
     def compile(self, job: Job) -> CompiledTurn:
         """The prompt and the grammar of a job; see `Compiler.compile`."""
         return run(lambda _: self._worker.submit(lambda: self.compiler.compile(job)))
+
+    async def acompile(self, job: Job) -> CompiledTurn:
+        """As `compile`. Cancelling the task gives up a job that has not begun."""
+        return await arun(lambda _: self._worker.submit(lambda: self.compiler.compile(job)))
+
+    def compile_text(
+        self, prompt: str | Sequence[int], answer: Answer | None = None
+    ) -> CompiledTurn:
+        """A turn behind a prompt that no template writes; see `Compiler.compile_text`."""
+        work = partial(self.compiler.compile_text, prompt, answer)
+        return run(lambda _: self._worker.submit(work))
 
     def complete(
         self,
@@ -238,6 +249,23 @@ class Model:
         deadline = set_deadline(timeout, self._clock)
         return Stream(partial(self._launch, turn, limits, deadline))
 
+    def astream_turn(
+        self,
+        turn: CompiledTurn,
+        *,
+        max_tokens: int = 1024,
+        sampling: Sampling | None = None,
+        timeout: float | None = None,
+    ) -> AsyncStream[Reply]:
+        """As `stream_turn`, for `async for`.
+
+        Raises:
+            BusyError, ModelError: at once: too many requests wait, or the model is closed.
+        """
+        limits = Limits(max_tokens, sampling, timeout=timeout)
+        deadline = set_deadline(timeout, self._clock)
+        return AsyncStream(partial(self._launch, turn, limits, deadline))
+
     def _start(self, order: Order, is_wanted: Wanted, sink: Sink = _ignore) -> Future[Reply]:
         deadline = set_deadline(order.limits.timeout, self._clock)
 
@@ -270,10 +298,11 @@ class Model:
             is_wanted=is_wanted,
             watch=turn.watch,
             deadline=deadline,
-            boundaries=(turn.head,) if turn.head else (),
+            boundaries=turn.boundaries,
             draft=self._draft,
             stops=limits.stops,
             logprobs=limits.logprobs,
+            prefix=turn.prefix,
         )
         generation = self._runner.submit(request)
         generation.add_done_callback(self._note_failure)

@@ -10,7 +10,8 @@ from constrained.deadline import check_timeout
 from constrained.engine.protocol import Sampling
 from constrained.errors import ReplyError, RequestError
 from constrained.job import Job
-from constrained.messages import copy_json
+from constrained.messages import copy_json, normalise
+from constrained.prefill import read_message
 from constrained.reply import Reply
 from constrained.splicing import Recall
 from constrained.stopping import read_stops
@@ -44,6 +45,11 @@ class Options(TypedDict, total=False):
         template wants it), or, if not given, "auto": until the next message of the user.
     date: what the chat template takes for the present, where it writes the date; the present if not
         given. A prompt with a date that does not change stays known.
+    prefill: the turn goes on with the last message, which is of the assistant: with its content, or
+        where it has none, with its reasoning. Only what is new comes back. Of a `run`, its first
+        turn does so; of `generate`, the value is the whole.
+    breakpoints: numbers of first messages that other conversations are likely to share; what is
+        computed of them is kept longest.
     timeout: seconds from when the request is made; if it is not done by then, it fails with a
         DeadlineError. Any time if not given. Of a `run`, for each turn.
     stop: a text, or up to 16: the content ends in front of the first of them, and the turn with it,
@@ -67,6 +73,8 @@ class Options(TypedDict, total=False):
     key_order: KeyOrder
     recall: Recall
     date: datetime | None
+    prefill: bool
+    breakpoints: Sequence[int]
     timeout: float | None
     stop: str | Sequence[str] | None
     logprobs: int | None
@@ -124,17 +132,22 @@ def read_order(
     limits: Any = {field: given.pop(name) for name, field in LIMITS.items() if name in given}
     answer = read_response_format(given.pop("response_format", None))
     # Copies: the request may wait in the queue while its owner goes on.
+    if "breakpoints" in given:
+        given["breakpoints"] = copy_json(given["breakpoints"])
     answer = target.answer if target else answer
     job = Job(copy_json(messages), copy_json(tools or ()), answer=answer, **given)
     return Order(job, Limits(**limits))
 
 
-def finish(target: Target, reply: Reply) -> Any:
-    """The value that was asked for; raises ReplyError if the tokens ran out."""
+def finish(target: Target, reply: Reply, order: Order) -> Any:
+    """The value that was asked for, with what its text went on with; raises ReplyError if the
+    tokens ran out."""
     if reply.stop_sequence is not None:
         message = f"the stop text {reply.stop_sequence!r} has cut it: {reply.content!r}"
         raise ReplyError(message, hint="Leave stop out")
     if reply.finish_reason != "stop":
         hint = "Raise max_tokens, or the context length (-c)"
         raise ReplyError(f"the tokens ran out: {reply.content!r}", hint=hint)
-    return target.read(reply.content)
+    messages = normalise(order.job.messages) if order.job.prefill else ()
+    begun = read_message(messages[-1], "/messages").content if messages else ""
+    return target.read(begun + reply.content)

@@ -9,13 +9,13 @@ from constrained.ahead import Ahead
 from constrained.deadline import Clock
 from constrained.deviation import Deviation
 from constrained.drafting import Drafter
-from constrained.ending import Place
 from constrained.engine.protocol import Chunk
+from constrained.healing import Healing
 from constrained.holding import Fault, What
 from constrained.limits import find_limit, find_reserve
 from constrained.logits import Scores, Sent, find_unavoidable
 from constrained.mask import Matcher
-from constrained.request import Finish, Generation, Request, Timings
+from constrained.request import Exhausted, Finish, Generation, Request, Timings
 from constrained.sequences import Sequences
 from constrained.transcript import Transcript
 
@@ -63,6 +63,7 @@ class Progression:
         self._passes = 0
         self._read = Transcript(request, sequences.vocabulary)
         self._ended_at: int | None = None
+        self._healing = Healing(request.prefix.rest, sequences.vocabulary)
         self._deviation: Deviation | None = None
         self._mended: set[What] = set()
         self._is_spoilt = False  # what does not fit cannot be written again
@@ -110,7 +111,7 @@ class Progression:
         """What may come next, at most so many tokens; none if the model could not forget them."""
         most = min(most, self._limit - len(self._read.tokens) - 1)
         held = len(self._sequences.tokens(self._number))
-        if not self._ahead.may_draft or self.unread or most < 1:
+        if not self._ahead.may_draft or self.unread or most < 1 or self._is_healing:
             return []
         if not self._sequences.can_cut(self._number, held - 1):
             return []
@@ -154,6 +155,7 @@ class Progression:
         if token is None:
             token = self._sampler.sample(slot)
         if self._matcher.ends(token) if self._matcher else token in self._ends:
+            self._heal([token])
             if self._matcher:
                 self._matcher.commit(token)
             self._stop()
@@ -162,9 +164,15 @@ class Progression:
 
     def _steer(self, logits: np.ndarray) -> None:
         """Forbids what the mask allows, but not this turn."""
+        if is_healing := self._is_healing:
+            self._healing.steer(logits, self._read.data)
         if self._budget and self._read.is_reasoning:
             self._budget.keep_whole(logits, self._read.thought, self._sequences.vocabulary)
-        if self._deviation and not self._deviation.steer(logits, self._read.data):
+        if (
+            self._deviation
+            and not is_healing
+            and not self._deviation.steer(logits, self._read.data)
+        ):
             self._deviation = None
 
     def _follow(self) -> None:
@@ -195,7 +203,8 @@ class Progression:
     def _close_reasoning(self) -> bool:
         """Closes the reasoning block if its budget is spent; False if that ended the turn."""
         budget, read = self._budget, self._read
-        if budget and self._matcher and read.is_reasoning and read.thought >= budget.tokens:
+        is_spent = budget and read.is_reasoning and read.thought >= budget.tokens
+        if budget and self._matcher and is_spent and not self._is_healing:
             room = self._limit - len(read.tokens)
             return self._take(budget.find_closing(self._matcher, room), counted=False)
         return True
@@ -231,9 +240,20 @@ class Progression:
         """
         if not tokens:
             return True
+        self._heal(tokens)
         if self._matcher and not self._commit(self._matcher, tokens):
             return False
         return self._write(tokens, accepted=accepted, counted=counted, scores=scores)
+
+    @property
+    def _is_healing(self) -> bool:
+        """Is the text of the client, which the turn goes on with, not whole yet?"""
+        return not self._healing.is_over(self._read.data)
+
+    def _heal(self, tokens: Sequence[int]) -> None:
+        """Makes sure that the next tokens are along that text."""
+        if self._is_healing:
+            self._healing.check(tokens, self._read.data)
 
     def _commit(self, matcher: Matcher, tokens: Sequence[int]) -> bool:
         """Commits the tokens; if the turn could not end behind them, ends it before them."""
@@ -242,12 +262,11 @@ class Progression:
             for token in tokens:
                 matcher.commit(token)
             return True
-        before = Place(matcher, len(self._read.tokens), bytes(self._read.data))
+        before = self._read.place(matcher)
         self._matcher = matcher.fork()
         for token in tokens:
             self._matcher.commit(token)
-        text = before.text + self._sequences.vocabulary.text(tokens)
-        if self._reserve.admits(before, Place(self._matcher, count, text)):
+        if self._reserve.admits(before, self._read.place(self._matcher, tokens)):
             return True
         self._finish_early()
         return False
@@ -258,6 +277,7 @@ class Progression:
         self.finish = Finish.LENGTH
         if self._reserve.ending is not None:
             self._ended_at = len(self._read.events)
+            self._send([Exhausted()])
             self._write(self._reserve.ending, counted=False)
 
     def _write(
@@ -330,10 +350,11 @@ class Progression:
         spent = self._discarded + len(read.tokens) - place
         limit = find_limit(self._sequences, request, spent)
         reserve = request.reserve(limit) if request.reserve else None
-        shortest = reserve.start(Place(matcher, place, bytes(head.data))) if reserve else None
+        shortest = reserve.start(head.place(matcher)) if reserve else None
         if (place + 1 if shortest is None else shortest) > limit or not self._go_back(head):
             return False
-        self._deviation = Deviation(bytes(read.data), len(head.data), self._sequences.vocabulary)
+        start = max(len(head.data), len(request.prefix.rest))  # what was given stays
+        self._deviation = Deviation(bytes(read.data), start, self._sequences.vocabulary)
         self._read, self._matcher, self._reserve = head, matcher, reserve
         self._discarded, self._limit = spent, limit
         return True
@@ -366,7 +387,7 @@ class Progression:
             events=tuple(self._read.events),
             finish=self.finish,
             forward_passes=self._passes,
-            reasoning_tokens=self._read.thought,
+            reasoning_tokens=max(0, self._read.thought - self._request.prefix.thought),
             ended_at=self._ended_at,
             discarded=self._discarded,
             cached=self._cached,

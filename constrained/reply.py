@@ -43,7 +43,7 @@ class Usage:
 
 @dataclass(frozen=True)
 class Reply:
-    """An assistant turn.
+    """An assistant turn; of one that went on with a text, what is new.
 
     Args:
         calls: complete calls only; each names an offered tool and fits its schema, or is marked
@@ -52,7 +52,8 @@ class Reply:
         finish_reason: "tool_calls", "stop", "length" where the tokens ran out, or "cancelled".
         unfinished: the text of a call that was cut when the tokens ran out; "" otherwise.
         text: all that the model wrote, as it wrote it.
-        parsed: the value of a JSON answer, if one was asked for; None beside calls.
+        parsed: the value of a JSON answer, if one was asked for, with the text that the turn went
+            on with; None beside calls.
         refused: the tools that were not offered, because their schemas cannot be enforced.
         stop_sequence: the stop text that has ended the turn, if one has; `text` has it, too.
         logprobs: how likely each token of the turn was, if that was asked for; up to the stop text.
@@ -146,7 +147,7 @@ def make_reply(generation: Generation, turn: CompiledTurn) -> Reply:
         finish_reason=finish,
         usage=usage,
         unfinished=read.unfinished,
-        text=generation.text,
+        text=turn.prefix.strip(generation.text),
         parsed=_parse(read, generation, turn),
         refused=turn.refused,
         stop_sequence=generation.stopped,
@@ -216,4 +217,4 @@ def _parse(read: Turn, generation: Generation, turn: CompiledTurn) -> Json:
     is_whole = ends and generation.stopped is None
     if not isinstance(turn.policy.answer, JsonAnswer) or read.calls or not is_whole:
         return None
-    return read_answer(turn.policy.answer, read.content)
+    return read_answer(turn.policy.answer, turn.prefix.content + read.content)

@@ -5,12 +5,14 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from constrained.deadline import Deadline
+from constrained.ending import Exhausted as Exhausted
 from constrained.ending import Reserve
 from constrained.engine.protocol import Sampling
 from constrained.holding import Watch
 from constrained.logits import Sent
 from constrained.logits import TokenDrawn as TokenDrawn
 from constrained.mask import Matcher
+from constrained.prefix import Prefix
 from constrained.thinking import Budget
 from grammars.parse import Parser
 from grammars.turn import Event
@@ -31,7 +33,7 @@ class Request:
     """One turn to generate.
 
     Args:
-        prompt: token ids.
+        prompt: token ids, those of the prefix included.
         matcher: holds the turn to its grammar, from its first token; None: anything goes.
         parser: makes what reads the text as it comes.
         sampling: how tokens are drawn.
@@ -51,6 +53,7 @@ class Request:
         stops: the content ends in front of the first of these texts, and the turn with it.
         logprobs: note how likely each token was, and so many of the most likely ones; the model is
             asked about each token then, also where one is forced. None: note nothing.
+        prefix: what the turn has already; the matcher is behind its tokens.
     """
 
     prompt: Sequence[int]
@@ -67,6 +70,7 @@ class Request:
     deadline: Deadline | None = None
     boundaries: tuple[int, ...] = ()
     draft: bool = True
+    prefix: Prefix = field(default_factory=Prefix)
     stops: tuple[str, ...] = ()
     logprobs: int | None = None
 

@@ -4,8 +4,11 @@ import codecs
 from bisect import bisect_left
 from collections.abc import Sequence
 
+from constrained.ending import Place
 from constrained.holding import Fault, Holder
 from constrained.logits import Scores, Sent, TokenDrawn, describe_token
+from constrained.mask import Matcher
+from constrained.prefix import Trim
 from constrained.request import Request
 from constrained.stopping import Stopper
 from constrained.vocabulary import Vocabulary
@@ -14,6 +17,8 @@ from grammars.turn import Event
 
 class Transcript:
     """One turn as it is written. A part of it can be read again from the start (`head`).
+
+    The prefix of the request is read first; it is not in what follows, but in `thought`.
 
     Attributes:
         tokens: those that were written.
@@ -32,13 +37,17 @@ class Transcript:
         self._stopper = Stopper(request.stops)
         self._sent: list[Sent] = []
         self._counted: list[bool] = []
-        self._ends: list[int] = []  # how many characters the first n tokens have
+        self._head = len(request.prefix.head)  # characters
+        self._ends: list[int] = []  # how many characters the head and the first n tokens have
         self._is_closed = False
+        self._read_of, self._sent_of = Trim(request.prefix), Trim(request.prefix)
         self.tokens: list[int] = []
         self.data = bytearray()
         self.events: list[Event] = []
         self.drawn: list[TokenDrawn] = []
-        self.thought = 0
+        self.thought = request.prefix.thought
+        if request.prefix.head:
+            self._take(self._parser.feed(request.prefix.head), -1)
 
     @property
     def is_reasoning(self) -> bool:
@@ -78,13 +87,12 @@ class Transcript:
         text = self._decoder.decode(data)
         self.tokens.append(token)
         self._counted.append(counted)
-        self._ends.append((self._ends[-1] if self._ends else 0) + len(text))
+        self._ends.append((self._ends[-1] if self._ends else self._head) + len(text))
         self.data += data
         was_reasoning = self.is_reasoning
         events = self._parser.feed(text) if text else []
         if was_reasoning and counted:
             self.thought += 1 if self.is_reasoning else -self._count_closer()
-        self.events += events
         self.drawn += [drawn] if drawn else []
         return self._take([drawn, *events] if drawn else events, place)
 
@@ -98,12 +106,20 @@ class Transcript:
             return ()
         self._is_closed = True
         rest = self._decoder.decode(b"", final=True)
+        if self._request.prefix.behind(self.data)[1]:  # half a character that was given
+            rest = ""
         events = [*(self._parser.feed(rest) if rest else ()), *self._parser.close()]
-        self.events += events
         sent = [*self._take(events, len(self.tokens))]
         if self.stopped is None:
-            sent += self._stop(self._holder.close(is_whole=is_whole), is_over=True)
+            held = self._sent_of.take(self._holder.close(is_whole=is_whole))
+            sent += self._stop(held, is_over=True)
         return sent
+
+    def place(self, matcher: Matcher, tokens: Sequence[int] = ()) -> Place:
+        """How far the turn has come when these tokens follow; the matcher is behind them."""
+        data = self.data + self._vocabulary.text(tokens)
+        count = len(self.tokens) + len(tokens)
+        return Place(matcher, count, *self._request.prefix.behind(data))
 
     def head(self, count: int) -> "Transcript":
         """The first tokens of this turn, as if no others had come. Their events were sent."""
@@ -116,9 +132,11 @@ class Transcript:
     def _take(self, events: Sequence[Sent], place: int) -> Sequence[Sent]:
         if not events:
             return ()
+        self.events += self._read_of.take([e for e in events if not isinstance(e, TokenDrawn)])
         # Of a token that the call only begins in, the rest belongs to what was there before.
-        began = bisect_left(self._ends, self._parser.began) + 1 if self._parser.began else 0
-        return self._stop(self._holder.take(events, place, began))
+        start = self._parser.began
+        began = bisect_left(self._ends, start) + 1 if start > self._head else 0
+        return self._stop(self._sent_of.take(self._holder.take(events, place, began)))
 
     def _stop(self, told: Sequence[Sent], *, is_over: bool = False) -> Sequence[Sent]:
         """What of this comes before a stop text; if there is one, the turn has nothing else."""
