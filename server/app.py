@@ -60,7 +60,9 @@ def make_app(
         for notice in model.notices:
             LOG.warning("%s", notice)
         dates = Dates(settings.date)
-        app.state.service = Service(model, settings, dates=dates, name=name)
+        counters: Counters = app.state.counters
+        service = Service(model, settings, dates=dates, name=name, counters=counters)
+        app.state.service = service
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

@@ -18,6 +18,7 @@ from constrained.worker import AsyncStream
 from grammars.turn import Event
 from server.dates import Dates
 from server.ids import CallIds
+from server.metrics import Counters
 from server.reasoning import Reasoning, Thinking, plan_thinking
 from server.settings import Settings
 
@@ -61,6 +62,7 @@ class Service:
     call_ids: CallIds = field(default_factory=CallIds)
     dates: Dates = field(default_factory=Dates)
     name: str = "demo"
+    counters: Counters = field(default_factory=Counters)
 
 
 @dataclass(frozen=True)
@@ -87,15 +89,24 @@ class Begun:
         Raises:
             Error: as in `Model.call`; the other turns end as well.
         """
+        counters, left = self.service.counters, len(self.streams)
         try:
-            if len(self.streams) == 1:
-                async for told in _follow(self.streams[0]):
-                    yield 0, told
-                return
-            async for pair in _merge([_follow(stream) for stream in self.streams]):
-                yield pair
+            async for number, told in self._read():
+                if isinstance(told, Reply):
+                    counters.note_usage(told.usage)
+                    left -= 1
+                yield number, told
         finally:
             self.cancel()
+            counters.note_unfinished(left)
+
+    async def _read(self) -> AsyncIterator[tuple[int, Told]]:
+        if len(self.streams) == 1:
+            async for told in _follow(self.streams[0]):
+                yield 0, told
+            return
+        async for pair in _merge([_follow(stream) for stream in self.streams]):
+            yield pair
 
     def cancel(self) -> None:
         """Ends the turns within one step; does nothing if they are over."""

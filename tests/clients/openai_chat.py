@@ -20,7 +20,8 @@ def calls_of(message: Any) -> list[dict[str, Any]]:
 
 @scenario
 def plain() -> Any:
-    reply = client.chat.completions.create(**ASK)
+    greeting: Any = [{"role": "user", "content": report.GREETING}]
+    reply = client.chat.completions.create(**ASK | {"messages": greeting})
     assert reply.choices[0].message.content
     assert reply.usage.prompt_tokens_details.cached_tokens >= 0
     return reply.choices[0].message.content
@@ -122,9 +123,11 @@ def error() -> Any:
 
 @scenario
 def cancel() -> Any:
-    events = client.chat.completions.create(**ASK | {"max_tokens": 2000}, n=4, stream=True)
-    next(iter(events))
-    events.close()
+    ask = ASK | {"max_tokens": 1500, "tools": [{"type": "function", "function": report.LONG}]}
+    with report.cancelling():
+        events = client.chat.completions.create(**ask, tool_choice="required", stream=True)
+        next(iter(events))
+        events.close()
     return client.chat.completions.create(**ASK).choices[0].finish_reason
 
 
