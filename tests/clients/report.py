@@ -17,6 +17,7 @@ URL = sys.argv[1] if len(sys.argv) > 1 else "http://127.0.0.1:8080"
 QUESTION = "What's the weather in Paris tomorrow, in celsius?"
 ANSWERED = {"city": "Paris", "day": "tomorrow", "unit": "celsius"}
 RESULT = {"city": "Paris", "day": "tomorrow", "forecast": "light rain", "temperature": 14}
+TOLD = json.dumps(RESULT)  # the demo model reads JSON with spaces, which not all clients write
 NAMES = (
     "plain auto required named none parallel stream reasoning_on reasoning_off round_trip error "
     "cancel".split()
@@ -49,6 +50,7 @@ LONG: dict[str, Any] = {
 }
 """A call of this one takes many tokens, whatever the model is like: there is time to cancel it."""
 GREETING = "Hello!"
+TWO_CITIES = "What's the weather in Rome today and in Oslo tomorrow, in celsius?"
 PATIENCE = 60  # seconds
 _scenarios: dict[str, Callable[[], Any]] = {}
 
