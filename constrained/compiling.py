@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
 
+from constrained.begun import Begun, narrow, read_begun
 from constrained.choosing import choose_teaching
 from constrained.decoded import MOST_TOKENS
 from constrained.errors import GrammarError, RequestError
@@ -12,7 +13,7 @@ from constrained.job import CompiledTurn, Job, check_job
 from constrained.mask import Matcher
 from constrained.messages import read_call_ids
 from constrained.offer import Offer, Offered, Refusal, read_offer
-from constrained.prefill import Begun, go_on, narrow, read_begun
+from constrained.prefill import go_on
 from constrained.prompts import Prompts
 from constrained.raw_prompts import TEXT, compose_raw
 from constrained.teaching import Teaching, find_teaching

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from typing import Any, TypedDict
 
 from constrained.answers import Target, read_response_format
+from constrained.begun import read_message
 from constrained.deadline import check_timeout
 from constrained.engine.protocol import Sampling
 from constrained.errors import ReplyError, RequestError
 from constrained.job import Job
 from constrained.messages import copy_json, normalise
-from constrained.prefill import read_message
 from constrained.reply import Reply
 from constrained.splicing import Recall
 from grammars.turn import KeyOrder, Think

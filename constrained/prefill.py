@@ -7,42 +7,21 @@ would be read as anything else than it is, or that the grammar does not take, is
 
 import re
 from codecs import getincrementaldecoder
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
+from constrained.begun import Begun, refuse
 from constrained.errors import RequestError
-from constrained.job import CompiledTurn, Job
+from constrained.job import CompiledTurn
 from constrained.mask import Matcher
-from constrained.messages import THOUGHTS, is_text_parts, normalise
 from constrained.prefix import Prefix
-from constrained.template import ChatTemplate
 from constrained.vocabulary import ends_inside
 from grammars.errors import RenderError
 from grammars.parse import collect
 from grammars.render import render
-from grammars.turn import THINKING_TAGS, Choice, Policy, Start, State, Think, Turn
-from grammars.wire import Format
+from grammars.turn import THINKING_TAGS, State, Turn
 
 _CONTENT, _REASONING = "\ue000", "\ue001"  # stand for the texts where the format is asked
-
-
-@dataclass(frozen=True)
-class Begun:
-    """A message that a turn goes on with.
-
-    Args:
-        content, reasoning: what it says.
-        places: the JSON pointers of the two.
-    """
-
-    content: str = ""
-    reasoning: str = ""
-    places: tuple[str, str] = ("", "")
-
-    def where(self, *, is_content: bool) -> str:
-        """The place of one of the two."""
-        return self.places[0 if is_content else 1]
 
 
 @dataclass(frozen=True)
@@ -60,87 +39,11 @@ class _Part:
     is_content: bool
 
 
-def read_begun(job: Job, template: ChatTemplate) -> tuple[Job, Begun]:
-    """The request without the message that its turn goes on with, and that message.
-
-    Raises:
-        TemplateError: the messages are no conversation.
-        RequestError: the last of them cannot be gone on with.
-    """
-    if not job.prefill:
-        return job, Begun()
-    with template.failures():
-        messages = normalise(job.messages)
-    count = len(messages) - 1
-    begun = read_message(messages[-1], f"/messages/{count}")
-    if not count:
-        hint = "Give the message that it answers, too"
-        raise RequestError("there is nothing before the turn", where="/messages", hint=hint)
-    places = tuple(min(place, count) for place in job.breakpoints)
-    return replace(job, messages=job.messages[:-1], breakpoints=places), begun
-
-
-def read_message(message: Mapping[str, Any], where: str) -> Begun:
-    """What a message says that a turn goes on with.
-
-    Args:
-        message: in normal form.
-        where: its place.
-
-    Raises:
-        RequestError: it is not of the assistant, calls tools, or holds what is no text.
-    """
-    if message["role"] != "assistant":
-        hint = "Add the message of the assistant to go on with, or leave prefill out"
-        raise RequestError(f"the last message is of {message['role']!r}", where=where, hint=hint)
-    if message.get("tool_calls"):
-        hint = "Leave them out, or give their results and leave prefill out"
-        raise RequestError("a turn with calls is over", where=f"{where}/tool_calls", hint=hint)
-    content = message["content"]
-    if is_text_parts(content):
-        content = "\n".join(part["text"] for part in content)
-    name = next((name for name in THOUGHTS if message.get(name) is not None), THOUGHTS[0])
-    reasoning = message.get(name) or ""
-    places = f"{where}/content", f"{where}/{name}"
-    for text, place in zip((content, reasoning), places, strict=True):
-        if not isinstance(text, str):
-            raise RequestError("it is no text, so no turn can go on with it", where=place)
-    return Begun(content, reasoning, places)
-
-
-def narrow(begun: Begun, state: State, policy: Policy, format: Format) -> tuple[State, Policy]:
-    """Where the grammar of a turn starts that has this, and what may still come: content that has
-    begun is behind the reasoning, is no call, and, where an answer is asked for, is that.
-
-    Args:
-        begun: what the turn goes on with.
-        state: where the prompt ends.
-        policy: what the request allows.
-        format: of the turn.
-
-    Raises:
-        RequestError: it allows none of that.
-    """
-    if begun.reasoning and policy.think is Think.FORBIDDEN:
-        raise _refuse(begun, 0, is_content=False)
-    if not begun.content:
-        return state, policy
-    if policy.choice is Choice.REQUIRED:
-        raise _refuse(begun, 0, is_content=True)
-    if policy.think is Think.REQUIRED:
-        if not begun.reasoning:
-            raise _refuse(begun, 0, is_content=True)
-        policy = replace(policy, think=Think.OPTIONAL)
-    if policy.answer is not None:
-        policy = replace(policy, choice=Choice.NONE, names=None)
-    return replace(state, start=Start.CLOSED, pad="") if format.reasoning else state, policy
-
-
 def go_on(turn: CompiledTurn, begun: Begun, state: State) -> CompiledTurn:
     """The turn with this behind its prompt.
 
     Args:
-        turn: as `narrow` has it.
+        turn: as `begun.narrow` has it.
         begun: what it goes on with.
         state: where its prompt ends.
 
@@ -170,14 +73,6 @@ def go_on(turn: CompiledTurn, begun: Begun, state: State) -> CompiledTurn:
         for token in prefix.tokens[sum(len(part.tokens) for part in before) :]:
             matcher.commit(token)
     return replace(turn, tokens=(*turn.tokens, *prefix.tokens), matcher=matcher, prefix=prefix)
-
-
-def _refuse(begun: Begun, offset: int, *, is_content: bool) -> RequestError:
-    return RequestError(
-        f"the request does not admit this text: it fits up to byte {offset}",
-        where=begun.where(is_content=is_content),
-        hint="Cut it there, or ask for something else",
-    )
 
 
 def _write(turn: CompiledTurn, begun: Begun, state: State) -> str:
@@ -219,7 +114,7 @@ def _check_texts(turn: CompiledTurn, begun: Begun) -> None:
     reasoning holds a marker, whether it is closed or not."""
     found = [at for marker in turn.format.reserved if (at := begun.reasoning.find(marker)) >= 0]
     if found:
-        raise _refuse(begun, len(begun.reasoning[: min(found)].encode()), is_content=False)
+        raise refuse(begun, len(begun.reasoning[: min(found)].encode()), is_content=False)
     bare, content = turn.format.bare, "".join(begun.content.split())
     if not bare or not content or not turn.policy.select(turn.tools):
         return
@@ -243,7 +138,7 @@ def _check_grammar(
                 matcher.commit(token)
             continue
         offset = _count_fit(matcher, turn, part, count) if part.is_data else 0
-        raise _refuse(begun, offset, is_content=part.is_content)
+        raise refuse(begun, offset, is_content=part.is_content)
 
 
 def _count_fit(matcher: Matcher, turn: CompiledTurn, part: _Part, count: int) -> int:
