@@ -17,6 +17,7 @@ from grammars.errors import Error
 from server import native, status
 from server.asking import Service
 from server.chat import routes as chat
+from server.dates import Dates
 from server.errors import HttpError, as_http_error
 from server.gate import Gate, find_dialect
 from server.messages import routes as messages
@@ -59,7 +60,8 @@ def make_app(
             return
         for notice in model.notices:
             LOG.warning("%s", notice)
-        app.state.service = Service(model, settings, name=name)
+        dates = Dates(settings.date)
+        app.state.service = Service(model, settings, dates=dates, name=name)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
