@@ -103,7 +103,8 @@ def test_a_call_is_typed(painter: httpx.Client) -> None:
 )
 @pytest.mark.parametrize("count", [1, 3])
 def test_a_stream_says_the_same(painter: httpx.Client, choice: Any, count: int) -> None:
-    body: Json = {"tools": [PAINT, PING], "tool_choice": choice, "n": count, "temperature": 0}
+    body: Json = {"tools": [PAINT, PING], "tool_choice": choice, "n": count}
+    body |= {"temperature": 0, "max_tokens": 150}
     chunks = chunks_of(painter, **body)
     assert lasting(fold(chunks)) == lasting(ask(painter, **body))
     first = [next(c for c in chunks if c["choices"][0]["index"] == n) for n in range(count)]
