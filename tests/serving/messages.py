@@ -5,6 +5,7 @@ from typing import Any
 import httpx
 
 from server.messages.reply import fold
+from tests.scripted import TURN
 from tests.serving.running import Json, stream
 
 PATH = "/v1/messages"
@@ -22,6 +23,8 @@ PAINT: Json = {
     },
 }
 BASE: Json = {"messages": HELLO, "max_tokens": 500, "model": "demo"}
+BEHIND_THINKING = TURN + rb"(?:<think>\n(?:\n</think>\n\n)?)?"
+"""What a prompt has in front of a turn, where its template may open or close the reasoning."""
 FIELDS = {"text": "text", "thinking": "thinking", "signature": "signature"}
 
 

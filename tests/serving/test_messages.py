@@ -11,6 +11,7 @@ from server.settings import Settings
 from tests.scripted import scripted
 from tests.serving.messages import (
     BASE,
+    BEHIND_THINKING,
     COUNT,
     HELLO,
     MARK,
@@ -46,7 +47,8 @@ def painter() -> Iterator[httpx.Client]:
 
 @pytest.fixture(scope="module")
 def thinker() -> Iterator[httpx.Client]:
-    with running(scripted("I wonder.</think>Hello.", source=OPEN)) as client:
+    said = "I wonder.</think>Hello."
+    with running(scripted(said, source=OPEN, turn=BEHIND_THINKING)) as client:
         yield client
 
 
@@ -144,14 +146,15 @@ def test_thinking_comes_back(thinker: httpx.Client, signature: str) -> None:
 
 
 def test_thinking_can_be_turned_off() -> None:
-    with running(scripted("Hello.", source=OPEN)) as client:
+    with running(scripted("Hello.", turn=BEHIND_THINKING)) as client:
         message = same(client, thinking={"type": "disabled"})
     assert message["content"] == [{"type": "text", "text": "Hello."}]
     assert message["usage"]["output_tokens_details"] == {"thinking_tokens": 0}
 
 
 def test_a_budget_of_thinking_holds() -> None:
-    with running(scripted("I wonder and wonder.</think>Hello.", source=OPEN)) as client:
+    said = "I wonder and wonder.</think>Hello."
+    with running(scripted(said, turn=BEHIND_THINKING)) as client:
         message = same(client, thinking={"type": "enabled", "budget_tokens": 8}, temperature=0)
     thought, *_ = message["content"]
     assert thought["type"] == "thinking"
@@ -160,8 +163,8 @@ def test_a_budget_of_thinking_holds() -> None:
 
 
 def test_thinking_without_a_block_is_said_to_be_ignored() -> None:
-    source = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}assistant\n"
-    with running(scripted("Hello", source=source, turn=rb"assistant\n")) as client:
+    source = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}assistant:"
+    with running(scripted("Hello", source=source, turn=rb"assistant:")) as client:
         body = {**BASE, "thinking": {"type": "enabled", "budget_tokens": 100}}
         response = client.post(PATH, json=body)
     assert response.status_code == 200, response.text

@@ -18,28 +18,37 @@ from constrained.model import Model
 from constrained.template import ChatTemplate
 from server.messages.reply import fold
 from server.settings import Settings
-from tests.scripted import BYTES, TURN
-from tests.serving.messages import BASE, MARK, PAINT, PATH, ask, check_order, count, same, total
+from tests.scripted import BYTES
+from tests.serving.messages import (
+    BASE,
+    BEHIND_THINKING,
+    MARK,
+    PAINT,
+    PATH,
+    ask,
+    check_order,
+    count,
+    same,
+    total,
+)
 from tests.serving.running import PATIENCE, Json, read_events, running
 from tests.templates import OPEN, hermes_call
 
 ASKED = re.compile(rb"SAY ([0-9a-f]*)\.")
 
 
-def obedient(gate: threading.Event | None = None, source: str = OPEN) -> Model:
+def obedient(gate: threading.Event | None = None) -> Model:
     """A model that says what the last message has told it to, see `say`."""
 
     def logits(sequence: int, tokens: Sequence[int]) -> np.ndarray:
         assert gate is None or gate.wait(PATIENCE)
         text = BYTES.text(tokens)
-        start = [found.end() for found in re.finditer(TURN, text)][-1]
-        if source == OPEN and text[start:].startswith(b"<think>\n"):
-            start += len(b"<think>\n")
+        start = [found.end() for found in re.finditer(BEHIND_THINKING, text)][-1]
         said = bytes.fromhex(ASKED.findall(text)[-1].decode()).decode()
         return scripted_logits(BYTES, said, start)(sequence, tokens)
 
     engine = ScriptedEngine(BYTES, logits, context_length=20_000)
-    return Model(engine, ChatTemplate(source))
+    return Model(engine, ChatTemplate(OPEN))
 
 
 def say(text: str) -> Json:
@@ -60,7 +69,7 @@ inputs = st.fixed_dictionaries(
 
 
 @settings(max_examples=60, deadline=None)
-@given(words, words, st.lists(inputs, max_size=3), st.integers(1, 400))
+@given(words, words, st.lists(inputs, max_size=3), st.integers(20, 400))
 def test_any_turn_keeps_the_order(
     speaker: httpx.Client, thought: str, text: str, calls: list[Json], most: int
 ) -> None:
@@ -132,7 +141,7 @@ def test_numbers_of_the_cache_over_a_growing_conversation() -> None:
         assert total(message) == tokens
         return message["usage"], {"role": "assistant", "content": message["content"]}
 
-    with running(obedient(source=OPEN)) as client:
+    with running(obedient()) as client:
         one = say("Hm.</think>One.")
         first, said = turn(one)
         assert first["cache_read_input_tokens"] == 0
