@@ -110,10 +110,21 @@ class CountRequest(BaseModel):
             self._read_sampling(service.model.sampling),
             tuple(self.stop_sequences or ()),
             reasoning=self._read_reasoning(conversation.prefill),
-            ignored=tuple(name for name in self.model_extra or () if name not in HARMLESS),
+            ignored=self._find_ignored(),
             normalised=normalised,
         )
         return MessagesJob(asked, conversation, marks, self._shows_thinking)
+
+    def _find_ignored(self) -> tuple[str, ...]:
+        given = {
+            name: value for name, value in (self.model_extra or {}).items() if value is not None
+        }
+        match given.get("thread"):
+            case {"type": "continue"}:
+                message = "this server keeps no threads: send the whole conversation"
+                raise HttpError(400, message, "unsupported_field", "/thread")
+            case _:
+                return tuple(name for name in given if name not in HARMLESS)
 
     @property
     def _shows_thinking(self) -> bool:

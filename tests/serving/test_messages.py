@@ -187,7 +187,9 @@ def test_an_empty_turn_goes_on(plain: httpx.Client) -> None:
 def test_a_call_does_not_go_on(painter: httpx.Client) -> None:
     call = {"type": "tool_use", "id": "toolu_abcdefghi", "name": "paint", "input": PAINTED}
     messages = [*HELLO, {"role": "assistant", "content": [call]}]
-    assert "/messages/1" in refuse(painter, messages=messages, tools=[PAINT])
+    said = refuse(painter, system="Be brief.", messages=messages, tools=[PAINT])
+    assert "/messages/1" in said
+    assert "/messages/2" not in said
 
 
 def test_stop_sequences(plain: httpx.Client) -> None:
@@ -238,6 +240,7 @@ def test_the_start_of_a_stream_knows_the_prompt(plain: httpx.Client) -> None:
 
 def test_unknown_fields_are_named(plain: httpx.Client) -> None:
     body = {**BASE, "frobnicate": 1, "metadata": {"user_id": "me"}, "service_tier": "auto"}
+    body |= {"container": None}
     response = plain.post(PATH, json=body)
     assert response.headers["x-ignored-fields"] == "frobnicate"
     assert response.json()["constrained"] == {"ignored_fields": ["frobnicate"]}
@@ -287,6 +290,7 @@ REFUSED: list[tuple[Json, str, str]] = [
     ({"tools": [{"name": "x"}]}, "/tools/0/input_schema", "input_schema"),
     ({"tools": [{"input_schema": {}}]}, "/tools/0/name", "no name"),
     ({"tools": [PAINT, PAINT]}, "", "paint"),
+    ({"thread": {"type": "continue", "previous_message_id": "msg_1"}}, "/thread", "threads"),
     ({"output_config": {"effort": "huge"}}, "/output_config/effort", "low"),
     ({"output_config": {"format": {"type": "xml"}}}, "/output_config/format", "not known"),
     (
