@@ -70,7 +70,8 @@ class HttpError(Error):
         """The body of the reply."""
         if dialect is Dialect.ANTHROPIC:
             kind = ANTHROPIC_TYPES.get(self.status, "api_error")
-            return {"type": "error", "error": {"type": kind, "message": self._placed_message}}
+            error = {"type": kind, "message": self._placed_message}
+            return {"type": "error", "error": {**error, "details": {"error_code": self.code}}}
         kind = OPENAI_TYPES.get(self.status, "server_error")
         code = self.status if self.status == 503 else self.code  # as llama-server has it
         error = {"message": self.message, "type": kind, "param": self.where, "code": code}

@@ -119,12 +119,10 @@ class CountRequest(BaseModel):
         given = {
             name: value for name, value in (self.model_extra or {}).items() if value is not None
         }
-        match given.get("thread"):
-            case {"type": "continue"}:
-                message = "this server keeps no threads: send the whole conversation"
-                raise HttpError(400, message, "unsupported_field", "/thread")
-            case _:
-                return tuple(name for name in given if name not in HARMLESS)
+        if "thread" in given:  # the SDK sends the whole conversation when it reads this code
+            message = "this server keeps no threads: send the whole conversation"
+            raise HttpError(400, message, "thread_unsupported_request", "/thread")
+        return tuple(name for name in given if name not in HARMLESS)
 
     @property
     def _shows_thinking(self) -> bool:

@@ -290,7 +290,6 @@ REFUSED: list[tuple[Json, str, str]] = [
     ({"tools": [{"name": "x"}]}, "/tools/0/input_schema", "input_schema"),
     ({"tools": [{"input_schema": {}}]}, "/tools/0/name", "no name"),
     ({"tools": [PAINT, PAINT]}, "", "paint"),
-    ({"thread": {"type": "continue", "previous_message_id": "msg_1"}}, "/thread", "threads"),
     ({"output_config": {"effort": "huge"}}, "/output_config/effort", "low"),
     ({"output_config": {"format": {"type": "xml"}}}, "/output_config/format", "not known"),
     (
@@ -342,6 +341,16 @@ def test_errors_have_the_dialects_shape(plain: httpx.Client) -> None:
         assert response.status_code == 401
         assert response.json()["error"]["type"] == "authentication_error"
         assert client.post(PATH, json=BASE, headers={"x-api-key": "key"}).status_code == 200
+
+
+@pytest.mark.parametrize("thread", [{"type": "create"}, {"type": "continue"}])
+def test_threads_are_refused_so_that_the_sdk_does_without(
+    plain: httpx.Client, thread: Json
+) -> None:
+    response = plain.post(PATH, json={**BASE, "thread": thread})
+    assert response.status_code == 400
+    assert response.json()["error"]["details"] == {"error_code": "thread_unsupported_request"}
+    assert "x-ignored-fields" not in plain.post(PATH, json={**BASE, "thread": None}).headers
 
 
 def test_a_prompt_that_is_too_long_is_told(plain: httpx.Client) -> None:
