@@ -20,13 +20,14 @@ from server.chat import routes as chat
 from server.dates import Dates
 from server.errors import HttpError, as_http_error
 from server.gate import Gate, find_dialect
+from server.messages import routes as messages
 from server.metrics import Counters
 from server.serving import note_error
 from server.settings import Settings
 
 LOG = logging.getLogger("constrained.server")
 CODES = {404: "not_found", 405: "method_not_allowed", 413: "request_too_large"}
-ROUTERS = (chat.router, native.router, status.router)
+ROUTERS = (chat.router, messages.router, native.router, status.router)
 
 
 def make_app(
