@@ -20,13 +20,14 @@ from server.chat import routes as chat
 from server.dates import Dates
 from server.errors import HttpError, as_http_error
 from server.gate import Gate, find_dialect
+from server.messages import routes as messages
 from server.metrics import Counters
 from server.serving import note_error
 from server.settings import Settings
 
 LOG = logging.getLogger("constrained.server")
 CODES = {404: "not_found", 405: "method_not_allowed", 413: "request_too_large"}
-ROUTERS = (chat.router, native.router, status.router)
+ROUTERS = (chat.router, messages.router, native.router, status.router)
 
 
 def make_app(
@@ -59,10 +60,8 @@ def make_app(
             return
         for notice in model.notices:
             LOG.warning("%s", notice)
-        dates = Dates(settings.date)
-        counters: Counters = app.state.counters
-        service = Service(model, settings, dates=dates, name=name, counters=counters)
-        app.state.service = service
+        kept: Any = {"dates": Dates(settings.date), "counters": app.state.counters}
+        app.state.service = Service(model, settings, name=name, **kept)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

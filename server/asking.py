@@ -13,7 +13,8 @@ from constrained.engine.protocol import Sampling
 from constrained.job import CompiledTurn, Job
 from constrained.model import Model
 from constrained.reply import Reply
-from constrained.request import Exhausted, TokenDrawn
+from constrained.request import TokenDrawn
+from constrained.told import Exhausted
 from constrained.worker import AsyncStream
 from grammars.turn import Event
 from server.dates import Dates
@@ -41,6 +42,7 @@ class Asked:
         choices: how many replies.
         reasoning: what the request says of it.
         ignored: fields of the request that are not known.
+        normalised: in how many places its text was made constant, see `server.volatile`.
     """
 
     job: Job
@@ -51,6 +53,7 @@ class Asked:
     choices: int = 1
     reasoning: Reasoning = field(default_factory=Reasoning)
     ignored: tuple[str, ...] = ()
+    normalised: int = 0
 
 
 @dataclass(frozen=True)
@@ -61,8 +64,8 @@ class Service:
     settings: Settings
     call_ids: CallIds = field(default_factory=CallIds)
     dates: Dates = field(default_factory=Dates)
-    name: str = "demo"
     counters: Counters = field(default_factory=Counters)
+    name: str = "demo"
 
 
 @dataclass(frozen=True)
@@ -89,24 +92,21 @@ class Begun:
         Raises:
             Error: as in `Model.call`; the other turns end as well.
         """
-        counters, left = self.service.counters, len(self.streams)
+        left, followed = len(self.streams), [_follow(stream) for stream in self.streams]
         try:
-            async for number, told in self._read():
+            async for number, told in _merge(followed) if followed[1:] else _number(followed[0]):
                 if isinstance(told, Reply):
-                    counters.note_usage(told.usage)
+                    self._note(told)
                     left -= 1
                 yield number, told
         finally:
             self.cancel()
-            counters.note_unfinished(left)
+            self.service.counters.note_unfinished(left)
 
-    async def _read(self) -> AsyncIterator[tuple[int, Told]]:
-        if len(self.streams) == 1:
-            async for told in _follow(self.streams[0]):
-                yield 0, told
-            return
-        async for pair in _merge([_follow(stream) for stream in self.streams]):
-            yield pair
+    def _note(self, reply: Reply) -> None:
+        self.service.counters.note_usage(reply.usage)
+        if self.service.settings.log_prompts:
+            LOG.info("reply: %r", reply.text)
 
     def cancel(self) -> None:
         """Ends the turns within one step; does nothing if they are over."""
@@ -118,12 +118,16 @@ class Begun:
         """What the reply says of itself: format and start, and what was not done as asked."""
         turn = self.turn
         said = {"X-Tool-Format": turn.format.name, "X-Turn-Start": turn.state.start.value}
+        if turn.head:  # what all prompts with these tools and system messages begin with
+            said["X-Head-Hash"] = hash_text(repr(turn.tokens[: turn.head]))
         if turn.grammar is not None:
             said["X-Grammar-Hash"] = hash_text(turn.grammar)
         if turn.refused:
             said["X-Grammar-Constraints"] = "downgraded"
         if self.asked.ignored:
             said["X-Ignored-Fields"] = _as_header(", ".join(self.asked.ignored))
+        if self.asked.normalised:
+            said["X-Normalised"] = str(self.asked.normalised)
         if self.thinking.ignored:
             said["X-Reasoning-Effort"] = "ignored"
         return said
@@ -256,6 +260,11 @@ async def _follow(stream: AsyncStream[Reply]) -> AsyncIterator[Told]:
     async for event in stream:
         yield event
     yield await stream.result()
+
+
+async def _number(stream: AsyncIterator[Told]) -> AsyncIterator[tuple[int, Told]]:
+    async for told in stream:
+        yield 0, told
 
 
 async def _merge(streams: Sequence[AsyncIterator[Told]]) -> AsyncIterator[tuple[int, Told]]:

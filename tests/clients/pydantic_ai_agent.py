@@ -10,8 +10,13 @@ from pydantic import BaseModel
 from pydantic_ai import Agent, NativeOutput, Tool, UsageLimits
 from pydantic_ai.direct import model_request_stream_sync, model_request_sync
 from pydantic_ai.exceptions import ModelHTTPError
-from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse
-from pydantic_ai.messages import ToolCallPart, ToolReturnPart
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    ToolCallPart,
+    ToolReturnPart,
+)
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.models.openai import OpenAIChatModel, OpenAIChatModelSettings
 from pydantic_ai.providers.openai import OpenAIProvider
@@ -110,9 +115,7 @@ def none() -> Any:
 @scenario
 def parallel() -> Any:
     (one,) = calls_of(ask(tool_choice="required", parallel_tool_calls=False))
-    several = ask(
-        [ModelRequest.user_text_prompt(report.TWO_CITIES)], tool_choice="required"
-    )
+    several = ask([ModelRequest.user_text_prompt(report.TWO_CITIES)], tool_choice="required")
     calls = calls_of(several)
     assert len(calls) > 1, calls
     ids = [part.tool_call_id for part in several.parts if isinstance(part, ToolCallPart)]
@@ -214,11 +217,13 @@ def error() -> Any:
 def cancel() -> Any:
     offer = ModelRequestParameters(function_tools=[define(report.LONG)])
     settings: Any = {**SETTINGS, "max_tokens": 1500, "tool_choice": "required"}
-    with report.cancelling():
-        with model_request_stream_sync(
+    with (
+        report.cancelling(),
+        model_request_stream_sync(
             make_model(), ASK, model_settings=settings, model_request_parameters=offer
-        ) as events:
-            next(iter(events))
+        ) as events,
+    ):
+        next(iter(events))
     return ask().finish_reason
 
 
