@@ -1,16 +1,20 @@
 # `make demo` shows a call, `make test` runs the tests; both set up .venv first.
+# `make test-clients` drives the server with the packages that people use, each in .venv-clients.
 # `make search` lets Hypothesis look for counterexamples that the tests have not met (20 minutes).
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test search lint clean
+.PHONY: demo test test-clients search lint clean
 
 demo: $(VENV)/.ready
 	$(BIN)/python -m examples.first_call
 
 test: $(VENV)/.ready lint
 	HYPOTHESIS_PROFILE=ci $(BIN)/python -m pytest -n auto --dist worksteal
+
+test-clients: $(VENV)/.ready
+	$(BIN)/python -m tests.clients.run $(CLIENTS)
 
 search: $(VENV)/.ready
 	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n auto --dist worksteal tests/agreement tests/property tests/unit
@@ -33,4 +37,4 @@ $(VENV)/.ready: pyproject.toml
 	@touch $@
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info
+	rm -rf $(VENV) .venv-clients build dist *.egg-info

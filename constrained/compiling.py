@@ -1,5 +1,6 @@
 """A request and a model's facts -> a compiled turn: prompt tokens, matcher, parser."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
 
@@ -11,15 +12,17 @@ from constrained.job import CompiledTurn, Job, check_job
 from constrained.mask import Matcher
 from constrained.messages import read_call_ids
 from constrained.offer import Offer, Offered, Refusal, read_offer
+from constrained.prefill import go_on, read_begun
 from constrained.prompts import Prompts
+from constrained.raw_prompts import TEXT, compose_raw
 from constrained.teaching import Teaching, find_teaching
-from constrained.template import ChatTemplate
+from constrained.template import ChatTemplate, freeze
 from constrained.thinking import Budget, make_budget
 from constrained.tools import read_policy
 from constrained.vocabulary import Tokenizer, Vocabulary, build_tokenizer
 from grammars.errors import SchemaError, ToolError
 from grammars.lark import build_grammar
-from grammars.turn import Choice, GrammarAnswer, KeyOrder, Policy, State, Think
+from grammars.turn import Answer, Choice, GrammarAnswer, KeyOrder, Policy, State, Think
 from grammars.wire import Format
 
 CACHED = 32  # compiled grammars; one of 100 tools is about 1 MB
@@ -100,16 +103,51 @@ class Compiler:
             ToolError, SchemaError, PolicyError: the tools, the choice or the answer cannot be used.
             TemplateError: the template refuses the messages.
             GrammarError: llguidance refuses the grammar; names the tool that is to blame.
+            RequestError: a field of the job has no such value, or no turn can go on with the text.
         """
         check_job(job)
+        job, begun = read_begun(job, self.template)
         offer = read_offer(job.tools, drop=job.drop_tools, nonempty=job.require_nonempty)
         while True:
             try:
-                return self._compile_offer(job, offer)
+                with freeze(job.date):
+                    return go_on(self._compile_offer(job, offer), begun)
             except _RefusedError as e:
                 if not job.drop_tools:
                     raise e.refusal.error from e
                 offer = offer.without(e.refusal)
+
+    def compile_text(
+        self, prompt: str | Sequence[int], answer: Answer | None = None
+    ) -> CompiledTurn:
+        """A turn behind a prompt that no template writes: its content is all that is generated, as
+        it is written.
+
+        Args:
+            prompt: text, in which the names of special tokens are these, with a BOS in front if
+                the model wants it; or token ids as they are.
+            answer: what the content has to be, from its first token on; None: any text.
+
+        Raises:
+            RequestError: the prompt is empty, or no text and no tokens of this model.
+            GrammarError, SchemaError: the answer cannot be held.
+        """
+        composed, policy = compose_raw(prompt, self.vocabulary), Policy(answer=answer)
+        grammar, matcher = None, None
+        if answer is not None:
+            grammar, matcher = self._hold(TEXT, Offer(), policy, composed.state)
+        return CompiledTurn(
+            **vars(composed),
+            format=TEXT,
+            tools=(),
+            policy=policy,
+            grammar=grammar,
+            matcher=matcher,
+            budget=None,
+            vocabulary=self.vocabulary,
+            markers=self.markers,
+            thinking_tags=False,
+        )
 
     def _compile_offer(self, job: Job, offer: Offer) -> CompiledTurn:
         """The turn with these tools.

@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from constrained.healing import spell
 from constrained.mask import Matcher
 from constrained.vocabulary import Vocabulary, ends_inside
 
@@ -23,12 +24,18 @@ PATIENCE = 32  # tokens kept in hand while no ending is known
 
 
 @dataclass(frozen=True)
+class Exhausted:
+    """The tokens have run out: what is told of the turn from here on is its shortest ending."""
+
+
+@dataclass(frozen=True)
 class Place:
-    """How far a turn has come: its matcher, its tokens, its bytes."""
+    """How far a turn has come: its matcher, its tokens, its bytes, and what has to come next."""
 
     matcher: Matcher
     count: int
     text: bytes
+    rest: bytes = b""
 
 
 class Reserve:
@@ -118,17 +125,22 @@ class Reserve:
     def _find(self, place: Place) -> list[int] | None:
         """An ending that the matcher takes from here."""
         matcher = place.matcher.fork()
-        character = finish_character(matcher, place.text, self._vocabulary)
+        begun = spell(matcher, place.rest, self._vocabulary)
+        if begun is None:
+            return None
+        written = place.text + self._vocabulary.text(begun)
+        character = finish_character(matcher, written, self._vocabulary)
         if character is None:
             return None
-        written = place.text + self._vocabulary.text(character)
+        begun += character
+        written += self._vocabulary.text(character)
         suffix = self._complete(written.decode("utf-8", "replace"))
         if suffix is None:
             return None
         for ending in self._spell(suffix):
             fork = matcher.fork()
             if fork.takes(ending) and fork.is_complete:
-                return [*character, *ending]
+                return [*begun, *ending]
         return None
 
     def _spell(self, text: str) -> Iterator[list[int]]:

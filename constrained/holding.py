@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from constrained.answers import read_answer
 from constrained.errors import ReplyError
+from constrained.logits import Sent, TokenDrawn
 from grammars.held import Held
 from grammars.member_scan import Begun, Ended, MemberScanner, Step
 from grammars.schema import Schema
@@ -21,7 +22,6 @@ from grammars.turn import (
     CallOpened,
     CallRead,
     ContentDelta,
-    Event,
     JsonAnswer,
     ToolCall,
 )
@@ -65,7 +65,7 @@ class Holder:
 
     def __init__(self, watch: Watch):
         self._watch = watch
-        self._queue: list[Event] = []
+        self._queue: list[Sent] = []
         self._content: list[str] = []
         self._held = Held()
         self._schema: Schema | None = None
@@ -77,7 +77,7 @@ class Holder:
         self._since: int | None = None
         self.fault: Fault | None = None
 
-    def take(self, events: Sequence[Event], place: int, began: int) -> Sequence[Event]:
+    def take(self, events: Sequence[Sent], place: int, began: int) -> Sequence[Sent]:
         """Notes the events of one token; returns what may be sent.
 
         Args:
@@ -88,13 +88,16 @@ class Holder:
         for event in events:
             self._note(event, place, began)
             if isinstance(event, CallCut) and self._what is not None:  # it never became whole
-                self._queue, self._what, events = [], None, (event,)
+                told: list[Sent] = [
+                    one for one in (*self._queue, *events) if isinstance(one, TokenDrawn)
+                ]
+                self._queue, self._what, events = told, None, (event,)
         self._queue += events
         # What begins in the token that ends another value has to be written again with that one:
         # so the place is forgotten only here.
         return self._release() if self._what is None else ()
 
-    def close(self, *, is_whole: bool) -> Sequence[Event]:
+    def close(self, *, is_whole: bool) -> Sequence[Sent]:
         """The turn is over; returns what may be sent.
 
         Args:
@@ -108,12 +111,12 @@ class Holder:
             self._what = None
         return self._release() if self._what is None else ()
 
-    def _release(self) -> Sequence[Event]:
+    def _release(self) -> Sequence[Sent]:
         self._since = None
         sent, self._queue = self._queue, []
         return () if self.fault else sent
 
-    def _note(self, event: Event, place: int, began: int) -> None:
+    def _note(self, event: Sent, place: int, began: int) -> None:
         match event:
             case CallOpened(index, name):
                 self._open(index, name, place)

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cached_property
 from math import ceil
 from typing import Any
@@ -13,6 +14,7 @@ from constrained.errors import RequestError
 from constrained.holding import Watch
 from constrained.mask import Matcher
 from constrained.offer import Refusal
+from constrained.prefix import Prefix
 from constrained.quoting import Prompt
 from constrained.splicing import Recall
 from constrained.thinking import Budget
@@ -62,6 +64,12 @@ class Job:
             False: it is an error.
         key_order: in which order objects have their declared keys.
         recall: whose view of the reasoning of earlier turns holds.
+        date: what the chat template takes for the present; None: the present.
+        prefill: the turn goes on with the last message, which is of the assistant: with its
+            content, or, where it has none, with its reasoning. Only what is new comes back.
+        breakpoints: numbers of first messages that other conversations are likely to share, at
+            most as many as there are; what is computed of them is kept longest. The last four of
+            them count. Tools and system messages are so treated without it.
     """
 
     messages: Sequence[Mapping[str, Any]]
@@ -78,6 +86,9 @@ class Job:
     drop_tools: bool = True
     key_order: KeyOrder = KeyOrder.ANY
     recall: Recall = Recall.AUTO
+    date: datetime | None = None
+    prefill: bool = False
+    breakpoints: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -86,13 +97,16 @@ class Composed:
 
     Args:
         prompt: what the template writes.
-        tokens: what the model reads: of turns that it has generated those tokens.
+        tokens: what the model reads: of turns that it has generated those tokens. Those of a
+            text that the turn goes on with are the last of them.
         state: where the prompt ends.
         key: names the conversation, for whoever keeps what comes of it.
         thoughts: places of the messages whose reasoning is in the prompt.
         before: the last of the turns that are taken over as the model wrote them.
         rest: how many tokens there are behind it; None where there is no such turn.
         head: how many tokens any conversation with these tools and system messages begins with.
+        boundaries: numbers of first tokens that other prompts are likely to share, `head` among
+            them if it is not 0; in order.
     """
 
     prompt: Prompt
@@ -103,6 +117,7 @@ class Composed:
     before: Decoded | None = None
     rest: int | None = None
     head: int = 0
+    boundaries: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,6 +129,7 @@ class CompiledTurn(Composed):
         thinking_tags: as in the job.
         call_ids: those of the conversation so far.
         refused: the tools that were left out.
+        prefix: what the turn goes on with; the matcher is behind its tokens.
     """
 
     format: Format
@@ -127,6 +143,7 @@ class CompiledTurn(Composed):
     thinking_tags: bool = True
     call_ids: frozenset[str] = frozenset()
     refused: tuple[Refusal, ...] = ()
+    prefix: Prefix = field(default_factory=Prefix)
 
     def parser(self) -> Parser:
         """A new parser for the text of this turn."""
@@ -198,7 +215,7 @@ def check_job(job: Job) -> None:
     if job.recall not in list(Recall):
         hint = f"Use {', '.join(Recall)}"
         raise RequestError(f"recall is {job.recall!r}", where="/recall", hint=hint)
-    for name in ("parallel", "thinking_tags", "require_nonempty", "drop_tools"):
+    for name in ("parallel", "thinking_tags", "require_nonempty", "drop_tools", "prefill"):
         if not isinstance(value := getattr(job, name), bool):
             raise RequestError(f"{name} is {value!r}, not a boolean", where=f"/{name}")
     if not isinstance(job.template_kwargs, Mapping):
@@ -207,3 +224,14 @@ def check_job(job: Job) -> None:
     if budget is not None and (type(budget) is not int or budget < 0):
         hint = "Use a number of tokens, 0 or more, or nothing"
         raise RequestError(f"it is {budget!r}", where="/reasoning_budget", hint=hint)
+    _check_breakpoints(job)
+
+
+def _check_breakpoints(job: Job) -> None:
+    if not isinstance(job.breakpoints, (tuple, list)):
+        raise RequestError("it is no list", where="/breakpoints", hint="Give numbers of messages")
+    most = len(job.messages) if isinstance(job.messages, Sequence) else 0
+    for place, count in enumerate(job.breakpoints):
+        if type(count) is not int or not 0 <= count <= most:
+            hint = "Use numbers of messages from the first one on, at most all of them"
+            raise RequestError(f"it is {count!r}", where=f"/breakpoints/{place}", hint=hint)

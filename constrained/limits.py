@@ -36,7 +36,7 @@ def find_reserve(request: Request, limit: int) -> Reserve | None:
     if request.matcher is None or request.reserve is None:
         return None
     reserve = request.reserve(limit)
-    shortest = reserve.start(Place(request.matcher, 0, b""))
+    shortest = reserve.start(Place(request.matcher, 0, *request.prefix.behind(b"")))
     if shortest is None or shortest <= limit:
         return reserve
     message = f"the shortest turn that this request allows has {shortest} tokens"

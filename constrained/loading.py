@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from constrained import embedded
 from constrained.choosing import read_tool_format
 from constrained.engine.header import TOOL_USE, choose_template
-from constrained.engine.options import LoadOptions, read_options
+from constrained.engine.options import MOST_WAITING, LoadOptions, read_options
 from constrained.errors import RequestError, TemplateError
 from constrained.generic import CHATML
 from constrained.model import Model
@@ -32,6 +32,7 @@ def load(
     cache_ram: int = CACHE_RAM,
     cache_dir: str | os.PathLike[str] | None = None,
     draft: bool = True,
+    max_waiting: int = MOST_WAITING,
     token: str | None = None,
     offline: bool = False,
     progress: Callable[[float], None] | None = None,
@@ -55,6 +56,7 @@ def load(
             Whoever can read it can read what the prompts said. None: there is none.
         draft: where a turn repeats a text of the prompt, let the model look at several tokens of it
             together, and keep those that it would have written anyway. The reply is the same.
+        max_waiting: how many requests may wait; further ones fail with a BusyError.
         token: for the Hub; None for HF_TOKEN or the saved login.
         offline: look for a model of the Hub in the cache alone.
         progress: is told the part downloaded, then the part loaded, 0 to 1.
@@ -76,6 +78,7 @@ def load(
     path = _find(source, token=token, offline=offline, progress=progress)
     engine = load_engine(path, progress=progress, **options)
     how: Any = {"deterministic": deterministic, "step": step, "cache": cache, "draft": draft}
+    how["max_waiting"] = max_waiting
     model = _make(engine, chat_template, path.name, chosen, **how)
     if source is embedded.PATH:
         model.notices = (embedded.NOTICE, *model.notices)

@@ -14,9 +14,11 @@ from constrained.answers import read_target
 from constrained.compiling import Compiler
 from constrained.deadline import Clock, Deadline, set_deadline
 from constrained.decoded import MOST_TOKENS
+from constrained.engine.options import MOST_WAITING
 from constrained.engine.protocol import Engine, Sampling
 from constrained.errors import GrammarError, ModelError
 from constrained.job import CompiledTurn, Job
+from constrained.logits import Sent
 from constrained.metrics import Metrics
 from constrained.orders import Limits, Messages, Options, Order, finish, read_order
 from constrained.reply import Reply, make_reply
@@ -24,15 +26,16 @@ from constrained.request import Finish, Generation, Request
 from constrained.runner import Runner
 from constrained.schedule import STEP
 from constrained.snapshots import NO_CACHE, Cache
+from constrained.stopping import read_stops
 from constrained.template import ChatTemplate
 from constrained.worker import AsyncStream, Sink, Stream, Wanted, Worker, arun, run, then
-from grammars.turn import CallRead, Event
+from grammars.turn import Answer, CallRead
 from grammars.wire import Format
 
 T = TypeVar("T")
 
 
-def _ignore(events: Sequence[Event]) -> None:
+def _ignore(events: Sequence[Sent]) -> None:
     """For whoever wants the reply alone."""
 
 
@@ -52,6 +55,7 @@ class Model:
         clock: what timeouts are measured with, in seconds.
         cache: how much is kept of prompts and replies that others have taken the place of.
         draft: where a turn repeats a text, let the model look at several tokens of it together.
+        max_waiting: how many requests may wait; further ones fail with a BusyError.
 
     Raises:
         TemplateError: the template is broken.
@@ -73,6 +77,7 @@ class Model:
         clock: Clock = time.monotonic,
         cache: Cache = NO_CACHE,
         draft: bool = True,
+        max_waiting: int = MOST_WAITING,
     ):
         self.engine = engine
         remembered = 0 if deterministic else MOST_TOKENS  # what was before would change prompts
@@ -85,7 +90,7 @@ class Model:
         self._worker = Worker("compile")
         self._clock = clock
         how: Any = {"deterministic": deterministic, "step": step, "clock": clock, "cache": cache}
-        self._runner = Runner(engine, "decode", **how)
+        self._runner = Runner(engine, "decode", most_waiting=max_waiting, **how)
 
     def call(
         self, messages: Messages, tools: Sequence[Any] | None = None, **options: Unpack[Options]
@@ -112,7 +117,8 @@ class Model:
     def stream(
         self, messages: Messages, tools: Sequence[Any] | None = None, **options: Unpack[Options]
     ) -> Stream[Reply]:
-        """As `call`, with the events of `grammars.turn` as they come; `result` is the reply."""
+        """As `call`, with the events of `grammars.turn` as they come, and a `TokenDrawn` for each
+        token if `logprobs` are asked for; `result` is the reply."""
         return Stream(partial(self._start, read_order(messages, tools, options)))
 
     def astream(
@@ -141,7 +147,7 @@ class Model:
         """
         target = read_target(schema, regex, choice, grammar)
         order = read_order(messages, None, options, target)
-        return finish(target, run(partial(self._start, order)))
+        return finish(target, run(partial(self._start, order)), order)
 
     async def agenerate(
         self,
@@ -156,7 +162,7 @@ class Model:
         """As `generate`. Cancelling the task ends the turn within one step."""
         target = read_target(schema, regex, choice, grammar)
         order = read_order(messages, None, options, target)
-        return finish(target, await arun(partial(self._start, order)))
+        return finish(target, await arun(partial(self._start, order)), order)
 
     def run(
         self,
@@ -190,6 +196,17 @@ class Model:
         """The prompt and the grammar of a job; see `Compiler.compile`."""
         return run(lambda _: self._worker.submit(lambda: self.compiler.compile(job)))
 
+    async def acompile(self, job: Job) -> CompiledTurn:
+        """As `compile`. Cancelling the task gives up a job that has not begun."""
+        return await arun(lambda _: self._worker.submit(lambda: self.compiler.compile(job)))
+
+    def compile_text(
+        self, prompt: str | Sequence[int], answer: Answer | None = None
+    ) -> CompiledTurn:
+        """A turn behind a prompt that no template writes; see `Compiler.compile_text`."""
+        work = partial(self.compiler.compile_text, prompt, answer)
+        return run(lambda _: self._worker.submit(work))
+
     def complete(
         self,
         turns: Sequence[CompiledTurn],
@@ -198,14 +215,17 @@ class Model:
         sampling: Sampling | None = None,
         force: bool = True,
         timeout: float | None = None,
+        stop: str | Sequence[str] | None = None,
+        logprobs: int | None = None,
     ) -> list[Reply]:
         """Generates several turns together; see `generate` and `make_reply` for the errors.
 
         Args:
             force: take tokens that the grammar forces without asking the model.
             timeout: see `Options`; for all of them.
+            stop, logprobs: see `Options`.
         """
-        limits = Limits(max_tokens, sampling, force, timeout)
+        limits = Limits(max_tokens, sampling, force, timeout, read_stops(stop), logprobs)
         deadline = set_deadline(timeout, self._clock)
         streams = [Stream(partial(self._launch, turn, limits, deadline)) for turn in turns]
         try:
@@ -221,11 +241,30 @@ class Model:
         max_tokens: int = 1024,
         sampling: Sampling | None = None,
         timeout: float | None = None,
+        stop: str | Sequence[str] | None = None,
+        logprobs: int | None = None,
     ) -> Stream[Reply]:
         """As `complete` for one turn, with its events as they come."""
-        limits = Limits(max_tokens, sampling, timeout=timeout)
+        limits = Limits(max_tokens, sampling, True, timeout, read_stops(stop), logprobs)
         deadline = set_deadline(timeout, self._clock)
         return Stream(partial(self._launch, turn, limits, deadline))
+
+    def astream_turn(
+        self,
+        turn: CompiledTurn,
+        *,
+        max_tokens: int = 1024,
+        sampling: Sampling | None = None,
+        timeout: float | None = None,
+    ) -> AsyncStream[Reply]:
+        """As `stream_turn`, for `async for`.
+
+        Raises:
+            BusyError, ModelError: at once: too many requests wait, or the model is closed.
+        """
+        limits = Limits(max_tokens, sampling, timeout=timeout)
+        deadline = set_deadline(timeout, self._clock)
+        return AsyncStream(partial(self._launch, turn, limits, deadline))
 
     def _start(self, order: Order, is_wanted: Wanted, sink: Sink = _ignore) -> Future[Reply]:
         deadline = set_deadline(order.limits.timeout, self._clock)
@@ -247,20 +286,23 @@ class Model:
         sink: Sink,
     ) -> Future[Reply]:
         request = Request(
-            turn.tokens,
-            turn.matcher.fork() if turn.matcher else None,
-            turn.parser,
-            limits.sampling or self.sampling,
-            limits.max_tokens,
-            limits.force,
-            turn.budget,
-            turn.reserve,
-            sink,
-            is_wanted,
-            turn.watch,
+            prompt=turn.tokens,
+            matcher=turn.matcher.fork() if turn.matcher else None,
+            parser=turn.parser,
+            sampling=limits.sampling or self.sampling,
+            max_tokens=limits.max_tokens,
+            force=limits.force,
+            budget=turn.budget,
+            reserve=turn.reserve,
+            sink=sink,
+            is_wanted=is_wanted,
+            watch=turn.watch,
             deadline=deadline,
-            boundaries=(turn.head,) if turn.head else (),
+            boundaries=turn.boundaries,
             draft=self._draft,
+            stops=limits.stops,
+            logprobs=limits.logprobs,
+            prefix=turn.prefix,
         )
         generation = self._runner.submit(request)
         generation.add_done_callback(self._note_failure)
@@ -271,7 +313,8 @@ class Model:
         # A call whose id was replaced, for another one has it, is not what the model wrote.
         ids = [event.call.id for event in made.events if isinstance(event, CallRead)]
         is_own = all(id in (None, call.id) for id, call in zip(ids, reply.calls, strict=False))
-        if made.finish is Finish.STOP and is_own:
+        is_whole = made.finish is Finish.STOP and made.stopped is None
+        if is_whole and is_own:
             self.compiler.prompts.keep(turn, made.tokens, reply.message())
         return reply
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, TypedDict
 
 from constrained.answers import Target, read_response_format
@@ -9,12 +10,17 @@ from constrained.deadline import check_timeout
 from constrained.engine.protocol import Sampling
 from constrained.errors import ReplyError, RequestError
 from constrained.job import Job
-from constrained.messages import copy_json
+from constrained.messages import copy_json, normalise
+from constrained.prefill import read_message
 from constrained.reply import Reply
 from constrained.splicing import Recall
+from constrained.stopping import read_stops
 from grammars.turn import KeyOrder, Think
 
-LIMITS = ("max_tokens", "sampling", "timeout")  # options that are no part of a `Job`
+# Options that are no part of a `Job`, and the names that `Limits` has for them.
+LIMITS = {name: name for name in ("max_tokens", "sampling", "timeout", "logprobs")}
+LIMITS["stop"] = "stops"
+MOST_LOGPROBS = 20
 Messages = Sequence[Mapping[str, Any]] | str
 
 
@@ -37,8 +43,19 @@ class Options(TypedDict, total=False):
     key_order: in which order objects have their declared keys; "any" if not given, or "schema".
     recall: whether the model sees the reasoning of its earlier turns: "keep", "drop" (as the chat
         template wants it), or, if not given, "auto": until the next message of the user.
+    date: what the chat template takes for the present, where it writes the date; the present if not
+        given. A prompt with a date that does not change stays known.
+    prefill: the turn goes on with the last message, which is of the assistant: with its content, or
+        where it has none, with its reasoning. Only what is new comes back. Of a `run`, its first
+        turn does so; of `generate`, the value is the whole.
+    breakpoints: numbers of first messages that other conversations are likely to share; what is
+        computed of them is kept longest.
     timeout: seconds from when the request is made; if it is not done by then, it fails with a
         DeadlineError. Any time if not given. Of a `run`, for each turn.
+    stop: a text, or up to 16: the content ends in front of the first of them, and the turn with it,
+        whatever it might have called afterwards. Reasoning and arguments may have them.
+    logprobs: tell how likely each token was, and so many of the most likely ones in its place (0 to
+        20). The model is asked about each token then, which is slower.
     """
 
     tool_choice: Any
@@ -55,20 +72,32 @@ class Options(TypedDict, total=False):
     drop_tools: bool
     key_order: KeyOrder
     recall: Recall
+    date: datetime | None
+    prefill: bool
+    breakpoints: Sequence[int]
     timeout: float | None
+    stop: str | Sequence[str] | None
+    logprobs: int | None
 
 
 @dataclass(frozen=True)
 class Limits:
-    """How a turn is generated; what a `Job` does not say."""
+    """How a turn is generated; what a `Job` does not say. For the values see `Options`."""
 
     max_tokens: int = 1024
     sampling: Sampling | None = None
     force: bool = True
     timeout: float | None = None
+    stops: tuple[str, ...] = ()
+    logprobs: int | None = None
 
     def __post_init__(self) -> None:
         check_timeout(self.timeout)
+        object.__setattr__(self, "stops", read_stops(self.stops))
+        count = self.logprobs
+        if count is not None and not (type(count) is int and 0 <= count <= MOST_LOGPROBS):
+            message = f"logprobs is {count!r}, must be from 0 to {MOST_LOGPROBS}, or absent"
+            raise RequestError(message, where="/logprobs")
 
 
 @dataclass(frozen=True)
@@ -100,17 +129,25 @@ def read_order(
     if target and given.get("response_format") is not None:
         hint = "Leave response_format out"
         raise RequestError("the answer is asked for twice", where="/response_format", hint=hint)
-    limits = {k: given.pop(k) for k in LIMITS if k in given}
+    limits: Any = {field: given.pop(name) for name, field in LIMITS.items() if name in given}
     answer = read_response_format(given.pop("response_format", None))
     # Copies: the request may wait in the queue while its owner goes on.
+    if "breakpoints" in given:
+        given["breakpoints"] = copy_json(given["breakpoints"])
     answer = target.answer if target else answer
     job = Job(copy_json(messages), copy_json(tools or ()), answer=answer, **given)
     return Order(job, Limits(**limits))
 
 
-def finish(target: Target, reply: Reply) -> Any:
-    """The value that was asked for; raises ReplyError if the tokens ran out."""
+def finish(target: Target, reply: Reply, order: Order) -> Any:
+    """The value that was asked for, with what its text went on with; raises ReplyError if the
+    tokens ran out."""
+    if reply.stop_sequence is not None:
+        message = f"the stop text {reply.stop_sequence!r} has cut it: {reply.content!r}"
+        raise ReplyError(message, hint="Leave stop out")
     if reply.finish_reason != "stop":
         hint = "Raise max_tokens, or the context length (-c)"
         raise ReplyError(f"the tokens ran out: {reply.content!r}", hint=hint)
-    return target.read(reply.content)
+    messages = normalise(order.job.messages) if order.job.prefill else ()
+    begun = read_message(messages[-1], "/messages").content if messages else ""
+    return target.read(begun + reply.content)

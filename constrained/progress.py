@@ -9,7 +9,10 @@ from typing import Any
 from constrained.calls import format_result
 from constrained.errors import RequestError
 from constrained.functions import as_tool, find_tool
+from constrained.messages import normalise
 from constrained.offer import read_offer
+from constrained.prefill import read_message
+from constrained.prefix import Prefix
 from constrained.reply import Reply
 from constrained.tools import read_policy
 from grammars.turn import Choice, ToolCall
@@ -135,7 +138,12 @@ class Progress:
     def take(self, reply: Reply) -> None:
         """Reads a turn of the model."""
         self._replies.append(reply)
-        self.messages.append(reply.message())
+        message = reply.message()
+        if self.options.pop("prefill", False):  # the turn went on with the last message
+            (last,) = normalise([self.messages.pop()])
+            begun = read_message(last, "/messages")
+            message = Prefix(content=begun.content, reasoning=begun.reasoning).join(message)
+        self.messages.append(message)
         if (choice := self.options.get("tool_choice")) is not None:
             self.options["tool_choice"] = _relax(choice)
         functions = [find_tool(call.name, self.tools) for call in reply.calls]

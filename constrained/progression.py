@@ -1,21 +1,23 @@
 """A turn under way: the tokens it takes, and when it is over."""
 
+import time
 from collections.abc import Sequence
 
 import numpy as np
 
+from constrained.ahead import Ahead
+from constrained.deadline import Clock
 from constrained.deviation import Deviation
 from constrained.drafting import Drafter
-from constrained.ending import Place
 from constrained.engine.protocol import Chunk
-from constrained.errors import GrammarError
+from constrained.healing import Healing
 from constrained.holding import Fault, What
 from constrained.limits import find_limit, find_reserve
+from constrained.logits import Scores, Sent, find_unavoidable
 from constrained.mask import Matcher
-from constrained.request import Finish, Generation, Request
+from constrained.request import Exhausted, Finish, Generation, Request, Timings
 from constrained.sequences import Sequences
 from constrained.transcript import Transcript
-from grammars.turn import Event
 
 
 class Progression:
@@ -26,12 +28,24 @@ class Progression:
         number: of the sequence.
         request: what to generate.
         cached: how many tokens of the prompt the sequence holds already.
+        clock: what the turn is timed with.
 
     Raises:
-        ContextError, RequestError: see `find_limit` and `find_reserve`.
+        ContextError, RequestError: see `find_limit` and `find_reserve`; a token has a bias that
+            there is not.
     """
 
-    def __init__(self, sequences: Sequences, number: int, request: Request, cached: int = 0):
+    def __init__(
+        self,
+        sequences: Sequences,
+        number: int,
+        request: Request,
+        cached: int = 0,
+        clock: Clock = time.monotonic,
+    ):
+        self._clock = clock
+        self._began = clock()
+        self._read_at: float | None = None  # when the first token was drawn
         self._limit = find_limit(sequences, request)
         self._sequences = sequences
         self._number = number
@@ -41,6 +55,7 @@ class Progression:
         self._budget = request.budget
         self._reserve = find_reserve(request, self._limit)
         self._sampler = sequences.sampler(request.sampling)
+        self._banned = request.sampling.banned
         self._ends = frozenset(sequences.vocabulary.end)
         self._cached = self._position = cached
         self.prompt = list(request.prompt)
@@ -48,14 +63,15 @@ class Progression:
         self._passes = 0
         self._read = Transcript(request, sequences.vocabulary)
         self._ended_at: int | None = None
+        self._healing = Healing(request.prefix.rest, sequences.vocabulary)
         self._deviation: Deviation | None = None
         self._mended: set[What] = set()
         self._is_spoilt = False  # what does not fit cannot be written again
         self._discarded = 0
-        self._drafter = Drafter(self.prompt, sequences.vocabulary) if request.draft else None
-        self._ahead: list[int] = []  # drafted: the model has seen them, the turn may not have them
-        self._drafted = self._accepted = 0
+        drafts = request.draft and request.logprobs is None
+        self._ahead = Ahead(Drafter(self.prompt, sequences.vocabulary) if drafts else None)
         self.finish: Finish | None = None
+        self._recall(self.prompt)
         self._follow()
 
     @property
@@ -95,23 +111,18 @@ class Progression:
         """What may come next, at most so many tokens; none if the model could not forget them."""
         most = min(most, self._limit - len(self._read.tokens) - 1)
         held = len(self._sequences.tokens(self._number))
-        if self._drafter is None or self.unread or most < 1:
+        if not self._ahead.may_draft or self.unread or most < 1 or self._is_healing:
             return []
         if not self._sequences.can_cut(self._number, held - 1):
             return []
-        try:
-            return self._drafter.propose(self._matcher, most)
-        except GrammarError:  # if the matcher itself has failed, it says so when it is needed
-            self._drafter = None
-            return []
+        return self._ahead.propose(self._matcher, most)
 
     def note(self, chunk: Chunk) -> None:
         """The model has seen the chunk."""
         size = min(len(chunk.tokens), len(self._pending))
         self._position += size
         self._passes += 1
-        self._ahead = [*chunk.tokens[size:]]
-        self._drafted += len(self._ahead)
+        self._ahead.see(chunk.tokens[size:])
         del self._pending[:size]
 
     def cancel(self) -> None:
@@ -126,35 +137,42 @@ class Progression:
             slot: where the rows begin among those of the last decode.
             rows: the logits after the last token that is certain, and after each drafted one.
         """
-        drafted, before = len(self._ahead), self._accepted
+        if self._read_at is None:
+            self._read_at = self._clock()
         while self.finish is None and not self._pending:
-            at = drafted - len(self._ahead)
+            at = self._ahead.place
             self._advance_one(slot + at, rows[at])
-        if self._drafter:
-            self._drafter.settle(drafted, self._accepted - before)
-        if drafted:
+        if self._ahead.settle():
             self._forget_draft()
 
     def _advance_one(self, slot: int, logits: np.ndarray) -> None:
+        scores = None if self._request.logprobs is None else Scores(logits)
         token = self._matcher.apply(logits) if self._matcher else None
         if token is None:
             self._steer(logits)
+            token = find_unavoidable(logits, self._banned)
+        accepted = token is None
+        if token is None:
             token = self._sampler.sample(slot)
-            accepted = True
-        else:
-            accepted = False
         if self._matcher.ends(token) if self._matcher else token in self._ends:
+            self._heal([token])
             if self._matcher:
                 self._matcher.commit(token)
             self._stop()
-        elif self._take([token], accepted=accepted):
+        elif self._take([token], accepted=accepted, scores=scores):
             self._follow()
 
     def _steer(self, logits: np.ndarray) -> None:
         """Forbids what the mask allows, but not this turn."""
+        if is_healing := self._is_healing:
+            self._healing.steer(logits, self._read.data)
         if self._budget and self._read.is_reasoning:
             self._budget.keep_whole(logits, self._read.thought, self._sequences.vocabulary)
-        if self._deviation and not self._deviation.steer(logits, self._read.data):
+        if (
+            self._deviation
+            and not is_healing
+            and not self._deviation.steer(logits, self._read.data)
+        ):
             self._deviation = None
 
     def _follow(self) -> None:
@@ -168,20 +186,31 @@ class Progression:
     def _stop(self) -> None:
         """The turn is over, unless its answer does not fit and can be written again."""
         self._send(self._read.close(is_whole=True))
+        if self._ends_at_stop():
+            return
         fault = self._read.fault
         if fault is None or not self._mend(fault):
             self.finish = Finish.STOP
 
+    def _ends_at_stop(self) -> bool:
+        """Has a stop text ended the turn?"""
+        if self._read.stopped is None:
+            return False
+        if self.finish is not Finish.CANCELLED:
+            self.finish, self._ended_at = Finish.STOP, None
+        return True
+
     def _close_reasoning(self) -> bool:
         """Closes the reasoning block if its budget is spent; False if that ended the turn."""
         budget, read = self._budget, self._read
-        if budget and self._matcher and read.is_reasoning and read.thought >= budget.tokens:
+        is_spent = budget and read.is_reasoning and read.thought >= budget.tokens
+        if budget and self._matcher and is_spent and not self._is_healing:
             room = self._limit - len(read.tokens)
             return self._take(budget.find_closing(self._matcher, room), counted=False)
         return True
 
     def _take_forced(self) -> bool:
-        if not (self._matcher and self._request.force):
+        if not (self._matcher and self._request.force and self._request.logprobs is None):
             return True
         tokens = self._matcher.forced()
         ends = (n for n, token in enumerate(tokens) if self._matcher.ends(token))
@@ -190,22 +219,41 @@ class Progression:
             tokens = tokens[: max(0, self._limit - len(self._read.tokens))]
         return self._take(tokens)
 
-    def _take(self, tokens: Sequence[int], *, accepted: bool = False, counted: bool = True) -> bool:
+    def _take(
+        self,
+        tokens: Sequence[int],
+        *,
+        accepted: bool = False,
+        counted: bool = True,
+        scores: Scores | None = None,
+    ) -> bool:
         """Takes these tokens, or ends the turn in the shortest way if it could not end behind them.
 
         Args:
             tokens: what comes next.
             accepted: the sampler has taken note of them.
             counted: they count as reasoning, if they are.
+            scores: how likely they were, if the request asks for that and the model knows.
 
         Returns:
             False if the turn is over, or has gone back.
         """
         if not tokens:
             return True
+        self._heal(tokens)
         if self._matcher and not self._commit(self._matcher, tokens):
             return False
-        return self._write(tokens, accepted=accepted, counted=counted)
+        return self._write(tokens, accepted=accepted, counted=counted, scores=scores)
+
+    @property
+    def _is_healing(self) -> bool:
+        """Is the text of the client, which the turn goes on with, not whole yet?"""
+        return not self._healing.is_over(self._read.data)
+
+    def _heal(self, tokens: Sequence[int]) -> None:
+        """Makes sure that the next tokens are along that text."""
+        if self._is_healing:
+            self._healing.check(tokens, self._read.data)
 
     def _commit(self, matcher: Matcher, tokens: Sequence[int]) -> bool:
         """Commits the tokens; if the turn could not end behind them, ends it before them."""
@@ -214,12 +262,11 @@ class Progression:
             for token in tokens:
                 matcher.commit(token)
             return True
-        before = Place(matcher, len(self._read.tokens), bytes(self._read.data))
+        before = self._read.place(matcher)
         self._matcher = matcher.fork()
         for token in tokens:
             self._matcher.commit(token)
-        text = before.text + self._sequences.vocabulary.text(tokens)
-        if self._reserve.admits(before, Place(self._matcher, count, text)):
+        if self._reserve.admits(before, self._read.place(self._matcher, tokens)):
             return True
         self._finish_early()
         return False
@@ -230,17 +277,26 @@ class Progression:
         self.finish = Finish.LENGTH
         if self._reserve.ending is not None:
             self._ended_at = len(self._read.events)
+            self._send([Exhausted()])
             self._write(self._reserve.ending, counted=False)
 
     def _write(
-        self, tokens: Sequence[int], *, accepted: bool = False, counted: bool = True
+        self,
+        tokens: Sequence[int],
+        *,
+        accepted: bool = False,
+        counted: bool = True,
+        scores: Scores | None = None,
     ) -> bool:
-        """Writes tokens; False if one of them completes what does not fit, and changed the turn."""
+        """Writes tokens; False if one of them completes what does not fit, and changed the turn, or
+        a stop text, which ends it."""
         for token in tokens:
             if not accepted:
                 self._sampler.accept(token)
             self._append(token, is_forced=not accepted)
-            self._send(self._read.write(token, counted=counted))
+            self._send(self._read.write(token, counted=counted, scores=scores))
+            if self._ends_at_stop():
+                return False
             if (fault := self._read.fault) is None or self.finish is not None:
                 continue
             if self._mend(fault):
@@ -252,19 +308,13 @@ class Progression:
 
     def _append(self, token: int, *, is_forced: bool) -> None:
         """The turn has a token more, which the model may have seen already."""
-        if self._drafter:
-            self._drafter.note(token, is_forced=is_forced)
-        if self._ahead[:1] == [token]:
-            del self._ahead[0]
+        if self._ahead.note(token, is_forced=is_forced):
             self._position += 1
-            self._accepted += 1
         else:
-            self._ahead.clear()
             self._pending.append(token)
 
     def _forget_draft(self) -> None:
         """Makes the model forget what it has seen and the turn does not have."""
-        self._ahead.clear()
         held = len(self._sequences.tokens(self._number))
         if held == self._position or self._sequences.rollback(self._number, self._position):
             return
@@ -272,9 +322,14 @@ class Progression:
         self._sequences.release(self._number)
         self._position, self._pending = 0, [*self.prompt, *self._read.tokens]
 
-    def _send(self, events: Sequence[Event]) -> None:
+    def _send(self, events: Sequence[Sent]) -> None:
         if events:
             self._request.sink(events)
+
+    def _recall(self, tokens: Sequence[int]) -> None:
+        """Tells the sampler what is there, if that matters."""
+        if self._request.sampling.has_penalties:
+            self._sampler.recall(tokens)
 
     def _mend(self, fault: Fault) -> bool:
         """Goes back to where what does not fit began, so that it is written once more. False if
@@ -295,10 +350,11 @@ class Progression:
         spent = self._discarded + len(read.tokens) - place
         limit = find_limit(self._sequences, request, spent)
         reserve = request.reserve(limit) if request.reserve else None
-        shortest = reserve.start(Place(matcher, place, bytes(head.data))) if reserve else None
+        shortest = reserve.start(head.place(matcher)) if reserve else None
         if (place + 1 if shortest is None else shortest) > limit or not self._go_back(head):
             return False
-        self._deviation = Deviation(bytes(read.data), len(head.data), self._sequences.vocabulary)
+        start = max(len(head.data), len(request.prefix.rest))  # what was given stays
+        self._deviation = Deviation(bytes(read.data), start, self._sequences.vocabulary)
         self._read, self._matcher, self._reserve = head, matcher, reserve
         self._discarded, self._limit = spent, limit
         return True
@@ -313,28 +369,33 @@ class Progression:
                 return False
             position = kept
         self._position, self._pending = position, tokens[position:]
-        self._ahead.clear()
-        if self._drafter:
-            self._drafter.cut(len(head.tokens))
+        self._ahead.cut(len(head.tokens))
+        self._recall(tokens)
         return True
 
     def result(self) -> Generation:
         """The finished turn."""
         is_whole = self.finish is Finish.STOP or self._ended_at is not None
         self._send(self._read.close(is_whole=is_whole))
+        self._ends_at_stop()
         assert self.finish is not None
+        now = self._clock()
+        read_at = now if self._read_at is None else self._read_at
         return Generation(
-            tuple(self._read.tokens),
-            self._read.data.decode("utf-8", "replace"),
-            tuple(self._read.events),
-            self.finish,
-            self._passes,
-            self._read.thought,
-            self._ended_at,
-            self._discarded,
-            self._cached,
-            self._drafted,
-            self._accepted,
+            tokens=tuple(self._read.tokens),
+            text=self._read.data.decode("utf-8", "replace"),
+            events=tuple(self._read.events),
+            finish=self.finish,
+            forward_passes=self._passes,
+            reasoning_tokens=max(0, self._read.thought - self._request.prefix.thought),
+            ended_at=self._ended_at,
+            discarded=self._discarded,
+            cached=self._cached,
+            drafted=self._ahead.drafted,
+            accepted=self._ahead.accepted,
+            stopped=self._read.stopped,
+            logprobs=tuple(self._read.drawn),
+            timings=Timings(read_at - self._began, now - read_at),
         )
 
     def close(self) -> None:

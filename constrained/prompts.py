@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
+from constrained.boundaries import find_boundaries
 from constrained.decoded import DecodedTurns, History, digest, make_decoded, writes_ids
 from constrained.encoding import encode_pieces, encode_prompt
 from constrained.heads import Heads
@@ -85,13 +86,25 @@ class Prompts:
         thoughts = spliced.thoughts if spliced else thoughts
         before = spliced.turn if spliced else None
         head = self._heads.measure(scene.key, history.messages, tokens, partial(self._ask, scene))
-        return Composed(prompt, tokens, state, history.key, thoughts, before, rest, head)
+        boundaries = {head} - {0}
+        if job.breakpoints:
+            write = partial(scene.write, opened=False)
+            boundaries |= find_boundaries(
+                job.breakpoints, history.messages, prompt, tokens, rest, write, self._vocabulary
+            )
+        pinned = tuple(sorted(boundaries))
+        return Composed(prompt, tokens, state, history.key, thoughts, before, rest, head, pinned)
 
     def keep(self, turn: CompiledTurn, tokens: Sequence[int], message: Mapping[str, Any]) -> None:
-        """Keeps what came of a turn: a conversation that carries the message back goes on from
-        these tokens."""
+        """Keeps what came of a turn: a conversation that carries the message back, behind what it
+        went on with, goes on from these tokens. A prompt that is no conversation has no key."""
+        if not turn.key:
+            return
+        prefix = turn.prefix
+        prompt = turn.tokens[: len(turn.tokens) - len(prefix.tokens)]
+        whole = (*prefix.tokens, *tokens)
         turn_kept = make_decoded(
-            turn.before, turn.tokens, turn.rest, tokens, message, turn.thoughts
+            turn.before, prompt, turn.rest, whole, prefix.join(message), turn.thoughts
         )
         self._decoded.keep(turn.key, turn_kept)
 

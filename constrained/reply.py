@@ -4,14 +4,14 @@ import hashlib
 import itertools
 import string
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from constrained.answers import read_answer
 from constrained.errors import ReplyError
 from constrained.job import CompiledTurn
 from constrained.offer import Refusal
-from constrained.request import Finish, Generation
+from constrained.request import Finish, Generation, Timings, TokenDrawn
 from grammars.parse import collect
 from grammars.schema import Json
 from grammars.turn import CallOpened, CallRead, Choice, JsonAnswer, Tool, ToolCall, Turn
@@ -43,7 +43,7 @@ class Usage:
 
 @dataclass(frozen=True)
 class Reply:
-    """An assistant turn.
+    """An assistant turn; of one that went on with a text, what is new.
 
     Args:
         calls: complete calls only; each names an offered tool and fits its schema, or is marked
@@ -52,8 +52,12 @@ class Reply:
         finish_reason: "tool_calls", "stop", "length" where the tokens ran out, or "cancelled".
         unfinished: the text of a call that was cut when the tokens ran out; "" otherwise.
         text: all that the model wrote, as it wrote it.
-        parsed: the value of a JSON answer, if one was asked for; None beside calls.
+        parsed: the value of a JSON answer, if one was asked for, with the text that the turn went
+            on with; None beside calls.
         refused: the tools that were not offered, because their schemas cannot be enforced.
+        stop_sequence: the stop text that has ended the turn, if one has; `text` has it, too.
+        logprobs: how likely each token of the turn was, if that was asked for; up to the stop text.
+        timings: how long it took; does not count where replies are compared.
     """
 
     content: str
@@ -65,6 +69,9 @@ class Reply:
     text: str
     parsed: Json = None
     refused: tuple[Refusal, ...] = ()
+    stop_sequence: str | None = None
+    logprobs: tuple[TokenDrawn, ...] = ()
+    timings: Timings = field(default=Timings(), compare=False)
 
     def to_json(self) -> dict[str, Json]:
         """The reply as JSON, empty parts left out."""
@@ -74,6 +81,8 @@ class Reply:
             "tool_calls": [_show(call) for call in self.calls],
             "unfinished": self.unfinished,
             "refused_tools": [refusal.to_json() for refusal in self.refused],
+            "stop_sequence": self.stop_sequence,
+            "logprobs": [one.to_json() for one in self.logprobs],
         }
         kept = {key: part for key, part in parts.items() if part}
         return kept | {"finish_reason": self.finish_reason, "usage": vars(self.usage)}
@@ -138,9 +147,12 @@ def make_reply(generation: Generation, turn: CompiledTurn) -> Reply:
         finish_reason=finish,
         usage=usage,
         unfinished=read.unfinished,
-        text=generation.text,
+        text=turn.prefix.strip(generation.text),
         parsed=_parse(read, generation, turn),
         refused=turn.refused,
+        stop_sequence=generation.stopped,
+        logprobs=generation.logprobs,
+        timings=generation.timings,
     )
 
 
@@ -201,7 +213,8 @@ def _check(call: ToolCall, tools: Sequence[Tool]) -> None:
 
 def _parse(read: Turn, generation: Generation, turn: CompiledTurn) -> Json:
     """The value of the answer; None where there is none, or it was cut."""
-    is_whole = generation.finish is Finish.STOP or generation.ended_at is not None
+    ends = generation.finish is Finish.STOP or generation.ended_at is not None
+    is_whole = ends and generation.stopped is None
     if not isinstance(turn.policy.answer, JsonAnswer) or read.calls or not is_whole:
         return None
-    return read_answer(turn.policy.answer, read.content)
+    return read_answer(turn.policy.answer, turn.prefix.content + read.content)

@@ -5,10 +5,14 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from constrained.deadline import Deadline
+from constrained.ending import Exhausted as Exhausted
 from constrained.ending import Reserve
 from constrained.engine.protocol import Sampling
 from constrained.holding import Watch
+from constrained.logits import Sent
+from constrained.logits import TokenDrawn as TokenDrawn
 from constrained.mask import Matcher
+from constrained.prefix import Prefix
 from constrained.thinking import Budget
 from grammars.parse import Parser
 from grammars.turn import Event
@@ -29,7 +33,7 @@ class Request:
     """One turn to generate.
 
     Args:
-        prompt: token ids.
+        prompt: token ids, those of the prefix included.
         matcher: holds the turn to its grammar, from its first token; None: anything goes.
         parser: makes what reads the text as it comes.
         sampling: how tokens are drawn.
@@ -38,13 +42,18 @@ class Request:
         budget: bounds the reasoning; None: nothing does.
         reserve: makes the reserve of a turn of at most so many tokens, so that the turn ends well
             when they run out; None: it is cut then.
-        sink: is told of events as they come; all of them are in the `Generation` as well.
+        sink: is told of events, and of the tokens if `logprobs` asks for them, as they come; all of
+            them are in the `Generation` as well.
         is_wanted: asked once a step; a turn that nobody wants ends there.
         watch: what is held back until it is checked; what does not fit is written once more.
         deadline: on the clock of the schedule; where that is reached first, the request fails.
         boundaries: numbers of first tokens of the prompt that other prompts are likely to share,
             such as where the system message and the tools end.
         draft: where the turn repeats a text, let the model look at several tokens of it together.
+        stops: the content ends in front of the first of these texts, and the turn with it.
+        logprobs: note how likely each token was, and so many of the most likely ones; the model is
+            asked about each token then, also where one is forced. None: note nothing.
+        prefix: what the turn has already; the matcher is behind its tokens.
     """
 
     prompt: Sequence[int]
@@ -55,12 +64,28 @@ class Request:
     force: bool = True
     budget: Budget | None = None
     reserve: Callable[[int], Reserve] | None = None
-    sink: Callable[[Sequence[Event]], None] = field(default=lambda events: None)
+    sink: Callable[[Sequence[Sent]], None] = field(default=lambda events: None)
     is_wanted: Callable[[], bool] = field(default=lambda: True)
     watch: Watch = field(default_factory=Watch)
     deadline: Deadline | None = None
     boundaries: tuple[int, ...] = ()
     draft: bool = True
+    prefix: Prefix = field(default_factory=Prefix)
+    stops: tuple[str, ...] = ()
+    logprobs: int | None = None
+
+
+@dataclass(frozen=True)
+class Timings:
+    """How long a turn took, in seconds on the clock of the schedule, without the wait for it.
+
+    Args:
+        prompt_seconds: from when it was admitted until the first token was drawn.
+        generation_seconds: from then on until it was over.
+    """
+
+    prompt_seconds: float = 0.0
+    generation_seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -70,7 +95,7 @@ class Generation:
     Args:
         tokens: the generated ids, without the end token.
         text: what they spell.
-        events: what the parser read in it.
+        events: what the parser read in it; what was sent of it, if a stop text was found.
         finish: why it ended.
         forward_passes: decodes that this sequence took part in, that of the prompt included.
         reasoning_tokens: how many of them the model has spent inside the reasoning block, without
@@ -81,6 +106,11 @@ class Generation:
         cached: how many tokens of the prompt were known already, and not computed.
         drafted: how many tokens the model looked at that were copied from the text before them.
         accepted: how many of those were right.
+        stopped: the stop text that was found, if any; `tokens` and `text` have it, and perhaps
+            more.
+        logprobs: one for each of `tokens`, if that was asked for; those that were sent, if a stop
+            text was found.
+        timings: how long it took; does not count where generations are compared.
     """
 
     tokens: tuple[int, ...]
@@ -94,3 +124,6 @@ class Generation:
     cached: int = 0
     drafted: int = 0
     accepted: int = 0
+    stopped: str | None = None
+    logprobs: tuple[TokenDrawn, ...] = ()
+    timings: Timings = field(default=Timings(), compare=False)

@@ -48,7 +48,7 @@ class Schedule:
         step: tokens of one decode, at most.
         deterministic: what is computed for a request does not depend on others, or on what was
             there before: one turn a step, its prompt in blocks, then token by token. It is slower.
-        clock: what the deadlines of the requests are on.
+        clock: what the deadlines of the requests are on, and turns are timed with.
         cache: how much is kept of what sequences have held, when others take their place.
 
     Raises:
@@ -172,7 +172,7 @@ class Schedule:
         number = match.sequence
         self._sequences.pin(number, len(seat.request.prompt), seat.request.boundaries)
         try:
-            turn = Progression(self._sequences, number, seat.request, match.length)
+            turn = Progression(self._sequences, number, seat.request, match.length, self._clock)
         except Exception as error:
             seat.result.set_exception(error)
             return

@@ -5,6 +5,7 @@ import json
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -43,6 +44,9 @@ _HINTS: tuple[tuple[type[Exception], str], ...] = (
 )
 
 
+_frozen: ContextVar[datetime | None] = ContextVar("frozen", default=None)
+
+
 class _Generation(Extension):
     """`{% generation %}...{% endgeneration %}`: marks assistant text in transformers; no effect."""
 
@@ -75,6 +79,22 @@ def _tojson(
     return json.dumps(value, indent=indent, default=_json_default, **options)
 
 
+def read_now() -> datetime:
+    """What templates take for the present; see `freeze`."""
+    return _frozen.get() or datetime.now()
+
+
+@contextmanager
+def freeze(moment: datetime | None) -> Iterator[None]:
+    """Templates take this moment for the present; None: the present. A prompt that has the date in
+    it is the same tomorrow then, and known."""
+    token = _frozen.set(moment)
+    try:
+        yield
+    finally:
+        _frozen.reset(token)
+
+
 def _environment() -> SandboxedEnvironment:
     # transformers takes the immutable sandbox, but Kimi-K2 appends to a list. Beside its own
     # values a template can change our copy of the data, nothing else.
@@ -84,7 +104,7 @@ def _environment() -> SandboxedEnvironment:
     environment.filters |= {"tojson": _tojson, "from_json": json.loads}
     environment.globals |= {
         "raise_exception": _raise_exception,
-        "strftime_now": lambda form: datetime.now().strftime(form),
+        "strftime_now": lambda form: read_now().strftime(form),
     }
     return environment
 
@@ -216,7 +236,7 @@ class ChatTemplate:
         if self._functions_as_text:
             variables["functions"] = _tojson(tools, indent=2) if tools else ""
             # llama.cpp adds the time of day, which would make each prompt new to the cache.
-            variables["datetime"] = datetime.now().strftime("%b %d %Y")
+            variables["datetime"] = read_now().strftime("%b %d %Y")
         return variables
 
     @contextmanager

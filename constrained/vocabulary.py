@@ -89,6 +89,12 @@ class Vocabulary:
         return [token for tokens in encoded for token in tokens]
 
     @cached_property
+    def structural(self) -> frozenset[int]:
+        """The tokens that are no ordinary text: control and end tokens, and those with a name."""
+        named = (token for token, name in self.names.items() if len(name.strip()) > 1)
+        return self.control.union(self.end, named)
+
+    @cached_property
     def continuations(self) -> np.ndarray:
         """Which tokens are one byte that goes on with a UTF-8 character: booleans."""
         return np.array([len(t) == 1 and 0x80 <= t[0] < 0xC0 for t in self.tokens])

@@ -10,12 +10,13 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from pydantic_core import from_json
 
 from constrained.errors import ModelError
+from constrained.logits import Sent
 from grammars.schema import Json
-from grammars.turn import ArgumentsDelta, CallOpened, CallRead, Event
+from grammars.turn import ArgumentsDelta, CallOpened, CallRead
 
 S = TypeVar("S")
 T = TypeVar("T")
-Sink: TypeAlias = Callable[[Sequence[Event]], None]
+Sink: TypeAlias = Callable[[Sequence[Sent]], None]
 Wanted: TypeAlias = Callable[[], bool]
 """Says whether work is still wanted."""
 Start: TypeAlias = Callable[[Wanted, Sink], Future[T]]
@@ -105,7 +106,7 @@ class _Calls:
         self._texts: dict[int, list[str]] = {}
         self._whole: dict[int, dict[str, Json]] = {}
 
-    def note(self, event: Event) -> None:
+    def note(self, event: Sent) -> None:
         match event:
             case CallOpened(index):
                 self._texts[index] = []
@@ -145,20 +146,23 @@ class _Watched:
 class Stream(_Watched, Generic[T]):
     """The events of a turn while it is generated. Iterate over it; then `result` is there.
 
+    Where `logprobs` are asked for, each token is told of as well (`TokenDrawn`), in front of the
+    events that it brings.
+
     Leaving the loop early, or `cancel`, ends the turn within one step.
     """
 
     def __init__(self, start: Start[T]):
-        self._queue: SimpleQueue[Event | None] = SimpleQueue()
+        self._queue: SimpleQueue[Sent | None] = SimpleQueue()
         super().__init__()
         self._future = start(self._is_wanted, self._put)
         self._future.add_done_callback(lambda _: self._queue.put(None))
 
-    def _put(self, events: Sequence[Event]) -> None:
+    def _put(self, events: Sequence[Sent]) -> None:
         for event in events:
             self._queue.put(event)
 
-    def __iter__(self) -> Iterator[Event]:
+    def __iter__(self) -> Iterator[Sent]:
         try:
             while (event := self._queue.get()) is not None:
                 self._calls.note(event)
@@ -179,17 +183,17 @@ class AsyncStream(_Watched, Generic[T]):
 
     def __init__(self, start: Start[T]):
         loop = asyncio.get_running_loop()
-        self._queue: asyncio.Queue[Sequence[Event] | None] = asyncio.Queue()
+        self._queue: asyncio.Queue[Sequence[Sent] | None] = asyncio.Queue()
         super().__init__()
 
-        def put(events: Sequence[Event] | None) -> None:
+        def put(events: Sequence[Sent] | None) -> None:
             if not loop.is_closed():
                 loop.call_soon_threadsafe(self._queue.put_nowait, events)
 
         self._future = start(self._is_wanted, put)
         self._future.add_done_callback(lambda _: put(None))
 
-    async def __aiter__(self) -> AsyncIterator[Event]:
+    async def __aiter__(self) -> AsyncIterator[Sent]:
         try:
             while (events := await self._queue.get()) is not None:
                 for event in events:

@@ -18,6 +18,7 @@ from server import native, status
 from server.asking import Service
 from server.chat import routes as chat
 from server.completions import routes as completions
+from server.dates import Dates
 from server.errors import HttpError, as_http_error
 from server.gate import Gate, find_dialect
 from server.metrics import Counters
@@ -66,7 +67,8 @@ def make_app(
             return
         for notice in model.notices:
             LOG.warning("%s", notice)
-        app.state.service = Service(model, settings, name=name)
+        dates = Dates(settings.date)
+        app.state.service = Service(model, settings, dates=dates, name=name)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

@@ -16,6 +16,7 @@ from constrained.reply import Reply
 from constrained.request import Exhausted, TokenDrawn
 from constrained.worker import AsyncStream
 from grammars.turn import Event
+from server.dates import Dates
 from server.ids import CallIds
 from server.reasoning import Reasoning, Thinking, plan_thinking
 from server.settings import Settings
@@ -58,6 +59,7 @@ class Service:
     model: Model
     settings: Settings
     call_ids: CallIds = field(default_factory=CallIds)
+    dates: Dates = field(default_factory=Dates)
     name: str = "demo"
 
 
@@ -171,6 +173,7 @@ async def compile_turn(service: Service, asked: Asked) -> tuple[CompiledTurn, Th
         think=thinking.think,
         reasoning_budget=thinking.budget,
         template_kwargs={**thinking.variables, **asked.job.template_kwargs},
+        date=service.dates.find(asked.job.messages),
     )
     return await service.model.acompile(job), thinking
 

@@ -5,6 +5,7 @@ import logging
 import os
 import signal
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from constrained.commands import options as shared
 from constrained.commands.input import read_text
 from constrained.commands.output import print_error
 from constrained.deadline import check_timeout
-from constrained.engine.options import read_options
+from constrained.engine.options import MOST_WAITING, read_options
 from constrained.engine.protocol import Sampling
 from constrained.errors import RequestError
 from server.settings import ReasoningField, Settings
@@ -50,8 +51,8 @@ def _add_server_options(parser: argparse.ArgumentParser) -> None:
     fields = tuple(ReasoningField)
     add("--reasoning-field", choices=fields, default=fields[0], help=help)
     add("--timeout", type=float, metavar="SECONDS", help="for a request; default: any time")
-    help = "requests that may wait; more get 503; default: 1024"
-    add("--max-waiting", type=int, default=1024, metavar="N", help=help)
+    help = f"requests that may wait; more get 503; default: {MOST_WAITING}"
+    add("--max-waiting", type=int, default=MOST_WAITING, metavar="N", help=help)
     help = f"of a request; default: {Settings.max_body >> 20}"
     add("--max-body", type=int, default=Settings.max_body >> 20, metavar="MIB", help=help)
     help = "let web pages of this origin ask; give it repeatedly; *: any"
@@ -113,6 +114,14 @@ def _serve(options: argparse.Namespace, settings: Settings, name: str) -> int:
     return FAILED if failures else 0
 
 
+def _read_date(given: str | None) -> datetime | None:
+    try:
+        return None if given is None else datetime.fromisoformat(given)
+    except ValueError as error:
+        hint = "Write it as YYYY-MM-DD"
+        raise RequestError(f"--date is {given!r}", where="/date", hint=hint) from error
+
+
 def read_settings(options: argparse.Namespace) -> Settings:
     """How the server behaves.
 
@@ -135,6 +144,7 @@ def read_settings(options: argparse.Namespace) -> Settings:
     return replace(
         settings,
         keep_volatile=options.keep_volatile,
+        date=_read_date(options.date),
         show_grammar=options.show_grammar,
         log_prompts=options.log_prompts,
     )

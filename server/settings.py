@@ -1,6 +1,7 @@
 """How the server behaves; every value has a default that is safe on a machine of one's own."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 
 from constrained.errors import RequestError
@@ -62,6 +63,8 @@ class Settings:
     """Web pages of these origins may ask; none: no page may."""
     keep_volatile: bool = False
     """Leave text as it is that agents change in every request (see `server.volatile`)."""
+    date: datetime | None = None
+    """What templates take for today; None: the day on which a conversation began."""
     show_grammar: bool = False
     """Replies have the grammar that held them."""
     log_prompts: bool = False

@@ -9,7 +9,7 @@ import numpy as np
 from constrained.engine.scripted import ScriptedEngine, scripted_logits
 from constrained.model import Model
 from constrained.template import ChatTemplate
-from constrained.vocabulary import byte_vocabulary
+from constrained.vocabulary import Vocabulary, byte_vocabulary
 from tests.templates import HERMES
 
 BYTES = byte_vocabulary()
@@ -29,4 +29,31 @@ def scripted(
         return scripted_logits(vocabulary, scripts[number], start)(sequence, tokens)
 
     engine = ScriptedEngine(vocabulary, logits, context_length=20_000)
+    return Model(engine, ChatTemplate(source))
+
+
+def wish(texts: Sequence[Sequence[int]], vocabulary: Vocabulary) -> Any:
+    """Logits of a model that would like to write the first text, else the next one, ..."""
+
+    def logits(sequence: int, tokens: Sequence[int]) -> np.ndarray:
+        row = np.zeros(len(vocabulary.tokens), np.float32)
+        for rank, text in enumerate(texts):
+            count = len(tokens) - 1
+            if list(tokens[1:]) == list(text[:count]):
+                token = text[count] if count < len(text) else vocabulary.end[0]
+                row[token] = max(row[token], 20 - rank)
+        return row
+
+    return logits
+
+
+def wishing(*texts: str, source: str = HERMES, **options: Any) -> Model:
+    """A model that would like to answer with the first text, else with the next one."""
+
+    def logits(sequence: int, tokens: Sequence[int]) -> np.ndarray:
+        start = [found.end() for found in re.finditer(TURN, BYTES.text(tokens))][-1]
+        wishes = [BYTES.encode_special(text) for text in texts]
+        return wish(wishes, BYTES)(sequence, [0, *tokens[start:]])
+
+    engine = ScriptedEngine(BYTES, logits, context_length=20_000, **options)
     return Model(engine, ChatTemplate(source))

@@ -9,7 +9,7 @@ from constrained.commands import engine
 from constrained.commands import options as shared
 from constrained.commands.input import read_json, read_text
 from constrained.commands.output import describe_checked, describe_findings
-from constrained.engine.options import read_options
+from constrained.engine.options import MOST_WAITING, read_options
 from constrained.engine.protocol import Sampling
 from constrained.errors import RequestError
 from constrained.splicing import Recall
@@ -120,6 +120,7 @@ def load_model(options: argparse.Namespace) -> "Model":
         cache_ram=options.cache_ram,
         cache_dir=options.cache_dir,
         draft=not options.no_draft,
+        max_waiting=getattr(options, "max_waiting", MOST_WAITING),
         progress=shared.show_progress("loading"),
         **engine.read_engine_options(options),
     )

@@ -12,12 +12,12 @@ from grammars.turn import (
     CallOpened,
     CallRead,
     ContentDelta,
-    Event,
     ReasoningDelta,
     ToolCall,
 )
 
 if TYPE_CHECKING:
+    from constrained.logits import Sent
     from constrained.reply import Reply
     from constrained.worker import Stream
 
@@ -72,8 +72,8 @@ class Show:
         self._arguments = ArgumentsText()
         self._is_open = False
 
-    def take(self, event: Event) -> None:
-        """Shows an event."""
+    def take(self, event: "Sent") -> None:
+        """Shows an event; how likely tokens were is not shown."""
         match event:
             case ReasoningDelta(text) | ContentDelta(text):
                 self._tell(type(event), text)
@@ -86,6 +86,8 @@ class Show:
             case CallCut(text):
                 self._is_open = False
                 self._screen.say(f"(cut call, not delivered) {text!r}")
+            case _:
+                pass
 
     def finish(self, reply: "Reply") -> None:
         """Ends the last line, and tells of what ran out of tokens."""

@@ -14,9 +14,16 @@ from constrained.vocabulary import Vocabulary
 TEMPLATE = "tokenizer.chat_template"
 TOOL_USE = "tool_use"
 SAMPLING = "general.sampling."
-FIELDS = {"temp": "temperature", "top_k": "top_k", "top_p": "top_p", "min_p": "min_p"}
+FIELDS = {
+    "temp": "temperature",
+    "top_k": "top_k",
+    "top_p": "top_p",
+    "min_p": "min_p",
+    "penalty_repeat": "repeat_penalty",
+    "penalty_last_n": "penalty_last_n",
+}
 """Keys behind SAMPLING, and the fields of `Sampling` that they set."""
-NEUTRAL = {"penalty_repeat": 1.0, "xtc_probability": 0.0, "mirostat": 0.0}
+NEUTRAL = {"xtc_probability": 0.0, "mirostat": 0.0}
 """Further keys: how to sample is another matter only if these have other values."""
 
 
@@ -116,6 +123,6 @@ def find_sampling(metadata: Mapping[str, str]) -> tuple[Sampling, tuple[str, ...
 
 def _number(field: str, text: str) -> float:
     number = float(text)
-    if field != "top_k" or not number.is_integer():
+    if field not in ("top_k", "penalty_last_n") or not number.is_integer():
         return number
-    return max(0, int(number))  # below 0 it means all, too
+    return max(0, int(number)) if field == "top_k" else int(number)  # below 0 it means all, too

@@ -189,7 +189,8 @@ class LlamaEngine:
         return np.ctypeslib.as_array(row, (len(self.vocabulary.tokens),))
 
     def sampler(self, sampling: Sampling) -> ChainSampler:
-        return ChainSampler(sampling, self._draw)
+        size = len(self.vocabulary.tokens)
+        return ChainSampler(sampling, self._draw, size, self.context_length)
 
     def _draw(self, chain: Any, slot: int) -> int:
         self._require_open()

@@ -11,6 +11,7 @@ CacheType = Literal["f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_
 SplitMode = Literal["none", "layer", "row"]
 
 MOST_THREADS = 512  # GGML_MAX_N_THREADS; with more llama.cpp ends the process
+MOST_WAITING = 1024  # requests, where nothing else is said
 UINT32, INT32 = 2**32 - 1, 2**31 - 1
 LIMITS = {
     "context_length": (0, UINT32),

@@ -1,17 +1,15 @@
 """What generation needs of an engine: decode tokens of several sequences, draw the next ones."""
 
-import math
-import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
-from constrained.errors import RequestError
+from constrained.engine.sampling import SEEDS as SEEDS
+from constrained.engine.sampling import Sampling as Sampling
 from constrained.vocabulary import Vocabulary
 
-SEEDS = 2**32 - 1  # 0 up to this, which llama.cpp takes for "any seed"
 MOST_DRAFTED = 12  # tokens of one decode: each has logits, 0.6 MB for 152,000 tokens
 
 
@@ -28,43 +26,6 @@ class Chunk:
     """After how many of the tokens, the last ones, the logits are wanted."""
 
 
-@dataclass(frozen=True)
-class Sampling:
-    """How to draw a token from logits; the defaults are llama-server's.
-
-    Raises:
-        RequestError: a value is out of its range; `where` names the field.
-    """
-
-    temperature: float = 0.8
-    """0: always the most likely token."""
-    top_k: int = 40
-    """Only this many of the most likely tokens; 0: all."""
-    top_p: float = 0.95
-    """Only the most likely tokens whose probabilities reach this sum; 1: all."""
-    min_p: float = 0.05
-    """Only tokens at least this likely, compared with the most likely one; 0: all."""
-    seed: int | None = None
-    """The same seed draws the same; None draws the seed too."""
-
-    def __post_init__(self) -> None:
-        self._require("temperature", 0 <= self.temperature < math.inf, "0 or more")
-        self._require("top_k", isinstance(self.top_k, int) and self.top_k >= 0, "0 or more")
-        self._require("top_p", 0 <= self.top_p <= 1, "from 0 to 1")
-        self._require("min_p", 0 <= self.min_p <= 1, "from 0 to 1")
-        fits = self.seed is None or (isinstance(self.seed, int) and 0 <= self.seed < SEEDS)
-        self._require("seed", fits, f"from 0 to {SEEDS - 1}, or absent")
-
-    def _require(self, name: str, fits: bool, range_: str) -> None:
-        if not fits:
-            message = f"{name} is {getattr(self, name)!r}, must be {range_}"
-            raise RequestError(message, where=f"/{name}")
-
-    def some_seed(self) -> int:
-        """Returns the seed, or a random one."""
-        return secrets.randbelow(SEEDS) if self.seed is None else self.seed
-
-
 class Sampler(Protocol):
     """Draws the tokens of one reply."""
 
@@ -74,6 +35,10 @@ class Sampler(Protocol):
 
     def accept(self, token: int) -> None:
         """Takes note of a token that was not drawn but forced."""
+        ...
+
+    def recall(self, tokens: Sequence[int]) -> None:
+        """These are the tokens so far, the prompt included, and no others: penalties count them."""
         ...
 
     def close(self) -> None:
@@ -128,7 +93,8 @@ class Engine(Protocol):
         ...
 
     def sampler(self, sampling: Sampling) -> Sampler:
-        """Returns a sampler for the logits of this engine."""
+        """Returns a sampler for the logits of this engine; raises RequestError for a bias of a
+        token that it does not have."""
         ...
 
     def rollback(self, sequence: int, length: int) -> bool:

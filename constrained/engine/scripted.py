@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from constrained.engine.batch import check_chunks, check_copy, check_empty, check_shorter
+from constrained.engine.drawing import ScriptedSampler
 from constrained.engine.protocol import MOST_DRAFTED, Chunk, Sampling
-from constrained.errors import GrammarError, ModelError
+from constrained.errors import ModelError
 from constrained.vocabulary import Vocabulary
 
 Logits = Callable[[int, Sequence[int]], np.ndarray]
@@ -75,8 +76,9 @@ class ScriptedEngine:
             raise ValueError(f"the logits have the shape {logits.shape}, must be ({n_vocab},)")
         return logits
 
-    def sampler(self, sampling: Sampling) -> "_ScriptedSampler":
-        return _ScriptedSampler(sampling, self._row)
+    def sampler(self, sampling: Sampling) -> ScriptedSampler:
+        n_vocab = len(self.vocabulary.tokens)
+        return ScriptedSampler(sampling, self._row, n_vocab, self.context_length)
 
     def _row(self, slot: int) -> np.ndarray:
         self._require_open()
@@ -132,53 +134,6 @@ class ScriptedEngine:
     def _require_open(self) -> None:
         if not self._is_open:
             raise ModelError("the model is closed")
-
-
-class _ScriptedSampler:
-    def __init__(self, sampling: Sampling, row: Callable[[int], np.ndarray]):
-        self._sampling = sampling
-        self._row = row
-        self._random = np.random.default_rng(sampling.some_seed())
-        self._is_open = True
-
-    def sample(self, slot: int) -> int:
-        if not self._is_open:
-            raise ModelError("the sampler is closed")
-        return draw(self._row(slot), self._sampling, self._random)
-
-    def accept(self, token: int) -> None:
-        if not self._is_open:
-            raise ModelError("the sampler is closed")
-
-    def close(self) -> None:
-        self._is_open = False
-
-
-def draw(logits: np.ndarray, sampling: Sampling, random: np.random.Generator) -> int:
-    """Draws a token as llama.cpp's chain does: top k, top p, min p, temperature.
-
-    Raises:
-        GrammarError: every token is forbidden (-inf).
-    """
-    allowed = np.flatnonzero(logits > -np.inf)
-    if not len(allowed):
-        raise GrammarError("every token is forbidden")
-    if sampling.temperature == 0:
-        return int(logits.argmax())
-    order = allowed[np.argsort(-logits[allowed], kind="stable")]
-    order = order[: sampling.top_k or None]
-    if sampling.top_p < 1:
-        reached = np.searchsorted(np.cumsum(_softmax(logits[order])), sampling.top_p)
-        order = order[: int(reached) + 1]
-    chances = _softmax(logits[order])
-    order = order[chances >= sampling.min_p * chances[0]]
-    chances = _softmax(logits[order] / sampling.temperature)
-    return int(order[random.choice(len(order), p=chances)])
-
-
-def _softmax(logits: np.ndarray) -> np.ndarray:
-    powers = np.exp(logits.astype(np.float64) - logits.max())
-    return powers / powers.sum()
 
 
 def random_logits(vocabulary: Vocabulary, seed: int = 0) -> Logits:

@@ -46,7 +46,7 @@ def test_keys_are_those_of_llama_cpp():
         keys.append(key)
     names = {key.decode().removeprefix(SAMPLING) for key in keys}
     assert names >= {*FIELDS, *NEUTRAL, "sequence"}
-    rest = {"xtc_threshold", "penalty_last_n", "mirostat_tau", "mirostat_eta"}
+    rest = {"xtc_threshold", "mirostat_tau", "mirostat_eta"}
     assert names - {*FIELDS, *NEUTRAL, "sequence"} == rest  # of no effect by themselves
 
 
@@ -64,9 +64,8 @@ def test_what_a_file_recommends(tmp_path: Path):
         mirostat=(KINDS.INT32, 0),
         sequence=(KINDS.STRING, "penalties;temperature"),
     )
-    assert read.sampling == Sampling(0.6, 20, 0.9, 0.0)
+    assert read.sampling == Sampling(0.6, 20, 0.9, 0.0, repeat_penalty=1.05, penalty_last_n=64)
     assert read.notes == (
-        "the model recommends penalty_repeat 1.050000, which is not supported",
         "the model recommends sequence penalties;temperature, which is not supported",
     )
     with load(tmp_path / "model.gguf", context_length=64) as engine:
@@ -91,6 +90,8 @@ def test_a_file_that_recommends_nothing(tmp_path: Path):
         ("top_k", "true", "'true' is not a number"),
         ("top_p", "2", "top_p is 2.0, must be from 0 to 1"),
         ("min_p", "", "'' is not a number"),
+        ("penalty_repeat", "0", "repeat_penalty is 0.0, must be from 0.001 to 1000"),
+        ("penalty_last_n", "-2", "penalty_last_n is -2, must be -1 or more"),
         ("mirostat", "x", "'x' is not a number"),
     ],
 )

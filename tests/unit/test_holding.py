@@ -1,12 +1,10 @@
 """What the mask cannot hold waits until it is checked, and is written once more."""
 
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import pytest
 
 from benchmarks.sources import OURS
@@ -21,7 +19,6 @@ from constrained.model import Model
 from constrained.request import Finish, Generation, Request
 from constrained.template import ChatTemplate
 from constrained.tools import read_tools
-from constrained.vocabulary import Vocabulary
 from grammars.formats import FORMATS, HERMES
 from grammars.held import find_held
 from grammars.lark import build_grammar
@@ -39,9 +36,8 @@ from grammars.turn import (
     collect,
 )
 from grammars.wire import Format
-from tests.scripted import BYTES, TURN
+from tests.scripted import BYTES, wish, wishing
 from tests.support import uncounted
-from tests.templates import HERMES as HERMES_TEMPLATE
 from tests.templates import hermes_call, tool
 
 HOST = {"type": "string", "pattern": "^(?![-_])"}  # no mask holds what must not follow
@@ -67,21 +63,6 @@ class Run:
     def told(self) -> str:
         """The arguments as they were streamed."""
         return "".join(e.text for e in self.sent if isinstance(e, ArgumentsDelta))
-
-
-def wish(texts: Sequence[Sequence[int]], vocabulary: Vocabulary) -> Any:
-    """Logits of a model that would like to write the first text, else the next one, ..."""
-
-    def logits(sequence: int, tokens: Sequence[int]) -> np.ndarray:
-        row = np.zeros(len(vocabulary.tokens), np.float32)
-        for rank, text in enumerate(texts):
-            count = len(tokens) - 1
-            if list(tokens[1:]) == list(text[:count]):
-                token = text[count] if count < len(text) else vocabulary.end[0]
-                row[token] = max(row[token], 20 - rank)
-        return row
-
-    return logits
 
 
 def write(
@@ -217,24 +198,12 @@ def test_a_call_that_nobody_was_told_of() -> None:
     assert run.sent == list(run.generation.events)
 
 
-def model(*texts: str, source: str = HERMES_TEMPLATE, **options: Any) -> Model:
-    """A model that would like to answer with the first text, else with the next one."""
-
-    def logits(sequence: int, tokens: Sequence[int]) -> np.ndarray:
-        start = [found.end() for found in re.finditer(TURN, BYTES.text(tokens))][-1]
-        wishes = [BYTES.encode_special(text) for text in texts]
-        return wish(wishes, BYTES)(sequence, [0, *tokens[start:]])
-
-    engine = ScriptedEngine(BYTES, logits, context_length=20_000, **options)
-    return Model(engine, ChatTemplate(source))
-
-
 def hermes(host: str) -> str:
     return hermes_call("connect", json.dumps({**FINE, "host": host}))
 
 
 def test_the_reply_counts_what_was_thrown_away() -> None:
-    with model(hermes("-bad-"), hermes("good")) as scripted:
+    with wishing(hermes("-bad-"), hermes("good")) as scripted:
         reply = scripted.call("Hi", [CONNECT], sampling=GREEDY)
         assert [c.arguments for c in reply.calls] == [FINE]
         usage = reply.usage
@@ -248,7 +217,7 @@ def test_the_reply_counts_what_was_thrown_away() -> None:
 
 
 def test_the_reply_that_fails_twice() -> None:
-    with model(hermes("-bad-"), hermes("_worse_")) as scripted:
+    with wishing(hermes("-bad-"), hermes("_worse_")) as scripted:
         with pytest.raises(ReplyError, match=r"connect\(.*_worse_.*does not fit") as info:
             scripted.call("Hi", [CONNECT], sampling=GREEDY)
         assert info.value.where == "/arguments/host"
@@ -263,7 +232,7 @@ def test_tokens_for_what_was_thrown_away_are_spent() -> None:
     """With too few tokens, there is no second attempt."""
     bad, fine = hermes("-bad-"), hermes("good")
     outcomes: set[str] = set()
-    with model(bad, fine) as scripted:
+    with wishing(bad, fine) as scripted:
         for most in range(len(bad) - 8, len(bad) + 20):
             try:
                 reply = scripted.call("Hi", [CONNECT], sampling=GREEDY, max_tokens=most)
@@ -280,7 +249,7 @@ def test_the_reasoning_is_counted_once() -> None:
     thought = "Hm, 20 bytes of it.\n</think>\n\n"
     fine = thought + hermes("good")
     texts = [f"<think>\n{thought}{hermes('-bad-')}", f"<think>\n{fine}"]  # the prompt opens it
-    with model(*texts, source=THINKING) as scripted:
+    with wishing(*texts, source=THINKING) as scripted:
         given: Any = {"sampling": GREEDY, "template_kwargs": {"enable_thinking": True}}
         plain = scripted.call("Hi", [CONNECT], **given)
         assert plain.usage.discarded_tokens
@@ -296,7 +265,7 @@ def test_an_answer_is_written_once_more() -> None:
     schema = {"type": "object", "properties": {"host": HOST}, "required": ["host"]}
     answer = {"type": "json_schema", "json_schema": {"schema": schema}}
     texts = ['{"host": "-bad-"}', '{"host": "good"}', '{"host": "_worse_"}']
-    with model(*texts) as scripted:
+    with wishing(*texts) as scripted:
         reply = scripted.call("Hi", response_format=answer, sampling=GREEDY)
         assert reply.parsed == {"host": "good"}
         assert reply.usage.discarded_tokens == len(texts[0]) - 1
@@ -305,9 +274,9 @@ def test_an_answer_is_written_once_more() -> None:
         assert collect(list(stream)).content == reply.content
         both = scripted.call("Hi", [CONNECT], response_format=answer, sampling=GREEDY)
         assert both.parsed == reply.parsed
-    with model(texts[0], texts[2]) as scripted, pytest.raises(ReplyError, match="_worse_"):
+    with wishing(texts[0], texts[2]) as scripted, pytest.raises(ReplyError, match="_worse_"):
         scripted.call("Hi", response_format=answer, sampling=GREEDY)
-    with model(*texts, can_roll_back=False) as scripted:  # goes back to the end of the prompt
+    with wishing(*texts, can_roll_back=False) as scripted:  # goes back to the end of the prompt
         reply = scripted.call("Hi", response_format=answer, sampling=GREEDY)
         assert reply.parsed == {"host": "good"}
 

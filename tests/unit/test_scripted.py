@@ -6,8 +6,9 @@ import pytest
 
 from constrained.engine import host
 from constrained.engine.batch import batches
+from constrained.engine.drawing import draw
 from constrained.engine.protocol import Chunk, Sampling
-from constrained.engine.scripted import ScriptedEngine, draw, scripted_logits
+from constrained.engine.scripted import ScriptedEngine, scripted_logits
 from constrained.errors import GrammarError, RequestError
 from constrained.mask import Matcher
 from constrained.vocabulary import build_tokenizer, byte_vocabulary

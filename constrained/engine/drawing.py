@@ -1,0 +1,108 @@
+"""Drawing tokens without llama.cpp, as its sampler chain does."""
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+
+from constrained.engine.sampling import Sampling
+from constrained.errors import GrammarError, ModelError
+
+
+class ScriptedSampler:
+    """Draws the tokens of one reply from rows of logits.
+
+    Args:
+        sampling: how tokens are drawn.
+        row: the logits of a slot.
+        n_vocab: how many tokens there are.
+        context_length: in tokens.
+
+    Raises:
+        RequestError: there is no such token as one with a bias.
+    """
+
+    def __init__(
+        self,
+        sampling: Sampling,
+        row: Callable[[int], np.ndarray],
+        n_vocab: int,
+        context_length: int,
+    ):
+        sampling.check_tokens(n_vocab)
+        self._sampling = sampling
+        self._row = row
+        self._random = np.random.default_rng(sampling.some_seed())
+        self._last = deque[int](maxlen=sampling.count_last(context_length))
+        self._is_open = True
+
+    def sample(self, slot: int) -> int:
+        self._require_open()
+        token = draw(
+            weigh(self._row(slot), self._sampling, self._last), self._sampling, self._random
+        )
+        self._last.append(token)
+        return token
+
+    def accept(self, token: int) -> None:
+        self._require_open()
+        self._last.append(token)
+
+    def recall(self, tokens: Sequence[int]) -> None:
+        self._require_open()
+        self._last.clear()
+        self._last.extend(tokens)
+
+    def close(self) -> None:
+        self._is_open = False
+
+    def _require_open(self) -> None:
+        if not self._is_open:
+            raise ModelError("the sampler is closed")
+
+
+def weigh(logits: np.ndarray, sampling: Sampling, last: Iterable[int]) -> np.ndarray:
+    """The logits with the biases and the penalties.
+
+    Args:
+        logits: are left as they are.
+        sampling: how tokens are drawn.
+        last: the tokens that penalties look at.
+    """
+    if not (sampling.biases or sampling.has_penalties):
+        return logits
+    logits = logits.copy()
+    for token, bias in sampling.biases:
+        logits[token] += bias
+    for token, count in Counter(last).items() if sampling.has_penalties else ():
+        repeats = sampling.repeat_penalty
+        logits[token] *= repeats if logits[token] <= 0 else 1 / repeats
+        logits[token] -= count * sampling.frequency_penalty + sampling.presence_penalty
+    return logits
+
+
+def draw(logits: np.ndarray, sampling: Sampling, random: np.random.Generator) -> int:
+    """Draws a token as llama.cpp's chain does: top k, top p, min p, temperature.
+
+    Raises:
+        GrammarError: every token is forbidden (-inf).
+    """
+    allowed = np.flatnonzero(logits > -np.inf)
+    if not len(allowed):
+        raise GrammarError("every token is forbidden")
+    if sampling.temperature == 0:
+        return int(logits.argmax())
+    order = allowed[np.argsort(-logits[allowed], kind="stable")]
+    order = order[: sampling.top_k or None]
+    if sampling.top_p < 1:
+        reached = np.searchsorted(np.cumsum(_softmax(logits[order])), sampling.top_p)
+        order = order[: int(reached) + 1]
+    chances = _softmax(logits[order])
+    order = order[chances >= sampling.min_p * chances[0]]
+    chances = _softmax(logits[order] / sampling.temperature)
+    return int(order[random.choice(len(order), p=chances)])
+
+
+def _softmax(logits: np.ndarray) -> np.ndarray:
+    powers = np.exp(logits.astype(np.float64) - logits.max())
+    return powers / powers.sum()

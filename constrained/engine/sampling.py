@@ -1,0 +1,138 @@
+"""How tokens are drawn: the values of a request, checked."""
+
+import math
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, TypeAlias
+
+from constrained.errors import RequestError
+
+SEEDS = 2**32 - 1  # 0 up to this, which llama.cpp takes for "any seed"
+# Logits are tens at most; far beyond these, a float32 would overflow.
+MOST_BIAS = 1e6
+MOST_PENALTY = 1e3
+Biases: TypeAlias = tuple[tuple[int, float], ...]
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How to draw a token from logits; the defaults are llama-server's.
+
+    Raises:
+        RequestError: a value is out of its range; `where` names the field.
+    """
+
+    temperature: float = 0.8
+    """0: always the most likely token."""
+    top_k: int = 40
+    """Only this many of the most likely tokens; 0: all."""
+    top_p: float = 0.95
+    """Only the most likely tokens whose probabilities reach this sum; 1: all."""
+    min_p: float = 0.05
+    """Only tokens at least this likely, compared with the most likely one; 0: all."""
+    seed: int | None = None
+    """The same seed draws the same; None draws the seed too."""
+    repeat_penalty: float = 1.0
+    """Divides the logits of tokens that were there before (multiplies those below 0); 1: none."""
+    frequency_penalty: float = 0.0
+    """Is subtracted from the logit of a token for each time that it was there before."""
+    presence_penalty: float = 0.0
+    """Is subtracted once from the logit of a token that was there before."""
+    penalty_last_n: int = 64
+    """The penalties look at so many tokens before, those of the prompt included; 0: they do
+    nothing, -1: all of the context."""
+    logit_bias: Mapping[int, float] | Biases = ()
+    """What is added to the logits of tokens, by id; -inf: never such a token, unless nothing else
+    may follow. Kept as pairs in the order of the tokens. No bias lets through what the mask
+    forbids."""
+
+    def __post_init__(self) -> None:
+        self._require("temperature", _is_within(self.temperature, 0, math.inf), "0 or more")
+        self._require("top_k", _is_whole(self.top_k) and self.top_k >= 0, "0 or more")
+        self._require("top_p", _is_within(self.top_p, 0, 1), "from 0 to 1")
+        self._require("min_p", _is_within(self.min_p, 0, 1), "from 0 to 1")
+        fits = self.seed is None or (_is_whole(self.seed) and 0 <= self.seed < SEEDS)
+        self._require("seed", fits, f"from 0 to {SEEDS - 1}, or absent")
+        fits = _is_within(self.repeat_penalty, 1 / MOST_PENALTY, MOST_PENALTY)
+        self._require("repeat_penalty", fits, f"from {1 / MOST_PENALTY:g} to {MOST_PENALTY:g}")
+        for name in ("frequency_penalty", "presence_penalty"):
+            self._require(name, _is_within(getattr(self, name), -2, 2), "from -2 to 2")
+        fits = _is_whole(self.penalty_last_n) and self.penalty_last_n >= -1
+        self._require("penalty_last_n", fits, "-1 or more")
+        object.__setattr__(self, "logit_bias", _read_biases(self.logit_bias))
+
+    def _require(self, name: str, fits: bool, range_: str) -> None:
+        if not fits:
+            message = f"{name} is {getattr(self, name)!r}, must be {range_}"
+            raise RequestError(message, where=f"/{name}")
+
+    @property
+    def biases(self) -> Biases:
+        """`logit_bias` as pairs of a token and what is added, in the order of the tokens."""
+        assert isinstance(self.logit_bias, tuple)
+        return self.logit_bias
+
+    @property
+    def banned(self) -> list[int]:
+        """The tokens whose bias is -inf."""
+        return [token for token, bias in self.biases if bias == -math.inf]
+
+    @property
+    def has_penalties(self) -> bool:
+        """Does it matter what was there before?"""
+        penalties = (self.repeat_penalty, self.frequency_penalty, self.presence_penalty)
+        return self.penalty_last_n != 0 and penalties != (1, 0, 0)
+
+    def check_tokens(self, count: int) -> None:
+        """Raises RequestError unless a vocabulary of so many tokens has all those with a bias."""
+        for token, _ in self.biases:
+            if token >= count:
+                hint = f"The model has the tokens 0 to {count - 1}"
+                where = f"/logit_bias/{token}"
+                raise RequestError(f"there is no token {token}", where=where, hint=hint)
+
+    def count_last(self, context_length: int) -> int:
+        """How many tokens the penalties look at, in a context of this length."""
+        last = self.penalty_last_n
+        return context_length if last == -1 else min(last, context_length)
+
+    def some_seed(self) -> int:
+        """Returns the seed, or a random one."""
+        return secrets.randbelow(SEEDS) if self.seed is None else self.seed
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def _is_within(value: Any, low: float, high: float) -> bool:
+    """Is it a finite number from `low` to `high`?"""
+    if not isinstance(value, Real) or isinstance(value, bool):
+        return False
+    return low <= float(value) <= high and math.isfinite(value)
+
+
+def _read_biases(given: Any) -> Biases:
+    """The pairs in the order of their tokens.
+
+    Raises:
+        RequestError: they are no such pairs, name a token twice, or have a bias out of its range.
+    """
+    try:
+        pairs = [(token, bias) for token, bias in getattr(given, "items", lambda: given)()]
+    except (TypeError, ValueError):
+        hint = "Use a mapping from ids of tokens to numbers"
+        raise RequestError("it is no mapping", where="/logit_bias", hint=hint) from None
+    for token, bias in pairs:
+        if not (_is_whole(token) and token >= 0):
+            hint = "Use its id, 0 or more"
+            raise RequestError(f"{token!r} is no token", where="/logit_bias", hint=hint)
+        if not (_is_within(bias, -MOST_BIAS, MOST_BIAS) or bias == -math.inf):
+            message = f"the bias is {bias!r}, must be from {-MOST_BIAS:g} to {MOST_BIAS:g}, or -inf"
+            raise RequestError(message, where=f"/logit_bias/{token}")
+    biases = {int(token): float(bias) for token, bias in pairs}
+    if len(biases) < len(pairs):
+        raise RequestError("a token has two biases", where="/logit_bias", hint="Give one of them")
+    return tuple(sorted(biases.items()))

@@ -1,0 +1,98 @@
+"""What is read off the logits of a model."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from constrained.ending import Exhausted
+from grammars.schema import Json
+from grammars.turn import Event
+
+LEAST = -9999.0  # the logarithm that is shown of what is impossible
+
+
+@dataclass(frozen=True)
+class TokenDrawn:
+    """A token of a turn, and how likely it was.
+
+    Args:
+        token: its id.
+        text: the bytes that it spells.
+        logprob: the logarithm of its probability, as the model sees it: before the mask, biases,
+            penalties and the temperature; 0.0 if nobody asked the model.
+        top: the most likely tokens there and their logarithms, best first.
+    """
+
+    token: int
+    text: bytes
+    logprob: float = 0.0
+    top: tuple[tuple[int, float], ...] = ()
+
+    def to_json(self) -> dict[str, Json]:
+        """As JSON, which knows no infinity."""
+        text = self.text.decode("utf-8", "replace")
+        shown: dict[str, Json] = {"token": self.token, "text": text}
+        return shown | {
+            "logprob": max(self.logprob, LEAST),
+            "top": [[token, logprob] for token, logprob in self.top],
+        }
+
+
+Sent: TypeAlias = Event | TokenDrawn | Exhausted
+"""What is told of a turn while it is written."""
+
+
+class Scores:
+    """The logarithms of the probabilities of all tokens at one place.
+
+    Args:
+        logits: of the model, nothing of them forbidden yet; what is changed in them later on does
+            not matter.
+    """
+
+    def __init__(self, logits: np.ndarray):
+        logits = logits.astype(np.float64)
+        most = logits.max()
+        self._logprobs = logits - (most + np.log(np.exp(logits - most).sum()))
+
+    def of(self, token: int) -> float:
+        """That of a token."""
+        return float(self._logprobs[token])
+
+    def top(self, count: int) -> tuple[tuple[int, float], ...]:
+        """The most likely tokens, at most so many, best first; none that is impossible."""
+        best = np.argpartition(-self._logprobs, min(count, len(self._logprobs) - 1))[:count]
+        ranked = sorted(((token, self.of(token)) for token in best.tolist()), key=_rank)
+        return tuple(pair for pair in ranked if pair[1] > -np.inf)
+
+
+def _rank(pair: tuple[int, float]) -> tuple[float, int]:
+    return -pair[1], pair[0]
+
+
+def describe_token(token: int, text: bytes, scores: Scores | None, count: int) -> TokenDrawn:
+    """How likely a token was.
+
+    Args:
+        token: its id.
+        text: what it spells.
+        scores: of the place where it stands; None: nobody asked the model.
+        count: how many of the most likely tokens are named.
+    """
+    if scores is None:
+        return TokenDrawn(token, text)
+    return TokenDrawn(token, text, scores.of(token), scores.top(count))
+
+
+def find_unavoidable(logits: np.ndarray, banned: Sequence[int]) -> int | None:
+    """The most likely token, where all that may come next are banned; None where others may.
+
+    A grammar goes before a ban: a turn that cannot go on would not end well.
+    """
+    if not banned:
+        return None
+    allowed = logits > -np.inf
+    allowed[banned] = False
+    return None if allowed.any() else int(logits.argmax())

@@ -1,0 +1,143 @@
+"""Stop texts: the content of a turn ends in front of the first of them.
+
+What may be the beginning of a stop text is held back until that is decided. A text that is broken
+by something else, such as a call, is two texts: no stop text is looked for across it.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from constrained.errors import RequestError
+from constrained.logits import Sent, TokenDrawn
+from grammars.turn import ContentDelta
+
+MOST_STOPS = 16
+
+
+def read_stops(given: Any) -> tuple[str, ...]:
+    """The stop texts of a request: one text, several, or None.
+
+    Raises:
+        RequestError: they are no texts, too many, or one is empty.
+    """
+    if given is None:
+        return ()
+    stops = (given,) if isinstance(given, str) else given
+    if not isinstance(stops, Sequence) or not all(isinstance(stop, str) for stop in stops):
+        hint = "Use a text, or a list of texts"
+        raise RequestError(f"stop is {given!r}", where="/stop", hint=hint)
+    if len(stops) > MOST_STOPS:
+        message = f"there are {len(stops)} stop texts, {MOST_STOPS} at most are looked for"
+        raise RequestError(message, where="/stop")
+    if "" in stops:
+        raise RequestError("a stop text is empty", where="/stop", hint="Leave it out")
+    return tuple(stops)
+
+
+class _Scan:
+    """How much of one stop text the text has at its end (Knuth, Morris, Pratt)."""
+
+    def __init__(self, stop: str):
+        self.stop = stop
+        self.length = 0
+        self._shorter = [0]  # after so many characters: the next shorter beginning that fits
+        for character in stop[1:]:
+            self.length = self._shorter[-1]
+            self.feed(character)
+            self._shorter.append(self.length)
+        self.length = 0
+
+    def feed(self, character: str) -> bool:
+        """Reads on; is the whole stop text there?"""
+        while self.length == len(self.stop) or (
+            self.length and self.stop[self.length] != character
+        ):
+            self.length = self._shorter[self.length - 1]
+        self.length += self.stop[self.length] == character
+        return self.length == len(self.stop)
+
+
+class Stopper:
+    """Lets what is told of one turn through, in order, up to the first stop text.
+
+    The one that begins first counts, and of two that begin together the shorter one, however the
+    text is cut.
+
+    Args:
+        stops: the texts, none empty.
+    """
+
+    def __init__(self, stops: Sequence[str]):
+        self._stops = stops
+        self.found: str | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        """From here on it is another text."""
+        self._scans = [_Scan(stop) for stop in self._stops]
+        self._end = 0  # characters of the text
+        self._held: list[tuple[int, Sent]] = []  # and where in the text it stands
+        self._match: tuple[int, str] | None = None  # may still turn out not to be the first one
+
+    def take(self, told: Sequence[Sent]) -> list[Sent]:
+        """Reads on; returns what may be sent."""
+        sent: list[Sent] = []
+        for one in told:
+            if self.found is not None:
+                break
+            if isinstance(one, ContentDelta | TokenDrawn):
+                self._held.append((self._end, one))
+                if isinstance(one, ContentDelta):
+                    self._read(one.text)
+            else:
+                sent += self.close()
+                sent += [one] if self.found is None else []
+        return [*sent, *self._release(self._safe)]
+
+    def close(self) -> list[Sent]:
+        """The text is over; returns what may be sent."""
+        if self._match and self.found is None:
+            self.found = self._match[1]
+        sent = self._release(self._match[0] if self._match else self._end)
+        self._begin()
+        return sent
+
+    def _read(self, text: str) -> None:
+        for character in text:
+            self._end += 1
+            for scan in self._scans:
+                if scan.feed(character):
+                    self._note(self._end - len(scan.stop), scan.stop)
+            if self._match and self._match[0] <= self._first_open:
+                self.found = self._match[1]
+                return
+
+    def _note(self, start: int, stop: str) -> None:
+        if self._match is None or start < self._match[0]:
+            self._match = start, stop
+
+    @property
+    def _first_open(self) -> int:
+        """Where the text may have the beginning of a stop text."""
+        return self._end - max((scan.length for scan in self._scans), default=0)
+
+    @property
+    def _safe(self) -> int:
+        """Up to where it is certain that there is no stop text."""
+        return min(self._first_open, self._match[0] if self._match else self._end)
+
+    def _release(self, end: int) -> list[Sent]:
+        """What stands in front of this place. A token does if its text begins there, or if nothing
+        is held back."""
+        sent: list[Sent] = []
+        while self._held:
+            at, one = self._held[0]
+            if at >= end and not at == end == self._end:
+                break
+            del self._held[0]
+            if isinstance(one, ContentDelta) and at + len(one.text) > end:
+                sent.append(ContentDelta(one.text[: end - at]))
+                self._held.insert(0, (end, ContentDelta(one.text[end - at :])))
+                break
+            sent.append(one)
+        return sent

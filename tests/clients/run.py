@@ -1,0 +1,175 @@
+"""Real clients against the real server: `python -m tests.clients.run [CLIENT ...]` (`make
+test-clients`).
+
+Each client has a virtual environment of its own, made when it is first needed, and a script of
+scenarios. The server is a process with the demo model, once with one sequence and once with eight;
+both have to give the same. One line of JSON for each outcome; the exit code is 1 if one is not ok.
+"""
+
+import argparse
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+import venv
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+VENVS = ROOT / ".venv-clients"
+PATIENCE = 60  # seconds until the server answers
+LIMIT = 600  # seconds for all scenarios of a client
+
+
+@dataclass(frozen=True)
+class Client:
+    """A client, and where its scenarios are.
+
+    Args:
+        packages: for pip, or for npm where the script is JavaScript.
+    """
+
+    name: str
+    script: str
+    packages: tuple[str, ...]
+
+    @property
+    def home(self) -> Path:
+        """The folder that its packages are in."""
+        return VENVS / self.name
+
+    def install(self) -> list[str]:
+        """Installs it if need be; returns the command that runs its script."""
+        done = self.home / ".done"
+        wanted = "\n".join(self.packages)
+        is_node = self.script.endswith(".mjs")
+        if not (done.exists() and done.read_text() == wanted):
+            self.home.mkdir(parents=True, exist_ok=True)
+            install = self._install_npm if is_node else self._install_pip
+            install()
+            done.write_text(wanted)
+        if is_node:
+            return ["node", str(self.home / self.script)]
+        return [str(self.home / "bin" / "python"), str(HERE / self.script)]
+
+    def _install_pip(self) -> None:
+        venv.create(self.home, with_pip=True, clear=True)
+        python = str(self.home / "bin" / "python")
+        command = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        subprocess.run([*command, *self.packages], check=True)
+
+    def _install_npm(self) -> None:
+        command = ["npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix"]
+        subprocess.run([*command, str(self.home), *self.packages], check=True)
+
+
+CLIENTS = (
+    Client("openai", "openai_chat.py", ("openai>=3,<4",)),
+    Client("openai-responses", "openai_responses.py", ("openai>=3,<4",)),
+    Client("anthropic", "anthropic_messages.py", ("anthropic>=2,<3",)),
+    Client("pydantic-ai", "pydantic_ai_agent.py", ("pydantic-ai-slim[openai]>=2,<3",)),
+    Client("openai-agents", "openai_agents_run.py", ("openai-agents>=0.24,<1",)),
+    Client("langchain-openai", "langchain_chat.py", ("langchain-openai>=1,<2",)),
+    Client("litellm", "litellm_chat.py", ("litellm>=1,<2",)),
+    Client("ai-sdk", "ai_sdk.mjs", ("ai@7", "@ai-sdk/openai-compatible", "zod")),
+)
+
+
+@contextmanager
+def serve(sequences: int) -> Iterator[str]:
+    """The server as a process of its own; gives its address."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "constrained", "serve", "--port", str(port)]
+    command += ["-np", str(sequences), "-c", "2048", "--log-level", "warning"]
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("LLAMA_ARG_")}
+    server = subprocess.Popen(command, cwd=ROOT, env=environment)
+    url = f"http://127.0.0.1:{port}"
+    try:
+        _wait(server, url)
+        yield url
+    finally:
+        server.terminate()
+        code = server.wait(PATIENCE)
+        assert code in (0, -15), f"the server ended with {code}"
+
+
+def _wait(server: "subprocess.Popen[bytes]", url: str) -> None:
+    started = time.monotonic()
+    while time.monotonic() - started < PATIENCE:
+        assert server.poll() is None, "the server has ended"
+        try:
+            with urllib.request.urlopen(f"{url}/health"):
+                return
+        except OSError:
+            time.sleep(0.1)
+    raise AssertionError("the server does not answer")
+
+
+def run_client(client: Client, url: str) -> list[dict[str, Any]]:
+    """The outcomes of a client's scenarios."""
+    command = client.install()
+    if client.script.endswith(".mjs"):  # packages are looked for beside the script
+        (client.home / client.script).write_bytes((HERE / client.script).read_bytes())
+    environment = os.environ | {"OPENAI_API_KEY": "none", "OPENAI_AGENTS_DISABLE_TRACING": "1"}
+    done = subprocess.run(
+        [*command, url], env=environment, capture_output=True, text=True, timeout=LIMIT, check=False
+    )
+    lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    if done.returncode or not lines:
+        error = done.stderr.strip()[-1000:]
+        lines.append({"scenario": "script", "ok": False, "error": error})
+    return lines
+
+
+def compare(first: list[dict[str, Any]], second: list[dict[str, Any]]) -> list[str]:
+    """The scenarios whose results differ."""
+    others = {line["scenario"]: line.get("result") for line in second}
+    return [line["scenario"] for line in first if line.get("result") != others[line["scenario"]]]
+
+
+def main() -> int:
+    """Runs the clients that the command line names."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    names = [client.name for client in CLIENTS]
+    parser.add_argument("clients", nargs="*", default=names, metavar="CLIENT")
+    parser.add_argument("--parallel", type=int, nargs="+", default=[1, 8], metavar="NP")
+    options = parser.parse_args()
+    chosen = [client for client in CLIENTS if client.name in options.clients]
+    for client in chosen:
+        client.install()
+    outcomes: dict[int, dict[str, list[dict[str, Any]]]] = {}
+    for sequences in options.parallel:
+        with serve(sequences) as url:
+            outcomes[sequences] = {client.name: run_client(client, url) for client in chosen}
+        for name, lines in outcomes[sequences].items():
+            for line in lines:
+                print(json.dumps({"client": name, "np": sequences, **line}), flush=True)
+    return _judge(outcomes)
+
+
+def _judge(outcomes: dict[int, dict[str, list[dict[str, Any]]]]) -> int:
+    first, *others = outcomes.values()
+    failed = [line for run in outcomes.values() for lines in run.values() for line in lines]
+    failed = [line for line in failed if not line["ok"]]
+    differing = 0
+    for other in others:
+        for name, lines in first.items():
+            for scenario in compare(lines, other[name]):
+                differing += 1
+                print(json.dumps({"client": name, "scenario": scenario, "differs": True}))
+    count = sum(len(lines) for run in outcomes.values() for lines in run.values())
+    print(json.dumps({"scenarios": count, "failed": len(failed), "differing": differing}))
+    return 1 if failed or differing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,183 @@
+"""Biases and penalties, of both engines: what they do to the tokens that are drawn."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from constrained import embedded
+from constrained.engine.drawing import weigh
+from constrained.engine.llamacpp import LlamaEngine, load
+from constrained.engine.protocol import Chunk, Engine, Sampling
+from constrained.engine.scripted import ScriptedEngine, random_logits
+from constrained.errors import RequestError
+from constrained.mask import Matcher
+from constrained.vocabulary import build_tokenizer, byte_vocabulary
+
+BYTES = byte_vocabulary()
+GREEDY = Sampling(temperature=0)
+EVERYTHING = Sampling(temperature=1, top_k=0, top_p=1, min_p=0, seed=3)
+BIAS = 50.0
+
+
+@pytest.fixture(scope="module")
+def llama() -> Iterator[LlamaEngine]:
+    with load(embedded.PATH, context_length=256, threads=1) as engine:
+        yield engine
+
+
+@pytest.fixture(params=["llama", "scripted"])
+def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
+    if request.param == "scripted":
+        engine: Engine = ScriptedEngine(BYTES, random_logits(BYTES), context_length=256)
+    else:
+        engine = request.getfixturevalue("llama")
+    yield engine
+    engine.release(0)
+
+
+def lay_out(engine: Engine, logits: Mapping[int, float]) -> np.ndarray:
+    """Decodes a token; the logits behind it are these, all others are forbidden."""
+    engine.release(0)
+    (row,) = engine.decode([Chunk(0, [65], 0)])
+    row[:] = -np.inf
+    for token, value in logits.items():
+        row[token] = value
+    return row
+
+
+def draw(engine: Engine, sampling: Sampling, before: Sequence[int] = ()) -> int:
+    sampler = engine.sampler(sampling)
+    if before:
+        sampler.recall(before)
+    token = sampler.sample(0)
+    sampler.close()
+    return token
+
+
+@pytest.mark.parametrize("sampling", [GREEDY, EVERYTHING, replace(EVERYTHING, top_k=1)])
+def test_a_bias_moves_what_is_drawn(engine: Engine, sampling: Sampling):
+    lay_out(engine, {70: 5.0, 71: 4.0, 72: 3.0})
+    assert draw(engine, replace(sampling, logit_bias={72: BIAS})) == 72
+    assert draw(engine, replace(sampling, logit_bias={70: -BIAS, 72: -BIAS})) == 71
+    assert draw(engine, replace(sampling, logit_bias={70: -math.inf, 71: -math.inf})) == 72
+
+
+@pytest.mark.parametrize("sampling", [GREEDY, replace(EVERYTHING, temperature=5)])
+def test_no_bias_lets_through_what_is_forbidden(engine: Engine, sampling: Sampling):
+    lay_out(engine, {70: 5.0, 71: 4.0})
+    biases = {80: 1e6, 81: BIAS, 71: -1e6}
+    sampler = engine.sampler(replace(sampling, logit_bias=biases, repeat_penalty=0.1))
+    sampler.recall([80, 81] * 9)
+    assert {sampler.sample(0) for _ in range(50)} == {70}
+
+
+def test_no_bias_breaks_a_grammar(engine: Engine):
+    vocabulary = engine.vocabulary
+    matcher = Matcher.compile(build_tokenizer(vocabulary, ()), "start: /[ab]{20}/")
+    letters = {vocabulary.encode(letter)[0] for letter in "cde"}
+    biases = dict.fromkeys([*letters, *vocabulary.end], 1e6)
+    sampler = engine.sampler(replace(EVERYTHING, logit_bias=biases))
+    written, chunk = list[int](), vocabulary.encode("Hi")
+    position = 0
+    while not matcher.is_finished:
+        (row,) = engine.decode([Chunk(0, chunk, position)])
+        position += len(chunk)
+        only = matcher.apply(row)
+        chunk = [sampler.sample(0) if only is None else only]
+        matcher.commit(chunk[0])
+        written += chunk
+    text = vocabulary.text(token for token in written if token not in vocabulary.end)
+    assert len(text) == 20
+    assert set(text) <= set(b"ab")
+
+
+@pytest.mark.parametrize("sampling", [GREEDY, replace(EVERYTHING, temperature=0.01)])
+def test_penalties(engine: Engine, sampling: Sampling):
+    lay_out(engine, {70: 5.0, 71: 4.5, 72: 4.0})
+    seen = [70, 70, 70, 71]
+    assert draw(engine, sampling, seen) == 70
+    assert draw(engine, replace(sampling, repeat_penalty=1.3), seen) == 72
+    assert draw(engine, replace(sampling, repeat_penalty=1.3), seen[:3]) == 71
+    assert draw(engine, replace(sampling, presence_penalty=0.4), seen) == 70
+    assert draw(engine, replace(sampling, presence_penalty=0.4), seen[:3]) == 70
+    assert draw(engine, replace(sampling, presence_penalty=0.6), seen[:3]) == 71
+    assert draw(engine, replace(sampling, frequency_penalty=0.3), seen) == 71
+    assert draw(engine, replace(sampling, frequency_penalty=2.0), seen) == 72
+    assert draw(engine, replace(sampling, frequency_penalty=-2.0), [72]) == 72
+
+
+def test_penalties_look_back_so_far(engine: Engine):
+    lay_out(engine, {70: 5.0, 71: 4.5})
+    penalty = replace(GREEDY, presence_penalty=2.0, penalty_last_n=3)
+    seen = [70, 1, 1]
+    assert draw(engine, penalty, seen) == 71
+    assert draw(engine, penalty, [*seen, 1]) == 70
+    assert draw(engine, replace(penalty, penalty_last_n=0), seen) == 70
+    long = [70, *[1] * 200]
+    assert draw(engine, replace(penalty, penalty_last_n=64), long) == 70
+    assert draw(engine, replace(penalty, penalty_last_n=-1), long) == 71
+    assert draw(engine, replace(penalty, penalty_last_n=10**12), long) == 71
+
+
+def test_what_is_drawn_and_what_is_forced_is_penalised(engine: Engine):
+    lay_out(engine, {70: 5.0, 71: 4.0, 72: 3.0})
+    sampler = engine.sampler(replace(GREEDY, presence_penalty=2.0, frequency_penalty=2.0))
+    assert [sampler.sample(0) for _ in range(3)] == [70, 71, 72]
+    sampler.recall([])
+    sampler.accept(70)
+    assert [sampler.sample(0) for _ in range(2)] == [71, 72]
+    sampler.recall([71])
+    assert sampler.sample(0) == 70
+
+
+def test_what_was_there_before_changes_no_random_numbers(engine: Engine):
+    lay_out(engine, {70 + n: n / 100 for n in range(20)})
+    sampling = replace(EVERYTHING, presence_penalty=1e-6)
+    one, other = engine.sampler(sampling), engine.sampler(sampling)
+    for _ in range(30):
+        other.recall([70, 71])
+        assert one.sample(0) == other.sample(0)
+
+
+def test_a_token_that_there_is_not(engine: Engine):
+    count = len(engine.vocabulary.tokens)
+    engine.sampler(Sampling(logit_bias={count - 1: 1})).close()
+    with pytest.raises(RequestError, match=f"there is no token {count}") as caught:
+        engine.sampler(Sampling(logit_bias={0: 1, count: 1}))
+    assert caught.value.where == f"/logit_bias/{count}"
+
+
+VALUES = st.floats(-20, 20, width=16)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(
+    st.dictionaries(st.integers(60, 90), VALUES, min_size=2),
+    st.dictionaries(st.integers(55, 95), VALUES | st.just(-math.inf), max_size=5),
+    st.lists(st.integers(55, 95), min_size=1, max_size=12),
+    st.builds(
+        dict,
+        repeat_penalty=st.floats(0.25, 4, width=16),
+        frequency_penalty=st.floats(-2, 2, width=16),
+        presence_penalty=st.floats(-2, 2, width=16),
+        penalty_last_n=st.integers(-1, 12),
+    ),
+)
+def test_both_engines_weigh_alike(
+    llama: LlamaEngine,
+    logits: dict[int, float],
+    biases: dict[int, float],
+    before: list[int],
+    penalties: dict[str, float],
+):
+    sampling = replace(GREEDY, logit_bias=biases, **penalties)
+    row = lay_out(llama, logits)
+    last = before[-(sampling.count_last(256) or len(before)) :]
+    weighed = weigh(row, sampling, last)
+    if weighed.max() > -np.inf:
+        assert weighed[draw(llama, sampling, before)] == pytest.approx(weighed.max(), abs=1e-3)

@@ -1,0 +1,183 @@
+"""The last token of a text that a turn goes on with is the model's to choose."""
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from constrained.engine.protocol import Chunk, Sampling
+from constrained.engine.scripted import ScriptedEngine, scripted_logits
+from constrained.errors import GrammarError
+from constrained.healing import Healing, find_spellings, spell
+from constrained.job import Job
+from constrained.mask import Matcher
+from constrained.model import Model
+from constrained.reply import Reply
+from constrained.template import ChatTemplate
+from constrained.vocabulary import Vocabulary, build_tokenizer, byte_vocabulary
+from grammars.turn import ContentDelta
+from tests.templates import HERMES, PING
+
+WORDS = ("Hello", " wor", " world", "wor", "ld", " w", "lo", "<tool", "_call>", '{"', '": ')
+MARKERS = ("<tool_call>", "</tool_call>", "<think>", "</think>", "<|im_end|>")
+USER = {"role": "user", "content": "Hi."}
+
+
+def make_vocabulary(words: Sequence[str] = WORDS) -> Vocabulary:
+    """Bytes, markers and words; texts are cut into the longest words."""
+    bytes_only = byte_vocabulary(MARKERS)
+    ids = {word: len(bytes_only.tokens) + n for n, word in enumerate(words)}
+    longest = sorted(map(re.escape, words), key=len, reverse=True)
+
+    def encode(text: str, markers: Collection[str] | None = None) -> list[int]:
+        parts = re.split(f"({'|'.join(longest)})", text)
+        return [t for p in parts for t in ([ids[p]] if p in ids else list(p.encode()))]
+
+    tokens = (*bytes_only.tokens, *(word.encode() for word in words))
+    return replace(bytes_only, tokens=tokens, encode=encode)
+
+
+VOCABULARY = make_vocabulary()
+
+
+class Engine(ScriptedEngine):
+    """Wants to write a text behind the prompt, in the longest tokens."""
+
+    def __init__(self, script: str):
+        self.first_draft = 1 << 30
+
+        def logits(sequence: int, tokens: Sequence[int]) -> np.ndarray:
+            start = VOCABULARY.text(tokens).rfind(b"assistant\n") + len("assistant\n")
+            sizes = np.cumsum([len(VOCABULARY.tokens[token]) for token in tokens])
+            first = int(np.searchsorted(sizes, start)) + 1
+            return scripted_logits(VOCABULARY, script, first)(sequence, tokens)
+
+        super().__init__(VOCABULARY, logits)
+
+    def decode(self, chunks: Sequence[Chunk]) -> list[np.ndarray]:
+        drafts = [c.position + len(c.tokens) - c.wanted + 1 for c in chunks if c.wanted > 1]
+        self.first_draft = min([self.first_draft, *drafts])
+        return super().decode(chunks)
+
+
+def go_on(script: str, text: str, **options: Any) -> tuple[Reply, list[int]]:
+    with Model(Engine(script), ChatTemplate(HERMES)) as model:
+        messages = [USER, {"role": "assistant", "content": text}]
+        sampling = Sampling(temperature=0)
+        stream = model.stream(messages, prefill=True, sampling=sampling, **options)
+        told = "".join(event.text for event in stream if isinstance(event, ContentDelta))
+        assert told == stream.result.content
+        held = model._runner._schedule._sequences.tokens(0)  # type: ignore[attr-defined]
+        return stream.result, list(held)
+
+
+@pytest.mark.parametrize("tools", [[], [PING]])
+@pytest.mark.parametrize("text", ["Hello", "Hello w", "Hello wo", "Hello wor", "Hello world"])
+def test_the_model_writes_its_own_tokens(text: str, tools: list[Any]) -> None:
+    reply, held = go_on("Hello world!", text, tools=tools)
+    assert text + reply.content == "Hello world!"
+    (word,) = VOCABULARY.encode(" world")
+    if text == "Hello wor":  # the last token is " wor", of which " world" is more
+        assert word in held
+    assert not {*VOCABULARY.encode(" wor")} & {*held}
+
+
+def test_a_text_that_the_model_would_not_have_gone_on_with() -> None:
+    reply, _ = go_on("Hello world!", "Hel lo")
+    assert reply.finish_reason == "stop"
+    assert reply.content == ""
+
+
+def test_text_does_not_become_a_marker() -> None:
+    """The model would like to complete it: but the marker is another thing than its name."""
+    script = '<tool_call>\n{"name": "ping", "arguments": {}}\n</tool_call>'
+    reply, held = go_on(script, "<", tools=[PING])
+    assert reply.calls == ()
+    assert VOCABULARY.marker("<tool_call>") not in held[-30:]
+    assert not reply.content.startswith("tool_call>")
+
+
+def test_no_drafts_while_the_text_is_healed() -> None:
+    """A character of four tokens that the prompt has, too: three are enough to copy the others."""
+    engine = Engine("🙂🙂🙂 a b c")
+    user = {"role": "user", "content": "🙂🙂🙂 a b c"}
+    with Model(engine, ChatTemplate(HERMES)) as model:
+        job = Job([user, {"role": "assistant", "content": "🙂"}], prefill=True)
+        turn = model.compile(job)
+        assert turn.prefix.rest == "🙂".encode()
+        model.complete([turn], sampling=Sampling(temperature=0))
+    assert engine.first_draft >= len(turn.tokens) + 4
+    assert engine.first_draft < len(turn.tokens) + 10
+
+
+def test_when_the_text_is_whole() -> None:
+    healing = Healing(b" wor", VOCABULARY)
+    assert [healing.is_over(data) for data in (b"", b" wo", b" wor", b" world")] == [
+        *[False] * 2,
+        *[True] * 2,
+    ]
+    assert Healing(b"", VOCABULARY).is_over(b"")
+
+
+def texts(tokens: Any) -> set[bytes]:
+    return {VOCABULARY.tokens[int(token)] for token in tokens}
+
+
+def test_what_spells_a_text() -> None:
+    assert texts(find_spellings(b" wo", VOCABULARY)) == {b" ", b" w", b" wor", b" world"}
+    assert texts(find_spellings(b"<t", VOCABULARY)) == {b"<", b"<tool"}  # and not the marker
+    assert texts(find_spellings("é".encode(), VOCABULARY)) == {"é".encode()[:1]}
+    assert texts(find_spellings(b"</s", VOCABULARY)) == {b"<"}  # and not the end token
+
+
+def test_steering_is_in_place_and_draws_among_the_rest() -> None:
+    healing, logits = Healing(b"lo w", VOCABULARY), np.zeros(len(VOCABULARY.tokens), np.float32)
+    healing.steer(logits, b"")
+    assert texts(np.flatnonzero(np.isfinite(logits))) == {b"l", b"lo"}
+    logits = np.zeros(len(VOCABULARY.tokens), np.float32)
+    logits[VOCABULARY.encode(" world")] = -np.inf  # the mask forbids it
+    healing.steer(logits, b"lo")
+    assert texts(np.flatnonzero(np.isfinite(logits))) == {b" ", b" w", b" wor"}
+
+
+def test_nothing_left_is_an_error() -> None:
+    logits = np.zeros(len(VOCABULARY.tokens), np.float32)
+    logits[[*find_spellings(b"lo", VOCABULARY)]] = -np.inf
+    with pytest.raises(GrammarError, match="cannot be spelled"):
+        Healing(b"lo", VOCABULARY).steer(logits, b"")
+
+
+@pytest.mark.parametrize(
+    ("written", "tokens", "fits"),
+    [
+        (b"", VOCABULARY.encode("lo") + VOCABULARY.encode("x"), True),
+        (b"l", VOCABULARY.encode("ox"), True),
+        (b"lo", VOCABULARY.encode("x"), True),
+        (b"", VOCABULARY.encode("lx"), False),
+        (b"l", [256], False),
+        (b"", [VOCABULARY.marker("<think>")], False),
+    ],
+)
+def test_tokens_that_deviate_are_an_error(written: bytes, tokens: list[int], fits: bool) -> None:
+    healing = Healing(b"lo", VOCABULARY)
+    if fits:
+        healing.check(tokens, written)
+        return
+    with pytest.raises(GrammarError, match="deviates"):
+        healing.check(tokens, written)
+
+
+def test_a_spelling_that_the_grammar_takes() -> None:
+    tokenizer = build_tokenizer(VOCABULARY, MARKERS)
+    free = Matcher.compile(tokenizer, "start: /Hello wor(ld|k)[!?]/")
+    fork = free.fork()
+    assert spell(fork, b"Hello wor", VOCABULARY) == VOCABULARY.encode("Hello wor")
+    assert fork.accepts(VOCABULARY.encode("ld!")) == 2
+    assert spell(free.fork(), b"", VOCABULARY) == []
+    assert spell(free.fork(), b"Hi", VOCABULARY) is None
+    forced = Matcher.compile(tokenizer, 'start: "Hello world" /[!?]/')
+    assert spell(forced, b"Hello wor", VOCABULARY) == VOCABULARY.encode("Hello world")
+    assert forced.accepts(VOCABULARY.encode("!")) == 1
