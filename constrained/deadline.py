@@ -1,4 +1,4 @@
-"""How long a request may take."""
+"""How long a request may take, and how long it has taken."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,6 +9,39 @@ from constrained.errors import DeadlineError, RequestError
 Clock = Callable[[], float]
 """Seconds that only ever grow, such as `time.monotonic`."""
 LONGEST = 1e9  # seconds
+
+
+@dataclass(frozen=True)
+class Timings:
+    """How long a turn took, in seconds on the clock of the schedule, without the wait for it.
+
+    Args:
+        prompt_seconds: from when it was admitted until the first token was drawn.
+        generation_seconds: from then on until it was over.
+    """
+
+    prompt_seconds: float = 0.0
+    generation_seconds: float = 0.0
+
+
+class Stopwatch:
+    """Times a turn; it is running from when it is made."""
+
+    def __init__(self, clock: Clock):
+        self._clock = clock
+        self._began = clock()
+        self._read_at: float | None = None
+
+    def note_read(self) -> None:
+        """The first token is about to be drawn; a second time does nothing."""
+        if self._read_at is None:
+            self._read_at = self._clock()
+
+    def read(self) -> Timings:
+        """How long it has taken so far."""
+        now = self._clock()
+        read_at = now if self._read_at is None else self._read_at
+        return Timings(read_at - self._began, now - read_at)
 
 
 @dataclass(frozen=True)

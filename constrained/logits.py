@@ -1,6 +1,6 @@
 """What is read off the logits of a model."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -42,6 +42,11 @@ class TokenDrawn:
 
 Sent: TypeAlias = Event | TokenDrawn | Exhausted
 """What is told of a turn while it is written."""
+
+
+def find_events(told: Iterable[Sent]) -> list[Event]:
+    """What the parser has read, of what is told."""
+    return [one for one in told if not isinstance(one, TokenDrawn | Exhausted)]
 
 
 class Scores:

@@ -207,6 +207,13 @@ class Model:
         work = partial(self.compiler.compile_text, prompt, answer)
         return run(lambda _: self._worker.submit(work))
 
+    async def acompile_text(
+        self, prompt: str | Sequence[int], answer: Answer | None = None
+    ) -> CompiledTurn:
+        """As `compile_text`."""
+        work = partial(self.compiler.compile_text, prompt, answer)
+        return await arun(lambda _: self._worker.submit(work))
+
     def complete(
         self,
         turns: Sequence[CompiledTurn],
@@ -256,13 +263,15 @@ class Model:
         max_tokens: int = 1024,
         sampling: Sampling | None = None,
         timeout: float | None = None,
+        stop: str | Sequence[str] | None = None,
+        logprobs: int | None = None,
     ) -> AsyncStream[Reply]:
         """As `stream_turn`, for `async for`.
 
         Raises:
             BusyError, ModelError: at once: too many requests wait, or the model is closed.
         """
-        limits = Limits(max_tokens, sampling, timeout=timeout)
+        limits = Limits(max_tokens, sampling, True, timeout, read_stops(stop), logprobs)
         deadline = set_deadline(timeout, self._clock)
         return AsyncStream(partial(self._launch, turn, limits, deadline))
 

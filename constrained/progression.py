@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from constrained.ahead import Ahead
-from constrained.deadline import Clock
+from constrained.deadline import Clock, Stopwatch
 from constrained.deviation import Deviation
 from constrained.drafting import Drafter
 from constrained.engine.protocol import Chunk
@@ -15,7 +15,7 @@ from constrained.holding import Fault, What
 from constrained.limits import find_limit, find_reserve
 from constrained.logits import Scores, Sent, find_unavoidable
 from constrained.mask import Matcher
-from constrained.request import Exhausted, Finish, Generation, Request, Timings
+from constrained.request import Exhausted, Finish, Generation, Request
 from constrained.sequences import Sequences
 from constrained.transcript import Transcript
 
@@ -43,9 +43,7 @@ class Progression:
         cached: int = 0,
         clock: Clock = time.monotonic,
     ):
-        self._clock = clock
-        self._began = clock()
-        self._read_at: float | None = None  # when the first token was drawn
+        self._watch = Stopwatch(clock)
         self._limit = find_limit(sequences, request)
         self._sequences = sequences
         self._number = number
@@ -137,8 +135,7 @@ class Progression:
             slot: where the rows begin among those of the last decode.
             rows: the logits after the last token that is certain, and after each drafted one.
         """
-        if self._read_at is None:
-            self._read_at = self._clock()
+        self._watch.note_read()
         while self.finish is None and not self._pending:
             at = self._ahead.place
             self._advance_one(slot + at, rows[at])
@@ -379,8 +376,6 @@ class Progression:
         self._send(self._read.close(is_whole=is_whole))
         self._ends_at_stop()
         assert self.finish is not None
-        now = self._clock()
-        read_at = now if self._read_at is None else self._read_at
         return Generation(
             tokens=tuple(self._read.tokens),
             text=self._read.data.decode("utf-8", "replace"),
@@ -395,7 +390,7 @@ class Progression:
             accepted=self._ahead.accepted,
             stopped=self._read.stopped,
             logprobs=tuple(self._read.drawn),
-            timings=Timings(read_at - self._began, now - read_at),
+            timings=self._watch.read(),
         )
 
     def close(self) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from constrained.deadline import Deadline
+from constrained.deadline import Deadline, Timings
 from constrained.ending import Exhausted as Exhausted
 from constrained.ending import Reserve
 from constrained.engine.protocol import Sampling
@@ -73,19 +73,6 @@ class Request:
     prefix: Prefix = field(default_factory=Prefix)
     stops: tuple[str, ...] = ()
     logprobs: int | None = None
-
-
-@dataclass(frozen=True)
-class Timings:
-    """How long a turn took, in seconds on the clock of the schedule, without the wait for it.
-
-    Args:
-        prompt_seconds: from when it was admitted until the first token was drawn.
-        generation_seconds: from then on until it was over.
-    """
-
-    prompt_seconds: float = 0.0
-    generation_seconds: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from constrained.ending import Place
 from constrained.holding import Fault, Holder
-from constrained.logits import Scores, Sent, TokenDrawn, describe_token
+from constrained.logits import Scores, Sent, TokenDrawn, describe_token, find_events
 from constrained.mask import Matcher
 from constrained.prefix import Trim
 from constrained.request import Request
@@ -132,7 +132,7 @@ class Transcript:
     def _take(self, events: Sequence[Sent], place: int) -> Sequence[Sent]:
         if not events:
             return ()
-        self.events += self._read_of.take([e for e in events if not isinstance(e, TokenDrawn)])
+        self.events += self._read_of.take(find_events(events))
         # Of a token that the call only begins in, the rest belongs to what was there before.
         start = self._parser.began
         began = bisect_left(self._ends, start) + 1 if start > self._head else 0
@@ -146,7 +146,7 @@ class Transcript:
         self._sent += sent
         if self.stopped is not None:
             self._is_closed = True
-            self.events = [one for one in self._sent if not isinstance(one, TokenDrawn)]
+            self.events = find_events(self._sent)
             self.drawn = [one for one in self._sent if isinstance(one, TokenDrawn)]
         return sent
 

@@ -4,7 +4,14 @@ python -m examples.streaming
 """
 
 from constrained import load
-from grammars.turn import ArgumentsDelta, CallOpened, CallRead, ContentDelta, ReasoningDelta
+from grammars.turn import (
+    ArgumentsDelta,
+    CallCut,
+    CallOpened,
+    CallRead,
+    ContentDelta,
+    ReasoningDelta,
+)
 
 
 def send_mail(to: str, subject: str, urgent: bool = False) -> None:
@@ -34,8 +41,10 @@ def main() -> None:
                     print(f"so far     {stream.arguments(index)}")
                 case CallRead(index, call):
                     print(f"call {index}     {call.name} {call.arguments}")
-                case cut:
-                    print(f"cut        {cut.text!r}")
+                case CallCut(text):
+                    print(f"cut        {text!r}")
+                case _:  # the tokens have run out: what follows only ends the turn
+                    print("...")
         print(f"finished: {stream.result.finish_reason}")
 
 

@@ -27,7 +27,7 @@ from server.serving import note_error
 from server.settings import Settings
 
 LOG = logging.getLogger("constrained.server")
-CODES = {404: "not_found", 405: "method_not_allowed"}
+CODES = {404: "not_found", 405: "method_not_allowed", 413: "request_too_large"}
 ROUTERS = (
     chat.router,
     completions.router,

@@ -4,6 +4,7 @@ import json
 import secrets
 from collections.abc import Iterable
 
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.errors import Dialect, HttpError
@@ -88,7 +89,8 @@ class _Limited:
         message = await self._receive()
         self._size += len(message.get("body", b""))
         if self._size > self._most:
-            raise make_too_large(self._most)
+            # The one kind of error that passes through FastAPI's reading of the body.
+            raise HTTPException(413, make_too_large(self._most).message)
         return message
 
 

@@ -38,7 +38,7 @@ def _run(options: argparse.Namespace) -> int:
             print_text(f"prompt: ...{turn.prompt.text[-160:]!r}\nstart: {turn.state.start.value}")
         sampling = shared.read_sampling(options, model.sampling)
         limits: Any = {"max_tokens": options.max_tokens, "sampling": sampling}
-        limits["timeout"] = options.timeout
+        limits |= {"timeout": options.timeout, "stop": options.stop}
         if options.stream:
             follow(model.stream_turn(turn, **limits), Screen())
             return 0

@@ -45,7 +45,8 @@ def _run(options: argparse.Namespace) -> int:
         job = request.fit(job, model)
         print_notes(request.describe(job, model, options))
         sampling = shared.read_sampling(options, model.sampling)
-        Chat(model, job, max_tokens=options.max_tokens, sampling=sampling).run()
+        limits: Any = {"max_tokens": options.max_tokens, "sampling": sampling}
+        Chat(model, job, **limits, stop=options.stop).run()
     return 0
 
 

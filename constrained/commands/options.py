@@ -117,6 +117,16 @@ def add_sampling_options(parser: argparse.ArgumentParser) -> None:
     add("--top-k", type=int, help=f"else {Sampling.top_k}")
     add("--top-p", type=float, help=f"else {Sampling.top_p}")
     add("--min-p", type=float, help=f"else {Sampling.min_p}")
+    help = f"of tokens that were there before; else {Sampling.repeat_penalty}: none"
+    add("--repeat-penalty", type=float, help=help)
+    help = f"at so many tokens before the penalties look, -1: all; else {Sampling.penalty_last_n}"
+    add("--repeat-last-n", type=int, metavar="N", help=help)
+    help = f"else {Sampling.presence_penalty}: none"
+    add("--presence-penalty", type=float, help=help)
+    help = f"else {Sampling.frequency_penalty}: none"
+    add("--frequency-penalty", type=float, help=help)
+    help = "the content ends in front of this text, and the reply with it; give it repeatedly"
+    add("--stop", action="append", metavar="TEXT", help=help)
 
 
 def complete(options: argparse.Namespace) -> None:
@@ -224,5 +234,7 @@ def read_sampling(options: argparse.Namespace, base: Sampling) -> Sampling:
         RequestError: a value is out of its range.
     """
     given = {"temperature": options.temp, "seed": None if options.seed == -1 else options.seed}
-    given |= {name: getattr(options, name) for name in ("top_k", "top_p", "min_p")}
+    same = ("top_k", "top_p", "min_p", "repeat_penalty", "presence_penalty", "frequency_penalty")
+    given |= {name: getattr(options, name) for name in same}
+    given["penalty_last_n"] = options.repeat_last_n
     return replace(base, **{name: value for name, value in given.items() if value is not None})

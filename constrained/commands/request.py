@@ -13,6 +13,7 @@ from constrained.engine.options import MOST_WAITING, read_options
 from constrained.engine.protocol import Sampling
 from constrained.errors import RequestError
 from constrained.splicing import Recall
+from constrained.stopping import read_stops
 from grammars.turn import Answer, JsonAnswer, KeyOrder, Think
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ def read_request(options: argparse.Namespace) -> "Job":
     _read_tool_format(options)
     answer = _read_answer(options)
     shared.read_sampling(options, Sampling())
+    read_stops(options.stop)
     if options.max_tokens < 1:
         raise RequestError(f"-n is {options.max_tokens}: a reply needs max_tokens of 1 or more")
     shared.complete(options)

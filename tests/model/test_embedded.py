@@ -1,6 +1,7 @@
 """The model of the package understands what it is asked, and says that it is a small one."""
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -113,6 +114,29 @@ def test_no_model_is_named(run: Run, tmp_path: Path) -> None:
     assert err == f"constrained: note: {embedded.NOTICE}\n"
 
 
+def test_stop_texts_and_penalties(run: Run) -> None:
+    words = ["call", "Hello! Who are you?", "--temp", "0", "-n", "60", "--json"]
+    words += ["--reasoning", "off"]
+
+    def ask(*more: str) -> dict[str, Any]:
+        code, out, err = run(*words, *more)
+        assert code == 0, err
+        return json.loads(out)
+
+    free = ask()
+    content = free["content"]
+    first, last = content.split()[1], content.split()[-1]
+    stopped = ask("--stop", last, "--stop", first)
+    assert stopped["content"] == content[: content.index(first)]
+    assert (stopped["stop_sequence"], stopped["finish_reason"]) == (first, "stop")
+    for name in ("repeat", "presence", "frequency"):
+        amount = ["--repeat-penalty", "1.8"] if name == "repeat" else [f"--{name}-penalty", "2"]
+        assert ask(*amount, "--repeat-last-n", "0") == free
+        assert ask(*amount, "--repeat-last-n", "-1")["content"] != content
+    lines = run(*words[:-3], "--reasoning", "off", "--stream", "--stop", first)[1]
+    assert lines.strip() == stopped["content"].strip()
+
+
 def test_load_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LLAMA_ARG_MODEL", raising=False)
     with load(threads=1) as model:
@@ -156,3 +180,19 @@ def test_reasoning_that_the_client_dropped_is_not_computed_again() -> None:
     seen = first.usage.prompt_tokens + first.usage.completion_tokens
     assert second.usage.prompt_tokens > seen
     assert second.usage.cached_tokens > seen - 20  # but for the last forced run
+
+
+def test_log_probabilities_of_a_call(model: Model) -> None:
+    options: Any = {"sampling": GREEDY, "max_tokens": 200, "tool_choice": "required"}
+    options["template_kwargs"] = {"enable_thinking": False}
+    question = "What's the weather in Paris tomorrow?"
+    plain = model.call(question, [WEATHER], **options)
+    asked = model.call(question, [WEATHER], logprobs=3, **options)
+    assert asked.calls == plain.calls
+    assert b"".join(one.text for one in asked.logprobs).decode() == asked.text
+    for one in asked.logprobs:
+        assert one.logprob <= one.top[0][1] <= 0
+        assert len(one.top) == 3
+        assert sum(math.exp(logprob) for _, logprob in one.top) <= 1 + 1e-6
+    likely = [math.exp(one.logprob) for one in asked.logprobs]
+    assert sum(likely) / len(likely) > 0.8

@@ -11,15 +11,17 @@ from server.chat.reply import fold
 from server.settings import ReasoningField, Settings
 from tests.scripted import scripted
 from tests.serving.running import Json, running, stream
-from tests.templates import OPEN, PAINT, PING, WRITE, hermes_call
+from tests.templates import HERMES, OPEN, PAINT, PING, WRITE, hermes_call
 
 CHAT = "/v1/chat/completions"
 HELLO = [{"role": "user", "content": "Hello"}]
+SHORT: Json = {"messages": HELLO, "max_tokens": 150}  # a script that the mask forbids has no end
+OPENED = rb"<\|im_start\|>assistant\n(<think>\n(\n</think>\n\n)?)?"
 VARYING = ("id", "created", "timings")
 
 
 def ask(client: httpx.Client, **body: Any) -> Json:
-    response = client.post(CHAT, json={"messages": HELLO, **body})
+    response = client.post(CHAT, json={**SHORT, **body})
     assert response.status_code == 200, response.text
     return response.json()
 
@@ -33,7 +35,7 @@ def refuse(client: httpx.Client, **body: Any) -> Json:
 
 def chunks_of(client: httpx.Client, **body: Any) -> list[Json]:
     options = {"stream_options": {"include_usage": True}}
-    return [data for _, data in stream(client, CHAT, {"messages": HELLO, **options, **body})]
+    return [data for _, data in stream(client, CHAT, {**SHORT, **options, **body})]
 
 
 def lasting(body: Json) -> Json:
@@ -58,7 +60,7 @@ def painter() -> Iterator[httpx.Client]:
 
 @pytest.fixture(scope="module")
 def thinker() -> Iterator[httpx.Client]:
-    with running(scripted("I wonder.</think>Hello.", source=OPEN)) as client:
+    with running(scripted("I wonder.\n</think>\n\nHello.", source=OPEN, turn=OPENED)) as client:
         yield client
 
 
@@ -82,7 +84,7 @@ def test_a_text(plain: httpx.Client) -> None:
 
 
 def test_a_call_is_typed(painter: httpx.Client) -> None:
-    response = painter.post(CHAT, json={"messages": HELLO, "tools": [PAINT]})
+    response = painter.post(CHAT, json={**SHORT, "tools": [PAINT]})
     (choice,) = response.json()["choices"]
     assert choice["finish_reason"] == "tool_calls"
     assert choice["message"]["content"] == "I paint."
@@ -103,7 +105,8 @@ def test_a_call_is_typed(painter: httpx.Client) -> None:
 )
 @pytest.mark.parametrize("count", [1, 3])
 def test_a_stream_says_the_same(painter: httpx.Client, choice: Any, count: int) -> None:
-    body: Json = {"tools": [PAINT, PING], "tool_choice": choice, "n": count, "temperature": 0}
+    body: Json = {"tools": [PAINT, PING], "tool_choice": choice, "n": count}
+    body |= {"temperature": 0, "max_tokens": 150}
     chunks = chunks_of(painter, **body)
     assert lasting(fold(chunks)) == lasting(ask(painter, **body))
     first = [next(c for c in chunks if c["choices"][0]["index"] == n) for n in range(count)]
@@ -146,8 +149,9 @@ def test_reasoning_has_a_field_of_its_own(thinker: httpx.Client) -> None:
 @pytest.mark.parametrize("thinking", [None, True, False])
 @pytest.mark.parametrize("form", ["none", "deepseek", "auto"])
 def test_forms_of_reasoning(form: str, thinking: bool | None, is_streamed: bool) -> None:
-    said = "I wonder.</think>Hello." if thinking is not False else "Hello."
-    with running(scripted(said, source=OPEN)) as client:
+    said = "I wonder.\n</think>\n\nHello." if thinking is not False else "Hello."
+    source = OPEN if thinking is not False else HERMES
+    with running(scripted(said, source=source, turn=OPENED)) as client:
         body: Json = {"reasoning_format": form}
         if thinking is not None:
             body["reasoning_effort"] = "high" if thinking else "none"
@@ -166,14 +170,14 @@ def test_forms_of_reasoning(form: str, thinking: bool | None, is_streamed: bool)
 
 def test_a_flag_names_the_field_of_reasoning() -> None:
     settings = Settings(reasoning_field=ReasoningField.BOTH)
-    with running(scripted("Hm.</think>Hello.", source=OPEN), settings) as client:
+    with running(scripted("Hm.\n</think>\n\nHello.", source=OPEN, turn=OPENED), settings) as client:
         message = ask(client)["choices"][0]["message"]
     assert message["reasoning"] == message["reasoning_content"] == "Hm."
 
 
 def test_effort_without_a_reasoning_block_is_said_to_be_ignored() -> None:
     source = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}assistant\n"
-    with running(scripted("Hello", source=source, turn=rb"assistant\n")) as client:
+    with running(scripted("Hello", source=source, turn=rb"\nassistant")) as client:
         response = client.post(CHAT, json={"messages": HELLO, "reasoning_effort": "high"})
     assert response.status_code == 200, response.text
     assert response.headers["x-reasoning-effort"] == "ignored"
@@ -188,7 +192,7 @@ def test_unknown_fields_are_named(plain: httpx.Client) -> None:
 
 def test_a_refused_tool_is_named(painter: httpx.Client) -> None:
     broken = {"type": "function", "function": {"name": "bad", "parameters": {"type": "nothing"}}}
-    response = painter.post(CHAT, json={"messages": HELLO, "tools": [PAINT, broken]})
+    response = painter.post(CHAT, json={**SHORT, "tools": [PAINT, broken]})
     assert response.headers["x-grammar-constraints"] == "downgraded"
     (refused,) = response.json()["constrained"]["refused_tools"]
     assert refused["name"] == "bad"
@@ -205,7 +209,7 @@ REFUSED: list[tuple[Json, str, str]] = [
     ({"n": 1000}, "/n", "at most"),
     ({"stop": [""]}, "/stop", ""),
     ({"logit_bias": {"a": 1}}, "/logit_bias/a", "token"),
-    ({"logit_bias": {"99999": 1}}, "/logit_bias", "token"),
+    ({"logit_bias": {"99999": 1}}, "/logit_bias/99999", "token"),
     ({"tool_choice": "sometimes"}, "/tool_choice", "not known"),
     ({"tool_choice": "required"}, "/tool_choice", "no tool"),
     (
@@ -283,7 +287,7 @@ def test_logprobs_of_calls_too(painter: httpx.Client) -> None:
 
 def test_length(plain: httpx.Client) -> None:
     for name in ("max_tokens", "max_completion_tokens", "n_predict"):
-        choice = ask(plain, **{name: 5})["choices"][0]
+        choice = ask(plain, **{"max_tokens": None, name: 5})["choices"][0]
         assert choice["finish_reason"] == "length"
         assert choice["message"]["content"] == "Hello"
 
@@ -310,7 +314,9 @@ ANSWERS: list[tuple[str, Json]] = [
 def test_answers(text: str, body: Json) -> None:
     with running(scripted(text)) as client:
         assert ask(client, **body)["choices"][0]["message"]["content"] == text
-        assert ask(client, tools=[PING], **body)["choices"][0]["message"]["content"] == text
+        if "grammar" not in str(body):  # which cannot stand beside tools
+            beside = ask(client, tools=[PING], **body)
+            assert beside["choices"][0]["message"]["content"] == text
 
 
 def test_a_turn_goes_on(plain: httpx.Client) -> None:

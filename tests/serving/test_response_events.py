@@ -28,6 +28,7 @@ from server.responses.reply import ResponseWriter
 from server.settings import Settings
 from tests.scripted import scripted
 from tests.serving.running import Json, running
+from tests.serving.test_chat import OPENED
 from tests.serving.test_responses import ask, events_of, lasting
 from tests.templates import OPEN, WRITE, hermes_call
 
@@ -236,7 +237,7 @@ TURNS = st.tuples(
 
 def spell(thought: str, text: str, writes: list[str]) -> str:
     arguments = ['{"text": "' + t.replace('"', '\\"') + '"}' for t in writes]
-    return f"{thought}</think>{text}" + "\n".join(hermes_call("write", a) for a in arguments)
+    return f"{thought}\n</think>\n\n{text}" + "\n".join(hermes_call("write", a) for a in arguments)
 
 
 def test_a_stream_says_what_the_whole_response_says() -> None:
@@ -249,8 +250,8 @@ def test_a_stream_says_what_the_whole_response_says() -> None:
     collect()
     tool = {"type": "function", **WRITE["function"]}
     for script in turns[:: max(1, len(turns) // 12)]:
-        with running(scripted(script, source=OPEN)) as client:
-            body: Json = {"tools": [tool], "temperature": 0, "max_output_tokens": 400}
+        with running(scripted(script, source=OPEN, turn=OPENED)) as client:
+            body: Json = {"tools": [tool], "temperature": 0, "max_output_tokens": 250}
             events, whole = events_of(client, **body), ask(client, **body)
         check_nesting(events)
         assert lasting(events[-1]["response"]) == lasting(whole)
