@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
 
+from constrained.begun import Begun, narrow, read_begun
 from constrained.choosing import choose_teaching
 from constrained.decoded import MOST_TOKENS
 from constrained.errors import GrammarError, RequestError
@@ -12,7 +13,7 @@ from constrained.job import CompiledTurn, Job, check_job
 from constrained.mask import Matcher
 from constrained.messages import read_call_ids
 from constrained.offer import Offer, Offered, Refusal, read_offer
-from constrained.prefill import go_on, read_begun
+from constrained.prefill import go_on
 from constrained.prompts import Prompts
 from constrained.raw_prompts import TEXT, compose_raw
 from constrained.teaching import Teaching, find_teaching
@@ -121,7 +122,7 @@ class Compiler:
         while True:
             try:
                 with freeze(job.date):
-                    return go_on(self._compile_offer(job, offer), begun)
+                    return self._compile_offer(job, offer, begun)
             except _RefusedError as e:
                 if not job.drop_tools:
                     raise e.refusal.error from e
@@ -159,7 +160,7 @@ class Compiler:
             thinking_tags=False,
         )
 
-    def _compile_offer(self, job: Job, offer: Offer) -> CompiledTurn:
+    def _compile_offer(self, job: Job, offer: Offer, begun: Begun) -> CompiledTurn:
         """The turn with these tools.
 
         Raises:
@@ -174,12 +175,14 @@ class Compiler:
         budget = self._budget(job, teaching.format)
         if budget is not None and budget.tokens == 0:
             policy = replace(policy, think=_forbid(policy.think))
+        place = composed.state
+        state, policy = narrow(begun, place, policy, teaching.format)
         thinks = policy.think is not Think.OPTIONAL or budget is not None
         grammar, matcher = None, None
         if offer.kept or thinks or policy.answer or policy.choice is Choice.REQUIRED:
-            grammar, matcher = self._hold(teaching.format, offer, policy, composed.state)
-        return CompiledTurn(
-            **vars(composed),
+            grammar, matcher = self._hold(teaching.format, offer, policy, state)
+        turn = CompiledTurn(
+            **vars(replace(composed, state=state)),
             format=teaching.format,
             tools=offer.tools,
             policy=policy,
@@ -192,6 +195,7 @@ class Compiler:
             call_ids=read_call_ids(job.messages),
             refused=offer.refused,
         )
+        return go_on(turn, begun, place)
 
     def _budget(self, job: Job, format: Format) -> Budget | None:
         """The reasoning budget; None where the format knows no reasoning."""

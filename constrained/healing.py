@@ -2,7 +2,7 @@
 
 Text that was cut off inside a word ends with a token that the model would not have written there.
 So the last token of such a text is not committed: the first tokens that are generated have to spell
-its bytes, and the last of them may go beyond.
+its bytes, and the last of them may go beyond. Half a marker in the end of it stays text.
 """
 
 from collections.abc import Iterable
@@ -11,6 +11,7 @@ import numpy as np
 
 from constrained.errors import GrammarError
 from constrained.mask import Matcher
+from constrained.prefix import Prefix
 from constrained.vocabulary import Vocabulary
 
 
@@ -18,12 +19,13 @@ class Healing:
     """Holds the beginning of one turn to a text. Stateless: the turn may go back.
 
     Args:
-        text: what the first generated tokens have to spell.
+        prefix: the text: what the first generated tokens have to spell, and what may not follow.
         vocabulary: that of the model.
     """
 
-    def __init__(self, text: bytes, vocabulary: Vocabulary):
-        self._text = text
+    def __init__(self, prefix: Prefix, vocabulary: Vocabulary):
+        self._text = prefix.rest
+        self._markers = [(prefix.healed + half).encode() for half in prefix.halves]
         self._vocabulary = vocabulary
 
     def is_over(self, written: bytes | bytearray) -> bool:
@@ -31,21 +33,31 @@ class Healing:
         return len(written) >= len(self._text)
 
     def steer(self, logits: np.ndarray, written: bytes | bytearray) -> None:
-        """Forbids, in place, what does not spell the text.
+        """Forbids, in place, what does not spell the text, or makes a marker of it.
 
         Args:
             logits: as the mask has left them.
-            written: what was generated so far; the text is not over.
+            written: what was generated so far.
 
         Raises:
             GrammarError: nothing is left.
         """
-        fit = find_spellings(self._text[len(written) :], self._vocabulary)
-        kept = logits[fit]
-        if not np.isfinite(kept).any():
+        if not self.is_over(written):
+            fit = find_spellings(self._text[len(written) :], self._vocabulary)
+            kept = logits[fit]
+            logits[:] = -np.inf
+            logits[fit] = kept
+        halves = [m[len(written) :] for m in self._markers if m.startswith(written)]
+        if halves := [half for half in halves if half]:
+            logits[self._find_completing(tuple(halves))] = -np.inf
+        elif self.is_over(written):
+            return
+        if not np.isfinite(logits).any():
             raise GrammarError("the text to go on with cannot be spelled here")
-        logits[:] = -np.inf
-        logits[fit] = kept
+
+    def _find_completing(self, halves: tuple[bytes, ...]) -> list[int]:
+        """The tokens that begin with one of these."""
+        return [n for n, text in enumerate(self._vocabulary.tokens) if text.startswith(halves)]
 
     def check(self, tokens: Iterable[int], written: bytes | bytearray) -> None:
         """Makes sure that tokens spell the text, as far as it goes.

@@ -6,12 +6,12 @@ from datetime import datetime
 from typing import Any, TypedDict
 
 from constrained.answers import Target, read_response_format
+from constrained.begun import read_message
 from constrained.deadline import check_timeout
 from constrained.engine.protocol import Sampling
 from constrained.errors import ReplyError, RequestError
 from constrained.job import Job
 from constrained.messages import copy_json, normalise
-from constrained.prefill import read_message
 from constrained.reply import Reply
 from constrained.splicing import Recall
 from constrained.stopping import read_stops

@@ -7,41 +7,21 @@ would be read as anything else than it is, or that the grammar does not take, is
 
 import re
 from codecs import getincrementaldecoder
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
+from constrained.begun import Begun, refuse
 from constrained.errors import RequestError
-from constrained.job import CompiledTurn, Job
+from constrained.job import CompiledTurn
 from constrained.mask import Matcher
-from constrained.messages import THOUGHTS, is_text_parts, normalise
 from constrained.prefix import Prefix
-from constrained.template import ChatTemplate
 from constrained.vocabulary import ends_inside
 from grammars.errors import RenderError
 from grammars.parse import collect
 from grammars.render import render
-from grammars.turn import Turn
+from grammars.turn import THINKING_TAGS, State, Turn
 
 _CONTENT, _REASONING = "\ue000", "\ue001"  # stand for the texts where the format is asked
-
-
-@dataclass(frozen=True)
-class Begun:
-    """A message that a turn goes on with.
-
-    Args:
-        content, reasoning: what it says.
-        places: the JSON pointers of the two.
-    """
-
-    content: str = ""
-    reasoning: str = ""
-    places: tuple[str, str] = ("", "")
-
-    def where(self, *, is_content: bool) -> str:
-        """The place of one of the two."""
-        return self.places[0 if is_content else 1]
 
 
 @dataclass(frozen=True)
@@ -59,56 +39,13 @@ class _Part:
     is_content: bool
 
 
-def read_begun(job: Job, template: ChatTemplate) -> tuple[Job, Begun]:
-    """The request without the message that its turn goes on with, and that message.
-
-    Raises:
-        TemplateError: the messages are no conversation.
-        RequestError: the last of them cannot be gone on with.
-    """
-    if not job.prefill:
-        return job, Begun()
-    with template.failures():
-        messages = normalise(job.messages)
-    count = len(messages) - 1
-    begun = read_message(messages[-1], f"/messages/{count}")
-    if not count:
-        hint = "Give the message that it answers, too"
-        raise RequestError("there is nothing before the turn", where="/messages", hint=hint)
-    places = tuple(min(place, count) for place in job.breakpoints)
-    return replace(job, messages=job.messages[:-1], breakpoints=places), begun
-
-
-def read_message(message: Mapping[str, Any], where: str) -> Begun:
-    """What a message says that a turn goes on with.
+def go_on(turn: CompiledTurn, begun: Begun, state: State) -> CompiledTurn:
+    """The turn with this behind its prompt.
 
     Args:
-        message: in normal form.
-        where: its place.
-
-    Raises:
-        RequestError: it is not of the assistant, calls tools, or holds what is no text.
-    """
-    if message["role"] != "assistant":
-        hint = "Add the message of the assistant to go on with, or leave prefill out"
-        raise RequestError(f"the last message is of {message['role']!r}", where=where, hint=hint)
-    if message.get("tool_calls"):
-        hint = "Leave them out, or give their results and leave prefill out"
-        raise RequestError("a turn with calls is over", where=f"{where}/tool_calls", hint=hint)
-    content = message["content"]
-    if is_text_parts(content):
-        content = "\n".join(part["text"] for part in content)
-    name = next((name for name in THOUGHTS if message.get(name) is not None), THOUGHTS[0])
-    reasoning = message.get(name) or ""
-    places = f"{where}/content", f"{where}/{name}"
-    for text, place in zip((content, reasoning), places, strict=True):
-        if not isinstance(text, str):
-            raise RequestError("it is no text, so no turn can go on with it", where=place)
-    return Begun(content, reasoning, places)
-
-
-def go_on(turn: CompiledTurn, begun: Begun) -> CompiledTurn:
-    """The turn with this behind its prompt.
+        turn: as `begun.narrow` has it.
+        begun: what it goes on with.
+        state: where its prompt ends.
 
     Raises:
         RequestError: the format has no place for it, or it would be read as something else, or the
@@ -117,39 +54,50 @@ def go_on(turn: CompiledTurn, begun: Begun) -> CompiledTurn:
     """
     if not (begun.content or begun.reasoning):
         return turn
-    _check_call(turn, begun)
-    parts = _write(turn, begun)
+    _check_texts(turn, begun)
+    written, body = (
+        _write(turn, begun, state),
+        _write(turn, replace(begun, reasoning=""), turn.state),
+    )
+    if not begun.content:
+        body = written
+    before = _encode(turn, begun, written.removesuffix(body))
+    parts = _encode(turn, begun, body)
     if turn.matcher:
         _check_grammar(turn.matcher.fork(), turn, parts, begun)
-    _check_reading(turn, parts, begun)
-    prefix = _cut(turn, parts, begun)
+    _check_reading(replace(turn, state=state), [*before, *parts], begun)
+    prefix = _cut(turn, before, parts, begun)
     matcher = turn.matcher
     if matcher:
         matcher = matcher.fork()
-        for token in prefix.tokens:
+        for token in prefix.tokens[sum(len(part.tokens) for part in before) :]:
             matcher.commit(token)
     return replace(turn, tokens=(*turn.tokens, *prefix.tokens), matcher=matcher, prefix=prefix)
 
 
-def _write(turn: CompiledTurn, begun: Begun) -> list[_Part]:
-    """The text as the format has it, up to the end of what the client gave."""
+def _write(turn: CompiledTurn, begun: Begun, state: State) -> str:
+    """The text as the format has it, up to the end of what the client gave; of the two texts, what
+    stands for them."""
     content, reasoning = begun.content and _CONTENT, begun.reasoning and _REASONING
     try:
-        text = render(Turn(content, reasoning), turn.format, (), turn.state)
+        text = render(Turn(content, reasoning), turn.format, (), state)
     except RenderError as e:
         is_content = e.where != "/reasoning"
         raise RequestError(e.message, where=begun.where(is_content=is_content)) from e
-    last = _CONTENT if begun.content else _REASONING
-    text = text[: text.index(last) + 1]
+    return text[: text.find(content or reasoning or " ") + 1]
+
+
+def _encode(turn: CompiledTurn, begun: Begun, text: str) -> list[_Part]:
+    """The parts of what `_write` writes."""
     pieces = [piece for piece in re.split(f"([{_CONTENT}{_REASONING}])", text) if piece]
     split = pieces.index(_REASONING) + 1 if _REASONING in pieces else 0
     return [
-        _encode(turn, begun, piece, is_content=bool(begun.content) and place >= split)
+        _encode_piece(turn, begun, piece, is_content=bool(begun.content) and place >= split)
         for place, piece in enumerate(pieces)
     ]
 
 
-def _encode(turn: CompiledTurn, begun: Begun, piece: str, *, is_content: bool) -> _Part:
+def _encode_piece(turn: CompiledTurn, begun: Begun, piece: str, *, is_content: bool) -> _Part:
     vocabulary = turn.vocabulary
     if piece not in (_CONTENT, _REASONING):
         return _Part(piece, (*vocabulary.encode_marked(piece, turn.markers),), False, is_content)
@@ -161,8 +109,12 @@ def _encode(turn: CompiledTurn, begun: Begun, piece: str, *, is_content: bool) -
         raise RequestError("it has a lone surrogate", where=where, hint="Replace it") from e
 
 
-def _check_call(turn: CompiledTurn, begun: Begun) -> None:
-    """Where no marker opens calls, content may not be half a call: the model would complete it."""
+def _check_texts(turn: CompiledTurn, begun: Begun) -> None:
+    """Where no marker opens calls, content may not be half a call: the model would complete it. No
+    reasoning holds a marker, whether it is closed or not."""
+    found = [at for marker in turn.format.reserved if (at := begun.reasoning.find(marker)) >= 0]
+    if found:
+        raise refuse(begun, len(begun.reasoning[: min(found)].encode()), is_content=False)
     bare, content = turn.format.bare, "".join(begun.content.split())
     if not bare or not content or not turn.policy.select(turn.tools):
         return
@@ -186,11 +138,7 @@ def _check_grammar(
                 matcher.commit(token)
             continue
         offset = _count_fit(matcher, turn, part, count) if part.is_data else 0
-        raise RequestError(
-            f"the request does not admit this text: it fits up to byte {offset}",
-            where=begun.where(is_content=part.is_content),
-            hint="Cut it there, or ask for something else",
-        )
+        raise refuse(begun, offset, is_content=part.is_content)
 
 
 def _count_fit(matcher: Matcher, turn: CompiledTurn, part: _Part, count: int) -> int:
@@ -218,7 +166,9 @@ def _check_reading(turn: CompiledTurn, parts: Sequence[_Part], begun: Begun) -> 
     )
 
 
-def _cut(turn: CompiledTurn, parts: Sequence[_Part], begun: Begun) -> Prefix:
+def _cut(
+    turn: CompiledTurn, before: Sequence[_Part], parts: Sequence[_Part], begun: Begun
+) -> Prefix:
     """The prefix, its last token left open; not that of a reasoning whose budget is spent."""
     vocabulary = turn.vocabulary
     tokens = [token for part in parts for token in part.tokens]
@@ -228,9 +178,25 @@ def _cut(turn: CompiledTurn, parts: Sequence[_Part], begun: Begun) -> Prefix:
         while ends_inside(vocabulary.text(kept)):
             kept.pop()
     healed = vocabulary.text(tokens[len(kept) :]).decode()
-    text = "".join(part.text for part in parts).removesuffix(healed)
-    thought = max(0, thought - (len(tokens) - len(kept)))
-    return Prefix(text, healed, tuple(kept), begun.content, begun.reasoning, thought)
+    return Prefix(
+        head="".join(part.text for part in parts).removesuffix(healed),
+        healed=healed,
+        tokens=(*(token for part in before for token in part.tokens), *kept),
+        content=begun.content,
+        reasoning=begun.reasoning,
+        thought=max(0, thought - (len(tokens) - len(kept))),
+        halves=_find_halves(turn, begun.content or begun.reasoning),
+    )
+
+
+def _find_halves(turn: CompiledTurn, text: str) -> tuple[str, ...]:
+    """What would make a marker of the end of a text: the model may not write it there."""
+    format = turn.format
+    markers = {*format.reserved, *format.inner_ends, format.tail, *format.openings} - {""}
+    markers |= {THINKING_TAGS[0]} if turn.thinking_tags else set[str]()
+    halves = ((marker, size) for marker in markers for size in range(1, len(marker)))
+    found = {marker[size:] for marker, size in halves if text.endswith(marker[:size])}
+    return tuple(sorted(found))
 
 
 def _count_thought(turn: CompiledTurn, tokens: Sequence[int]) -> int:

@@ -17,14 +17,15 @@ class Prefix:
     """What a turn has already, when its first token is generated.
 
     Args:
-        head: the text behind the prompt, as the format writes it, up to where it is certain how it
-            is cut into tokens.
+        head: the text from where the grammar starts, as the format writes it, up to where it is
+            certain how it is cut into tokens.
         healed: the rest of that text: the first tokens that are generated have to spell it, and
             may go beyond it.
-        tokens: those of `head`.
+        tokens: those of `head`, and in front of them those of a reasoning that content follows.
         content: what of the text is content.
         reasoning: what of it is reasoning.
         thought: how many of the tokens are reasoning, of a block that is still open.
+        halves: what may not follow at once: it would make a marker of the end of the text.
     """
 
     head: str = ""
@@ -33,6 +34,7 @@ class Prefix:
     content: str = ""
     reasoning: str = ""
     thought: int = 0
+    halves: tuple[str, ...] = ()
 
     @cached_property
     def _bytes(self) -> tuple[bytes, bytes]:
@@ -69,7 +71,7 @@ class Trim:
 
     def __init__(self, prefix: Prefix):
         self._content = prefix.content
-        self._reasoning = prefix.reasoning
+        self._reasoning = "" if prefix.content else prefix.reasoning  # then it is in the prompt
 
     def take(self, told: Sequence[T]) -> list[T]:
         """What is told, without what was there before; to be given all of it, in order."""

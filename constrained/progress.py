@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from constrained.begun import read_message
 from constrained.calls import format_result
 from constrained.errors import RequestError
 from constrained.functions import as_tool, find_tool
 from constrained.messages import normalise
 from constrained.offer import read_offer
-from constrained.prefill import read_message
 from constrained.prefix import Prefix
 from constrained.reply import Reply
 from constrained.tools import read_policy

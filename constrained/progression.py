@@ -61,7 +61,7 @@ class Progression:
         self._passes = 0
         self._read = Transcript(request, sequences.vocabulary)
         self._ended_at: int | None = None
-        self._healing = Healing(request.prefix.rest, sequences.vocabulary)
+        self._healing = Healing(request.prefix, sequences.vocabulary)
         self._deviation: Deviation | None = None
         self._mended: set[What] = set()
         self._is_spoilt = False  # what does not fit cannot be written again
@@ -161,13 +161,12 @@ class Progression:
 
     def _steer(self, logits: np.ndarray) -> None:
         """Forbids what the mask allows, but not this turn."""
-        if is_healing := self._is_healing:
-            self._healing.steer(logits, self._read.data)
+        self._healing.steer(logits, self._read.data)
         if self._budget and self._read.is_reasoning:
             self._budget.keep_whole(logits, self._read.thought, self._sequences.vocabulary)
         if (
             self._deviation
-            and not is_healing
+            and not self._is_healing
             and not self._deviation.steer(logits, self._read.data)
         ):
             self._deviation = None

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from constrained.boundaries import MOST, find_boundaries
@@ -35,6 +35,7 @@ def spelled(turn: CompiledTurn, count: int) -> str:
 
 
 @pytest.mark.parametrize("source", [HERMES, QWEN3_CODER, MISTRAL, LLAMA3])
+@settings(max_examples=40)
 @given(
     texts=st.lists(st.text("aé <", min_size=1, max_size=6), min_size=1, max_size=7), data=st.data()
 )

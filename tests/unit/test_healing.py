@@ -15,6 +15,7 @@ from constrained.healing import Healing, find_spellings, spell
 from constrained.job import Job
 from constrained.mask import Matcher
 from constrained.model import Model
+from constrained.prefix import Prefix
 from constrained.reply import Reply
 from constrained.template import ChatTemplate
 from constrained.vocabulary import Vocabulary, build_tokenizer, byte_vocabulary
@@ -114,12 +115,12 @@ def test_no_drafts_while_the_text_is_healed() -> None:
 
 
 def test_when_the_text_is_whole() -> None:
-    healing = Healing(b" wor", VOCABULARY)
+    healing = Healing(Prefix(healed=" wor"), VOCABULARY)
     assert [healing.is_over(data) for data in (b"", b" wo", b" wor", b" world")] == [
         *[False] * 2,
         *[True] * 2,
     ]
-    assert Healing(b"", VOCABULARY).is_over(b"")
+    assert Healing(Prefix(), VOCABULARY).is_over(b"")
 
 
 def texts(tokens: Any) -> set[bytes]:
@@ -134,7 +135,10 @@ def test_what_spells_a_text() -> None:
 
 
 def test_steering_is_in_place_and_draws_among_the_rest() -> None:
-    healing, logits = Healing(b"lo w", VOCABULARY), np.zeros(len(VOCABULARY.tokens), np.float32)
+    healing, logits = (
+        Healing(Prefix(healed="lo w"), VOCABULARY),
+        np.zeros(len(VOCABULARY.tokens), np.float32),
+    )
     healing.steer(logits, b"")
     assert texts(np.flatnonzero(np.isfinite(logits))) == {b"l", b"lo"}
     logits = np.zeros(len(VOCABULARY.tokens), np.float32)
@@ -143,11 +147,30 @@ def test_steering_is_in_place_and_draws_among_the_rest() -> None:
     assert texts(np.flatnonzero(np.isfinite(logits))) == {b" ", b" w", b" wor"}
 
 
+def test_half_a_marker_stays_text() -> None:
+    healing = Healing(Prefix(healed="<t", halves=("ool_call>",)), VOCABULARY)
+
+    def allowed(written: bytes) -> set[bytes]:
+        logits = np.zeros(len(VOCABULARY.tokens), np.float32)
+        healing.steer(logits, written)
+        return texts(np.flatnonzero(np.isfinite(logits)))
+
+    everything = {*VOCABULARY.tokens}
+    assert allowed(b"") == {b"<", b"<tool"}
+    assert allowed(b"<tool") == everything - {b"_call>"}
+    assert allowed(b"<tool_call") == everything - {b">"}
+    assert allowed(b"<tool_calls") == allowed(b"<tool ") == everything
+    logits = np.full(len(VOCABULARY.tokens), -np.inf, np.float32)
+    logits[ord(">")] = 0
+    with pytest.raises(GrammarError, match="cannot be spelled"):
+        healing.steer(logits, b"<tool_call")
+
+
 def test_nothing_left_is_an_error() -> None:
     logits = np.zeros(len(VOCABULARY.tokens), np.float32)
     logits[[*find_spellings(b"lo", VOCABULARY)]] = -np.inf
     with pytest.raises(GrammarError, match="cannot be spelled"):
-        Healing(b"lo", VOCABULARY).steer(logits, b"")
+        Healing(Prefix(healed="lo"), VOCABULARY).steer(logits, b"")
 
 
 @pytest.mark.parametrize(
@@ -162,7 +185,7 @@ def test_nothing_left_is_an_error() -> None:
     ],
 )
 def test_tokens_that_deviate_are_an_error(written: bytes, tokens: list[int], fits: bool) -> None:
-    healing = Healing(b"lo", VOCABULARY)
+    healing = Healing(Prefix(healed="lo"), VOCABULARY)
     if fits:
         healing.check(tokens, written)
         return

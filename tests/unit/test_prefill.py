@@ -5,20 +5,29 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from constrained.answers import read_response_format
 from constrained.compiling import Compiler
 from constrained.engine.protocol import Sampling
+from constrained.engine.scripted import ScriptedEngine, random_logits
 from constrained.errors import RequestError, TemplateError
-from constrained.job import CompiledTurn, Job
+from constrained.job import Job
 from constrained.model import Model
 from constrained.reply import Reply
 from constrained.template import ChatTemplate
 from constrained.vocabulary import byte_vocabulary
 from grammars.render import render
-from grammars.turn import ContentDelta, Event, ReasoningDelta, RegexAnswer, Think, Turn
+from grammars.turn import (
+    ContentDelta,
+    Event,
+    ReasoningDelta,
+    RegexAnswer,
+    Think,
+    Turn,
+    collect,
+)
 from tests.scripted import BYTES, TURN, scripted
 from tests.templates import FOLDER, HERMES, OPEN, PING, QWEN3_CODER, hermes_call
 
@@ -53,6 +62,7 @@ def told(events: Sequence[Event]) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("name", SOURCES)
+@settings(max_examples=40)
 @given(content=TEXTS, reasoning=TEXTS, data=st.data())
 def test_any_cut_goes_on_with_exactly_the_rest(
     name: str, content: str, reasoning: str, data: st.DataObject
@@ -84,7 +94,7 @@ def test_content_alone_closes_a_block_that_the_template_has_opened() -> None:
     turn = COMPILERS["open"].compile(Job([USER, begun("Yes")], prefill=True))
     plain = COMPILERS["open"].compile(Job([USER]))
     assert turn.tokens[: len(plain.tokens)] == plain.tokens
-    assert turn.prefix.head + turn.prefix.healed == "\n</think>\n\nYes"
+    assert turn.prefix.head + turn.prefix.healed == "Yes"
     assert BYTES.text(turn.prefix.tokens) == b"\n</think>\n\nYe"
     assert turn.tokens == plain.tokens + turn.prefix.tokens
 
@@ -130,7 +140,7 @@ BAD: list[tuple[list[Any], dict[str, Any], str, str]] = [
     ([USER, begun("é</think>b")], {"tools": [PING]}, "/messages/1/content", "up to byte 9"),
     ([USER, begun("é<tool_call>b")], {"tools": [PING]}, "/messages/1/content", "byte 13"),
     ([USER, begun("<thinking>b")], {}, "/messages/1/content", "something else"),
-    ([USER, begun("a", "b</think>")], {}, "/messages/1/reasoning_content", "something else"),
+    ([USER, begun("a", "b</think>")], {}, "/messages/1/reasoning_content", "up to byte 1"),
     ([USER, begun("a é<tool_call>")], {"tools": [PING]}, "/messages/1/content", "something else"),
     (
         [USER, begun("a")],
@@ -157,6 +167,70 @@ def test_what_no_turn_can_go_on_with(
         turn = COMPILERS["hermes"].compile(Job([USER], **options))
         assert turn.matcher
         assert turn.matcher.mask().any()
+
+
+WORDS = RegexAnswer("[a-z_<\\n ]+")
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("<", {"think": Think.REQUIRED}),
+        (" \n", {"think": Think.REQUIRED}),
+        ("<tool_", {"tools": [PING], "tool_choice": "required"}),
+        ("\n", {"tools": [PING], "tool_choice": "required"}),
+    ],
+)
+def test_content_is_not_the_beginning_of_a_marker_that_has_to_come(
+    text: str, options: dict[str, Any]
+) -> None:
+    with pytest.raises(RequestError, match="up to byte 0"):
+        COMPILERS["hermes"].compile(Job([USER, begun(text)], **options, prefill=True))
+
+
+@pytest.mark.parametrize("text", ["<", "<tool_", "\n", "<thi", "<tool_call"])
+@pytest.mark.parametrize("answer", [None, WORDS])
+@pytest.mark.parametrize("tools", [[], [PING]])
+def test_half_a_marker_stays_content(text: str, answer: Any, tools: list[Any]) -> None:
+    """The model would like to complete it."""
+    call = hermes_call("ping")
+    for script in (call, f"\n{call}", "<think>\nHm.\n</think>\n\nab"):
+        with scripted(script) as model:
+            job = Job([USER, begun(text)], tools, answer=answer, prefill=True)
+            reply = model.complete([model.compile(job)], sampling=GREEDY, max_tokens=40)[0]
+            assert reply.reasoning == ""
+            assert not reply.calls or text == "\n"
+            assert reply.text.startswith(reply.content)
+
+
+def test_reasoning_that_holds_a_marker() -> None:
+    job = Job([USER, begun("a", "é<tool_call>")], [PING], prefill=True)
+    with pytest.raises(RequestError, match="up to byte 2") as info:
+        COMPILERS["hermes"].compile(job)
+    assert info.value.where == "/messages/1/reasoning_content"
+
+
+@pytest.mark.parametrize("name", SOURCES)
+@settings(max_examples=40)
+@given(content=TEXTS, seed=st.integers(0, 99), data=st.data())
+def test_any_model_goes_on_with_a_turn_that_reads_as_the_whole(
+    name: str, content: str, seed: int, data: st.DataObject
+) -> None:
+    marker = COMPILERS[name].format.markers[0]
+    content += marker[: data.draw(st.integers(0, len(marker) - 1))]
+    tools = data.draw(st.sampled_from([[], [PING]]))
+    limit = data.draw(st.sampled_from([6, 40, 150]))
+    engine = ScriptedEngine(BYTES, random_logits(BYTES, seed), context_length=20_000)
+    with Model(engine, ChatTemplate(SOURCES[name][0])) as model:
+        turn = model.compile(Job([USER, begun(content)], tools, prefill=True))
+        stream = model.stream_turn(turn, max_tokens=limit, sampling=Sampling(seed=seed))
+        assert told(list(stream)) == (stream.result.content, stream.result.reasoning)
+    reply, parser = stream.result, turn.parser()
+    assert reply.usage.completion_tokens <= limit
+    read = collect([*parser.feed(content + reply.text), *parser.close()])
+    if "\ufffd" not in reply.text:
+        assert (content + reply.content).startswith(read.content.rstrip())
+        assert read.reasoning == reply.reasoning == ""
 
 
 def test_the_byte_up_to_which_it_fits_is_exact() -> None:
@@ -298,10 +372,6 @@ def test_a_run_goes_on_once() -> None:
     assert run.content == "Done."
 
 
-def prefixed(turn: CompiledTurn) -> str:
-    return turn.prefix.head + turn.prefix.healed
-
-
 def test_names_of_markers_in_the_text_are_text() -> None:
     markers = ("<think>", "</think>", "<tool_call>", "</tool_call>", "<|im_end|>")
     compiler = Compiler(byte_vocabulary(markers), ChatTemplate(HERMES))
@@ -311,5 +381,5 @@ def test_names_of_markers_in_the_text_are_text() -> None:
         ids["<think>"],
         ids["</think>"],
     ]
-    assert turn.vocabulary.text(turn.prefix.tokens).decode() == turn.prefix.head
-    assert prefixed(turn).endswith("a<|im_end|>b")
+    assert turn.vocabulary.text(turn.prefix.tokens) == b"<think>\nHm.\n</think>\n\na<|im_end|>"
+    assert turn.prefix.head + turn.prefix.healed == "a<|im_end|>b"
