@@ -217,6 +217,19 @@ def _as_content(parts: str | Sequence[Json]) -> Any:
     return texts[0] if len(texts) == 1 else [{"type": "text", "text": text} for text in texts]
 
 
+def check_json(value: Any) -> None:
+    """Refuses what the response would repeat and no JSON in UTF-8 can hold.
+
+    Raises:
+        HttpError: there is a lone surrogate, or a number that is not finite.
+    """
+    try:
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except ValueError as error:
+        message = f"the request has what JSON cannot hold: {error}"
+        raise HttpError(400, message.encode(errors="replace").decode(), "invalid_json") from error
+
+
 def seal(text: str) -> str:
     """Reasoning as `encrypted_content`: opaque to clients, and told from that of others."""
     data = text.encode("utf-8", "surrogatepass")

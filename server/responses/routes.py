@@ -8,7 +8,7 @@ from fastapi.responses import JSONResponse, Response
 
 from server.asking import Asked, Begun, Service, begin
 from server.errors import HttpError
-from server.responses.items import read_input, write_messages
+from server.responses.items import check_json, read_input, write_messages
 from server.responses.reply import ResponseWriter
 from server.responses.request import ResponsesRequest, naming_places
 from server.responses.store import Store, Stored
@@ -29,9 +29,11 @@ async def create_response(body: ResponsesRequest, request: Request) -> Response:
     service, store = find_service(request), find_store(request)
     context = (*_find_earlier(body, store), *read_input(body.input, store.find_items))
     asked = body.read(service, write_messages(context, body.instructions))
+    described = body.describe(asked)
+    check_json([described, context])
     begun = await wait_for_client(request, _begin(service, asked))
     options = {"shows_logprobs": body.shows_logprobs, "seals": body.seals}
-    writer = ResponseWriter(begun, body.describe(asked), **options)
+    writer = ResponseWriter(begun, described, **options)
     keeper = Keeper(store if body.store is not False else None, context)
     events = write(begun, writer, keeper)
     if body.stream:

@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
+from constrained import load
 from server.settings import Settings
 from tests.scripted import scripted
 from tests.serving.running import Json, running, stream
@@ -450,6 +451,35 @@ def test_what_is_refused_says_where(plain: httpx.Client, body: Json, where: str,
     assert error["type"] == "invalid_request_error"
     assert error["param"] == where
     assert word in error["message"]
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        '"metadata": {"a": "\\ud800"}',
+        '"input": [{"role": "user", "content": "Hi", "id": "\\ud800"}]',
+        '"text": {"format": {"type": "text", "x": NaN}}',
+        '"temperature": Infinity',
+        '"tools": [{"type": "function", "name": "a", "parameters": {"x": "\\ud800"}}]',
+    ],
+)
+def test_what_json_cannot_hold_is_refused(plain: httpx.Client, field: str) -> None:
+    content = f'{{"input": "Hi", "max_output_tokens": 5, {field}}}'
+    headers = {"content-type": "application/json"}
+    response = plain.post(RESPONSES, content=content, headers=headers)
+    assert response.status_code == 400, response.text
+
+
+def test_the_model_of_the_package_goes_on_from_a_response() -> None:
+    with running(lambda: load(threads=1)) as client:
+        flat = {"type": "function", **WRITE["function"]}
+        body: Json = {"tools": [flat], "temperature": 0, "seed": 1}
+        first = ask(client, "Write a note.", tool_choice="required", **body)
+        call = first["output"][-1]
+        result = {"type": "function_call_output", "call_id": call["call_id"], "output": "ok"}
+        second = ask(client, [result], previous_response_id=first["id"], **body)
+    cached = second["usage"]["input_tokens_details"]["cached_tokens"]
+    assert cached >= first["usage"]["total_tokens"] - 1
 
 
 def test_background_that_is_off_is_no_fault(plain: httpx.Client) -> None:
