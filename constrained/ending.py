@@ -24,11 +24,6 @@ PATIENCE = 32  # tokens kept in hand while no ending is known
 
 
 @dataclass(frozen=True)
-class Exhausted:
-    """The tokens have run out: what is told of the turn from here on is its shortest ending."""
-
-
-@dataclass(frozen=True)
 class Place:
     """How far a turn has come: its matcher, its tokens, its bytes, and what has to come next."""
 

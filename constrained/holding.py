@@ -12,7 +12,8 @@ from typing import TypeAlias
 
 from constrained.answers import read_answer
 from constrained.errors import ReplyError
-from constrained.logits import Sent, TokenDrawn
+from constrained.logits import TokenDrawn
+from constrained.told import Sent
 from grammars.held import Held
 from grammars.member_scan import Begun, Ended, MemberScanner, Step
 from grammars.schema import Schema

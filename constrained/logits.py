@@ -1,14 +1,11 @@
 """What is read off the logits of a model."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 
-from constrained.ending import Exhausted
 from grammars.schema import Json
-from grammars.turn import Event
 
 LEAST = -9999.0  # the logarithm that is shown of what is impossible
 
@@ -38,15 +35,6 @@ class TokenDrawn:
             "logprob": max(self.logprob, LEAST),
             "top": [[token, logprob] for token, logprob in self.top],
         }
-
-
-Sent: TypeAlias = Event | TokenDrawn | Exhausted
-"""What is told of a turn while it is written."""
-
-
-def find_events(told: Iterable[Sent]) -> list[Event]:
-    """What the parser has read, of what is told."""
-    return [one for one in told if not isinstance(one, TokenDrawn | Exhausted)]
 
 
 class Scores:

@@ -18,7 +18,6 @@ from constrained.engine.options import MOST_WAITING
 from constrained.engine.protocol import Engine, Sampling
 from constrained.errors import GrammarError, ModelError
 from constrained.job import CompiledTurn, Job
-from constrained.logits import Sent
 from constrained.metrics import Metrics
 from constrained.orders import Limits, Messages, Options, Order, finish, read_order
 from constrained.reply import Reply, make_reply
@@ -28,6 +27,7 @@ from constrained.schedule import STEP
 from constrained.snapshots import NO_CACHE, Cache
 from constrained.stopping import read_stops
 from constrained.template import ChatTemplate
+from constrained.told import Sent
 from constrained.worker import AsyncStream, Sink, Stream, Wanted, Worker, arun, run, then
 from grammars.turn import Answer, CallRead
 from grammars.wire import Format

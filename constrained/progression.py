@@ -13,10 +13,11 @@ from constrained.engine.protocol import Chunk
 from constrained.healing import Healing
 from constrained.holding import Fault, What
 from constrained.limits import find_limit, find_reserve
-from constrained.logits import Scores, Sent, find_unavoidable
+from constrained.logits import Scores, find_unavoidable
 from constrained.mask import Matcher
-from constrained.request import Exhausted, Finish, Generation, Request
+from constrained.request import Finish, Generation, Request
 from constrained.sequences import Sequences
+from constrained.told import Exhausted, Sent
 from constrained.transcript import Transcript
 
 

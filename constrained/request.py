@@ -5,15 +5,14 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from constrained.deadline import Deadline, Timings
-from constrained.ending import Exhausted as Exhausted
 from constrained.ending import Reserve
 from constrained.engine.protocol import Sampling
 from constrained.holding import Watch
-from constrained.logits import Sent
 from constrained.logits import TokenDrawn as TokenDrawn
 from constrained.mask import Matcher
 from constrained.prefix import Prefix
 from constrained.thinking import Budget
+from constrained.told import Sent
 from grammars.parse import Parser
 from grammars.turn import Event
 

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from constrained.errors import RequestError
-from constrained.logits import Sent, TokenDrawn
+from constrained.logits import TokenDrawn
+from constrained.told import Sent
 from grammars.turn import ContentDelta
 
 MOST_STOPS = 16

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 from constrained.ending import Place
 from constrained.holding import Fault, Holder
-from constrained.logits import Scores, Sent, TokenDrawn, describe_token, find_events
+from constrained.logits import Scores, TokenDrawn, describe_token
 from constrained.mask import Matcher
 from constrained.prefix import Trim
 from constrained.request import Request
 from constrained.stopping import Stopper
+from constrained.told import Sent, find_events
 from constrained.vocabulary import Vocabulary
 from grammars.turn import Event
 

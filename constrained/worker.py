@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from pydantic_core import from_json
 
 from constrained.errors import ModelError
-from constrained.logits import Sent
+from constrained.told import Sent
 from grammars.schema import Json
 from grammars.turn import ArgumentsDelta, CallOpened, CallRead
 

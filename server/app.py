@@ -67,8 +67,8 @@ def make_app(
             return
         for notice in model.notices:
             LOG.warning("%s", notice)
-        dates = Dates(settings.date)
-        app.state.service = Service(model, settings, dates=dates, name=name)
+        kept: Any = {"dates": Dates(settings.date), "counters": app.state.counters}
+        app.state.service = Service(model, settings, name=name, **kept)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

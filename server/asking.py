@@ -13,11 +13,13 @@ from constrained.engine.protocol import Sampling
 from constrained.job import CompiledTurn, Job
 from constrained.model import Model
 from constrained.reply import Reply
-from constrained.request import Exhausted, TokenDrawn
+from constrained.request import TokenDrawn
+from constrained.told import Exhausted
 from constrained.worker import AsyncStream
 from grammars.turn import Event
 from server.dates import Dates
 from server.ids import CallIds
+from server.metrics import Counters
 from server.reasoning import Reasoning, Thinking, plan_thinking
 from server.settings import Settings
 
@@ -60,6 +62,7 @@ class Service:
     settings: Settings
     call_ids: CallIds = field(default_factory=CallIds)
     dates: Dates = field(default_factory=Dates)
+    counters: Counters = field(default_factory=Counters)
     name: str = "demo"
 
 
@@ -87,15 +90,19 @@ class Begun:
         Raises:
             Error: as in `Model.call`; the other turns end as well.
         """
+        followed = [_follow(stream) for stream in self.streams]
         try:
-            if len(self.streams) == 1:
-                async for told in _follow(self.streams[0]):
-                    yield 0, told
-                return
-            async for pair in _merge([_follow(stream) for stream in self.streams]):
-                yield pair
+            async for number, told in _merge(followed) if followed[1:] else _number(followed[0]):
+                if isinstance(told, Reply):
+                    self._note(told)
+                yield number, told
         finally:
             self.cancel()
+
+    def _note(self, reply: Reply) -> None:
+        self.service.counters.note_usage(reply.usage)
+        if self.service.settings.log_prompts:
+            LOG.info("reply: %r", reply.text)
 
     def cancel(self) -> None:
         """Ends the turns within one step; does nothing if they are over."""
@@ -107,6 +114,8 @@ class Begun:
         """What the reply says of itself: format and start, and what was not done as asked."""
         turn = self.turn
         said = {"X-Tool-Format": turn.format.name, "X-Turn-Start": turn.state.start.value}
+        if turn.head:  # what all prompts with these tools and system messages begin with
+            said["X-Head-Hash"] = hash_text(repr(turn.tokens[: turn.head]))
         if turn.grammar is not None:
             said["X-Grammar-Hash"] = hash_text(turn.grammar)
         if turn.refused:
@@ -245,6 +254,11 @@ async def _follow(stream: AsyncStream[Reply]) -> AsyncIterator[Told]:
     async for event in stream:
         yield event
     yield await stream.result()
+
+
+async def _number(stream: AsyncIterator[Told]) -> AsyncIterator[tuple[int, Told]]:
+    async for told in stream:
+        yield 0, told
 
 
 async def _merge(streams: Sequence[AsyncIterator[Told]]) -> AsyncIterator[tuple[int, Told]]:

@@ -7,7 +7,6 @@ from typing import TypeAlias
 
 from constrained.job import CompiledTurn
 from constrained.reply import derive_id
-from constrained.request import Exhausted
 from grammars.turn import ArgumentsDelta, CallOpened, CallRead, Choice
 from server.asking import Told
 from server.ids import CallIds

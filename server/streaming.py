@@ -3,7 +3,7 @@ reads them."""
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -57,15 +57,21 @@ class EventStream(StreamingResponse):
     Args:
         parts: encoded events.
         idle_seconds: see above.
+        cancel: is called in the end, also where nothing of the stream was read.
         headers: beside those of every stream.
     """
 
     def __init__(
-        self, parts: AsyncIterator[bytes], idle_seconds: float, headers: Mapping[str, str]
+        self,
+        parts: AsyncIterator[bytes],
+        idle_seconds: float,
+        headers: Mapping[str, str],
+        cancel: Callable[[], None] = lambda: None,
     ):
         super().__init__(parts, headers={**HEADERS, **headers}, media_type="text/event-stream")
         self._parts = parts
         self._idle_seconds = idle_seconds
+        self._cancel = cancel
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_soon(message: Message) -> None:
@@ -76,4 +82,5 @@ class EventStream(StreamingResponse):
         except TimeoutError:  # the connection is closed with the end of the reply missing
             raise ConnectionError("a client does not take its stream") from None
         finally:
+            self._cancel()
             await _close(self._parts)

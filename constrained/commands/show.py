@@ -17,8 +17,8 @@ from grammars.turn import (
 )
 
 if TYPE_CHECKING:
-    from constrained.logits import Sent
     from constrained.reply import Reply
+    from constrained.told import Sent
     from constrained.worker import Stream
 
 DIM, PLAIN = "\x1b[2m", "\x1b[0m"

@@ -29,8 +29,11 @@ async def complete_chat(body: ChatRequest, request: Request) -> Response:
     if body.stream:
         writer = ChatWriter(begun, field, shows_usage=body.shows_usage)
         events = keep_alive(_encode(write(begun, writer)), service.settings.ping_seconds)
-        return EventStream(events, service.settings.idle_seconds, begun.headers)
-    chunks = await wait_for_client(request, _collect(write(begun, ChatWriter(begun, field))))
+        return EventStream(events, service.settings.idle_seconds, begun.headers, begun.cancel)
+    try:
+        chunks = await wait_for_client(request, _collect(write(begun, ChatWriter(begun, field))))
+    finally:
+        begun.cancel()
     return JSONResponse(fold(chunks), headers=begun.headers)
 
 

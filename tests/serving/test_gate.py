@@ -173,4 +173,4 @@ def test_other_paths() -> None:
         ask(client)
         metrics = client.get("/metrics").text
         assert 'constrained_requests_total{path="/v1/chat/completions",status="200"} 1.0' in metrics
-        assert "constrained_completion_tokens_total" in metrics
+        assert "constrained_completion_tokens_total 2.0" in metrics  # a byte each

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from constrained.engine.protocol import Sampling
 from constrained.errors import ReplyError, RequestError
-from constrained.logits import Sent, TokenDrawn
+from constrained.logits import TokenDrawn
 from constrained.orders import Limits
 from constrained.request import Request
 from constrained.stopping import Stopper, read_stops
+from constrained.told import Sent
 from constrained.transcript import Transcript
 from constrained.vocabulary import Vocabulary
 from grammars.formats import HERMES
