@@ -23,7 +23,17 @@ from constrained.tools import read_policy
 from constrained.vocabulary import Tokenizer, Vocabulary, build_tokenizer
 from grammars.errors import SchemaError, ToolError
 from grammars.lark import build_grammar
-from grammars.turn import Answer, Choice, GrammarAnswer, KeyOrder, Policy, State, Think
+from grammars.lark_answer import read_regex
+from grammars.turn import (
+    Answer,
+    Choice,
+    GrammarAnswer,
+    KeyOrder,
+    Policy,
+    RegexAnswer,
+    State,
+    Think,
+)
 from grammars.wire import Format
 
 CACHED = 32  # compiled grammars; one of 100 tools is about 1 MB
@@ -210,17 +220,25 @@ class Compiler:
             grammar = self._texts.find(format, offer.tools, policy, state)
             return grammar, self._compile(grammar).fork()
         except (GrammarError, SchemaError, ToolError) as e:
-            if isinstance(policy.answer, GrammarAnswer) and isinstance(e, GrammarError):
+            if isinstance(e, GrammarError):
                 self._check_answer(policy.answer)
             for offered in offer.kept:
                 self._blame(format, offered, policy.key_order, state)
             raise e
 
-    def _check_answer(self, answer: GrammarAnswer) -> None:
+    def _check_answer(self, answer: Answer | None) -> None:
+        """Raises if this answer, by itself, cannot be held."""
+        match answer:
+            case GrammarAnswer(lark):
+                kind = "grammar"
+            case RegexAnswer(regex):
+                kind, lark = "regex", f"start: /{read_regex(regex)}/"
+            case _:
+                return
         try:
-            self._compile_grammar(answer.lark)
+            self._compile_grammar(lark)
         except GrammarError as e:
-            raise GrammarError(f"the grammar of the answer: {e.message}", where="/grammar") from e
+            raise GrammarError(f"the {kind} of the answer: {e.message}", where=f"/{kind}") from e
 
     def _blame(self, format: Format, offered: Offered, order: KeyOrder, state: State) -> None:
         """Raises if this tool, by itself, cannot be held."""

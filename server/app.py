@@ -17,17 +17,26 @@ from grammars.errors import Error
 from server import native, status
 from server.asking import Service
 from server.chat import routes as chat
+from server.completions import routes as completions
 from server.dates import Dates
 from server.errors import HttpError, as_http_error
 from server.gate import Gate, find_dialect
 from server.messages import routes as messages
 from server.metrics import Counters
+from server.responses import routes as responses
 from server.serving import note_error
 from server.settings import Settings
 
 LOG = logging.getLogger("constrained.server")
 CODES = {404: "not_found", 405: "method_not_allowed", 413: "request_too_large"}
-ROUTERS = (chat.router, messages.router, native.router, status.router)
+ROUTERS = (
+    chat.router,
+    completions.router,
+    messages.router,
+    responses.router,
+    native.router,
+    status.router,
+)
 
 
 def make_app(

@@ -1,0 +1,1 @@
+"""OpenAI's legacy Completions: raw prompts, without a chat template."""

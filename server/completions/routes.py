@@ -1,0 +1,99 @@
+"""Completions: the path."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse, Response
+
+from constrained.job import CompiledTurn
+from constrained.reply import Reply
+from constrained.worker import AsyncStream
+from server.asking import Asked, Begun, Service, launch
+from server.completions.reply import CompletionWriter, fold
+from server.completions.request import CompletionRequest
+from server.errors import as_http_error
+from server.reasoning import Thinking
+from server.serving import ANSWERS, find_service, note_error
+from server.streaming import DONE, EventStream, encode_event, keep_alive
+from server.waiting import wait_for_client
+
+LOG = logging.getLogger("constrained.server")
+router = APIRouter()
+Json = dict[str, Any]
+
+
+@router.post("/v1/completions", responses=ANSWERS)
+@router.post("/completions", responses=ANSWERS, include_in_schema=False)
+async def complete(body: CompletionRequest, request: Request) -> Response:
+    """Goes on from a text, or from several."""
+    service = find_service(request)
+    asked = body.read(service)
+    begun = await wait_for_client(request, begin(service, asked, body.prompts))
+    echoes = [_show_prompt(service, prompt) if body.echo else "" for prompt in body.prompts]
+    if body.stream:
+        writer = CompletionWriter(begun, echoes, shows_usage=body.shows_usage)
+        parts = keep_alive(_encode(write(begun, writer)), service.settings.ping_seconds)
+        return EventStream(parts, service.settings.idle_seconds, begun.headers, begun.cancel)
+    work = _collect(begun, CompletionWriter(begun, echoes))
+    chunks = await wait_for_client(request, work, begun.cancel)
+    return JSONResponse(fold(chunks), headers=begun.headers)
+
+
+async def begin(service: Service, asked: Asked, prompts: Sequence[str | Sequence[int]]) -> Begun:
+    """Compiles the prompts and starts a turn for each choice of each.
+
+    Raises:
+        Error: as in `Model.call`; then none is under way.
+    """
+    turns = [await _compile(service, asked, prompt) for prompt in prompts]
+    streams = list[AsyncStream[Reply]]()
+    try:
+        for turn in turns:
+            streams += launch(service, asked, turn)
+    except BaseException:
+        for stream in streams:
+            stream.cancel()
+        raise
+    return Begun(asked, turns[0], Thinking(), streams, service)
+
+
+async def _compile(service: Service, asked: Asked, prompt: str | Sequence[int]) -> CompiledTurn:
+    turn = await asyncio.to_thread(service.model.compile_text, prompt, asked.job.answer)
+    LOG.info("raw prompt of %d tokens", len(turn.tokens))
+    if service.settings.log_prompts:
+        LOG.info("prompt: %r", prompt)
+    return turn
+
+
+def _show_prompt(service: Service, prompt: str | Sequence[int]) -> str:
+    if isinstance(prompt, str):
+        return prompt
+    return service.model.engine.vocabulary.text(prompt).decode("utf-8", "replace")
+
+
+async def write(begun: Begun, writer: CompletionWriter) -> AsyncIterator[Json]:
+    """The chunks of a reply."""
+    for chunk in writer.open():
+        yield chunk
+    async for number, told in begun.follow():
+        for chunk in writer.take(number, told):
+            yield chunk
+    for chunk in writer.close():
+        yield chunk
+
+
+async def _collect(begun: Begun, writer: CompletionWriter) -> list[Json]:
+    return [chunk async for chunk in write(begun, writer)]
+
+
+async def _encode(chunks: AsyncIterator[Json]) -> AsyncIterator[bytes]:
+    try:
+        async for chunk in chunks:
+            yield encode_event(chunk)
+        yield DONE
+    except Exception as error:  # the status is sent already: the stream says it
+        note_error(error)
+        yield encode_event(as_http_error(error).to_json())

@@ -1,0 +1,256 @@
+"""Responses: the items of a conversation, checked and complete, and as chat messages.
+
+An item is stored and listed as OpenAI has it: with its type, an id and, of a message, its parts.
+"""
+
+import base64
+import binascii
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from server.errors import HttpError
+from server.ids import make_id
+from server.parts import read_text_parts
+
+Json = dict[str, Any]
+ROLES = ("user", "system", "developer", "assistant")
+MARK = 8  # bytes of the hash in front of a sealed text
+Find = Callable[[set[str]], Mapping[str, Json]]
+"""Finds stored items by their ids."""
+
+
+def read_input(given: str | Sequence[Json], find: Find) -> list[Json]:
+    """The items of a request.
+
+    Args:
+        given: a text of the user, or items.
+        find: finds those that are named by their ids alone.
+
+    Raises:
+        HttpError: an item cannot be; says which, and what is wrong with it.
+    """
+    if isinstance(given, str):
+        return [_read_message({"role": "user", "content": given}, "/input")] if given else []
+    stored = find({_read_reference(item, "") for item in given if _is_reference(item)})
+    return [_read_item(item, f"/input/{i}", stored) for i, item in enumerate(given)]
+
+
+def _read_item(item: Json, where: str, stored: Mapping[str, Json]) -> Json:
+    if _is_reference(item):
+        id = _read_reference(item, where)
+        if id not in stored:
+            message = f"there is no item {id!r}: those of responses with store: false are not kept"
+            raise HttpError(404, message, "not_found", f"{where}/id")
+        return stored[id]
+    match item.get("type", "message"):
+        case "message":
+            return _read_message(item, where)
+        case "reasoning":
+            return _read_reasoning(item, where)
+        case "function_call":
+            return _read_call(item, where)
+        case "function_call_output":
+            return _read_output(item, where)
+        case kind:
+            message = f"an item of type {kind!r} cannot be used by this server"
+            raise HttpError(400, message, "unsupported_item", f"{where}/type")
+
+
+def _is_reference(item: Json) -> bool:
+    return item.get("type") == "item_reference" or set(item) == {"id"}
+
+
+def _read_reference(item: Json, where: str) -> str:
+    return _read_text(item, "id", where)
+
+
+def _read_text(item: Json, key: str, where: str) -> str:
+    if not isinstance(text := item.get(key), str):
+        raise HttpError(400, f"{key} has to be a text", "invalid_value", f"{where}/{key}")
+    return text
+
+
+def _name(item: Json, prefix: str) -> str:
+    """The id of an item; a new one, if it has none."""
+    id = item.get("id")
+    return id if isinstance(id, str) and id else make_id(prefix)
+
+
+def _read_message(item: Json, where: str) -> Json:
+    role = item.get("role")
+    if role not in ROLES:
+        message = f"the role {role!r} is not known: use {', '.join(ROLES)}"
+        raise HttpError(400, message, "invalid_value", f"{where}/role")
+    content = read_text_parts(item.get("content"), f"{where}/content")
+    if content is None:
+        raise HttpError(400, "the message has no content", "invalid_value", f"{where}/content")
+    texts = [content] if isinstance(content, str) else [part["text"] for part in content]
+    parts = [_make_part(text, is_output=role == "assistant") for text in texts]
+    head = {"type": "message", "id": _name(item, "msg_"), "role": role}
+    return {**head, "status": "completed", "content": parts}
+
+
+def _make_part(text: str, *, is_output: bool) -> Json:
+    if is_output:
+        return {"type": "output_text", "text": text, "annotations": []}
+    return {"type": "input_text", "text": text}
+
+
+def _read_reasoning(item: Json, where: str) -> Json:
+    """The text stands in its content, or sealed; else a summary is all that there is."""
+    text = _join(item.get("content"), f"{where}/content")
+    sealed = item.get("encrypted_content")
+    if not text and sealed:
+        text = unseal(sealed, f"{where}/encrypted_content")
+    summary = item.get("summary") or []
+    text = text or _join(summary, f"{where}/summary")
+    body: Json = {"type": "reasoning", "id": _name(item, "rs_"), "summary": summary}
+    body |= {"content": [{"type": "reasoning_text", "text": text}], "status": "completed"}
+    return body | ({"encrypted_content": sealed} if sealed else {})
+
+
+def _join(parts: Any, where: str) -> str:
+    if parts is None:
+        return ""
+    if not isinstance(parts, list):
+        raise HttpError(400, "it has to be a list of parts", "invalid_value", where)
+    texts = [part.get("text") if isinstance(part, Mapping) else None for part in parts]
+    for number, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise HttpError(400, "the part has no text", "invalid_value", f"{where}/{number}/text")
+    return "\n".join(map(str, texts))
+
+
+def _read_call(item: Json, where: str) -> Json:
+    arguments = item.get("arguments")
+    if isinstance(arguments, Mapping):
+        arguments = json.dumps(arguments, ensure_ascii=False)
+    if not isinstance(arguments, str):
+        message = "arguments have to be the JSON text of an object"
+        raise HttpError(400, message, "invalid_value", f"{where}/arguments")
+    return {
+        "type": "function_call",
+        "id": _name(item, "fc_"),
+        "call_id": _read_text(item, "call_id", where),
+        "name": _read_text(item, "name", where),
+        "arguments": arguments,
+        "status": "completed",
+    }
+
+
+def _read_output(item: Json, where: str) -> Json:
+    output = read_text_parts(item.get("output"), f"{where}/output")
+    if output is None:
+        raise HttpError(400, "there is no output", "invalid_value", f"{where}/output")
+    if not isinstance(output, str):
+        output = [_make_part(part["text"], is_output=False) for part in output]
+    return {
+        "type": "function_call_output",
+        "id": _name(item, "fco_"),
+        "call_id": _read_text(item, "call_id", where),
+        "output": output,
+        "status": "completed",
+    }
+
+
+def write_messages(items: Iterable[Json], instructions: str | None = None) -> list[Json]:
+    """The conversation in OpenAI's chat form. The items of one turn are one message.
+
+    Args:
+        items: what `read_input` returns, and the output of responses.
+        instructions: what stands in front; with a system message behind them they are one.
+    """
+    messages = [{"role": "system", "content": instructions}] if instructions else list[Json]()
+    for item in items:
+        match item["type"]:
+            case "reasoning":
+                turn = _find_turn(messages, is_new=bool)
+                text = "".join(part["text"] for part in item["content"])
+                turn["reasoning_content"] = turn.get("reasoning_content", "") + text
+            case "function_call":
+                function = {"name": item["name"], "arguments": item["arguments"]}
+                call = {"id": item["call_id"], "type": "function", "function": function}
+                turn = _find_turn(messages)
+                turn["tool_calls"] = [*turn.get("tool_calls", ()), call]
+            case "function_call_output":
+                result = {"role": "tool", "tool_call_id": item["call_id"]}
+                messages.append({**result, "content": _as_content(item["output"])})
+            case _ if item["role"] == "assistant":
+                turn = _find_turn(messages, is_new=lambda said: said == "text")
+                turn["content"] += "".join(part["text"] for part in item["content"])
+            case _:
+                _add_message(messages, item["role"], _as_content(item["content"]), instructions)
+    return messages
+
+
+def _find_turn(messages: list[Json], is_new: Callable[[str], bool] = lambda said: False) -> Json:
+    """The message of the assistant that is under way, or a new one.
+
+    Args:
+        is_new: from what the message has said ("", "text" alone, or "calls"), whether the item
+            belongs to the next one. A turn with calls is not over before they are answered.
+    """
+    last = messages[-1] if messages else {"role": ""}
+    if last["role"] == "assistant":
+        said = "calls" if "tool_calls" in last else "text" if last["content"] else ""
+        if not is_new(said):
+            return last
+    messages.append({"role": "assistant", "content": ""})
+    return messages[-1]
+
+
+def _add_message(messages: list[Json], role: str, content: Any, instructions: str | None) -> None:
+    is_second = bool(instructions) and len(messages) == 1 and role in ("system", "developer")
+    if is_second and isinstance(content, str):  # many templates know one system message
+        messages[0]["content"] += "\n\n" + content
+    else:
+        messages.append({"role": role, "content": content})
+
+
+def _as_content(parts: str | Sequence[Json]) -> Any:
+    """One text is a text, several are parts."""
+    if isinstance(parts, str):
+        return parts
+    texts = [part["text"] for part in parts]
+    return texts[0] if len(texts) == 1 else [{"type": "text", "text": text} for text in texts]
+
+
+def check_json(value: Any) -> None:
+    """Refuses what the response would repeat and no JSON in UTF-8 can hold.
+
+    Raises:
+        HttpError: there is a lone surrogate, or a number that is not finite.
+    """
+    try:
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except ValueError as error:
+        message = f"the request has what JSON cannot hold: {error}"
+        raise HttpError(400, message.encode(errors="replace").decode(), "invalid_json") from error
+
+
+def seal(text: str) -> str:
+    """Reasoning as `encrypted_content`: opaque to clients, and told from that of others."""
+    data = text.encode("utf-8", "surrogatepass")
+    return base64.urlsafe_b64encode(_mark(data) + data).decode()
+
+
+def unseal(sealed: Any, where: str) -> str:
+    """The text that was sealed.
+
+    Raises:
+        HttpError: it is not what this server has written.
+    """
+    try:
+        data = base64.b64decode(sealed, altchars=b"-_", validate=True)
+        if data[:MARK] == _mark(data[MARK:]):
+            return data[MARK:].decode("utf-8", "surrogatepass")
+    except (TypeError, ValueError, binascii.Error):
+        pass
+    message = "this reasoning was not written by this server: leave the item out"
+    raise HttpError(400, message, "invalid_encrypted_content", where)
+
+
+def _mark(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=MARK, person=b"reasoning").digest()

@@ -1,0 +1,183 @@
+"""Responses: the paths."""
+
+from collections.abc import AsyncIterator
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import JSONResponse, Response
+
+from server.asking import Asked, Begun, Service, begin
+from server.errors import HttpError
+from server.responses.items import check_json, read_input, write_messages
+from server.responses.reply import ResponseWriter
+from server.responses.request import ResponsesRequest, naming_places
+from server.responses.store import Store, Stored
+from server.serving import ANSWERS, find_service, note_error
+from server.streaming import EventStream, encode_event, keep_alive
+from server.waiting import wait_for_client
+
+router = APIRouter()
+Json = dict[str, Any]
+KEPT: dict[int | str, dict[str, Any]] = {key: ANSWERS[key] for key in (400, 401, 404, 503)}
+HIDDEN: dict[str, Any] = {"responses": ANSWERS, "include_in_schema": False}
+
+
+@router.post("/v1/responses", responses=ANSWERS)
+@router.post("/responses", **HIDDEN)
+async def create_response(body: ResponsesRequest, request: Request) -> Response:
+    """Answers a conversation: with text, with calls of tools, or with both."""
+    service, store = find_service(request), find_store(request)
+    context = (*_find_earlier(body, store), *read_input(body.input, store.find_items))
+    asked = body.read(service, write_messages(context, body.instructions))
+    described = body.describe(asked)
+    check_json([described, context])
+    begun = await wait_for_client(request, _begin(service, asked))
+    options = {"shows_logprobs": body.shows_logprobs, "seals": body.seals}
+    writer = ResponseWriter(begun, described, **options)
+    keeper = Keeper(store if body.store is not False else None, context)
+    events = write(begun, writer, keeper)
+    if body.stream:
+        parts = keep_alive(_encode(events, writer, keeper), service.settings.ping_seconds)
+        return EventStream(parts, service.settings.idle_seconds, begun.headers, begun.cancel)
+    response = await wait_for_client(request, _find_last(events), begun.cancel)
+    return JSONResponse(response, headers=begun.headers)
+
+
+class Keeper:
+    """Keeps a response before its last event goes out, so that the next request finds it.
+
+    Args:
+        store: where; None: nowhere.
+        context: what the response answers.
+    """
+
+    def __init__(self, store: Store | None, context: tuple[Json, ...]):
+        self._store = store
+        self._context = context
+
+    def note(self, event: Json) -> None:
+        """Keeps the response of an event, if it is over."""
+        response = event.get("response")
+        if self._store and response and response["status"] != "in_progress":
+            self._store.put(Stored(response, self._context))
+
+
+async def _begin(service: Service, asked: Asked) -> Begun:
+    with naming_places():
+        return await begin(service, asked)
+
+
+def _find_earlier(body: ResponsesRequest, store: Store) -> tuple[Json, ...]:
+    """The conversation that the request goes on from.
+
+    Raises:
+        HttpError: it is not kept, or its last turn has failed.
+    """
+    if (id := body.previous_response_id) is None:
+        return ()
+    place, code = "/previous_response_id", "previous_response_not_found"
+    if (stored := store.get(id)) is None:
+        raise HttpError(400, f"there is no response {id!r} to go on from", code, place)
+    if stored.response["status"] == "failed":
+        raise HttpError(400, f"the response {id!r} has failed", "invalid_value", place)
+    return stored.conversation
+
+
+async def write(begun: Begun, writer: ResponseWriter, keeper: Keeper) -> AsyncIterator[Json]:
+    """The events of a response, which is kept in the end.
+
+    Raises:
+        Error: the turn has failed; `ResponseWriter.fail` says so to a stream.
+    """
+    for event in writer.open():
+        yield event
+    async for _, told in begun.follow():
+        for event in writer.take(told):
+            keeper.note(event)
+            yield event
+
+
+async def _find_last(events: AsyncIterator[Json]) -> Json:
+    """The response of the last event."""
+    response: Json = {}
+    async for event in events:
+        response = event.get("response", response)
+    return response
+
+
+async def _encode(
+    events: AsyncIterator[Json], writer: ResponseWriter, keeper: Keeper
+) -> AsyncIterator[bytes]:
+    try:
+        async for event in events:
+            yield encode_event(event, event["type"])
+    except Exception as error:  # the status is sent already: the stream says it
+        note_error(error)
+        for event in writer.fail(error):
+            keeper.note(event)
+            yield encode_event(event, event["type"])
+
+
+def find_store(request: Request) -> Store:
+    """The responses that this server keeps."""
+    state = request.app.state
+    if not hasattr(state, "responses"):
+        state.responses = Store(state.settings.max_stored)
+    return state.responses
+
+
+def _find(id: str, request: Request) -> Stored:
+    if (stored := find_store(request).get(id)) is None:
+        raise HttpError(404, f"there is no response {id!r}", "not_found")
+    return stored
+
+
+@router.get("/v1/responses/{id}", responses=KEPT)
+@router.get("/responses/{id}", **HIDDEN)
+async def show_response(id: str, request: Request, stream: bool = False) -> Json:
+    """A response that is kept."""
+    if stream:
+        message = "a response is streamed only while it is made: leave stream out"
+        raise HttpError(400, message, "unsupported_field", "/stream")
+    return _find(id, request).response
+
+
+@router.delete("/v1/responses/{id}", responses=KEPT)
+@router.delete("/responses/{id}", **HIDDEN)
+async def delete_response(id: str, request: Request) -> Json:
+    """Forgets a response."""
+    if not find_store(request).delete(id):
+        raise HttpError(404, f"there is no response {id!r}", "not_found")
+    return {"id": id, "object": "response", "deleted": True}
+
+
+@router.post("/v1/responses/{id}/cancel", responses=KEPT)
+@router.post("/responses/{id}/cancel", **HIDDEN)
+async def cancel_response(id: str, request: Request) -> Json:
+    """Refuses: a response that has an id is not running; closing its stream ends one that is."""
+    status = _find(id, request).response["status"]
+    message = f"the response is {status}: close the stream of one that is running to cancel it"
+    raise HttpError(400, message, "invalid_value")
+
+
+@router.get("/v1/responses/{id}/input_items", responses=KEPT)
+@router.get("/responses/{id}/input_items", **HIDDEN)
+async def list_input_items(
+    id: str,
+    request: Request,
+    limit: Annotated[int, Query(ge=1, le=100)] = 20,
+    order: Literal["asc", "desc"] = "desc",
+    after: str = "",
+) -> Json:
+    """What a response answered, those items included that earlier responses brought."""
+    items = [*_find(id, request).context]
+    items = items if order == "asc" else items[::-1]
+    if after:
+        places = [place for place, item in enumerate(items) if item["id"] == after]
+        if not places:
+            raise HttpError(400, f"there is no item {after!r}", "invalid_value", "/after")
+        items = items[places[0] + 1 :]
+    shown = items[:limit]
+    ends = {"first_id": shown[0]["id"], "last_id": shown[-1]["id"]} if shown else {}
+    empty = {"first_id": "", "last_id": ""}
+    return {"object": "list", "data": shown, "has_more": len(items) > limit} | empty | ends

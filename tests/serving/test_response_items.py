@@ -1,0 +1,132 @@
+"""Items of Responses as a conversation, and the responses that are kept."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from server.errors import HttpError
+from server.responses.items import read_input, seal, unseal, write_messages
+from server.responses.store import Store, Stored
+from tests.serving.running import Json
+
+USER: Json = {"role": "user", "content": "Hi"}
+
+
+def read(*items: Json) -> list[Json]:
+    return read_input(items, lambda ids: {})
+
+
+def call(number: int) -> Json:
+    ids = {"call_id": f"call_{number}", "name": f"tool_{number}"}
+    return {"type": "function_call", **ids, "arguments": "{}"}
+
+
+def output(number: int) -> Json:
+    return {"type": "function_call_output", "call_id": f"call_{number}", "output": "ok"}
+
+
+def said(text: str) -> Json:
+    return {"type": "message", "role": "assistant", "content": text}
+
+
+def thought(text: str) -> Json:
+    content = [{"type": "reasoning_text", "text": text}]
+    return {"type": "reasoning", "summary": [], "content": content}
+
+
+def shape(*items: Json) -> list[str]:
+    """The messages, in short."""
+    shapes: list[str] = []
+    for message in write_messages(read(*items)):
+        parts = [message["role"][0], message.get("reasoning_content"), message["content"]]
+        parts += [call["function"]["name"] for call in message.get("tool_calls", ())]
+        shapes.append(" ".join(part for part in parts if part))
+    return shapes
+
+
+def test_the_items_of_a_turn_are_one_message() -> None:
+    assert shape(USER, thought("hm"), said("a"), call(1), call(2), output(1), output(2)) == [
+        "u Hi",
+        "a hm a tool_1 tool_2",
+        "t ok",
+        "t ok",
+    ]
+    assert shape(USER, thought("hm"), call(1), said("a"), output(1), said("b")) == [
+        "u Hi",
+        "a hm a tool_1",
+        "t ok",
+        "a b",
+    ]
+
+
+def test_turns_are_told_apart() -> None:
+    assert shape(said("a"), said("b")) == ["a a", "a b"]
+    assert shape(said("a"), thought("hm"), said("b")) == ["a a", "a hm b"]
+    assert shape(call(1), output(1), call(2), output(2)) == ["a tool_1", "t ok", "a tool_2", "t ok"]
+
+
+def test_every_item_has_an_id_and_keeps_its_own() -> None:
+    items = read(USER, {**said("a"), "id": "msg_1"}, call(1), output(1), thought("x"))
+    prefixes = ["msg_", "msg_1", "fc_", "fco_", "rs_"]
+    assert all(item["id"].startswith(prefix) for item, prefix in zip(items, prefixes, strict=True))
+    assert read(*items) == items
+
+
+def test_instructions_and_a_system_message_are_one() -> None:
+    developer = {"role": "developer", "content": "Be kind."}
+    messages = write_messages(read(developer, USER), "Be brief.")
+    assert messages[0] == {"role": "system", "content": "Be brief.\n\nBe kind."}
+    assert len(messages) == 2
+    assert write_messages(read(developer, USER))[0]["role"] == "developer"
+
+
+def test_several_parts_stay_parts() -> None:
+    parts = [{"type": "input_text", "text": "a"}, {"type": "input_text", "text": "b"}]
+    (message,) = write_messages(read({"role": "user", "content": parts}))
+    assert message["content"] == [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
+    refusal = {"role": "assistant", "content": [{"type": "refusal", "refusal": "no"}]}
+    assert write_messages(read(refusal))[0]["content"] == "no"
+    (result,) = write_messages(read({**output(1), "output": parts[:1]}))
+    assert result == {"role": "tool", "tool_call_id": "call_1", "content": "a"}
+
+
+def test_a_summary_stands_for_reasoning_that_is_not_there() -> None:
+    summary = [{"type": "summary_text", "text": "in short"}]
+    assert shape({"type": "reasoning", "summary": summary}, said("a")) == ["a in short a"]
+    whole = {**thought("at length"), "summary": summary}
+    assert shape(whole, said("a")) == ["a at length a"]
+
+
+@given(st.text())
+def test_sealed_text_comes_back(text: str) -> None:
+    sealed = seal(text)
+    assert unseal(sealed, "") == text
+    for spoilt in (sealed[:-4], "A" * 16, "", "ü", None, sealed[4:]):
+        with pytest.raises(HttpError):
+            unseal(spoilt, "")
+
+
+def stored(id: str, *items: str) -> Stored:
+    context = tuple({"id": item, "of": id} for item in items)
+    return Stored({"id": id, "output": [{"id": f"{id}_out", "of": id}]}, context)
+
+
+def test_the_least_recently_used_response_is_forgotten() -> None:
+    store = Store(2)
+    store.put(stored("a"))
+    store.put(stored("b"))
+    assert store.get("a") is not None
+    store.put(stored("c"))
+    assert store.get("b") is None
+    assert store.get("a") is not None
+    assert store.delete("a") is True
+    assert store.delete("a") is False
+
+
+def test_items_are_found_in_the_newest_response() -> None:
+    store = Store(3)
+    store.put(stored("a", "x"))
+    store.put(stored("b", "x", "y"))
+    found = store.find_items({"x", "a_out", "z"})
+    assert {id: item["of"] for id, item in found.items()} == {"x": "b", "a_out": "a"}
+    assert store.find_items(set()) == {}
