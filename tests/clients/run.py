@@ -78,7 +78,7 @@ CLIENTS = (
     Client("openai-agents", "openai_agents_run.py", ("openai-agents>=0.24,<1",)),
     Client("langchain-openai", "langchain_chat.py", ("langchain-openai>=1,<2",)),
     Client("litellm", "litellm_chat.py", ("litellm>=1,<2",)),
-    Client("ai-sdk", "ai_sdk.mjs", ("ai@7", "@ai-sdk/openai-compatible", "zod")),
+    Client("ai-sdk", "ai_sdk.mjs", ("ai@7", "@ai-sdk/openai-compatible@3", "zod@4")),
 )
 
 
