@@ -156,8 +156,8 @@ def hash_text(text: str) -> str:
 
 
 def _as_header(text: str) -> str:
-    """The text as far as a header can have it."""
-    return json.dumps(text)[1:-1][:500]
+    """The text as far as a header can have it: printed ASCII, no space at its ends."""
+    return json.dumps(text)[1:-1].replace("\x7f", "\\u007f")[:500].strip()
 
 
 def _describe_weakened(turn: CompiledTurn) -> dict[str, Any]:

@@ -67,6 +67,7 @@ def parallel() -> Any:
     ask = ASK | {"messages": [{"role": "user", "content": report.TWO_CITIES}]}
     several = client.chat.completions.create(**ask, tools=TOOLS, tool_choice="required")
     calls = calls_of(several.choices[0].message)
+    assert len(calls) > 1, calls
     ids = [call.id for call in several.choices[0].message.tool_calls]
     assert len(set(ids)) == len(ids)
     return calls

@@ -15,9 +15,11 @@ import sys
 import time
 import urllib.request
 import venv
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -40,11 +42,13 @@ class Client:
 
     Args:
         packages: for pip, or for npm where the script is JavaScript.
+        options: of the server; clients that have the same ones share it.
     """
 
     name: str
     script: str
     packages: tuple[str, ...]
+    options: tuple[str, ...] = ()
 
     @property
     def home(self) -> Path:
@@ -87,17 +91,19 @@ CLIENTS = (
     # its mistake.
     Client("litellm", "litellm_chat.py", ("litellm[mcp]>=1,<2",)),
     Client("ai-sdk", "ai_sdk.mjs", ("ai@7", "@ai-sdk/openai-compatible@3", "zod@4")),
+    # Drawn requests may ask for any number of tokens: 504 is an answer, too.
+    Client("schemathesis", "schema_fuzz.py", ("schemathesis>=4,<5",), ("--timeout", "1")),
 )
 
 
 @contextmanager
-def serve(sequences: int) -> Iterator[str]:
+def serve(sequences: int, options: Sequence[str] = ()) -> Iterator[str]:
     """The server as a process of its own; gives its address."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "server", "--port", str(port)]
-    command += ["-np", str(sequences), "-t", "1", "--log-level", "warning"]
+    command += ["-np", str(sequences), "-t", "1", "--log-level", "warning", *options]
     environment = {k: v for k, v in os.environ.items() if not k.startswith("LLAMA_ARG_")}
     server = subprocess.Popen(command, cwd=ROOT, env=environment)
     url = f"http://127.0.0.1:{port}"
@@ -138,10 +144,23 @@ def run_client(client: Client, url: str) -> list[dict[str, Any]]:
     return lines
 
 
+def run_clients(clients: Sequence[Client], sequences: int) -> dict[str, list[dict[str, Any]]]:
+    """The outcomes of clients, one after the other, by their names."""
+    outcomes = dict[str, list[dict[str, Any]]]()
+    for options, sharing in groupby(clients, attrgetter("options")):
+        with serve(sequences, options) as url:
+            outcomes |= {client.name: run_client(client, url) for client in sharing}
+    return outcomes
+
+
 def compare(first: list[dict[str, Any]], second: list[dict[str, Any]]) -> list[str]:
-    """The scenarios whose results differ."""
-    others = {line["scenario"]: line.get("result") for line in second}
-    return [line["scenario"] for line in first if line.get("result") != others[line["scenario"]]]
+    """The scenarios whose results differ, and those that one of the runs alone has."""
+    results = [{line["scenario"]: line.get("result") for line in run} for run in (first, second)]
+    names = dict.fromkeys([*results[0], *results[1]])
+    missing = object()
+    return [
+        name for name in names if results[0].get(name, missing) != results[1].get(name, missing)
+    ]
 
 
 def main() -> int:
@@ -156,15 +175,19 @@ def main() -> int:
         client.install()
     outcomes: dict[int, dict[str, list[dict[str, Any]]]] = {}
     for sequences in options.parallel:
-        with serve(sequences) as url:
-            outcomes[sequences] = {client.name: run_client(client, url) for client in chosen}
+        outcomes[sequences] = run_clients(chosen, sequences)
         for name, lines in outcomes[sequences].items():
             for line in lines:
                 print(json.dumps({"client": name, "np": sequences, **line}), flush=True)
-    return _judge(outcomes)
+    return judge(outcomes)
 
 
-def _judge(outcomes: dict[int, dict[str, list[dict[str, Any]]]]) -> int:
+def judge(outcomes: dict[int, dict[str, list[dict[str, Any]]]]) -> int:
+    """Prints what differs between the runs, and the counts; the exit code.
+
+    Args:
+        outcomes: of each number of sequences: the lines of each client.
+    """
     first, *others = outcomes.values()
     failed = [line for run in outcomes.values() for lines in run.values() for line in lines]
     failed = [line for line in failed if not line["ok"]]

@@ -188,6 +188,10 @@ def test_unknown_fields_are_named(plain: httpx.Client) -> None:
     response = plain.post(CHAT, json={"messages": HELLO, "frobnicate": 1, "user": "me"})
     assert response.headers["x-ignored-fields"] == "frobnicate"
     assert response.json()["constrained"] == {"ignored_fields": ["frobnicate"]}
+    names = [" a", "\x7f", "\r\n", "ü" * 200, "a" * 300, ""]  # a header cannot have them all
+    response = plain.post(CHAT, json={**SHORT, **dict.fromkeys(names, 1)})
+    assert response.headers["x-ignored-fields"].startswith(r"a, \u007f, \r\n, \u00fc")
+    assert response.json()["constrained"] == {"ignored_fields": names}
 
 
 def test_a_refused_tool_is_named(painter: httpx.Client) -> None:
