@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import entry_points
+from typing import Any
 
 from constrained.commands import COMMANDS
 from constrained.commands.output import print_error, print_json
@@ -13,9 +14,14 @@ from grammars.errors import Error
 GROUP = "constrained.commands"  # entry points of packages that have commands, too
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command line; 0 if all went well, 2 on an error that the user can mend."""
-    options = _parser().parse_args(arguments)
+def main(arguments: Sequence[str] | None = None, commands: Sequence[Any] | None = None) -> int:
+    """Runs the command line; 0 if all went well, 2 on an error that the user can mend.
+
+    Args:
+        arguments: default: those of the process.
+        commands: modules with `add`; default: all, those of installed packages, too.
+    """
+    options = _parser(_find_commands() if commands is None else commands).parse_args(arguments)
     try:
         return options.run(options)
     except BrokenPipeError:  # who reads has seen enough; python would try to write the rest
@@ -34,11 +40,13 @@ def _report(message: str, options: argparse.Namespace) -> int:
     return 2
 
 
-def _parser() -> argparse.ArgumentParser:
+def _find_commands() -> list[Any]:
+    return [*COMMANDS, *(further.load() for further in entry_points(group=GROUP))]
+
+
+def _parser(commands: Sequence[Any]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="constrained", description=__doc__)
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for command in COMMANDS:
-        command.add(commands)
-    for further in entry_points(group=GROUP):
-        further.load().add(commands)
+    subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
+    for command in commands:
+        command.add(subparsers)
     return parser

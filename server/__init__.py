@@ -1,1 +1,1 @@
-"""The HTTP server: OpenAI and Anthropic dialects over `constrained`. Not built yet."""
+"""The HTTP server: OpenAI and Anthropic dialects over `constrained`."""

@@ -92,14 +92,16 @@ class Begun:
         Raises:
             Error: as in `Model.call`; the other turns end as well.
         """
-        followed = [_follow(stream) for stream in self.streams]
+        left, followed = len(self.streams), [_follow(stream) for stream in self.streams]
         try:
             async for number, told in _merge(followed) if followed[1:] else _number(followed[0]):
                 if isinstance(told, Reply):
                     self._note(told)
+                    left -= 1
                 yield number, told
         finally:
             self.cancel()
+            self.service.counters.note_unfinished(left)
 
     def _note(self, reply: Reply) -> None:
         self.service.counters.note_usage(reply.usage)

@@ -17,6 +17,8 @@ class Counters:
         self._requests = Counter(
             "constrained_requests", "Requests answered", ["path", "status"], registry=registry
         )
+        text = "Turns that were cancelled or failed"
+        self._unfinished = Counter("constrained_unfinished", text, registry=registry)
         kinds = vars(Usage(0, 0, 0))
         self._tokens = {
             kind: Counter(f"constrained_{kind}", f"Usage: {kind}", registry=registry)
@@ -35,6 +37,10 @@ class Counters:
         """A reply is complete."""
         for kind, count in vars(usage).items():
             self._tokens[kind].inc(count)
+
+    def note_unfinished(self, count: int) -> None:
+        """So many turns ended without a reply."""
+        self._unfinished.inc(count)
 
     def write(self, metrics: Metrics) -> bytes:
         """All of it, with what the engine has under way and keeps."""

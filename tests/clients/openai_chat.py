@@ -20,7 +20,8 @@ def calls_of(message: Any) -> list[dict[str, Any]]:
 
 @scenario
 def plain() -> Any:
-    reply = client.chat.completions.create(**ASK)
+    greeting: Any = [{"role": "user", "content": report.GREETING}]
+    reply = client.chat.completions.create(**ASK | {"messages": greeting})
     assert reply.choices[0].message.content
     assert reply.usage.prompt_tokens_details.cached_tokens >= 0
     return reply.choices[0].message.content
@@ -63,8 +64,7 @@ def parallel() -> Any:
         **ASK, tools=TOOLS, tool_choice="required", parallel_tool_calls=False
     )
     assert len(one.choices[0].message.tool_calls) == 1
-    question = "What's the weather in Rome today and in Oslo tomorrow, in celsius?"
-    ask = ASK | {"messages": [{"role": "user", "content": question}]}
+    ask = ASK | {"messages": [{"role": "user", "content": report.TWO_CITIES}]}
     several = client.chat.completions.create(**ask, tools=TOOLS, tool_choice="required")
     calls = calls_of(several.choices[0].message)
     ids = [call.id for call in several.choices[0].message.tool_calls]
@@ -103,7 +103,7 @@ def reasoning_off() -> Any:
 def round_trip() -> Any:
     first = client.chat.completions.create(**ASK, tools=TOOLS).choices[0].message
     result = {"role": "tool", "tool_call_id": first.tool_calls[0].id}
-    messages = [*ASK["messages"], first, result | {"content": report.json.dumps(report.RESULT)}]
+    messages = [*ASK["messages"], first, result | {"content": report.TOLD}]
     reply = client.chat.completions.create(**ASK | {"messages": messages}, tools=TOOLS)
     assert "14" in reply.choices[0].message.content, reply.choices[0].message.content
     assert reply.usage.prompt_tokens_details.cached_tokens > 50
@@ -122,9 +122,11 @@ def error() -> Any:
 
 @scenario
 def cancel() -> Any:
-    events = client.chat.completions.create(**ASK | {"max_tokens": 2000}, n=4, stream=True)
-    next(iter(events))
-    events.close()
+    ask = ASK | {"max_tokens": 1500, "tools": [{"type": "function", "function": report.LONG}]}
+    with report.cancelling():
+        events = client.chat.completions.create(**ask, tool_choice="required", stream=True)
+        next(iter(events))
+        events.close()
     return client.chat.completions.create(**ASK).choices[0].finish_reason
 
 

@@ -4,15 +4,20 @@ Runs in the virtual environment of a client, beside its script, with the standar
 """
 
 import json
+import re
 import sys
+import time
 import traceback
-from collections.abc import Callable
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 URL = sys.argv[1] if len(sys.argv) > 1 else "http://127.0.0.1:8080"
 QUESTION = "What's the weather in Paris tomorrow, in celsius?"
 ANSWERED = {"city": "Paris", "day": "tomorrow", "unit": "celsius"}
 RESULT = {"city": "Paris", "day": "tomorrow", "forecast": "light rain", "temperature": 14}
+TOLD = json.dumps(RESULT)  # the demo model reads JSON with spaces, which not all clients write
 NAMES = (
     "plain auto required named none parallel stream reasoning_on reasoning_off round_trip error "
     "cancel".split()
@@ -32,6 +37,21 @@ WEATHER: dict[str, Any] = {
     "description": "Get the weather forecast for a city.",
     "parameters": PARAMETERS,
 }
+LONG_TEXT: dict[str, Any] = {
+    "type": "object",
+    "properties": {"text": {"type": "string", "minLength": 800}},
+    "required": ["text"],
+    "additionalProperties": False,
+}
+LONG: dict[str, Any] = {
+    "name": "write_text",
+    "description": "Write a long text.",
+    "parameters": LONG_TEXT,
+}
+"""A call of this one takes many tokens, whatever the model is like: there is time to cancel it."""
+GREETING = "Hello!"
+TWO_CITIES = "What's the weather in Rome today and in Oslo tomorrow, in celsius?"
+PATIENCE = 60  # seconds
 _scenarios: dict[str, Callable[[], Any]] = {}
 
 
@@ -55,6 +75,33 @@ def main() -> None:
             said = f"{type(error).__name__}: {error}"[:500]
             line |= {"ok": False, "error": said, "line": f"{place.filename}:{place.lineno}"}
         print(json.dumps(line), flush=True)
+
+
+@contextmanager
+def cancelling(turns: int = 1) -> Iterator[None]:
+    """Checks that the server ends a turn which the client leaves inside the block."""
+    before = _count_unfinished()
+    yield
+    for _ in range(PATIENCE * 20):
+        if _count_unfinished() >= before + turns and not any(s["is_processing"] for s in _slots()):
+            return
+        time.sleep(0.05)
+    raise AssertionError("the server has not ended the turn")
+
+
+def _count_unfinished() -> int:
+    found = re.search(r"^constrained_unfinished_total (\d+)", _get("/metrics"), re.MULTILINE)
+    assert found, "the server does not count unfinished turns"
+    return int(found[1])
+
+
+def _slots() -> list[dict[str, Any]]:
+    return json.loads(_get("/slots"))
+
+
+def _get(path: str) -> str:
+    with urllib.request.urlopen(URL + path, timeout=PATIENCE) as response:
+        return response.read().decode()
 
 
 def check_weather(name: str, arguments: Any) -> dict[str, Any]:

@@ -88,8 +88,8 @@ def serve(sequences: int) -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "constrained", "serve", "--port", str(port)]
-    command += ["-np", str(sequences), "-c", "2048", "--log-level", "warning"]
+    command = [sys.executable, "-m", "server", "--port", str(port)]
+    command += ["-np", str(sequences), "-t", "1", "--log-level", "warning"]
     environment = {k: v for k, v in os.environ.items() if not k.startswith("LLAMA_ARG_")}
     server = subprocess.Popen(command, cwd=ROOT, env=environment)
     url = f"http://127.0.0.1:{port}"

@@ -132,9 +132,11 @@ def test_a_client_that_goes_away_ends_its_turn() -> None:
     with running(model) as client:
         body: Json = {"messages": HELLO, "stream": True}
         with client.stream("POST", CHAT, json=body) as response:
-            next(response.iter_lines())
+            lines = response.iter_lines()  # to drop it would close the stream
+            next(lines)
             wait_until(lambda: model.metrics().running == 1)
         wait_until(lambda: model.metrics().running == 0)
+        wait_until(lambda: "constrained_unfinished_total 1.0" in client.get("/metrics").text)
         with pytest.raises(httpx.ReadTimeout):
             client.post(CHAT, json={"messages": HELLO}, timeout=0.3)
         wait_until(lambda: model.metrics().running == 0)
