@@ -36,8 +36,11 @@ async def complete(body: CompletionRequest, request: Request) -> Response:
     if body.stream:
         writer = CompletionWriter(begun, echoes, shows_usage=body.shows_usage)
         parts = keep_alive(_encode(write(begun, writer)), service.settings.ping_seconds)
-        return EventStream(parts, service.settings.idle_seconds, begun.headers)
-    chunks = await wait_for_client(request, _collect(begun, CompletionWriter(begun, echoes)))
+        return EventStream(parts, service.settings.idle_seconds, begun.headers, begun.cancel)
+    try:
+        chunks = await wait_for_client(request, _collect(begun, CompletionWriter(begun, echoes)))
+    finally:
+        begun.cancel()
     return JSONResponse(fold(chunks), headers=begun.headers)
 
 

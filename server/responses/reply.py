@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from constrained.reply import Reply, Usage
-from constrained.request import Exhausted, TokenDrawn
+from constrained.request import TokenDrawn
+from constrained.told import Exhausted
 from grammars.turn import ContentDelta, ReasoningDelta
 from server.asking import Begun, Told
 from server.calls import Arguments, Calls, Closed, Opened, Part

@@ -38,8 +38,11 @@ async def create_response(body: ResponsesRequest, request: Request) -> Response:
     events = write(begun, writer, keeper)
     if body.stream:
         parts = keep_alive(_encode(events, writer, keeper), service.settings.ping_seconds)
-        return EventStream(parts, service.settings.idle_seconds, begun.headers)
-    response = await wait_for_client(request, _find_last(events))
+        return EventStream(parts, service.settings.idle_seconds, begun.headers, begun.cancel)
+    try:
+        response = await wait_for_client(request, _find_last(events))
+    finally:
+        begun.cancel()
     return JSONResponse(response, headers=begun.headers)
 
 
