@@ -21,6 +21,7 @@ from server.completions import routes as completions
 from server.dates import Dates
 from server.errors import HttpError, as_http_error
 from server.gate import Gate, find_dialect
+from server.messages import routes as messages
 from server.metrics import Counters
 from server.responses import routes as responses
 from server.serving import note_error
@@ -30,8 +31,9 @@ LOG = logging.getLogger("constrained.server")
 CODES = {404: "not_found", 405: "method_not_allowed", 413: "request_too_large"}
 ROUTERS = (
     chat.router,
-    completions.router,
+    messages.router,
     responses.router,
+    completions.router,
     native.router,
     status.router,
 )

@@ -42,6 +42,7 @@ class Asked:
         choices: how many replies.
         reasoning: what the request says of it.
         ignored: fields of the request that are not known.
+        normalised: in how many places its text was made constant, see `server.volatile`.
     """
 
     job: Job
@@ -52,6 +53,7 @@ class Asked:
     choices: int = 1
     reasoning: Reasoning = field(default_factory=Reasoning)
     ignored: tuple[str, ...] = ()
+    normalised: int = 0
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,8 @@ class Begun:
             said["X-Grammar-Constraints"] = "downgraded"
         if self.asked.ignored:
             said["X-Ignored-Fields"] = _as_header(", ".join(self.asked.ignored))
+        if self.asked.normalised:
+            said["X-Normalised"] = str(self.asked.normalised)
         if self.thinking.ignored:
             said["X-Reasoning-Effort"] = "ignored"
         return said

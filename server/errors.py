@@ -70,11 +70,19 @@ class HttpError(Error):
         """The body of the reply."""
         if dialect is Dialect.ANTHROPIC:
             kind = ANTHROPIC_TYPES.get(self.status, "api_error")
-            return {"type": "error", "error": {"type": kind, "message": self.message}}
+            error = {"type": kind, "message": self._placed_message}
+            return {"type": "error", "error": {**error, "details": {"error_code": self.code}}}
         kind = OPENAI_TYPES.get(self.status, "server_error")
         code = self.status if self.status == 503 else self.code  # as llama-server has it
         error = {"message": self.message, "type": kind, "param": self.where, "code": code}
         return {"error": error}
+
+    @property
+    def _placed_message(self) -> str:
+        """The message with the place, for which the dialect has no field."""
+        if not self.where or self.where in self.message:
+            return self.message
+        return f"{self.message} (at {self.where})"
 
     @property
     def headers(self) -> dict[str, str]:

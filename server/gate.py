@@ -8,6 +8,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.errors import Dialect, HttpError
+from server.ids import make_id
 from server.metrics import Counters
 from server.settings import Settings
 
@@ -53,6 +54,9 @@ class Gate:
                 route = scope.get("route")
                 path = getattr(route, "path", "other")
                 self._counters.note_request(path, message["status"])
+                if find_dialect(scope["path"]) is Dialect.ANTHROPIC:
+                    id = make_id("req_").encode()
+                    message["headers"] = [*message.get("headers", ()), (b"request-id", id)]
             await send(message)
 
         return send_counted

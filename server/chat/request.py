@@ -20,6 +20,7 @@ from server.errors import HttpError
 from server.parts import check_sizes, read_text_parts
 from server.reasoning import Effort, Reasoning
 from server.settings import ReasoningField
+from server.volatile import settle_messages
 
 Json = dict[str, Any]
 HARMLESS = frozenset(
@@ -130,6 +131,7 @@ class ChatRequest(BaseModel):
         self._check(service)
         read_policy(self.tool_choice)  # a mistake in it is told before one in the tools
         messages = [read_message(message, i) for i, message in enumerate(self.messages)]
+        messages, normalised = settle_messages(messages, keep=service.settings.keep_volatile)
         job = Job(
             messages,
             self.tools or (),
@@ -148,6 +150,7 @@ class ChatRequest(BaseModel):
             self.n or 1,
             self._read_reasoning(),
             tuple(name for name in self.model_extra or () if name not in HARMLESS),
+            normalised,
         )
 
     def _check(self, service: Service) -> None:

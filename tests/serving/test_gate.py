@@ -133,7 +133,7 @@ def test_a_client_that_goes_away_ends_its_turn() -> None:
         body: Json = {"messages": HELLO, "stream": True}
         with client.stream("POST", CHAT, json=body) as response:
             next(response.iter_lines())
-            assert model.metrics().running == 1
+            wait_until(lambda: model.metrics().running == 1)
         wait_until(lambda: model.metrics().running == 0)
         with pytest.raises(httpx.ReadTimeout):
             client.post(CHAT, json={"messages": HELLO}, timeout=0.3)

@@ -1,0 +1,197 @@
+"""Messages: the conversation, from blocks into OpenAI's form.
+
+Messages of one role that follow each other are one turn, as the dialect has it. A turn of the user
+becomes a message for each tool result and, behind them, one for its text.
+"""
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from constrained.calls import format_result
+from server.errors import HttpError
+from server.parts import UNREADABLE, read_text_parts
+
+Json = dict[str, Any]
+ROLES = ("user", "assistant", "system")
+OF_ROLE = {
+    "text": ROLES,
+    "thinking": ("assistant",),
+    "redacted_thinking": ("assistant",),
+    "tool_use": ("assistant",),
+    "tool_result": ("user",),
+}
+"""The kinds of blocks, and whose messages may have them."""
+FIELDS: Mapping[str, Mapping[str, type]] = {
+    "text": {"text": str},
+    "thinking": {"thinking": str},
+    "redacted_thinking": {},
+    "tool_use": {"id": str, "name": str, "input": dict},
+    "tool_result": {"tool_use_id": str},
+}
+"""What a block of each kind has to have."""
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """What the model is told.
+
+    Args:
+        messages: in OpenAI's form.
+        places: for each, the number of the client's message that it begins in; None: `system`.
+        marks: numbers of first messages behind which the client has put a `cache_control`.
+        prefill: the last message is one of the assistant, which is to go on.
+    """
+
+    messages: list[Json]
+    places: tuple[int | None, ...]
+    marks: tuple[int, ...] = ()
+    prefill: bool = False
+
+    @property
+    def leading(self) -> int:
+        """How many messages of the system it begins with."""
+        return len([*itertools.takewhile(lambda m: m["role"] == "system", self.messages)])
+
+    def find(self, number: int) -> str:
+        """The JSON pointer of the client's message that one in OpenAI's form comes from."""
+        place = self.places[number] if number < len(self.places) else None
+        return "/system" if place is None else f"/messages/{place}"
+
+
+@dataclass(frozen=True)
+class _Block:
+    """A block, where it stands, and whose it is."""
+
+    body: Json
+    where: str
+    role: str
+    place: int | None
+
+    @property
+    def is_marked(self) -> bool:
+        content = self.body.get("content")
+        inner = content if isinstance(content, list) else []
+        return any(is_marked(body) for body in (self.body, *inner))
+
+
+@dataclass(frozen=True)
+class _Written:
+    """A message in OpenAI's form."""
+
+    message: Json
+    blocks: Sequence[_Block]
+
+
+def is_marked(body: Any) -> bool:
+    """Has a block, a tool or a request a `cache_control`?"""
+    return isinstance(body, Mapping) and body.get("cache_control") is not None
+
+
+def read_conversation(
+    system: str | Sequence[Any] | None, messages: Sequence[Mapping[str, Any]]
+) -> Conversation:
+    """A conversation in OpenAI's form.
+
+    Raises:
+        HttpError: a message or a block that is none, or that a text model cannot read; says where.
+    """
+    blocks = [*_read_content(system or [], "/system", "system", None)]
+    for number, message in enumerate(messages):
+        where, role = f"/messages/{number}", message.get("role")
+        if role not in ROLES:
+            said = "there is no role" if role is None else f"{role!r} is no role"
+            raise _refuse(f"{said}: use {', '.join(ROLES)}", f"{where}/role")
+        blocks += _read_content(message.get("content"), f"{where}/content", role, number)
+    written = [*_write(blocks)]
+    marked = (n for n, one in enumerate(written, 1) if any(b.is_marked for b in one.blocks))
+    return Conversation(
+        [one.message for one in written],
+        tuple(one.blocks[0].place for one in written),
+        tuple(marked),
+        bool(written) and written[-1].message["role"] == "assistant",
+    )
+
+
+def _read_content(content: Any, where: str, role: str, place: int | None) -> Iterator[_Block]:
+    if isinstance(content, str):
+        yield _Block({"type": "text", "text": content}, where, role, place)
+        return
+    if not isinstance(content, list):
+        raise _refuse("content has to be a text or a list of blocks", where)
+    for number, body in enumerate(content):
+        _check_block(body, f"{where}/{number}", role)
+        yield _Block(body, f"{where}/{number}", role, place)
+    if not content and place is not None:  # it stays a message, if an empty one
+        yield _Block({"type": "text", "text": ""}, where, role, place)
+
+
+def _check_block(body: Any, where: str, role: str) -> None:
+    kind = body.get("type") if isinstance(body, Mapping) else None
+    if not isinstance(kind, str) or kind not in OF_ROLE:
+        message = f"a block of type {kind!r} {UNREADABLE}"
+        raise HttpError(400, message, "unsupported_content", where)
+    if role not in OF_ROLE[kind]:
+        raise _refuse(f"a message of the role {role!r} has no {kind} blocks", where)
+    for name, type_ in FIELDS[kind].items():
+        if not isinstance(body.get(name), type_):
+            said = "an object" if type_ is dict else "a text"
+            raise _refuse(f"{name} of a {kind} block has to be {said}", f"{where}/{name}")
+
+
+def _write(blocks: Iterable[_Block]) -> Iterator[_Written]:
+    """The turns of a conversation, one after the other, as messages."""
+    names: dict[str, str] = {}  # of the tools that were called, by the ids of the calls
+    for role, turn in itertools.groupby(blocks, lambda block: block.role):
+        if role == "assistant":
+            own = [*turn]
+            names |= {b.body["id"]: b.body["name"] for b in own if b.body["type"] == "tool_use"}
+            yield _Written(_write_turn(own), own)
+            continue
+        texts = list[_Block]()
+        results = list[_Block]()
+        for block in turn:
+            (texts if block.body["type"] == "text" else results).append(block)
+        for block in results:
+            yield _Written(_write_result(block, names), [block])
+        if texts:
+            yield _Written({"role": role, "content": _join(texts)}, texts)
+
+
+def _join(blocks: Sequence[_Block]) -> Any:
+    parts = [{"type": "text", "text": block.body["text"]} for block in blocks]
+    return parts[0]["text"] if len(parts) == 1 else parts
+
+
+def _write_turn(blocks: Sequence[_Block]) -> Json:
+    """A turn of the assistant. Texts are joined as they are, as the model had written them."""
+    bodies = [block.body for block in blocks]
+    message: Json = {"role": "assistant"}
+    message["content"] = "".join(body["text"] for body in bodies if body["type"] == "text")
+    thought = "".join(body["thinking"] for body in bodies if body["type"] == "thinking")
+    if thought:
+        message["reasoning_content"] = thought
+    calls = [_write_call(body) for body in bodies if body["type"] == "tool_use"]
+    return {**message, "tool_calls": calls} if calls else message
+
+
+def _write_call(body: Json) -> Json:
+    function = {"name": body["name"], "arguments": body["input"]}
+    return {"id": body["id"], "type": "function", "function": function}
+
+
+def _write_result(block: _Block, names: Mapping[str, str]) -> Json:
+    id = block.body["tool_use_id"]
+    content = read_text_parts(block.body.get("content"), f"{block.where}/content") or ""
+    if block.body.get("is_error") is True:
+        texts = [content] if isinstance(content, str) else [part["text"] for part in content]
+        content = format_result({"error": "\n".join(texts)})
+    elif isinstance(content, list) and len(content) == 1:
+        content = content[0]["text"]
+    message = {"role": "tool", "tool_call_id": id, "content": content}
+    return message | ({"name": names[id]} if id in names else {})
+
+
+def _refuse(message: str, where: str) -> HttpError:
+    return HttpError(400, message, "invalid_value", where)

@@ -1,0 +1,192 @@
+"""Messages: the reply, as the events of a stream; one that is whole is made of them."""
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from pydantic_core import from_json
+
+from constrained.reply import Reply
+from grammars.turn import ContentDelta, ReasoningDelta
+from server.asking import Begun, Told
+from server.calls import Arguments, Calls, Closed, Opened, Part
+from server.ids import make_id
+
+Json = dict[str, Any]
+PING: Json = {"type": "ping"}
+REASONS = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use"}
+
+
+class MessagesWriter:
+    """Writes the events of one reply: blocks that are opened and closed one after the other.
+
+    Args:
+        begun: the request under way.
+        pinned: how many tokens of the prompt stand before its last breakpoint.
+        shows_thinking: blocks of thinking have their text.
+    """
+
+    def __init__(self, begun: Begun, pinned: int = 0, *, shows_thinking: bool = True):
+        self._begun = begun
+        self._pinned = pinned
+        self._shows_thinking = shows_thinking
+        self._calls = Calls(begun.turn, begun.service.call_ids)
+        self._index = 0
+        self._kind = ""  # of the block that is open
+        self._thought: list[str] = []
+
+    def open(self) -> Iterator[Json]:
+        """What comes first; of the prompt, only its length is known."""
+        notes = self._begun.notes()
+        message: Json = {
+            "id": make_id("msg_"),
+            "type": "message",
+            "role": "assistant",
+            "model": self._begun.service.name,
+            "content": [],
+            "stop_reason": None,
+            "stop_sequence": None,
+            "usage": {
+                "input_tokens": len(self._begun.turn.tokens),
+                "cache_creation_input_tokens": 0,
+                "cache_read_input_tokens": 0,
+                "output_tokens": 0,
+                "service_tier": "standard",
+            },
+            **({"constrained": notes} if notes else {}),
+        }
+        yield {"type": "message_start", "message": message}
+        yield PING
+
+    def take(self, told: Told) -> Iterator[Json]:
+        """The events that one of the engine's comes to."""
+        match told:
+            case ReasoningDelta(text) if text:
+                yield from self._think(text)
+            case ContentDelta(text) if text:
+                yield from self._enter("text", {"text": ""})
+                yield self._add("text_delta", text=text)
+            case Reply():
+                yield from self._leave()
+                yield self._finish(told)
+                yield {"type": "message_stop"}
+            case _:
+                for part in self._calls.take(told):
+                    yield from self._call(part)
+
+    def _think(self, text: str) -> Iterator[Json]:
+        yield from self._enter("thinking", {"thinking": "", "signature": ""})
+        self._thought.append(text)
+        if self._shows_thinking:
+            yield self._add("thinking_delta", thinking=text)
+
+    def _call(self, part: Part) -> Iterator[Json]:
+        match part:
+            case Opened(_, id, name):
+                yield from self._leave()
+                yield from self._enter("tool_use", {"id": f"toolu_{id}", "name": name, "input": {}})
+            case Arguments(_, text) if text:
+                yield self._add("input_json_delta", partial_json=text)
+            case Closed():
+                yield from self._leave()
+            case _:
+                pass
+
+    def _enter(self, kind: str, fields: Json) -> Iterator[Json]:
+        """Opens a block, if no such block is open."""
+        if self._kind == kind:
+            return
+        yield from self._leave()
+        self._kind, block = kind, {"type": kind, **fields}
+        yield {"type": "content_block_start", "index": self._index, "content_block": block}
+
+    def _add(self, kind: str, **fields: str) -> Json:
+        delta = {"type": kind, **fields}
+        return {"type": "content_block_delta", "index": self._index, "delta": delta}
+
+    def _leave(self) -> Iterator[Json]:
+        """Closes the block that is open, if one is."""
+        if not self._kind:
+            return
+        if self._kind == "thinking":
+            yield self._add("signature_delta", signature=sign("".join(self._thought)))
+            self._thought.clear()
+        yield {"type": "content_block_stop", "index": self._index}
+        self._index += 1
+        self._kind = ""
+
+    def _finish(self, reply: Reply) -> Json:
+        delta = {"stop_reason": self._find_reason(reply), "stop_sequence": reply.stop_sequence}
+        usage = count_usage(reply, self._pinned)
+        return {"type": "message_delta", "delta": delta, "usage": usage}
+
+    def _find_reason(self, reply: Reply) -> str:
+        if reply.stop_sequence is not None:
+            return "stop_sequence"
+        room = self._begun.service.model.engine.context_length - reply.usage.prompt_tokens
+        if reply.finish_reason == "length" and (self._begun.asked.max_tokens or room) > room:
+            return "model_context_window_exceeded"
+        return REASONS.get(reply.finish_reason, "end_turn")
+
+
+def sign(thought: str) -> str:
+    """The signature of a block of thinking: an opaque text, which clients carry back. It says that
+    the block is ours, and is no proof of it; whatever comes back is taken."""
+    digest = hashlib.sha256(f"constrained {thought}".encode("utf-8", "replace")).digest()
+    return base64.b64encode(b"constrained:" + digest).decode()
+
+
+def count_usage(reply: Reply, pinned: int) -> Json:
+    """The tokens of a reply: those of the prompt that were known, those that were computed up to
+    the last breakpoint, and all others."""
+    usage = reply.usage
+    read = usage.cached_tokens
+    created = max(0, pinned - read)
+    return {
+        "input_tokens": usage.prompt_tokens - read - created,
+        "cache_creation_input_tokens": created,
+        "cache_read_input_tokens": read,
+        "output_tokens": usage.completion_tokens,
+        "output_tokens_details": {"thinking_tokens": usage.reasoning_tokens},
+    }
+
+
+def fold(events: Iterable[Json]) -> Json:
+    """The whole message that events add up to."""
+    message: Json = {}
+    texts: list[str] = []
+    for event in events:
+        match event:
+            case {"type": "message_start", "message": start}:
+                message = {**start, "content": [], "usage": dict(start["usage"])}
+            case {"type": "content_block_start", "content_block": block}:
+                message["content"].append(dict(block))
+                texts = []
+            case {"type": "content_block_delta", "delta": delta}:
+                _add_delta(message["content"][-1], delta, texts)
+            case {"type": "content_block_stop"} if texts:
+                message["content"][-1]["input"] = _read_input("".join(texts))
+            case {"type": "message_delta", "delta": delta, "usage": usage}:
+                message |= delta
+                message["usage"] |= usage
+            case _:
+                pass
+    return message
+
+
+def _add_delta(block: Json, delta: Json, texts: list[str]) -> None:
+    for key, value in delta.items():
+        if key == "partial_json":
+            texts.append(value)
+        elif key != "type":
+            block[key] += value
+
+
+def _read_input(text: str) -> Any:
+    """The arguments of a call; of one that was cut when the tokens ran out, what there is."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return from_json(text, allow_partial=True)

@@ -1,0 +1,176 @@
+"""Conversations in Anthropic's form, as the model is told them."""
+
+from typing import Any
+
+import pytest
+
+from server.errors import HttpError
+from server.messages.conversation import read_conversation
+
+Json = dict[str, Any]
+MARK = {"cache_control": {"type": "ephemeral"}}
+CALL: Json = {"type": "tool_use", "id": "toolu_abcdefghi", "name": "paint", "input": {"a": 1}}
+WRITTEN = {
+    "id": "toolu_abcdefghi",
+    "type": "function",
+    "function": {"name": "paint", "arguments": {"a": 1}},
+}
+
+
+def text(said: str, **more: Any) -> Json:
+    return {"type": "text", "text": said, **more}
+
+
+def result(content: Any = None, id: str = "toolu_abcdefghi", **more: Any) -> Json:
+    body = {} if content is None else {"content": content}
+    return {"type": "tool_result", "tool_use_id": id, **body, **more}
+
+
+def user(*blocks: Any) -> Json:
+    return {"role": "user", "content": [*blocks]}
+
+
+def assistant(*blocks: Any) -> Json:
+    return {"role": "assistant", "content": [*blocks]}
+
+
+def told(*messages: Json, system: Any = None) -> list[Json]:
+    return read_conversation(system, messages).messages
+
+
+def test_texts() -> None:
+    assert told({"role": "user", "content": "Hi"}) == [{"role": "user", "content": "Hi"}]
+    assert told(user(text("Hi"))) == [{"role": "user", "content": "Hi"}]
+    assert told(user(text("a"), text("b", **MARK))) == [
+        {"role": "user", "content": [text("a"), text("b")]}
+    ]
+
+
+def test_the_system_comes_first() -> None:
+    hello = {"role": "user", "content": "Hi"}
+    for system in ("Be brief.", [text("Be brief.", **MARK)]):
+        assert told(hello, system=system) == [{"role": "system", "content": "Be brief."}, hello]
+    assert told(hello, system="") == told(hello, system=[]) == [hello]
+    later = {"role": "system", "content": "Be kind."}
+    assert told(later, hello, system="Be brief.")[0]["content"] == [
+        text("Be brief."),
+        text("Be kind."),
+    ]
+
+
+def test_a_turn_with_thinking_and_calls() -> None:
+    thinking = {"type": "thinking", "thinking": "Hm.", "signature": "c2lnbg=="}
+    redacted = {"type": "redacted_thinking", "data": "xyz"}
+    turn = assistant(thinking, redacted, text("I "), text("paint."), CALL)
+    assert told(user(text("Hi")), turn)[1] == {
+        "role": "assistant",
+        "content": "I paint.",
+        "reasoning_content": "Hm.",
+        "tool_calls": [WRITTEN],
+    }
+
+
+def test_results_stand_in_front_of_the_text_beside_them() -> None:
+    parts = [text("a"), text("b")]
+    messages = told(assistant(CALL), user(result("ok"), result(parts), text("Go on.")))
+    one = {"role": "tool", "tool_call_id": "toolu_abcdefghi", "name": "paint"}
+    assert messages[1:] == [
+        {**one, "content": "ok"},
+        {**one, "content": parts},
+        {"role": "user", "content": "Go on."},
+    ]
+    assert told(assistant(CALL), user(text("Go on."), result("ok"))) == [
+        *messages[:2],
+        messages[3],
+    ]
+
+
+def test_a_result_of_no_call_that_is_known_has_no_name() -> None:
+    (message,) = told(user(result("ok", id="toolu_other")))
+    assert message == {"role": "tool", "tool_call_id": "toolu_other", "content": "ok"}
+
+
+@pytest.mark.parametrize(
+    ("content", "shown"),
+    [
+        ("no such file", '{"error": "no such file"}'),
+        ([text("a"), text("b")], '{"error": "a\\nb"}'),
+        (None, '{"error": ""}'),
+    ],
+)
+def test_errors_are_told_as_errors(content: Any, shown: str) -> None:
+    assert told(assistant(CALL), user(result(content, is_error=True)))[1]["content"] == shown
+    assert told(assistant(CALL), user(result(is_error=False)))[1]["content"] == ""
+
+
+def test_messages_of_one_role_are_one_turn() -> None:
+    said = read_conversation(
+        None,
+        [
+            user(text("a")),
+            user(text("b")),
+            assistant(text("c")),
+            assistant(CALL),
+            user(result("ok")),
+            user(text("d", **MARK)),
+        ],
+    )
+    assert said.messages == [
+        {"role": "user", "content": [text("a"), text("b")]},
+        {"role": "assistant", "content": "c", "tool_calls": [WRITTEN]},
+        {"role": "tool", "tool_call_id": "toolu_abcdefghi", "name": "paint", "content": "ok"},
+        {"role": "user", "content": "d"},
+    ]
+    assert said.places == (0, 2, 4, 5)
+    assert said.marks == (4,)
+    assert said.find(3) == "/messages/5"
+    assert not said.prefill
+
+
+def test_breakpoints_stand_behind_what_their_block_became() -> None:
+    inner = result([text("ok", **MARK)])
+    said = read_conversation(
+        [text("s", **MARK)], [user(text("a")), assistant(CALL), user(inner, text("b"))]
+    )
+    assert said.marks == (1, 4)
+    assert said.leading == 1
+    assert said.find(0) == "/system"
+
+
+def test_a_last_turn_of_the_assistant_goes_on() -> None:
+    assert read_conversation(None, [user(text("a")), assistant(text("b"))]).prefill
+
+
+REFUSED: list[tuple[Json, str, str]] = [
+    ({"content": "Hi"}, "/role", "no role"),
+    ({"role": "tool", "content": "Hi"}, "/role", "'tool'"),
+    ({"role": "user"}, "/content", "list of blocks"),
+    (user("Hi"), "/content/0", "None"),
+    (user(text("a"), {"type": "image", "source": {}}), "/content/1", "'image'"),
+    (user({"type": "document", "source": {}}), "/content/0", "'document'"),
+    (user(result([{"type": "image"}])), "/content/0/content/0", "'image'"),
+    (user(result(7)), "/content/0/content", "text or a list"),
+    (user({"type": "tool_result"}), "/content/0/tool_use_id", "text"),
+    (user({"type": "text"}), "/content/0/text", "text"),
+    (user({"type": ["text"]}), "/content/0", "type"),
+    (user(CALL), "/content/0", "tool_use"),
+    (assistant(result("a")), "/content/0", "tool_result"),
+    (assistant({**CALL, "input": "{}"}), "/content/0/input", "an object"),
+    (assistant({"type": "thinking"}), "/content/0/thinking", "text"),
+    (assistant({"type": "server_tool_use"}), "/content/0", "server_tool_use"),
+]
+
+
+@pytest.mark.parametrize(("message", "where", "word"), REFUSED)
+def test_what_is_refused_says_where(message: Json, where: str, word: str) -> None:
+    with pytest.raises(HttpError) as caught:
+        read_conversation(None, [user(text("Hi")), message])
+    assert caught.value.where == f"/messages/1{where}"
+    assert caught.value.status == 400
+    assert word in caught.value.message
+
+
+def test_an_image_of_the_system_is_refused() -> None:
+    with pytest.raises(HttpError) as caught:
+        read_conversation([text("a"), {"type": "image"}], [user(text("Hi"))])
+    assert caught.value.where == "/system/1"
