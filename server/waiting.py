@@ -1,7 +1,7 @@
 """Work for a client that may go away meanwhile."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -13,8 +13,15 @@ T = TypeVar("T")
 GONE = 499  # what nginx calls it; nobody reads it
 
 
-async def wait_for_client(request: Request, work: Coroutine[Any, Any, T]) -> T:
+async def wait_for_client(
+    request: Request, work: Coroutine[Any, Any, T], cancel: Callable[[], None] = lambda: None
+) -> T:
     """Does the work as long as the client waits for it.
+
+    Args:
+        request: whose client.
+        work: what to do.
+        cancel: is called in the end, also where the work has not begun.
 
     Raises:
         HttpError: the client has gone away; the work was cancelled.
@@ -27,6 +34,7 @@ async def wait_for_client(request: Request, work: Coroutine[Any, Any, T]) -> T:
             raise HttpError(GONE, "the client has gone away", "client_closed_request")
         return task.result()
     finally:
+        cancel()
         for other in (task, gone):
             if not other.done():
                 other.cancel()

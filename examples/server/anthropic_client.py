@@ -32,7 +32,8 @@ def main() -> None:
     messages: list[Any] = [
         {"role": "user", "content": "What's the weather in Paris tomorrow, in celsius?"}
     ]
-    ask: Any = {"model": "demo", "max_tokens": 300, "tools": [TOOL], "temperature": 0}
+    ask: Any = {"model": "demo", "max_tokens": 300, "tools": [TOOL]}
+    ask["extra_body"] = {"temperature": 0}  # the package has no name for it
     with client.messages.stream(messages=messages, **ask) as stream:
         reply = stream.get_final_message()
     results = list[Any]()

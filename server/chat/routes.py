@@ -30,10 +30,8 @@ async def complete_chat(body: ChatRequest, request: Request) -> Response:
         writer = ChatWriter(begun, field, shows_usage=body.shows_usage)
         events = keep_alive(_encode(write(begun, writer)), service.settings.ping_seconds)
         return EventStream(events, service.settings.idle_seconds, begun.headers, begun.cancel)
-    try:
-        chunks = await wait_for_client(request, _collect(write(begun, ChatWriter(begun, field))))
-    finally:
-        begun.cancel()
+    work = _collect(write(begun, ChatWriter(begun, field)))
+    chunks = await wait_for_client(request, work, begun.cancel)
     return JSONResponse(fold(chunks), headers=begun.headers)
 
 

@@ -30,8 +30,8 @@ async def create_message(body: MessagesRequest, request: Request) -> Response:
         events = write(begun, job)
         if body.stream:
             parts = keep_alive(_encode(events, job), service.settings.ping_seconds, ALIVE)
-            return EventStream(parts, service.settings.idle_seconds, begun.headers)
-        message = fold(await wait_for_client(request, _collect(events)))
+            return EventStream(parts, service.settings.idle_seconds, begun.headers, begun.cancel)
+        message = fold(await wait_for_client(request, _collect(events), begun.cancel))
     return JSONResponse(message, headers=begun.headers)
 
 
