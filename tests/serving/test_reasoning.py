@@ -1,4 +1,4 @@
-"""What becomes of what a request says of reasoning, for models that know it and those that do not."""
+"""What becomes of what a request says of reasoning, for models that know it or do not."""
 
 import pytest
 
