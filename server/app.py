@@ -31,10 +31,6 @@ LOG = logging.getLogger("constrained.server")
 CODES = {404: "not_found", 405: "method_not_allowed", 413: "request_too_large"}
 ROUTERS = (
     chat.router,
-<<<<<<< HEAD
-=======
-    completions.router,
->>>>>>> wt-core
     messages.router,
     responses.router,
     completions.router,

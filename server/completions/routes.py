@@ -37,15 +37,8 @@ async def complete(body: CompletionRequest, request: Request) -> Response:
         writer = CompletionWriter(begun, echoes, shows_usage=body.shows_usage)
         parts = keep_alive(_encode(write(begun, writer)), service.settings.ping_seconds)
         return EventStream(parts, service.settings.idle_seconds, begun.headers, begun.cancel)
-<<<<<<< HEAD
-    try:
-        chunks = await wait_for_client(request, _collect(begun, CompletionWriter(begun, echoes)))
-    finally:
-        begun.cancel()
-=======
     work = _collect(begun, CompletionWriter(begun, echoes))
     chunks = await wait_for_client(request, work, begun.cancel)
->>>>>>> wt-core
     return JSONResponse(fold(chunks), headers=begun.headers)
 
 

@@ -39,14 +39,7 @@ async def create_response(body: ResponsesRequest, request: Request) -> Response:
     if body.stream:
         parts = keep_alive(_encode(events, writer, keeper), service.settings.ping_seconds)
         return EventStream(parts, service.settings.idle_seconds, begun.headers, begun.cancel)
-<<<<<<< HEAD
-    try:
-        response = await wait_for_client(request, _find_last(events))
-    finally:
-        begun.cancel()
-=======
     response = await wait_for_client(request, _find_last(events), begun.cancel)
->>>>>>> wt-core
     return JSONResponse(response, headers=begun.headers)
 
 
