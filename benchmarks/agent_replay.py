@@ -4,7 +4,7 @@
 
 Without a model, one with random weights is made: its calls mean nothing, but fit their schemas.
 Each turn has to call a tool; a made-up result goes back (see `benchmarks.agent_trace`). Printed for
-each request are its input tokens, those read from the cache and those written to it, and the seconds
+each request are its input tokens, those read from the cache, those written to it, and the seconds
 to the first event of the model; and the same for the last request on a server that knows nothing.
 Exit code 1 if less than 80 % of the input was read from the cache from the second request on, or if
 what the prompts begin with has changed.

@@ -96,7 +96,9 @@ def _make_tool(name: str, text: str, parameters: tuple[tuple[str, str, bool, str
 def make_system(request: int) -> list[Json]:
     """The system text of a request; what changes with it is what agents let change."""
     billing = f"x-anthropic-billing-header: cc_version=2.1; cch={request:05x};"
-    settings = f"Settings: /home/user/.agent/claude-settings-{request:08x}-0000-4000-8000-0000.json"
+    settings = (
+        f"Settings: /home/user/.agent/claude-settings-{request:08x}-0000-4000-8000-{0:012}.json"
+    )
     rules = "\n".join(f"{number}. {rule}" for number, rule in enumerate(RULES * 6, start=1))
     return [
         {"type": "text", "text": billing},

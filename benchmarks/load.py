@@ -101,7 +101,7 @@ def draw_body(draw: random.Random, sets: list[Any]) -> Any:
         "messages": [{"role": "user", "content": text}],
         "tools": draw.choice(sets),
         "tool_choice": draw.choice(("auto", "required")),
-        "max_tokens": draw.randint(24, 96),
+        "max_tokens": draw.randint(64, 128),
         "seed": draw.randrange(999),
         "stream": True,
     }

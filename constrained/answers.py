@@ -127,6 +127,10 @@ def _read_choice(choice: Sequence[str]) -> ChoiceAnswer:
     if isinstance(choice, str) or not options or not all(isinstance(o, str) for o in options):
         hint = 'Give a list of texts, such as ["yes", "no"]'
         raise RequestError(f"choice is {reprlib.repr(choice)}", where="/choice", hint=hint)
+    for number, option in enumerate(options):
+        if any("\ud800" <= character <= "\udfff" for character in option):
+            hint = "Replace it"
+            raise RequestError("it has a lone surrogate", where=f"/choice/{number}", hint=hint)
     return ChoiceAnswer(options)
 
 

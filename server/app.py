@@ -31,9 +31,9 @@ LOG = logging.getLogger("constrained.server")
 CODES = {404: "not_found", 405: "method_not_allowed", 413: "request_too_large"}
 ROUTERS = (
     chat.router,
-    completions.router,
     messages.router,
     responses.router,
+    completions.router,
     native.router,
     status.router,
 )

@@ -216,7 +216,7 @@ def launch(service: Service, asked: Asked, turn: CompiledTurn) -> list[AsyncStre
         for number in range(asked.choices):
             stream = service.model.astream_turn(
                 turn,
-                max_tokens=asked.max_tokens or room,
+                max_tokens=room if asked.max_tokens is None else asked.max_tokens,
                 sampling=_vary(asked.sampling, number),
                 stop=asked.stop,
                 logprobs=asked.logprobs,

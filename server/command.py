@@ -3,7 +3,6 @@
 import argparse
 import logging
 import os
-import signal
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -98,17 +97,18 @@ def _serve(options: argparse.Namespace, settings: Settings, name: str) -> int:
 
     def stop(error: Exception) -> None:
         failures.append(error)
-        os.kill(os.getpid(), signal.SIGTERM)
+        server.should_exit = True
 
-    app = make_app(load, settings, name=name, stop=stop)
-    uvicorn.run(
-        app,
+    config = uvicorn.Config(
+        make_app(load, settings, name=name, stop=stop),
         host=options.host,
         port=options.port,
         log_level=options.log_level,
         timeout_graceful_shutdown=30,
         server_header=False,
     )
+    server = uvicorn.Server(config)
+    server.run()
     if failures:
         print_error(str(failures[0]))
     return FAILED if failures else 0

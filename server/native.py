@@ -1,5 +1,6 @@
 """llama-server's own paths: tokens, templates, properties, slots."""
 
+import asyncio
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -71,7 +72,7 @@ async def detokenize(body: DetokenizeRequest, request: Request) -> Json:
 async def apply_template(body: ChatRequest, request: Request) -> Json:
     """The prompt of a Chat Completion."""
     service = find_service(request)
-    asked = body.read(service)
+    asked = await asyncio.to_thread(body.read, service)
     turn, _ = await wait_for_client(request, compile_turn(service, asked))
     return {"prompt": turn.prompt.text}
 

@@ -1,5 +1,6 @@
 """Chat Completions: the path."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -23,7 +24,7 @@ Json = dict[str, Any]
 async def complete_chat(body: ChatRequest, request: Request) -> Response:
     """Answers a conversation: with text, with calls of tools, or with both."""
     service = find_service(request)
-    asked = body.read(service)
+    asked = await asyncio.to_thread(body.read, service)  # large schemas take their time
     begun = await wait_for_client(request, begin(service, asked))
     field = body.read_reasoning_field(service.settings.reasoning_field)
     if body.stream:

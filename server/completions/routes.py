@@ -30,7 +30,7 @@ Json = dict[str, Any]
 async def complete(body: CompletionRequest, request: Request) -> Response:
     """Goes on from a text, or from several."""
     service = find_service(request)
-    asked = body.read(service)
+    asked = await asyncio.to_thread(body.read, service)
     begun = await wait_for_client(request, begin(service, asked, body.prompts))
     echoes = [_show_prompt(service, prompt) if body.echo else "" for prompt in body.prompts]
     if body.stream:

@@ -1,5 +1,6 @@
 """Messages: the paths."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -24,7 +25,7 @@ ALIVE = encode_event(PING, "ping")
 async def create_message(body: MessagesRequest, request: Request) -> Response:
     """Answers a conversation in Anthropic's form: with blocks of text, and of calls of tools."""
     service = find_service(request)
-    job = body.read(service)
+    job = await asyncio.to_thread(body.read, service)
     with job.locating():
         begun = await wait_for_client(request, begin(service, job.asked))
         events = write(begun, job)
@@ -40,7 +41,7 @@ async def create_message(body: MessagesRequest, request: Request) -> Response:
 async def count_tokens(body: CountRequest, request: Request) -> Response:
     """How many tokens the prompt of a request has: as many as are then computed."""
     service = find_service(request)
-    job = body.read(service)
+    job = await asyncio.to_thread(body.read, service)
     with job.locating():
         compiling = compile_turn(service, job.asked)
         turn, thinking = await wait_for_client(request, compiling)

@@ -3,9 +3,6 @@
 An item is stored and listed as OpenAI has it: with its type, an id and, of a message, its parts.
 """
 
-import base64
-import binascii
-import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -13,10 +10,10 @@ from typing import Any
 from server.errors import HttpError
 from server.ids import make_id
 from server.parts import read_text_parts
+from server.responses.sealing import unseal
 
 Json = dict[str, Any]
 ROLES = ("user", "system", "developer", "assistant")
-MARK = 8  # bytes of the hash in front of a sealed text
 Find = Callable[[set[str]], Mapping[str, Json]]
 """Finds stored items by their ids."""
 
@@ -228,29 +225,3 @@ def check_json(value: Any) -> None:
     except ValueError as error:
         message = f"the request has what JSON cannot hold: {error}"
         raise HttpError(400, message.encode(errors="replace").decode(), "invalid_json") from error
-
-
-def seal(text: str) -> str:
-    """Reasoning as `encrypted_content`: opaque to clients, and told from that of others."""
-    data = text.encode("utf-8", "surrogatepass")
-    return base64.urlsafe_b64encode(_mark(data) + data).decode()
-
-
-def unseal(sealed: Any, where: str) -> str:
-    """The text that was sealed.
-
-    Raises:
-        HttpError: it is not what this server has written.
-    """
-    try:
-        data = base64.b64decode(sealed, altchars=b"-_", validate=True)
-        if data[:MARK] == _mark(data[MARK:]):
-            return data[MARK:].decode("utf-8", "surrogatepass")
-    except (TypeError, ValueError, binascii.Error):
-        pass
-    message = "this reasoning was not written by this server: leave the item out"
-    raise HttpError(400, message, "invalid_encrypted_content", where)
-
-
-def _mark(data: bytes) -> bytes:
-    return hashlib.blake2b(data, digest_size=MARK, person=b"reasoning").digest()

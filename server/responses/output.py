@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from server.ids import make_id
-from server.responses.items import seal
+from server.responses.sealing import seal
 
 Json = dict[str, Any]
 

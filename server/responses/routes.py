@@ -1,5 +1,6 @@
 """Responses: the paths."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Annotated, Any, Literal
 
@@ -28,7 +29,8 @@ async def create_response(body: ResponsesRequest, request: Request) -> Response:
     """Answers a conversation: with text, with calls of tools, or with both."""
     service, store = find_service(request), find_store(request)
     context = (*_find_earlier(body, store), *read_input(body.input, store.find_items))
-    asked = body.read(service, write_messages(context, body.instructions))
+    messages = write_messages(context, body.instructions)
+    asked = await asyncio.to_thread(body.read, service, messages)
     described = body.describe(asked)
     check_json([described, context])
     begun = await wait_for_client(request, _begin(service, asked))

@@ -159,6 +159,7 @@ REFUSED: list[tuple[Json, str, str]] = [
     ({"echo": True, "logprobs": 1}, "/echo", "log"),
     ({"logprobs": 21}, "/logprobs", "20"),
     ({"regex": "("}, "/regex", "regex"),
+    ({"choice": []}, "/choice", "choice"),
     ({"grammar": "start: x"}, "/grammar", "unknown name"),
     ({"stop": [""]}, "/stop", ""),
 ]
@@ -172,6 +173,14 @@ def test_what_is_refused_says_where(
     assert error["type"] == "invalid_request_error"
     assert (error["param"] or "").startswith(where)
     assert word in error["message"]
+
+
+def test_a_choice_that_no_model_can_write_is_refused(teller: httpx.Client) -> None:
+    content = '{"prompt": ">", "choice": ["yes", "\\ud800"]}'
+    headers = {"content-type": "application/json"}
+    response = teller.post(COMPLETIONS, content=content, headers=headers)
+    assert response.status_code == 400
+    assert response.json()["error"]["param"] == "/choice/1"
 
 
 def test_what_is_no_fault(teller: httpx.Client) -> None:

@@ -23,8 +23,9 @@ from grammars.turn import (
 )
 from server.asking import Asked, Begun, Service, Told
 from server.reasoning import Thinking
-from server.responses.items import read_input, unseal
+from server.responses.items import read_input
 from server.responses.reply import ResponseWriter
+from server.responses.sealing import unseal
 from server.settings import Settings
 from tests.scripted import scripted
 from tests.serving.running import Json, running

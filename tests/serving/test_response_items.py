@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from server.errors import HttpError
-from server.responses.items import read_input, seal, unseal, write_messages
+from server.responses.items import read_input, write_messages
+from server.responses.sealing import seal, unseal
 from server.responses.store import Store, Stored
 from tests.serving.running import Json
 

@@ -261,60 +261,6 @@ def test_unknown_earlier_responses(plain: httpx.Client) -> None:
     assert plain.get(f"{RESPONSES}/{unkept['id']}").status_code == 404
 
 
-def test_responses_are_kept_shown_and_deleted(plain: httpx.Client) -> None:
-    body = ask(plain)
-    path = f"{RESPONSES}/{body['id']}"
-    assert plain.get(path).json() == body
-    assert plain.get(path.removeprefix("/v1")).json() == body
-    response = plain.post(f"{path}/cancel")
-    assert response.status_code == 400
-    assert "completed" in response.json()["error"]["message"]
-    assert plain.get(f"{path}?stream=true").status_code == 400
-    assert plain.delete(path).json() == {"id": body["id"], "object": "response", "deleted": True}
-    for method, end in (("GET", ""), ("DELETE", ""), ("GET", "/input_items"), ("POST", "/cancel")):
-        response = plain.request(method, path + end)
-        assert response.status_code == 404, (method, end)
-        assert response.json()["error"]["type"] == "not_found_error"
-
-
-def test_input_items_come_in_pages(plain: httpx.Client) -> None:
-    given = [{"role": "user", "content": str(number)} for number in range(5)]
-    path = f"{RESPONSES}/{ask(plain, given)['id']}/input_items"
-    page = plain.get(path, params={"limit": 2, "order": "asc"}).json()
-    assert [item["content"][0]["text"] for item in page["data"]] == ["0", "1"]
-    assert page["has_more"] is True
-    assert page["last_id"] == page["data"][-1]["id"]
-    rest = plain.get(path, params={"order": "asc", "after": page["last_id"]}).json()
-    assert [item["content"][0]["text"] for item in rest["data"]] == ["2", "3", "4"]
-    assert rest["has_more"] is False
-    newest = plain.get(path).json()["data"][0]
-    assert newest["content"] == [{"type": "input_text", "text": "4"}]
-    end = plain.get(path, params={"after": rest["last_id"], "order": "asc"}).json()
-    assert end["data"] == []
-    assert plain.get(path, params={"after": "msg_x"}).status_code == 400
-    assert plain.get(path, params={"limit": 0}).status_code == 400
-
-
-def test_items_are_named_by_their_ids(plain: httpx.Client) -> None:
-    first = ask(plain)
-    reference = {"type": "item_reference", "id": first["output"][0]["id"]}
-    asked = [{"role": "user", "content": "Hello"}, reference, {"role": "user", "content": "And?"}]
-    named = ask(plain, asked)
-    chained = ask(plain, "And?", previous_response_id=first["id"])
-    assert named["usage"]["input_tokens"] == chained["usage"]["input_tokens"]
-    error = refuse(plain, [{"type": "item_reference", "id": "msg_x"}], 404)
-    assert error["param"] == "/input/0/id"
-
-
-def test_only_so_many_responses_are_kept() -> None:
-    with running(scripted("Hi"), Settings(max_stored=2)) as client:
-        first, second = ask(client)["id"], ask(client)["id"]
-        assert client.get(f"{RESPONSES}/{first}").status_code == 200  # the second is older now
-        ask(client)
-        assert client.get(f"{RESPONSES}/{first}").status_code == 200
-        assert client.get(f"{RESPONSES}/{second}").status_code == 404
-
-
 def test_a_cut_text_is_incomplete(plain: httpx.Client) -> None:
     body = ask(plain, max_output_tokens=5)
     assert body["status"] == "incomplete"
@@ -391,85 +337,6 @@ def test_a_reply_that_does_not_fit_fails() -> None:
         assert "failed" in error["message"]
 
 
-def test_what_is_not_done_as_asked_is_said(plain: httpx.Client) -> None:
-    body = {"input": "Hi", "truncation": "auto", "frobnicate": 1, "user": "me"}
-    response = plain.post(RESPONSES, json=body)
-    assert response.headers["x-ignored-fields"] == "frobnicate, truncation"
-    said = response.json()
-    assert said["constrained"] == {"ignored_fields": ["frobnicate", "truncation"]}
-    assert said["truncation"] == "disabled"
-    assert said["user"] == "me"
-
-
-def message(**fields: Any) -> Json:
-    return {"type": "message", "role": "user", "content": "Hi", **fields}
-
-
-IMAGE = {"type": "input_image", "image_url": "data:,"}
-CALL = {"type": "function_call", "call_id": "call_abcdefghi", "name": "ping", "arguments": "{}"}
-REFUSED: list[tuple[Json, str, str]] = [
-    ({"input": ""}, "/input", "no input"),
-    ({"input": []}, "/input", "no input"),
-    ({"input": [message(role="robot")]}, "/input/0/role", "robot"),
-    ({"input": [message(content=None)]}, "/input/0/content", "no content"),
-    ({"input": [message(), message(content=[IMAGE])]}, "/input/1/content/0", "input_image"),
-    ({"input": [message(content=[{"type": "input_file"}])]}, "/input/0/content/0", "input_file"),
-    ({"input": [{"type": "web_search_call", "id": "ws_1"}]}, "/input/0/type", "web_search_call"),
-    ({"input": [{**CALL, "arguments": 1}]}, "/input/0/arguments", "JSON"),
-    ({"input": [{**CALL, "name": None}]}, "/input/0/name", "text"),
-    ({"input": [{"type": "function_call_output", "output": "x"}]}, "/input/0/call_id", "text"),
-    (
-        {"input": [{"type": "function_call_output", "call_id": "c", "output": [IMAGE]}]},
-        "/input/0/output/0",
-        "input_image",
-    ),
-    ({"input": [{"type": "reasoning", "content": [{}]}]}, "/input/0/content/0/text", "no text"),
-    ({"tools": [FLAT_PING, {"type": "web_search"}]}, "/tools/1", "web_search"),
-    ({"tools": [{"type": "function"}]}, "/tools/0/name", "no name"),
-    ({"tool_choice": "sometimes"}, "/tool_choice", "not known"),
-    ({"tool_choice": {"type": "web_search_preview"}}, "/tool_choice", "not known"),
-    ({"tool_choice": "required"}, "/tool_choice", "no tool"),
-    ({"tools": [FLAT_PING], "tool_choice": {"type": "function", "name": "x"}}, "/tool_choice", "x"),
-    ({"text": {"format": {"type": "xml"}}}, "/text/format", "not known"),
-    (
-        {"text": {"format": {"type": "json_schema", "schema": {"type": "nothing"}}}},
-        "/text/format/schema/type",
-        "nothing",
-    ),
-    ({"background": True}, "/background", "background"),
-    ({"conversation": "conv_1"}, "/conversation", "previous_response_id"),
-    ({"prompt": {"id": "p"}}, "/prompt", "instructions"),
-    ({"temperature": -1}, "/temperature", "0"),
-    ({"top_logprobs": 21}, "/top_logprobs", "20"),
-    ({"max_output_tokens": 0}, "/max_output_tokens", "1"),
-]
-
-
-@pytest.mark.parametrize(("body", "where", "word"), REFUSED)
-def test_what_is_refused_says_where(plain: httpx.Client, body: Json, where: str, word: str) -> None:
-    error = refuse(plain, **body)
-    assert error["type"] == "invalid_request_error"
-    assert error["param"] == where
-    assert word in error["message"]
-
-
-@pytest.mark.parametrize(
-    "field",
-    [
-        '"metadata": {"a": "\\ud800"}',
-        '"input": [{"role": "user", "content": "Hi", "id": "\\ud800"}]',
-        '"text": {"format": {"type": "text", "x": NaN}}',
-        '"temperature": Infinity',
-        '"tools": [{"type": "function", "name": "a", "parameters": {"x": "\\ud800"}}]',
-    ],
-)
-def test_what_json_cannot_hold_is_refused(plain: httpx.Client, field: str) -> None:
-    content = f'{{"input": "Hi", "max_output_tokens": 5, {field}}}'
-    headers = {"content-type": "application/json"}
-    response = plain.post(RESPONSES, content=content, headers=headers)
-    assert response.status_code == 400, response.text
-
-
 def test_the_model_of_the_package_goes_on_from_a_response() -> None:
     with running(lambda: load(threads=1)) as client:
         flat = {"type": "function", **WRITE["function"]}
@@ -480,9 +347,3 @@ def test_the_model_of_the_package_goes_on_from_a_response() -> None:
         second = ask(client, [result], previous_response_id=first["id"], **body)
     cached = second["usage"]["input_tokens_details"]["cached_tokens"]
     assert cached >= first["usage"]["total_tokens"] - 1
-
-
-def test_background_that_is_off_is_no_fault(plain: httpx.Client) -> None:
-    response = plain.post(RESPONSES, json={"input": "Hi", "background": False, "prompt": None})
-    assert response.status_code == 200
-    assert "x-ignored-fields" not in response.headers

@@ -1,0 +1,121 @@
+"""`constrained serve`: what its options mean, and the process that it is."""
+
+import argparse
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from constrained.errors import RequestError
+from server.command import add, read_settings
+from server.settings import MIB, ReasoningField
+
+ROOT = Path(__file__).parent.parent.parent
+PATIENCE = 60  # seconds
+
+
+def read(*arguments: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    add(parser.add_subparsers())
+    return parser.parse_args(["serve", *arguments])
+
+
+def test_the_defaults_let_this_machine_ask_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LLAMA_API_KEY", raising=False)
+    options = read()
+    assert options.host == "127.0.0.1"
+    settings = read_settings(options)
+    assert settings.api_keys == settings.cors_origins == ()
+    assert not settings.log_prompts
+    assert not settings.show_grammar
+
+
+def test_options_become_settings(tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    keys.write_text("two\nthree\n")
+    arguments = ["--api-key", "one", "--api-key-file", str(keys), "--max-body", "2"]
+    arguments += ["--reasoning-field", "both", "--date", "2026-01-31", "--cors-origin", "http://a"]
+    settings = read_settings(read(*arguments))
+    assert settings.api_keys == ("one", "two", "three")
+    assert settings.max_body == 2 * MIB
+    assert settings.reasoning_field is ReasoningField.BOTH
+    assert settings.date == datetime(2026, 1, 31)
+    assert settings.cors_origins == ("http://a",)
+
+
+def test_a_key_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LLAMA_API_KEY", "secret")
+    assert read_settings(read()).api_keys == ("secret",)
+    assert read_settings(read("--api-key", "other")).api_keys == ("other",)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (["--api-key", ""], "empty"),
+        (["--date", "tomorrow"], "--date"),
+        (["--max-body", "0"], "max_body"),
+    ],
+)
+def test_what_cannot_be_is_refused(arguments: list[str], word: str) -> None:
+    with pytest.raises(RequestError, match=word):
+        read_settings(read(*arguments))
+
+
+def test_an_empty_file_of_keys_does_not_open_the_server(tmp_path: Path) -> None:
+    (tmp_path / "keys").write_text("\n")
+    with pytest.raises(RequestError, match="empty"):
+        read_settings(read("--api-key-file", str(tmp_path / "keys")))
+
+
+def start(*arguments: str) -> "tuple[subprocess.Popen[str], str]":
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("LLAMA_")}
+    environment |= {"OMP_THREAD_LIMIT": "1", "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "server", "--port", str(port), *arguments]
+    process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+    return process, f"http://127.0.0.1:{port}"
+
+
+def test_the_process_serves_and_ends_well() -> None:
+    process, url = start("-t", "1", "-c", "1024")
+    try:
+        for _ in range(PATIENCE * 10):
+            try:
+                with urllib.request.urlopen(f"{url}/health"):
+                    break
+            except OSError:
+                assert process.poll() is None
+                time.sleep(0.1)
+        body = {"messages": [{"role": "user", "content": "Hello!"}], "max_tokens": 8}
+        request = urllib.request.Request(
+            f"{url}/v1/chat/completions",
+            json.dumps(body).encode(),
+            {"Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(request) as response:
+            assert json.load(response)["choices"][0]["message"]["content"]
+    finally:
+        process.send_signal(signal.SIGTERM)
+        _, log = process.communicate(timeout=PATIENCE)
+    assert process.returncode in (0, -signal.SIGTERM)
+    assert "demo model of the package answers" in log
+    assert "Traceback" not in log
+
+
+def test_a_model_that_is_not_there_ends_the_process(tmp_path: Path) -> None:
+    process, _ = start("-m", str(tmp_path / "none.gguf"))
+    _, log = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 2, log
+    assert "none.gguf" in log
+    assert "Traceback" not in log

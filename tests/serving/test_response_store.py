@@ -1,0 +1,71 @@
+"""Responses over HTTP that are kept: shown, listed, deleted, forgotten."""
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from server.settings import Settings
+from tests.scripted import scripted
+from tests.serving.running import running
+from tests.serving.test_responses import RESPONSES, ask, refuse
+
+
+@pytest.fixture(scope="module")
+def plain() -> Iterator[httpx.Client]:
+    with running(scripted("Hello there, friend.")) as client:
+        yield client
+
+
+def test_responses_are_kept_shown_and_deleted(plain: httpx.Client) -> None:
+    body = ask(plain)
+    path = f"{RESPONSES}/{body['id']}"
+    assert plain.get(path).json() == body
+    assert plain.get(path.removeprefix("/v1")).json() == body
+    response = plain.post(f"{path}/cancel")
+    assert response.status_code == 400
+    assert "completed" in response.json()["error"]["message"]
+    assert plain.get(f"{path}?stream=true").status_code == 400
+    assert plain.delete(path).json() == {"id": body["id"], "object": "response", "deleted": True}
+    for method, end in (("GET", ""), ("DELETE", ""), ("GET", "/input_items"), ("POST", "/cancel")):
+        response = plain.request(method, path + end)
+        assert response.status_code == 404, (method, end)
+        assert response.json()["error"]["type"] == "not_found_error"
+
+
+def test_input_items_come_in_pages(plain: httpx.Client) -> None:
+    given = [{"role": "user", "content": str(number)} for number in range(5)]
+    path = f"{RESPONSES}/{ask(plain, given)['id']}/input_items"
+    page = plain.get(path, params={"limit": 2, "order": "asc"}).json()
+    assert [item["content"][0]["text"] for item in page["data"]] == ["0", "1"]
+    assert page["has_more"] is True
+    assert page["last_id"] == page["data"][-1]["id"]
+    rest = plain.get(path, params={"order": "asc", "after": page["last_id"]}).json()
+    assert [item["content"][0]["text"] for item in rest["data"]] == ["2", "3", "4"]
+    assert rest["has_more"] is False
+    newest = plain.get(path).json()["data"][0]
+    assert newest["content"] == [{"type": "input_text", "text": "4"}]
+    end = plain.get(path, params={"after": rest["last_id"], "order": "asc"}).json()
+    assert end["data"] == []
+    assert plain.get(path, params={"after": "msg_x"}).status_code == 400
+    assert plain.get(path, params={"limit": 0}).status_code == 400
+
+
+def test_items_are_named_by_their_ids(plain: httpx.Client) -> None:
+    first = ask(plain)
+    reference = {"type": "item_reference", "id": first["output"][0]["id"]}
+    asked = [{"role": "user", "content": "Hello"}, reference, {"role": "user", "content": "And?"}]
+    named = ask(plain, asked)
+    chained = ask(plain, "And?", previous_response_id=first["id"])
+    assert named["usage"]["input_tokens"] == chained["usage"]["input_tokens"]
+    error = refuse(plain, [{"type": "item_reference", "id": "msg_x"}], 404)
+    assert error["param"] == "/input/0/id"
+
+
+def test_only_so_many_responses_are_kept() -> None:
+    with running(scripted("Hi"), Settings(max_stored=2)) as client:
+        first, second = ask(client)["id"], ask(client)["id"]
+        assert client.get(f"{RESPONSES}/{first}").status_code == 200  # the second is older now
+        ask(client)
+        assert client.get(f"{RESPONSES}/{first}").status_code == 200
+        assert client.get(f"{RESPONSES}/{second}").status_code == 404
