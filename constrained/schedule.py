@@ -168,10 +168,11 @@ class Schedule:
         return shared > SPARED and shared > self._sequences.find(prompt) + SPARED
 
     def _begin(self, seat: Seat, idle: list[int]) -> None:
-        match = self._sequences.claim(seat.request.prompt, idle)
-        number = match.sequence
-        self._sequences.pin(number, len(seat.request.prompt), seat.request.boundaries)
-        try:
+        prompt = seat.request.prompt
+        try:  # it waits nowhere any more: who asks has to be told of whatever goes wrong
+            match = self._sequences.claim(prompt, idle)
+            number = match.sequence
+            self._sequences.pin(number, len(prompt), seat.request.boundaries)
             turn = Progression(self._sequences, number, seat.request, match.length, self._clock)
         except Exception as error:
             seat.result.set_exception(error)

@@ -1,15 +1,17 @@
 """The application: its paths, what every request passes, and how faults are told."""
 
 import asyncio
+import json
 import logging
+import threading
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.middleware.cors import CORSMiddleware
-from fastapi.responses import JSONResponse
+from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
 from constrained.model import Model
@@ -58,14 +60,14 @@ def make_app(
     settings = settings or Settings()
     name = settings.alias or name
 
-    async def start(app: FastAPI) -> None:
+    def start(app: FastAPI, loop: asyncio.AbstractEventLoop) -> None:
         try:
-            model = await asyncio.to_thread(load)
+            model = load()
         except Exception as error:
-            if stop is None:
-                LOG.error("the model cannot be loaded: %s", error)
-            else:
-                stop(error)
+            app.state.failure = error
+            LOG.error("the model cannot be loaded: %s", error)
+            with suppress(RuntimeError):  # nobody waits for it any more
+                loop.call_soon_threadsafe(stop or _ignore, error)
             return
         for notice in model.notices:
             LOG.warning("%s", notice)
@@ -74,15 +76,17 @@ def make_app(
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        loading = asyncio.create_task(start(app))
+        # A thread of its own that nobody waits for: a model may take long, or be downloaded first.
+        loop = asyncio.get_running_loop()
+        threading.Thread(target=start, args=(app, loop), name="load", daemon=True).start()
         yield
-        await loading
         service, app.state.service = app.state.service, None
         if service is not None:
             await asyncio.to_thread(service.model.close)
 
     app = FastAPI(title="constrained", lifespan=lifespan, description=make_app.__doc__ or "")
-    app.state.service, app.state.settings, app.state.counters = None, settings, Counters()
+    app.state.service, app.state.failure = None, None
+    app.state.settings, app.state.counters = settings, Counters()
     for router in ROUTERS:
         app.include_router(router)
     _add_errors(app)
@@ -94,18 +98,22 @@ def make_app(
     return app
 
 
+def _ignore(error: Exception) -> None:
+    """The log says it, and so do the replies."""
+
+
 def _add_errors(app: FastAPI) -> None:
     """Faults of all kinds, in the shape of the dialect of the path."""
 
-    async def refuse(request: Request, error: Exception) -> JSONResponse:
+    async def refuse(request: Request, error: Exception) -> Response:
         note_error(error)
         return _answer(request, as_http_error(error))
 
-    async def refuse_invalid(request: Request, error: Exception) -> JSONResponse:
+    async def refuse_invalid(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
         return _answer(request, read_invalid(error.errors()))
 
-    async def refuse_path(request: Request, error: Exception) -> JSONResponse:
+    async def refuse_path(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         code = CODES.get(error.status_code, "invalid_value")
         message = f"{request.method} {request.url.path}: {error.detail}"
@@ -120,9 +128,10 @@ def _add_errors(app: FastAPI) -> None:
     app.add_exception_handler(Exception, refuse)
 
 
-def _answer(request: Request, fault: HttpError) -> JSONResponse:
-    body = fault.to_json(find_dialect(request.url.path))
-    return JSONResponse(body, fault.status, headers=fault.headers)
+def _answer(request: Request, fault: HttpError) -> Response:
+    # In ASCII: a message may quote what the client has sent, and that need not be good Unicode.
+    body = json.dumps(fault.to_json(find_dialect(request.url.path)))
+    return Response(body, fault.status, fault.headers, "application/json")
 
 
 def read_invalid(errors: Sequence[Any]) -> HttpError:

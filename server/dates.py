@@ -15,7 +15,8 @@ _LEADING = ("system", "developer")
 class Dates:
     """When conversations began. For several threads.
 
-    A conversation is told by its system messages and the first message behind them.
+    A conversation is told by its system messages and the first message behind them; where nothing
+    stands behind these, it has just begun.
 
     Args:
         fixed: the date of all of them; None: that of their first request.
@@ -35,6 +36,8 @@ class Dates:
         head = messages[: roles.index(False) + 1] if False in roles else messages
         key = digest(list(head))
         with self._lock:
+            if len(head) == len(messages):
+                self._begun[key] = datetime.now()
             moment = self._begun.setdefault(key, datetime.now())
             self._begun.move_to_end(key)
             while len(self._begun) > self._most:

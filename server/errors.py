@@ -14,6 +14,7 @@ from constrained.errors import (
 from grammars.errors import Error
 
 RETRY_AFTER = 1  # seconds
+INTERNAL = "internal_error"
 
 
 class Dialect(StrEnum):
@@ -89,6 +90,8 @@ class HttpError(Error):
         """Those that belong to the status."""
         if self.status == 401:
             return {"WWW-Authenticate": "Bearer"}
+        if self.code == INTERNAL:  # uvicorn closes the connection, and the client has to know
+            return {"Connection": "close"}
         return {"Retry-After": str(RETRY_AFTER)} if self.status == 503 else {}
 
 
@@ -102,4 +105,4 @@ def as_http_error(error: Exception) -> HttpError:
         if isinstance(error, kind):
             where = error.where if isinstance(error, Error) else None
             return HttpError(status, str(error), code, where)
-    return HttpError(500, "the server failed; its log says why", "internal_error")
+    return HttpError(500, "the server failed; its log says why", INTERNAL)

@@ -48,7 +48,11 @@ class CallIds:
         found = _PREFIXED.fullmatch(id)
         if found is None:
             return id
-        own = found[1] if _OWN.fullmatch(found[1]) else derive_id(id.encode(), 0)
+        own = (
+            found[1]
+            if _OWN.fullmatch(found[1])
+            else derive_id(id.encode("utf-8", "surrogatepass"), 0)
+        )
         with self._lock:
             return self._written.get(own, own)
 

@@ -20,7 +20,7 @@ Json = dict[str, Any]
 class TokenizeRequest(BaseModel):
     """A text to be cut into tokens."""
 
-    content: str
+    content: str = Field(max_length=1_000_000)
     add_special: bool = False
     parse_special: bool = True
     with_pieces: bool = False
@@ -38,7 +38,7 @@ async def tokenize(body: TokenizeRequest, request: Request) -> Json:
     vocabulary = find_service(request).model.engine.vocabulary
     try:
         encode = vocabulary.encode_special if body.parse_special else vocabulary.encode
-        tokens = encode(body.content)
+        tokens = await wait_for_client(request, asyncio.to_thread(encode, body.content))
     except UnicodeEncodeError as error:
         raise HttpError(400, "content has a lone surrogate", "invalid_value", "/content") from error
     if body.add_special and vocabulary.bos is not None:

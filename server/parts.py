@@ -29,7 +29,7 @@ def _read_part(part: Any, where: str) -> dict[str, str]:
     if isinstance(part, str):
         return {"type": "text", "text": part}
     kind = part.get("type") if isinstance(part, Mapping) else None
-    if kind not in TEXTS:
+    if not isinstance(kind, str) or kind not in TEXTS:
         raise HttpError(400, f"a part of type {kind!r} {UNREADABLE}", "unsupported_content", where)
     text = part.get("refusal" if kind == "refusal" else "text")
     if not isinstance(text, str):
@@ -47,11 +47,16 @@ def check_sizes(tools: Sequence[Any], answer: Any, settings: Settings) -> None:
         message = f"there are {len(tools):,} tools, this server takes {settings.max_tools:,}"
         raise HttpError(400, message, "too_many_tools", "/tools")
     for number, tool in enumerate(tools):
-        _check_size(tool, settings, f"/tools/{number}")
-    _check_size(answer, settings, "/response_format")
+        check_size(tool, settings, f"/tools/{number}")
+    check_size(answer, settings, "/response_format")
 
 
-def _check_size(schema: Any, settings: Settings, where: str) -> None:
+def check_size(schema: Any, settings: Settings, where: str) -> None:
+    """Refuses a schema, or what else says what an answer is, that is too large.
+
+    Raises:
+        HttpError: names the place.
+    """
     try:
         size = len(json.dumps(schema, default=str))
     except RecursionError as error:

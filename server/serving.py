@@ -48,15 +48,19 @@ def find_service(request: Request) -> Service:
         HttpError: it is not loaded yet.
     """
     service = request.app.state.service
+    if request.app.state.failure is not None:
+        message = f"the model cannot be loaded: {request.app.state.failure}"
+        raise HttpError(503, message, "model_unavailable")
     if service is None:
         raise HttpError(503, "Loading model", "loading_model")
     return service
 
 
 def note_error(error: Exception) -> None:
-    """Writes to the log what a client is not told."""
+    """Writes to the log what a client is not told. What it is told may quote the conversation, and
+    is not written."""
     fault = as_http_error(error)
     if isinstance(error, Error):
-        LOG.info("status %d: %s", fault.status, fault.message)
+        LOG.info("status %d, %s, at %.100r", fault.status, fault.code, fault.where)
     else:
         LOG.error("the server failed", exc_info=error)

@@ -52,19 +52,20 @@ class ChatWriter:
             for delta in choice.close():
                 yield self._chunk(number, delta)
             self._replies.append(told)
-            yield self._chunk(number, {}, choice.drain_logprobs(), told.finish_reason)
+            last = self._chunk(number, {}, choice.drain_logprobs(), told.finish_reason)
+            is_over = len(self._replies) == len(self._choices) and not self._shows_usage
+            yield {**last, **self._notes()} if is_over else last
             return
         for delta in choice.take(told):
             yield self._chunk(number, delta, choice.drain_logprobs())
 
     def close(self) -> Iterator[Json]:
-        """The last chunk: what the reply took."""
-        last: Json = {**self._head, "choices": [], **self._notes()}
+        """The last chunk, if it was asked for: what the reply took. Clients that have not asked do
+        not expect a chunk without a choice."""
         if self._shows_usage:
+            last: Json = {**self._head, "choices": [], **self._notes()}
             last["usage"] = count_usage([reply.usage for reply in self._replies])
             last["timings"] = _show_timings(self._replies)
-            yield last
-        elif len(last) > len(self._head) + 1:
             yield last
 
     def _notes(self) -> Json:

@@ -17,12 +17,13 @@ from constrained.tools import read_policy
 from grammars.turn import Answer
 from server.asking import Asked, Service
 from server.errors import HttpError
-from server.parts import check_sizes, read_text_parts
+from server.parts import check_size, check_sizes, read_text_parts
 from server.reasoning import Effort, Reasoning
 from server.settings import ReasoningField
 from server.volatile import settle_messages
 
 Json = dict[str, Any]
+LONGEST_ID = 10  # digits of a token
 HARMLESS = frozenset(
     "user metadata store service_tier safety_identifier prompt_cache_key cache_prompt id_slot "
     "verbosity prediction modalities audio web_search_options timings_per_token "
@@ -169,6 +170,10 @@ class ChatRequest(BaseModel):
             message = "continue_final_message and add_generation_prompt exclude each other"
             raise HttpError(400, message, "invalid_value", "/add_generation_prompt")
         check_sizes(self.tools or (), self.response_format, settings)
+        for name in ("json_schema", "grammar", "regex", "choice"):
+            check_size(getattr(self, name), settings, f"/{name}")
+        if self.structured_outputs is not None:
+            check_size(self.structured_outputs.model_dump(), settings, "/structured_outputs")
 
     @property
     def _extra(self) -> Mapping[str, Any]:
@@ -234,7 +239,9 @@ def read_message(message: Json, place: int) -> Json:
 def _read_bias(given: Mapping[str, float] | None) -> dict[int, float] | None:
     if given is None:
         return None
-    if wrong := [key for key in given if not key.isascii() or not key.isdecimal()]:
+    if wrong := [
+        key for key in given if not (key.isascii() and key.isdecimal()) or len(key) > LONGEST_ID
+    ]:
         message = f"{wrong[0]!r} is no id of a token"
         raise HttpError(400, message, "invalid_value", f"/logit_bias/{wrong[0]}")
     return {int(key): value for key, value in given.items()}

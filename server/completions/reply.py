@@ -55,18 +55,21 @@ class CompletionWriter:
                 yield self._chunk(number, text)
             case Reply():
                 self._usages[number] = told.usage
-                yield self._chunk(number, "", told.finish_reason)
+                last = self._chunk(number, "", told.finish_reason)
+                is_over = len(self._usages) == len(self._tokens) and not self._shows_usage
+                yield {**last, **self._notes()} if is_over else last
             case _:
                 pass
 
     def close(self) -> Iterator[Json]:
         """The last chunk: what the reply took."""
-        notes = self._begun.notes()
-        last: Json = {**self._head, "choices": [], **({"constrained": notes} if notes else {})}
         if self._shows_usage:
-            last["usage"] = self._count_usage()
-        if notes or self._shows_usage:
-            yield last
+            last: Json = {**self._head, "choices": [], **self._notes()}
+            yield {**last, "usage": self._count_usage()}
+
+    def _notes(self) -> Json:
+        notes = self._begun.notes()
+        return {"constrained": notes} if notes else {}
 
     def _chunk(self, number: int, text: str, finish: str | None = None) -> Json:
         logprobs = self._tokens[number].drain()

@@ -61,7 +61,7 @@ async def begin(service: Service, asked: Asked, prompts: Sequence[str | Sequence
 
 
 async def _compile(service: Service, asked: Asked, prompt: str | Sequence[int]) -> CompiledTurn:
-    turn = await asyncio.to_thread(service.model.compile_text, prompt, asked.job.answer)
+    turn = await service.model.acompile_text(prompt, asked.job.answer)
     LOG.info("raw prompt of %d tokens", len(turn.tokens))
     if service.settings.log_prompts:
         LOG.info("prompt: %r", prompt)
