@@ -145,11 +145,15 @@ def run_client(client: Client, url: str) -> list[dict[str, Any]]:
 
 
 def run_clients(clients: Sequence[Client], sequences: int) -> dict[str, list[dict[str, Any]]]:
-    """The outcomes of clients, one after the other, by their names."""
+    """The outcomes of clients, one after the other, by their names; prints them as they come."""
     outcomes = dict[str, list[dict[str, Any]]]()
     for options, sharing in groupby(clients, attrgetter("options")):
         with serve(sequences, options) as url:
-            outcomes |= {client.name: run_client(client, url) for client in sharing}
+            for client in sharing:
+                outcomes[client.name] = run_client(client, url)
+                for line in outcomes[client.name]:
+                    shown = {"client": client.name, "np": sequences, **line}
+                    print(json.dumps(shown), flush=True)
     return outcomes
 
 
@@ -176,9 +180,6 @@ def main() -> int:
     outcomes: dict[int, dict[str, list[dict[str, Any]]]] = {}
     for sequences in options.parallel:
         outcomes[sequences] = run_clients(chosen, sequences)
-        for name, lines in outcomes[sequences].items():
-            for line in lines:
-                print(json.dumps({"client": name, "np": sequences, **line}), flush=True)
     return judge(outcomes)
 
 
