@@ -12,7 +12,7 @@ from constrained.model import Model
 from server.settings import Settings
 from tests.scripted import scripted
 from tests.serving.running import Json, running, wait_until
-from tests.serving.test_chat import CHAT, HELLO, ask
+from tests.serving.test_chat_completions import CHAT, HELLO, ask
 from tests.templates import PING
 
 

@@ -11,7 +11,7 @@ from constrained import load
 from server.settings import Settings
 from tests.scripted import scripted
 from tests.serving.running import Json, running, stream
-from tests.serving.test_chat import OPENED
+from tests.serving.test_chat_completions import OPENED
 from tests.templates import OPEN, PAINT, PING, WRITE, hermes_call, tool
 
 RESPONSES = "/v1/responses"

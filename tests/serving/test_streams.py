@@ -8,7 +8,7 @@ from server.chat.reply import fold
 from server.settings import Settings
 from tests.scripted import scripted
 from tests.serving.running import Json, running, stream
-from tests.serving.test_chat import CHAT, HELLO
+from tests.serving.test_chat_completions import CHAT, HELLO
 from tests.templates import HERMES, PAINT, PING, WRITE
 
 REQUESTS = 12
