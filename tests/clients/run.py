@@ -87,7 +87,7 @@ CLIENTS = (
     Client("pydantic-ai", "pydantic_ai_agent.py", ("pydantic-ai-slim[openai]>=2,<3",)),
     Client("openai-agents", "openai_agents_run.py", ("openai-agents>=0.24,<1",)),
     Client("langchain-openai", "langchain_chat.py", ("langchain-openai>=1,<2",)),
-    # Requests with tools import mcp, which litellm (1.109.1) asks for in an extra alone:
+    # Requests with tools import mcp, which litellm (1.106.2) asks for in an extra alone:
     # its mistake.
     Client("litellm", "litellm_chat.py", ("litellm[mcp]>=1,<2",)),
     Client("ai-sdk", "ai_sdk.mjs", ("ai@7", "@ai-sdk/openai-compatible@3", "zod@4")),
