@@ -84,6 +84,7 @@ class Begun:
     thinking: Thinking
     streams: Sequence[AsyncStream[Reply]]
     service: Service
+    _over: set[int] = field(default_factory=set[int], init=False, repr=False)
 
     async def follow(self) -> AsyncIterator[tuple[int, Told]]:
         """What comes of all choices, in the order in which it comes: the number of the choice, and
@@ -92,16 +93,15 @@ class Begun:
         Raises:
             Error: as in `Model.call`; the other turns end as well.
         """
-        left, followed = len(self.streams), [_follow(stream) for stream in self.streams]
+        followed = [_follow(stream) for stream in self.streams]
         try:
             async for number, told in _merge(followed) if followed[1:] else _number(followed[0]):
                 if isinstance(told, Reply):
+                    self._over.add(number)
                     self._note(told)
-                    left -= 1
                 yield number, told
         finally:
             self.cancel()
-            self.service.counters.note_unfinished(left)
 
     def _note(self, reply: Reply) -> None:
         self.service.counters.note_usage(reply.usage)
@@ -112,6 +112,9 @@ class Begun:
         """Ends the turns within one step; does nothing if they are over."""
         for stream in self.streams:
             stream.cancel()
+        left = set(range(len(self.streams))) - self._over
+        self.service.counters.note_unfinished(len(left))
+        self._over.update(left)
 
     @property
     def headers(self) -> dict[str, str]:

@@ -87,7 +87,7 @@ CLIENTS = (
     Client("pydantic-ai", "pydantic_ai_agent.py", ("pydantic-ai-slim[openai]>=2,<3",)),
     Client("openai-agents", "openai_agents_run.py", ("openai-agents>=0.24,<1",)),
     Client("langchain-openai", "langchain_chat.py", ("langchain-openai>=1,<2",)),
-    # Requests with tools import mcp, which litellm (1.109.1) asks for in an extra alone:
+    # Requests with tools import mcp, which litellm (1.106.2) asks for in an extra alone:
     # its mistake.
     Client("litellm", "litellm_chat.py", ("litellm[mcp]>=1,<2",)),
     Client("ai-sdk", "ai_sdk.mjs", ("ai@7", "@ai-sdk/openai-compatible@3", "zod@4")),
@@ -145,11 +145,15 @@ def run_client(client: Client, url: str) -> list[dict[str, Any]]:
 
 
 def run_clients(clients: Sequence[Client], sequences: int) -> dict[str, list[dict[str, Any]]]:
-    """The outcomes of clients, one after the other, by their names."""
+    """The outcomes of clients, one after the other, by their names; prints them as they come."""
     outcomes = dict[str, list[dict[str, Any]]]()
     for options, sharing in groupby(clients, attrgetter("options")):
         with serve(sequences, options) as url:
-            outcomes |= {client.name: run_client(client, url) for client in sharing}
+            for client in sharing:
+                outcomes[client.name] = run_client(client, url)
+                for line in outcomes[client.name]:
+                    shown = {"client": client.name, "np": sequences, **line}
+                    print(json.dumps(shown), flush=True)
     return outcomes
 
 
@@ -176,9 +180,6 @@ def main() -> int:
     outcomes: dict[int, dict[str, list[dict[str, Any]]]] = {}
     for sequences in options.parallel:
         outcomes[sequences] = run_clients(chosen, sequences)
-        for name, lines in outcomes[sequences].items():
-            for line in lines:
-                print(json.dumps({"client": name, "np": sequences, **line}), flush=True)
     return judge(outcomes)
 
 
