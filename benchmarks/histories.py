@@ -11,10 +11,10 @@ the client sends it back
 - without its reasoning, as most clients do;
 - with its arguments spelled anew: keys in another order, whole numbers as 1.0.
 
-Printed are the turns that are taken over as tokens (none where the template does not end a turn
-before the results of its calls, or writes other texts behind it), and for a prompt in the median:
-its tokens, the new ones (messages, markers of turns), those that are computed, and those that would
-be computed if the prompt was what the template writes. Then the same with a user message every
+Printed are the prompts that begin with earlier turns as tokens, and for a prompt in the median: its
+tokens, the new ones (messages, markers of turns), those that are computed, and those that would be
+computed if the prompt was what the template writes; where some prompts take over nothing, how many
+and why. Then the same with a user message every
 fourth turn, with the reasoning of earlier turns as the template wants it (auto) and as the model
 saw it (keep).
 """
@@ -24,6 +24,7 @@ import json
 import multiprocessing
 import random
 import statistics
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -47,7 +48,8 @@ MODES = ("verbatim", "no reasoning", "re-spelled")
 
 @dataclass(frozen=True)
 class Row:
-    """What a conversation took: medians over its turns, but for the first."""
+    """What a conversation took: medians over its turns, but for the first; and why prompts took
+    over no turn, with their number."""
 
     format: str
     what: str
@@ -57,6 +59,7 @@ class Row:
     new: int
     computed: int
     plain: int
+    missed: Counter[str]
 
 
 def offer(path: Path, size: int = 16_000) -> list[dict[str, Any]]:
@@ -143,12 +146,13 @@ def replay(
     kept = Conversation(format, tools, recall)
     plain = Conversation(format, tools, recall, remembered=0)
     messages: list[Any] = [{"role": "user", "content": "Get going, please."}]
-    counts, spliced = list[tuple[int, int, int, int]](), 0
+    counts, spliced, missed = list[tuple[int, int, int, int]](), 0, Counter[str]()
     for number in range(turns):
         (compiled, computed), (other, cost) = kept.compile(messages), plain.compile(messages)
         rest = compiled.rest or 0
         counts.append((len(compiled.tokens), rest, computed, cost))
         spliced += rest > 0
+        missed.update([str(compiled.missed)] if number and compiled.missed else [])
         turn = make_turn(tools, number, draw)
         if every and number % every == every - 1:
             turn = Turn(content=f"All done with {draw.choice(WORDS)}.", reasoning=turn.reasoning)
@@ -162,7 +166,7 @@ def replay(
             for call in turn.calls
         ] or [{"role": "user", "content": f"And now {draw.choice(WORDS)}?"}]
     columns = [int(statistics.median(column)) for column in zip(*counts[1:], strict=True)]
-    return Row(format, mode, turns - 1, spliced, *columns)
+    return Row(format, mode, turns - 1, spliced, *columns, missed=missed)
 
 
 def main() -> None:
@@ -173,7 +177,8 @@ def main() -> None:
     parser.add_argument("--tools", type=Path, default=SAMPLE / "tools_github.jsonl")
     options = parser.parse_args()
     tools = offer(options.tools)
-    print("format             what                   taken over  prompt   new  computed  else")
+    header = "taken over  prompt   new  computed  else  why not"
+    print(f"{'format':<19}{'what':<23}{header}")
     with multiprocessing.Pool() as pool:
         replay_one = partial(_replay_all, tools=tools, turns=options.turns)
         found = pool.imap(replay_one, options.formats)
@@ -185,7 +190,8 @@ def main() -> None:
 
 def _tell(row: Row) -> str:
     taken = f"{row.spliced} of {row.turns}"
-    return f"{taken:>10}{row.prompt:>8}{row.new:>6}{row.computed:>10}{row.plain:>6}"
+    why = ", ".join(f"{count}: {reason}" for reason, count in row.missed.most_common())
+    return f"{taken:>10}{row.prompt:>8}{row.new:>6}{row.computed:>10}{row.plain:>6}  {why}".rstrip()
 
 
 def _replay_all(format: str, tools: Sequence[Any], turns: int) -> list[tuple[str, Row | str]]:

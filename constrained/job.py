@@ -16,7 +16,7 @@ from constrained.mask import Matcher
 from constrained.offer import Refusal
 from constrained.prefix import Prefix
 from constrained.quoting import Prompt
-from constrained.splicing import Recall
+from constrained.splicing import Missed, Recall
 from constrained.thinking import Budget
 from constrained.vocabulary import Vocabulary
 from grammars.complete import Completer
@@ -104,6 +104,7 @@ class Composed:
         thoughts: places of the messages whose reasoning is in the prompt.
         before: the last of the turns that are taken over as the model wrote them.
         rest: how many tokens there are behind it; None where there is no such turn.
+        missed: why there is none.
         head: how many tokens any conversation with these tools and system messages begins with.
         boundaries: numbers of first tokens that other prompts are likely to share, `head` among
             them if it is not 0; in order.
@@ -116,6 +117,7 @@ class Composed:
     thoughts: frozenset[int] = frozenset()
     before: Decoded | None = None
     rest: int | None = None
+    missed: Missed | None = None
     head: int = 0
     boundaries: tuple[int, ...] = ()
 

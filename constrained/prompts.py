@@ -6,18 +6,21 @@ from functools import cached_property, partial
 from typing import Any
 
 from constrained.boundaries import find_boundaries
+from constrained.bounds import Bounds
 from constrained.decoded import DecodedTurns, History, digest, make_decoded, writes_ids
 from constrained.encoding import encode_pieces, encode_prompt
 from constrained.heads import Heads
 from constrained.job import CompiledTurn, Composed, Job
 from constrained.messages import normalise
 from constrained.quoting import Prompt, render_prompt
-from constrained.splicing import Messages, Recall, Splice, find_thoughts, splice
+from constrained.splicing import Messages, Missed, Recall, Splice, find_thoughts, splice
 from constrained.teaching import Teaching
 from constrained.tools import as_openai
 from constrained.vocabulary import Vocabulary
 from grammars.detect import count_calls, find_state
 from grammars.wire import Format
+
+MOST_SPACE = 16  # tokens of white space at the end of a turn
 
 
 @dataclass(frozen=True)
@@ -79,9 +82,10 @@ class Prompts:
         prompt = scene.write(history.messages)
         plain = scene.write(history.messages, opened=False)
         state = find_state(prompt.text, plain.text, teaching.format, count_calls(job.messages))
-        ends = {*teaching.format.ends, *self._ends}
+        bounds = Bounds(teaching.format, {*teaching.format.ends, *self._ends})
         thoughts = find_thoughts(history, scene.write) if self._remembers else frozenset[int]()
-        spliced = splice(history, prompt, scene.write, Recall(job.recall), ends, thoughts)
+        found = splice(history, prompt, scene.write, Recall(job.recall), bounds, thoughts)
+        spliced, missed = (None, found) if isinstance(found, Missed) else (found, None)
         tokens, rest = self._encode(prompt, spliced)
         thoughts = spliced.thoughts if spliced else thoughts
         before = spliced.turn if spliced else None
@@ -93,7 +97,8 @@ class Prompts:
                 job.breakpoints, history.messages, prompt, tokens, rest, write, self._vocabulary
             )
         pinned = tuple(sorted(boundaries))
-        return Composed(prompt, tokens, state, history.key, thoughts, before, rest, head, pinned)
+        seen = before, rest, missed
+        return Composed(prompt, tokens, state, history.key, thoughts, *seen, head, pinned)
 
     def keep(self, turn: CompiledTurn, tokens: Sequence[int], message: Mapping[str, Any]) -> None:
         """Keeps what came of a turn: a conversation that carries the message back, behind what it
@@ -119,7 +124,8 @@ class Prompts:
         """The tokens, and how many there are behind those that are taken over."""
         if spliced is None:
             return encode_prompt(prompt, self._vocabulary), None
-        rest = encode_pieces(spliced.rest, self._vocabulary, inside=True)
+        written = self._vocabulary.text(spliced.turn.tokens[-MOST_SPACE:]).decode(errors="replace")
+        rest = encode_pieces(_without_space(spliced.rest, written), self._vocabulary, inside=True)
         return (*spliced.turn.all_tokens, *rest), len(rest)
 
     def _ask(self, scene: _Scene, messages: Messages) -> tuple[int, ...]:
@@ -135,3 +141,10 @@ class Prompts:
         names = {name for name in self._vocabulary.names.values() if len(name.strip()) > 1}
         markers = {marker for format in self._formats for marker in format.markers}
         return frozenset(names | markers)
+
+
+def _without_space(rest: Prompt, written: str) -> Prompt:
+    """What is behind a turn, without the white space that the model has written already."""
+    space = rest.text[: len(rest.text) - len(rest.text.lstrip())]
+    known = next((n for n in range(len(space), 0, -1) if written.endswith(space[:n])), 0)
+    return rest.tail(len(rest.text) - known) if known else rest

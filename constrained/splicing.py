@@ -2,15 +2,17 @@
 
 The template is not asked what a turn looks like, only where it ends: the conversation is rendered
 once more, with one private-use character in the turn and one in the message behind it. The turn
-ends at the first marker between the two that ends turns. Which reasoning the template shows is
-found in the same way.
+ends at the first marker between the two that ends turns; where there is none, behind what the
+format writes last. Which reasoning the template shows is found in the same way. A template that by
+now writes something else in front of the turn than what the turn answered has the last word.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from constrained.bounds import Bounds
 from constrained.decoded import Decoded, History
 from constrained.errors import TemplateError
 from constrained.messages import THOUGHTS, copy_json, is_text_parts
@@ -30,6 +32,18 @@ class Recall(StrEnum):
     AUTO = "auto"
     KEEP = "keep"
     DROP = "drop"
+
+
+class Missed(StrEnum):
+    """Why a turn that is kept is not taken over."""
+
+    NONE = "no turn is kept"
+    REASONING = "the template drops earlier reasoning"
+    LAST = "no message follows that is another's"
+    REFUSED = "the template takes no other text there"
+    END = "the end of the turn is not found"
+    FRONT = "the template changes what is in front of the turn"
+    BEHIND = "the template changes what is behind the turn"
 
 
 @dataclass(frozen=True)
@@ -70,30 +84,34 @@ def splice(
     prompt: Prompt,
     write: Write,
     recall: Recall,
-    ends: Collection[str],
+    bounds: Bounds,
     written: frozenset[int],
-) -> Splice | None:
-    """The prompt with the last kept turn that may be in it; None where there is none.
+) -> Splice | Missed:
+    """The prompt with the last kept turn that may be in it; or why the last one may not.
 
     Args:
         history: the conversation.
         prompt: what `write` makes of it.
         recall: whose view of earlier reasoning holds.
-        ends: texts that end a turn.
+        bounds: of the turns.
         written: see `find_thoughts`.
     """
-    allowed, probes = _allow(history, recall, written), 0
+    allowed, missed = _allow(history, recall, written), list[Missed]()
+    probes = 0
     for place in sorted(history.turns, reverse=True):
         turn = history.turns[place]
         thoughts = turn.thoughts | ({place} if turn.reasoning else set[int]())
         if not thoughts <= allowed:
+            missed.append(Missed.REASONING)
             continue
-        if rest := _find_rest(history, place, prompt, write, ends):
+        rest = _find_rest(history, place, prompt, write, bounds)
+        if isinstance(rest, Prompt):
             return Splice(turn, rest, thoughts | {n for n in written if n > place})
+        missed.append(rest)
         probes += 1
         if probes == MOST_PROBES:
             break
-    return None
+    return missed[0] if missed else Missed.NONE
 
 
 def _allow(history: History, recall: Recall, written: frozenset[int]) -> frozenset[int]:
@@ -107,25 +125,29 @@ def _allow(history: History, recall: Recall, written: frozenset[int]) -> frozens
 
 
 def _find_rest(
-    history: History, place: int, prompt: Prompt, write: Write, ends: Collection[str]
-) -> Prompt | None:
-    """What the template writes behind a turn; None where that cannot be told."""
+    history: History, place: int, prompt: Prompt, write: Write, bounds: Bounds
+) -> Prompt | Missed:
+    """What the template writes behind a turn; or why that cannot be told."""
     messages = copy_json(history.messages)
     if place + 1 == len(messages) or messages[place + 1]["role"] == "assistant":
-        return None
+        return Missed.LAST
+    for message in messages[: place + 1]:  # what is written of it may depend on what follows
+        for name in THOUGHTS:
+            message.pop(name, None)
+    turn = messages[place]
     try:
         inside, behind = find_free_characters([messages], 2)
-        if not (_mark_turn(messages[place], inside) and _mark_text(messages[place + 1], behind)):
-            return None
-        marked = write(messages)
-    except TemplateError:  # it takes no other text there
-        return None
-    start, stop = marked.text.rfind(inside), marked.text.find(behind)
-    end = min((at for text in ends if (at := marked.find(text, start)) >= 0), default=-1)
-    if not 0 <= start < end < stop:
-        return None
+        if not (_mark_turn(turn, inside) and _mark_text(messages[place + 1], behind)):
+            return Missed.REFUSED
+        marked, opened = write(messages), write(messages[:place])
+    except TemplateError:
+        return Missed.REFUSED
+    if (end := bounds.find_end(marked, turn, inside, behind)) is None:
+        return Missed.END
+    if not bounds.answers(opened.text, marked.text):
+        return Missed.FRONT
     rest = marked.text[end:].replace(behind, "")
-    return prompt.tail(len(rest)) if prompt.text.endswith(rest) else None
+    return prompt.tail(len(rest)) if prompt.text.endswith(rest) else Missed.BEHIND
 
 
 def _mark_turn(message: dict[str, Any], character: str) -> bool:
@@ -152,6 +174,9 @@ def _mark_text(message: dict[str, Any], character: str, *, at_end: bool = False)
 
 
 def _mark(text: str, character: str, at_end: bool) -> str:
-    """The text with the character inside of the white space around it, which templates trim."""
-    place = len(text.rstrip()) if at_end else len(text) - len(text.lstrip())
+    """The text with the character inside of the white space around it, which templates trim; that
+    of a turn is its own, and no part of what is behind it."""
+    if at_end:
+        return text.rstrip() + character
+    place = len(text) - len(text.lstrip())
     return text[:place] + character + text[place:]

@@ -1,0 +1,90 @@
+"""Where a turn begins and where it ends, in a conversation as the template writes it."""
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from constrained.quoting import Prompt
+from grammars.errors import RenderError
+from grammars.render import render
+from grammars.turn import ToolCall, Turn
+from grammars.wire import Format
+
+MOST_TAGS = 8  # at the end of a prompt: more of them are data
+_TAG = re.compile(r"<[^<>\s]+>|\[/?[A-Z][A-Z_]+\]")
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What turns are found by.
+
+    Args:
+        format: how the model writes them.
+        ends: texts that end a turn.
+    """
+
+    format: Format
+    ends: Collection[str]
+
+    def answers(self, opened: str, whole: str) -> bool:
+        """Is what stands in front of a turn still what the turn answered? Templates move what is to
+        stand in front of the last message: tools (Mistral), instructions (Command R). With a turn
+        that is taken over, they would be there twice.
+
+        A block for reasoning may be another one in earlier turns, and tags may be missing (DeepSeek
+        R1, behind results): what the model has seen is no worse. Any other text counts; Apertus
+        leaves a list of results open as soon as a turn follows it.
+
+        Args:
+            opened: the conversation up to the turn, with what invites the model to speak.
+            whole: the conversation with the turn and what follows it.
+        """
+        block = self.format.reasoning
+        tags = (block.opener.text.strip(), block.closer.text.strip()) if block else ()
+        bare = opened.rstrip()
+        for _ in range(MOST_TAGS):
+            for tag in tags:
+                bare = bare.removesuffix(tag)
+            bare = _without_tag(bare).rstrip()
+        return whole.startswith(bare)
+
+    def find_end(
+        self, marked: Prompt, message: Mapping[str, Any], inside: str, behind: str
+    ) -> int | None:
+        """Where the text of a turn ends, so that the end of the turn, or where the template writes
+        none (GLM, Apertus behind calls), the next message follows; None if that cannot be told.
+
+        Args:
+            marked: the conversation with two characters in it that are nowhere else.
+            message: the turn, with the first of them.
+            inside: the character that the turn writes last.
+            behind: the one in the next message.
+        """
+        start, stop = marked.text.rfind(inside), marked.text.find(behind)
+        if not 0 <= start < stop:
+            return None
+        places = (marked.find(end, start) for end in self.ends)
+        end = min((place for place in places if start < place < stop), default=None)
+        if end is not None:
+            return end
+        rest = self._close(message, inside)
+        fits = rest is not None and marked.text.startswith(rest, start + 1)
+        return start + 1 + len(rest) if rest is not None and fits else None
+
+    def _close(self, message: Mapping[str, Any], inside: str) -> str | None:
+        """What the model writes behind the character."""
+        if not (calls := message.get("tool_calls")):
+            return self.format.contents[0].closer
+        name, id = calls[-1]["function"]["name"], calls[-1].get("id")
+        call = ToolCall(name, {inside: inside}, id=id if isinstance(id, str) else None)
+        try:
+            return render(Turn(calls=(call,)), self.format).rpartition(inside)[2]
+        except RenderError:  # the format has no such key
+            return None
+
+
+def _without_tag(text: str) -> str:
+    """The text without a tag at its end."""
+    start = text.rfind({">": "<", "]": "["}.get(text[-1:], "\0"))
+    return text[:start] if start >= 0 and _TAG.fullmatch(text, start) else text
