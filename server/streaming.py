@@ -14,6 +14,7 @@ T = TypeVar("T")
 HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 COMMENT = b": alive\n\n"
 DONE = b"data: [DONE]\n\n"
+AHEAD = 64  # events that are made while earlier ones are sent
 
 
 def encode_event(data: Mapping[str, Any], name: str = "") -> bytes:
@@ -26,23 +27,34 @@ async def keep_alive(
     parts: AsyncIterator[bytes], seconds: float, ping: bytes = COMMENT
 ) -> AsyncIterator[bytes]:
     """The parts, and between them, where none comes for so long, a ping."""
-    following = asyncio.ensure_future(anext(parts))
+    queue: asyncio.Queue[bytes | BaseException] = asyncio.Queue(AHEAD)
+
+    async def read() -> None:
+        try:
+            async for part in parts:
+                await queue.put(part)
+            await queue.put(StopAsyncIteration())
+        except Exception as error:
+            await queue.put(error)
+
+    reading = asyncio.create_task(read())
     try:
         while True:
-            done, _ = await asyncio.wait({following}, timeout=seconds)
-            if not done:
+            try:
+                async with asyncio.timeout(seconds):
+                    part = await queue.get()
+            except TimeoutError:
                 yield ping
                 continue
-            try:
-                part = following.result()
-            except StopAsyncIteration:
+            if isinstance(part, StopAsyncIteration):
                 return
+            if isinstance(part, BaseException):
+                raise part
             yield part
-            following = asyncio.ensure_future(anext(parts))
     finally:
-        following.cancel()
-        with suppress(asyncio.CancelledError, StopAsyncIteration, Exception):
-            await following
+        reading.cancel()
+        with suppress(asyncio.CancelledError):
+            await reading
         await _close(parts)
 
 
@@ -75,7 +87,8 @@ class EventStream(StreamingResponse):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_soon(message: Message) -> None:
-            await asyncio.wait_for(send(message), self._idle_seconds)
+            async with asyncio.timeout(self._idle_seconds):
+                await send(message)
 
         try:
             await super().__call__(scope, receive, send_soon)
