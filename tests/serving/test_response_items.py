@@ -1,10 +1,13 @@
 """Items of Responses as a conversation, and the responses that are kept."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from server.errors import HttpError
+from server.responses import items
 from server.responses.items import read_input, write_messages
 from server.responses.sealing import seal, unseal
 from server.responses.store import Store, Stored
@@ -66,11 +69,34 @@ def test_turns_are_told_apart() -> None:
     assert shape(call(1), output(1), call(2), output(2)) == ["a tool_1", "t ok", "a tool_2", "t ok"]
 
 
+def test_no_item_of_a_turn_copies_what_came_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = list[Json]()
+    gathered: list[dict[str, list[Any]]] = []
+    find = items._find_turn  # pyright: ignore[reportPrivateUsage]
+
+    def note(*given: Any, **options: Any) -> Json:
+        turns.append(find(*given, **options))
+        gathered.append({key: turns[-1][key] for key in turns[-1] if key != "role"})
+        return turns[-1]
+
+    monkeypatch.setattr(items, "_find_turn", note)
+    given = read(thought("h"), thought("m"), call(1), said("a"), call(2), said("b"), call(3))
+    (message,) = write_messages(given)
+    assert message["reasoning_content"] == "hm"
+    assert message["content"] == "ab"
+    assert [call["id"] for call in message["tool_calls"]] == ["call_1", "call_2", "call_3"]
+    assert write_messages(given) == [message]  # nothing of the first time is left in the items
+    assert all(turn is turns[0] for turn in turns[: len(given)])
+    last = gathered[len(given) - 1]
+    for seen in gathered[: len(given)]:
+        assert all(seen[key] is last[key] for key in seen)
+
+
 def test_every_item_has_an_id_and_keeps_its_own() -> None:
-    items = read(USER, {**said("a"), "id": "msg_1"}, call(1), output(1), thought("x"))
+    whole = read(USER, {**said("a"), "id": "msg_1"}, call(1), output(1), thought("x"))
     prefixes = ["msg_", "msg_1", "fc_", "fco_", "rs_"]
-    assert all(item["id"].startswith(prefix) for item, prefix in zip(items, prefixes, strict=True))
-    assert read(*items) == items
+    assert all(item["id"].startswith(prefix) for item, prefix in zip(whole, prefixes, strict=True))
+    assert read(*whole) == whole
 
 
 def test_instructions_and_a_system_message_are_one() -> None:
