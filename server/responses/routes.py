@@ -28,11 +28,7 @@ HIDDEN: dict[str, Any] = {"responses": ANSWERS, "include_in_schema": False}
 async def create_response(body: ResponsesRequest, request: Request) -> Response:
     """Answers a conversation: with text, with calls of tools, or with both."""
     service, store = find_service(request), find_store(request)
-    context = (*_find_earlier(body, store), *read_input(body.input, store.find_items))
-    messages = write_messages(context, body.instructions)
-    asked = await asyncio.to_thread(body.read, service, messages)
-    described = body.describe(asked)
-    check_json([described, context])
+    asked, described, context = await asyncio.to_thread(_read, body, service, store)
     begun = await wait_for_client(request, _begin(service, asked))
     options = {"shows_logprobs": body.shows_logprobs, "seals": body.seals}
     writer = ResponseWriter(begun, described, **options)
@@ -43,6 +39,22 @@ async def create_response(body: ResponsesRequest, request: Request) -> Response:
         return EventStream(parts, service.settings.idle_seconds, begun.headers, begun.cancel)
     response = await wait_for_client(request, _find_last(events), begun.cancel)
     return JSONResponse(response, headers=begun.headers)
+
+
+def _read(
+    body: ResponsesRequest, service: Service, store: Store
+) -> tuple[Asked, Json, tuple[Json, ...]]:
+    """What is asked, what the response says of it, and the conversation that it answers. It takes
+    long where that is long: not for the event loop.
+
+    Raises:
+        HttpError, Error: something in the request cannot be; says where.
+    """
+    context = (*_find_earlier(body, store), *read_input(body.input, store.find_items))
+    asked = body.read(service, write_messages(context, body.instructions))
+    described = body.describe(asked)
+    check_json([described, context])
+    return asked, described, context
 
 
 class Keeper:

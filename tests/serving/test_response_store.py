@@ -1,10 +1,13 @@
 """Responses over HTTP that are kept: shown, listed, deleted, forgotten."""
 
+import asyncio
 from collections.abc import Iterator
+from typing import Any
 
 import httpx
 import pytest
 
+from server.responses import routes
 from server.settings import Settings
 from tests.scripted import scripted
 from tests.serving.running import running
@@ -60,6 +63,29 @@ def test_items_are_named_by_their_ids(plain: httpx.Client) -> None:
     assert named["usage"]["input_tokens"] == chained["usage"]["input_tokens"]
     error = refuse(plain, [{"type": "item_reference", "id": "msg_x"}], 404)
     assert error["param"] == "/input/0/id"
+
+
+def test_conversations_are_read_beside_the_event_loop(
+    plain: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = list[str]()
+
+    def watch(name: str) -> None:
+        work = getattr(routes, name)
+
+        def note(*given: Any) -> Any:
+            with pytest.raises(RuntimeError, match="no running event loop"):
+                asyncio.get_running_loop()
+            seen.append(name)
+            return work(*given)
+
+        monkeypatch.setattr(routes, name, note)
+
+    names = ("_find_earlier", "read_input", "write_messages", "check_json")
+    for name in names:
+        watch(name)
+    ask(plain)
+    assert tuple(seen) == names
 
 
 def test_only_so_many_responses_are_kept() -> None:
