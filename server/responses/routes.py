@@ -1,7 +1,9 @@
 """Responses: the paths."""
 
 import asyncio
+import hashlib
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
@@ -9,6 +11,7 @@ from fastapi.responses import JSONResponse, Response
 
 from server.asking import Asked, Begun, Service, begin
 from server.errors import HttpError
+from server.gate import find_key
 from server.responses.items import check_json, read_input, write_messages
 from server.responses.reply import ResponseWriter
 from server.responses.request import ResponsesRequest, naming_places
@@ -28,11 +31,12 @@ HIDDEN: dict[str, Any] = {"responses": ANSWERS, "include_in_schema": False}
 async def create_response(body: ResponsesRequest, request: Request) -> Response:
     """Answers a conversation: with text, with calls of tools, or with both."""
     service, store = find_service(request), find_store(request)
-    asked, described, context = await asyncio.to_thread(_read, body, service, store)
+    owner = find_owner(request)
+    asked, described, context = await asyncio.to_thread(_read, body, service, store, owner)
     begun = await wait_for_client(request, _begin(service, asked))
     options = {"shows_logprobs": body.shows_logprobs, "seals": body.seals}
     writer = ResponseWriter(begun, described, **options)
-    keeper = Keeper(store if body.store is not False else None, context)
+    keeper = Keeper(store if body.store is not False else None, context, owner)
     events = write(begun, writer, keeper)
     if body.stream:
         parts = keep_alive(_encode(events, writer, keeper), service.settings.ping_seconds)
@@ -42,7 +46,7 @@ async def create_response(body: ResponsesRequest, request: Request) -> Response:
 
 
 def _read(
-    body: ResponsesRequest, service: Service, store: Store
+    body: ResponsesRequest, service: Service, store: Store, owner: str
 ) -> tuple[Asked, Json, tuple[Json, ...]]:
     """What is asked, what the response says of it, and the conversation that it answers. It takes
     long where that is long: not for the event loop.
@@ -50,7 +54,8 @@ def _read(
     Raises:
         HttpError, Error: something in the request cannot be; says where.
     """
-    context = (*_find_earlier(body, store), *read_input(body.input, store.find_items))
+    earlier = _find_earlier(body, store, owner)
+    context = (*earlier, *read_input(body.input, partial(store.find_items, owner)))
     asked = body.read(service, write_messages(context, body.instructions))
     described = body.describe(asked)
     check_json([described, context])
@@ -63,17 +68,22 @@ class Keeper:
     Args:
         store: where; None: nowhere.
         context: what the response answers.
+        owner: who asked.
     """
 
-    def __init__(self, store: Store | None, context: tuple[Json, ...]):
+    def __init__(self, store: Store | None, context: tuple[Json, ...], owner: str):
         self._store = store
         self._context = context
+        self._owner = owner
 
-    def note(self, event: Json) -> None:
+    async def note(self, event: Json) -> None:
         """Keeps the response of an event, if it is over."""
         response = event.get("response")
         if self._store and response and response["status"] != "in_progress":
-            self._store.put(Stored(response, self._context))
+            await asyncio.to_thread(self._keep, self._store, response)
+
+    def _keep(self, store: Store, response: Json) -> None:
+        store.put(Stored(response, self._context, self._owner))
 
 
 async def _begin(service: Service, asked: Asked) -> Begun:
@@ -81,7 +91,7 @@ async def _begin(service: Service, asked: Asked) -> Begun:
         return await begin(service, asked)
 
 
-def _find_earlier(body: ResponsesRequest, store: Store) -> tuple[Json, ...]:
+def _find_earlier(body: ResponsesRequest, store: Store, owner: str) -> tuple[Json, ...]:
     """The conversation that the request goes on from.
 
     Raises:
@@ -90,7 +100,7 @@ def _find_earlier(body: ResponsesRequest, store: Store) -> tuple[Json, ...]:
     if (id := body.previous_response_id) is None:
         return ()
     place, code = "/previous_response_id", "previous_response_not_found"
-    if (stored := store.get(id)) is None:
+    if (stored := store.get(owner, id)) is None:
         raise HttpError(400, f"there is no response {id!r} to go on from", code, place)
     if stored.response["status"] == "failed":
         raise HttpError(400, f"the response {id!r} has failed", "invalid_value", place)
@@ -107,7 +117,7 @@ async def write(begun: Begun, writer: ResponseWriter, keeper: Keeper) -> AsyncIt
         yield event
     async for _, told in begun.follow():
         for event in writer.take(told):
-            keeper.note(event)
+            await keeper.note(event)
             yield event
 
 
@@ -128,7 +138,7 @@ async def _encode(
     except Exception as error:  # the status is sent already: the stream says it
         note_error(error)
         for event in writer.fail(error):
-            keeper.note(event)
+            await keeper.note(event)
             yield encode_event(event, event["type"])
 
 
@@ -140,8 +150,15 @@ def find_store(request: Request) -> Store:
     return state.responses
 
 
+def find_owner(request: Request) -> str:
+    """Whose responses a request makes and finds: a hash of its API key; "" where none is needed."""
+    if not request.app.state.settings.api_keys:
+        return ""
+    return hashlib.sha256(find_key(request.scope["headers"])).hexdigest()
+
+
 def _find(id: str, request: Request) -> Stored:
-    if (stored := find_store(request).get(id)) is None:
+    if (stored := find_store(request).get(find_owner(request), id)) is None:
         raise HttpError(404, f"there is no response {id!r}", "not_found")
     return stored
 
@@ -160,7 +177,7 @@ async def show_response(id: str, request: Request, stream: bool = False) -> Json
 @router.delete("/responses/{id}", **HIDDEN)
 async def delete_response(id: str, request: Request) -> Json:
     """Forgets a response."""
-    if not find_store(request).delete(id):
+    if not find_store(request).delete(find_owner(request), id):
         raise HttpError(404, f"there is no response {id!r}", "not_found")
     return {"id": id, "object": "response", "deleted": True}
 

@@ -133,27 +133,48 @@ def test_sealed_text_comes_back(text: str) -> None:
             unseal(spoilt, "")
 
 
-def stored(id: str, *items: str) -> Stored:
+def stored(id: str, *items: str, owner: str = "") -> Stored:
     context = tuple({"id": item, "of": id} for item in items)
-    return Stored({"id": id, "output": [{"id": f"{id}_out", "of": id}]}, context)
+    return Stored({"id": id, "output": [{"id": f"{id}_out", "of": id}]}, context, owner)
 
 
 def test_the_least_recently_used_response_is_forgotten() -> None:
     store = Store(2)
     store.put(stored("a"))
     store.put(stored("b"))
-    assert store.get("a") is not None
+    assert store.get("", "a") is not None
     store.put(stored("c"))
-    assert store.get("b") is None
-    assert store.get("a") is not None
-    assert store.delete("a") is True
-    assert store.delete("a") is False
+    assert store.get("", "b") is None
+    assert store.find_items("", {"b_out"}) == {}
+    assert store.get("", "a") is not None
+    assert store.delete("", "a") is True
+    assert store.delete("", "a") is False
 
 
 def test_items_are_found_in_the_newest_response() -> None:
     store = Store(3)
     store.put(stored("a", "x"))
     store.put(stored("b", "x", "y"))
-    found = store.find_items({"x", "a_out", "z"})
-    assert {id: item["of"] for id, item in found.items()} == {"x": "b", "a_out": "a"}
-    assert store.find_items(set()) == {}
+
+    def find(*ids: str) -> dict[str, str]:
+        return {id: item["of"] for id, item in store.find_items("", ids).items()}
+
+    assert find("x", "a_out", "z") == {"x": "b", "a_out": "a"}
+    assert find() == {}
+    store.delete("", "b")
+    assert find("x", "y") == {"x": "a"}
+    store.put(stored("a", "y"))  # in place of the first
+    assert find("x", "y") == {"y": "a"}
+
+
+def test_nobody_finds_what_is_not_theirs() -> None:
+    store = Store(3)
+    store.put(stored("a", "x", owner="A"))
+    store.put(stored("b", "x", owner="B"))
+    for owner, id in (("A", "a"), ("B", "b")):
+        items = store.find_items(owner, {"x", "a_out", "b_out"})
+        assert {name: item["of"] for name, item in items.items()} == {"x": id, f"{id}_out": id}
+    assert store.get("B", "a") is None
+    assert store.get("", "a") is None
+    assert store.delete("B", "a") is False
+    assert store.get("A", "a") is not None

@@ -95,3 +95,31 @@ def test_only_so_many_responses_are_kept() -> None:
         ask(client)
         assert client.get(f"{RESPONSES}/{first}").status_code == 200
         assert client.get(f"{RESPONSES}/{second}").status_code == 404
+
+
+def test_who_has_another_key_finds_nothing() -> None:
+    settings = Settings(api_keys=("one", "two"))
+    with running(scripted("Hi"), settings) as client:
+        client.headers["Authorization"] = "Bearer one"
+        mine = ask(client, [{"role": "user", "content": "Hello", "id": "msg_mine"}])
+        path, item = f"{RESPONSES}/{mine['id']}", mine["output"][0]["id"]
+        client.headers["Authorization"] = "Bearer two"
+        for method, end in (
+            ("GET", ""),
+            ("DELETE", ""),
+            ("GET", "/input_items"),
+            ("POST", "/cancel"),
+        ):
+            assert client.request(method, path + end).status_code == 404, (method, end)
+        error = refuse(client, previous_response_id=mine["id"])
+        assert error["code"] == "previous_response_not_found"
+        for id in ("msg_mine", item):
+            refuse(client, [{"type": "item_reference", "id": id}], 404)
+        client.headers = httpx.Headers({"x-api-key": "one"})  # the same key in another header
+        assert client.get(path).json() == mine
+        ask(client, [{"id": "msg_mine"}], previous_response_id=mine["id"])
+
+
+def test_where_no_key_is_needed_none_tells_clients_apart(plain: httpx.Client) -> None:
+    path = f"{RESPONSES}/{ask(plain)['id']}"
+    assert plain.get(path, headers={"Authorization": "Bearer any"}).status_code == 200
