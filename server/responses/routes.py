@@ -15,7 +15,7 @@ from server.gate import find_key
 from server.responses.items import check_json, read_input, write_messages
 from server.responses.reply import ResponseWriter
 from server.responses.request import ResponsesRequest, naming_places
-from server.responses.store import Store, Stored
+from server.responses.store import Store, Stored, measure
 from server.serving import ANSWERS, find_service, note_error
 from server.streaming import EventStream, encode_event, keep_alive
 from server.waiting import wait_for_client
@@ -83,7 +83,8 @@ class Keeper:
             await asyncio.to_thread(self._keep, self._store, response)
 
     def _keep(self, store: Store, response: Json) -> None:
-        store.put(Stored(response, self._context, self._owner))
+        size = measure(response) + measure(self._context)
+        store.put(Stored(response, self._context, self._owner, size))
 
 
 async def _begin(service: Service, asked: Asked) -> Begun:
@@ -146,7 +147,7 @@ def find_store(request: Request) -> Store:
     """The responses that this server keeps."""
     state = request.app.state
     if not hasattr(state, "responses"):
-        state.responses = Store(state.settings.max_stored)
+        state.responses = Store(state.settings.max_stored, state.settings.max_stored_bytes)
     return state.responses
 
 

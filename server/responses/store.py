@@ -1,5 +1,6 @@
 """Responses that are kept: to be shown again, and to be gone on from."""
 
+import json
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
@@ -20,16 +21,23 @@ class Stored:
         context: all items in front of it, those of earlier responses included, without
             instructions.
         owner: whose it is; nobody else finds it. "": everybody's, where no key is needed.
+        size: bytes of the JSON of response and context, see `measure`.
     """
 
     response: Json
     context: tuple[Json, ...]
-    owner: str = ""
+    owner: str
+    size: int
 
     @property
     def conversation(self) -> tuple[Json, ...]:
         """What the next response has in front of its own input."""
         return (*self.context, *self.response["output"])
+
+
+def measure(value: Any) -> int:
+    """The bytes of a JSON value, in UTF-8."""
+    return len(json.dumps(value, ensure_ascii=False).encode(errors="surrogatepass"))
 
 
 class Store:
@@ -38,30 +46,37 @@ class Store:
 
     Args:
         most: how many.
+        most_bytes: of all together; a response that is larger alone is not kept.
     """
 
-    def __init__(self, most: int):
+    def __init__(self, most: int, most_bytes: int):
         self._most = most
+        self._most_bytes = most_bytes
+        self._size = 0
         self._kept: OrderedDict[Key, Stored] = OrderedDict()
         self._items: dict[Key, dict[str, Json]] = {}
         """By the ids of the responses that they are in, the newest last."""
         self._lock = threading.Lock()
 
     def put(self, stored: Stored) -> None:
-        """Keeps a response."""
+        """Keeps a response, if it is not too large."""
         id = stored.response["id"]
         with self._lock:
             self._forget((stored.owner, id))
+            if stored.size > self._most_bytes:
+                return
+            self._size += stored.size
             self._kept[stored.owner, id] = stored
             for item in stored.conversation:
                 self._items.setdefault((stored.owner, item["id"]), {})[id] = item
-            while len(self._kept) > self._most:
+            while len(self._kept) > self._most or self._size > self._most_bytes:
                 self._forget(next(iter(self._kept)))
 
     def _forget(self, key: Key) -> bool:
         owner, id = key
         if (stored := self._kept.pop(key, None)) is None:
             return False
+        self._size -= stored.size
         for item in stored.conversation:
             places = self._items.get((owner, item["id"]), {})
             places.pop(id, None)

@@ -10,7 +10,7 @@ from server.errors import HttpError
 from server.responses import items
 from server.responses.items import read_input, write_messages
 from server.responses.sealing import seal, unseal
-from server.responses.store import Store, Stored
+from server.responses.store import Store, Stored, measure
 from tests.serving.running import Json
 
 USER: Json = {"role": "user", "content": "Hi"}
@@ -133,13 +133,13 @@ def test_sealed_text_comes_back(text: str) -> None:
             unseal(spoilt, "")
 
 
-def stored(id: str, *items: str, owner: str = "") -> Stored:
+def stored(id: str, *items: str, owner: str = "", size: int = 1) -> Stored:
     context = tuple({"id": item, "of": id} for item in items)
-    return Stored({"id": id, "output": [{"id": f"{id}_out", "of": id}]}, context, owner)
+    return Stored({"id": id, "output": [{"id": f"{id}_out", "of": id}]}, context, owner, size)
 
 
 def test_the_least_recently_used_response_is_forgotten() -> None:
-    store = Store(2)
+    store = Store(2, 100)
     store.put(stored("a"))
     store.put(stored("b"))
     assert store.get("", "a") is not None
@@ -152,7 +152,7 @@ def test_the_least_recently_used_response_is_forgotten() -> None:
 
 
 def test_items_are_found_in_the_newest_response() -> None:
-    store = Store(3)
+    store = Store(3, 100)
     store.put(stored("a", "x"))
     store.put(stored("b", "x", "y"))
 
@@ -168,7 +168,7 @@ def test_items_are_found_in_the_newest_response() -> None:
 
 
 def test_nobody_finds_what_is_not_theirs() -> None:
-    store = Store(3)
+    store = Store(3, 100)
     store.put(stored("a", "x", owner="A"))
     store.put(stored("b", "x", owner="B"))
     for owner, id in (("A", "a"), ("B", "b")):
@@ -178,3 +178,33 @@ def test_nobody_finds_what_is_not_theirs() -> None:
     assert store.get("", "a") is None
     assert store.delete("B", "a") is False
     assert store.get("A", "a") is not None
+
+
+def test_responses_are_forgotten_where_they_are_too_large_together() -> None:
+    store = Store(10, 100)
+
+    def find(*ids: str) -> str:
+        return "".join(id for id in ids if store.find_items("", {f"{id}_out"}))
+
+    for id in ("a", "b", "c"):
+        store.put(stored(id, size=30))
+    assert store.get("", "a") is not None  # "b" is the oldest now
+    store.put(stored("d", size=11, owner="D"))  # 101: all owners together
+    assert find("a", "b", "c") == "ac"
+    store.put(stored("large", size=101))
+    assert find("a", "c", "large") == "ac"  # nothing had to go for it
+    store.put(stored("a", size=59))  # the first one is not counted any more
+    assert find("a", "c") == "ac"
+    assert store.delete("", "a") is True
+    store.put(stored("e", size=59))  # neither is the second
+    assert find("c", "e") == "ce"
+    assert store.get("D", "d") is not None
+    store.put(stored("f", size=100))
+    assert find("c", "e", "f") == "f"
+    store.put(stored("f", size=101))  # what it was is not what it is
+    assert find("f") == ""
+
+
+def test_sizes_are_bytes_of_json() -> None:
+    assert measure({"ü": [1]}) == len(b'{"\xc3\xbc": [1]}')
+    assert measure("\ud800") == 5

@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
+from constrained.errors import RequestError
 from server.responses import routes
 from server.settings import Settings
 from tests.scripted import scripted
@@ -123,3 +124,23 @@ def test_who_has_another_key_finds_nothing() -> None:
 def test_where_no_key_is_needed_none_tells_clients_apart(plain: httpx.Client) -> None:
     path = f"{RESPONSES}/{ask(plain)['id']}"
     assert plain.get(path, headers={"Authorization": "Bearer any"}).status_code == 200
+
+
+def test_what_is_too_large_is_not_kept() -> None:
+    with running(scripted("Hi"), Settings(max_stored_bytes=10_000)) as client:
+        small = ask(client)
+        large = ask(client, "x " * 5000)
+        assert large["status"] == "completed"
+        assert client.get(f"{RESPONSES}/{large['id']}").status_code == 404
+        assert client.get(f"{RESPONSES}/{small['id']}").status_code == 200
+        ids = [ask(client)["id"] for _ in range(10)]
+        found = [client.get(f"{RESPONSES}/{id}").status_code for id in ids]
+        kept = found.count(200)
+        assert 1 < kept < 10
+        assert found == [404] * (10 - kept) + [200] * kept  # the newest
+
+
+def test_limits_are_one_or_more() -> None:
+    with pytest.raises(RequestError, match="max_stored_bytes is 0, must be 1 or more"):
+        Settings(max_stored_bytes=0)
+    assert Settings(max_stored_bytes=1).max_stored_bytes == 1
