@@ -21,6 +21,17 @@ def find_dialect(path: str) -> Dialect:
     return Dialect.ANTHROPIC if path.removeprefix("/v1").startswith("/messages") else Dialect.OPENAI
 
 
+def find_key(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """The API key that a request gives, checked or not; empty: it gives none.
+
+    Args:
+        headers: as in an ASGI scope; of several of one name, the last counts.
+    """
+    values = {name.lower(): value for name, value in headers}
+    scheme, _, token = values.get(b"authorization", b"").partition(b" ")
+    return token.strip() if scheme.lower() == b"bearer" else values.get(b"x-api-key", b"")
+
+
 class Gate:
     """Lets requests through that have a key, if one is needed, and a body that is not too large.
 
@@ -71,8 +82,7 @@ class Gate:
 
     def _knows(self, headers: dict[bytes, bytes]) -> bool:
         """Compares with every key, each in the same time, so that time tells nothing of them."""
-        scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
-        given = token.strip() if scheme.lower() == b"bearer" else headers.get(b"x-api-key", b"")
+        given = find_key(headers.items())
         return sum(secrets.compare_digest(given, key) for key in self._keys) > 0
 
 

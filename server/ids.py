@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from constrained.reply import ID_LENGTH, ID_LETTERS, derive_id
+from constrained.reply import ID_LENGTH, derive_id
 
 KNOWN = 10_000  # ids of calls that the model wrote
 _PREFIXED = re.compile(r"(?:call|toolu|fc)_(.+)", re.DOTALL)
@@ -20,8 +20,8 @@ _OWN = re.compile(rf"[A-Za-z0-9]{{{ID_LENGTH}}}")
 
 
 def make_id(prefix: str) -> str:
-    """A new id, such as `chatcmpl-` and 24 letters and digits."""
-    return prefix + "".join(secrets.choice(ID_LETTERS) for _ in range(24))
+    """A new id, such as `chatcmpl-` and 24 hexadecimal digits."""
+    return prefix + secrets.token_hex(12)
 
 
 class CallIds:

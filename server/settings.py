@@ -53,6 +53,8 @@ class Settings:
     """Replies to one request (`n`)."""
     max_stored: int = 1000
     """Responses that are kept for `previous_response_id`."""
+    max_stored_bytes: int = 256 * MIB
+    """Of their JSON, with what they answer; a response that is larger alone is not kept."""
     idle_seconds: float = 60.0
     """A client that takes nothing of its stream for so long is cut off."""
     ping_seconds: float = 15.0
@@ -72,6 +74,6 @@ class Settings:
 
     def __post_init__(self) -> None:
         limits = ("max_body", "max_tools", "max_schema", "max_choices", "max_stored")
-        for name in (*limits, "idle_seconds", "ping_seconds"):
+        for name in (*limits, "max_stored_bytes", "idle_seconds", "ping_seconds"):
             if getattr(self, name) < 1:
                 raise RequestError(f"{name} is {getattr(self, name)}, must be 1 or more")

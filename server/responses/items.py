@@ -164,26 +164,37 @@ def write_messages(items: Iterable[Json], instructions: str | None = None) -> li
         match item["type"]:
             case "reasoning":
                 turn = _find_turn(messages, is_new=bool)
-                text = "".join(part["text"] for part in item["content"])
-                turn["reasoning_content"] = turn.get("reasoning_content", "") + text
+                turn.setdefault("reasoning_content", []).extend(_find_texts(item))
             case "function_call":
                 function = {"name": item["name"], "arguments": item["arguments"]}
                 call = {"id": item["call_id"], "type": "function", "function": function}
-                turn = _find_turn(messages)
-                turn["tool_calls"] = [*turn.get("tool_calls", ()), call]
+                _find_turn(messages).setdefault("tool_calls", []).append(call)
             case "function_call_output":
                 result = {"role": "tool", "tool_call_id": item["call_id"]}
                 messages.append({**result, "content": _as_content(item["output"])})
             case _ if item["role"] == "assistant":
                 turn = _find_turn(messages, is_new=lambda said: said == "text")
-                turn["content"] += "".join(part["text"] for part in item["content"])
+                turn["content"].extend(_find_texts(item))
             case _:
                 _add_message(messages, item["role"], _as_content(item["content"]), instructions)
-    return messages
+    return [_join_texts(message) for message in messages]
+
+
+def _find_texts(item: Json) -> list[str]:
+    return [part["text"] for part in item["content"] if part["text"]]
+
+
+def _join_texts(message: Json) -> Json:
+    """A message whose turn is over: its texts were gathered, so that many items cost no more each
+    than few."""
+    if message["role"] != "assistant":
+        return message
+    texts = {key: message[key] for key in ("content", "reasoning_content") if key in message}
+    return message | {key: "".join(parts) for key, parts in texts.items()}
 
 
 def _find_turn(messages: list[Json], is_new: Callable[[str], bool] = lambda said: False) -> Json:
-    """The message of the assistant that is under way, or a new one.
+    """The message of the assistant that is under way, or a new one; its texts are lists still.
 
     Args:
         is_new: from what the message has said ("", "text" alone, or "calls"), whether the item
@@ -194,7 +205,7 @@ def _find_turn(messages: list[Json], is_new: Callable[[str], bool] = lambda said
         said = "calls" if "tool_calls" in last else "text" if last["content"] else ""
         if not is_new(said):
             return last
-    messages.append({"role": "assistant", "content": ""})
+    messages.append({"role": "assistant", "content": list[str]()})
     return messages[-1]
 
 

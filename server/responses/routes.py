@@ -1,7 +1,9 @@
 """Responses: the paths."""
 
 import asyncio
+import hashlib
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
@@ -9,10 +11,11 @@ from fastapi.responses import JSONResponse, Response
 
 from server.asking import Asked, Begun, Service, begin
 from server.errors import HttpError
+from server.gate import find_key
 from server.responses.items import check_json, read_input, write_messages
 from server.responses.reply import ResponseWriter
 from server.responses.request import ResponsesRequest, naming_places
-from server.responses.store import Store, Stored
+from server.responses.store import Store, Stored, measure
 from server.serving import ANSWERS, find_service, note_error
 from server.streaming import EventStream, encode_event, keep_alive
 from server.waiting import wait_for_client
@@ -28,15 +31,12 @@ HIDDEN: dict[str, Any] = {"responses": ANSWERS, "include_in_schema": False}
 async def create_response(body: ResponsesRequest, request: Request) -> Response:
     """Answers a conversation: with text, with calls of tools, or with both."""
     service, store = find_service(request), find_store(request)
-    context = (*_find_earlier(body, store), *read_input(body.input, store.find_items))
-    messages = write_messages(context, body.instructions)
-    asked = await asyncio.to_thread(body.read, service, messages)
-    described = body.describe(asked)
-    check_json([described, context])
+    owner = find_owner(request)
+    asked, described, context = await asyncio.to_thread(_read, body, service, store, owner)
     begun = await wait_for_client(request, _begin(service, asked))
     options = {"shows_logprobs": body.shows_logprobs, "seals": body.seals}
     writer = ResponseWriter(begun, described, **options)
-    keeper = Keeper(store if body.store is not False else None, context)
+    keeper = Keeper(store if body.store is not False else None, context, owner)
     events = write(begun, writer, keeper)
     if body.stream:
         parts = keep_alive(_encode(events, writer, keeper), service.settings.ping_seconds)
@@ -45,23 +45,46 @@ async def create_response(body: ResponsesRequest, request: Request) -> Response:
     return JSONResponse(response, headers=begun.headers)
 
 
+def _read(
+    body: ResponsesRequest, service: Service, store: Store, owner: str
+) -> tuple[Asked, Json, tuple[Json, ...]]:
+    """What is asked, what the response says of it, and the conversation that it answers. It takes
+    long where that is long: not for the event loop.
+
+    Raises:
+        HttpError, Error: something in the request cannot be; says where.
+    """
+    earlier = _find_earlier(body, store, owner)
+    context = (*earlier, *read_input(body.input, partial(store.find_items, owner)))
+    asked = body.read(service, write_messages(context, body.instructions))
+    described = body.describe(asked)
+    check_json([described, context])
+    return asked, described, context
+
+
 class Keeper:
     """Keeps a response before its last event goes out, so that the next request finds it.
 
     Args:
         store: where; None: nowhere.
         context: what the response answers.
+        owner: who asked.
     """
 
-    def __init__(self, store: Store | None, context: tuple[Json, ...]):
+    def __init__(self, store: Store | None, context: tuple[Json, ...], owner: str):
         self._store = store
         self._context = context
+        self._owner = owner
 
-    def note(self, event: Json) -> None:
+    async def note(self, event: Json) -> None:
         """Keeps the response of an event, if it is over."""
         response = event.get("response")
         if self._store and response and response["status"] != "in_progress":
-            self._store.put(Stored(response, self._context))
+            await asyncio.to_thread(self._keep, self._store, response)
+
+    def _keep(self, store: Store, response: Json) -> None:
+        size = measure(response) + measure(self._context)
+        store.put(Stored(response, self._context, self._owner, size))
 
 
 async def _begin(service: Service, asked: Asked) -> Begun:
@@ -69,7 +92,7 @@ async def _begin(service: Service, asked: Asked) -> Begun:
         return await begin(service, asked)
 
 
-def _find_earlier(body: ResponsesRequest, store: Store) -> tuple[Json, ...]:
+def _find_earlier(body: ResponsesRequest, store: Store, owner: str) -> tuple[Json, ...]:
     """The conversation that the request goes on from.
 
     Raises:
@@ -78,7 +101,7 @@ def _find_earlier(body: ResponsesRequest, store: Store) -> tuple[Json, ...]:
     if (id := body.previous_response_id) is None:
         return ()
     place, code = "/previous_response_id", "previous_response_not_found"
-    if (stored := store.get(id)) is None:
+    if (stored := store.get(owner, id)) is None:
         raise HttpError(400, f"there is no response {id!r} to go on from", code, place)
     if stored.response["status"] == "failed":
         raise HttpError(400, f"the response {id!r} has failed", "invalid_value", place)
@@ -95,7 +118,7 @@ async def write(begun: Begun, writer: ResponseWriter, keeper: Keeper) -> AsyncIt
         yield event
     async for _, told in begun.follow():
         for event in writer.take(told):
-            keeper.note(event)
+            await keeper.note(event)
             yield event
 
 
@@ -116,7 +139,7 @@ async def _encode(
     except Exception as error:  # the status is sent already: the stream says it
         note_error(error)
         for event in writer.fail(error):
-            keeper.note(event)
+            await keeper.note(event)
             yield encode_event(event, event["type"])
 
 
@@ -124,12 +147,19 @@ def find_store(request: Request) -> Store:
     """The responses that this server keeps."""
     state = request.app.state
     if not hasattr(state, "responses"):
-        state.responses = Store(state.settings.max_stored)
+        state.responses = Store(state.settings.max_stored, state.settings.max_stored_bytes)
     return state.responses
 
 
+def find_owner(request: Request) -> str:
+    """Whose responses a request makes and finds: a hash of its API key; "" where none is needed."""
+    if not request.app.state.settings.api_keys:
+        return ""
+    return hashlib.sha256(find_key(request.scope["headers"])).hexdigest()
+
+
 def _find(id: str, request: Request) -> Stored:
-    if (stored := find_store(request).get(id)) is None:
+    if (stored := find_store(request).get(find_owner(request), id)) is None:
         raise HttpError(404, f"there is no response {id!r}", "not_found")
     return stored
 
@@ -148,7 +178,7 @@ async def show_response(id: str, request: Request, stream: bool = False) -> Json
 @router.delete("/responses/{id}", **HIDDEN)
 async def delete_response(id: str, request: Request) -> Json:
     """Forgets a response."""
-    if not find_store(request).delete(id):
+    if not find_store(request).delete(find_owner(request), id):
         raise HttpError(404, f"there is no response {id!r}", "not_found")
     return {"id": id, "object": "response", "deleted": True}
 

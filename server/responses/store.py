@@ -1,12 +1,15 @@
 """Responses that are kept: to be shown again, and to be gone on from."""
 
+import json
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 Json = dict[str, Any]
+Key: TypeAlias = tuple[str, str]
+"""An owner, and the id of a response or of an item: clients choose ids of items themselves."""
 
 
 @dataclass(frozen=True)
@@ -17,10 +20,14 @@ class Stored:
         response: as it was sent.
         context: all items in front of it, those of earlier responses included, without
             instructions.
+        owner: whose it is; nobody else finds it. "": everybody's, where no key is needed.
+        size: bytes of the JSON of response and context, see `measure`.
     """
 
     response: Json
     context: tuple[Json, ...]
+    owner: str
+    size: int
 
     @property
     def conversation(self) -> tuple[Json, ...]:
@@ -28,40 +35,69 @@ class Stored:
         return (*self.context, *self.response["output"])
 
 
+def measure(value: Any) -> int:
+    """The bytes of a JSON value, in UTF-8."""
+    return len(json.dumps(value, ensure_ascii=False).encode(errors="surrogatepass"))
+
+
 class Store:
-    """Responses by their ids, the least recently used ones forgotten. For several threads.
+    """Responses by their owners and ids, the least recently used ones forgotten. For several
+    threads.
 
     Args:
         most: how many.
+        most_bytes: of all together; a response that is larger alone is not kept.
     """
 
-    def __init__(self, most: int):
+    def __init__(self, most: int, most_bytes: int):
         self._most = most
-        self._kept: OrderedDict[str, Stored] = OrderedDict()
+        self._most_bytes = most_bytes
+        self._size = 0
+        self._kept: OrderedDict[Key, Stored] = OrderedDict()
+        self._items: dict[Key, dict[str, Json]] = {}
+        """By the ids of the responses that they are in, the newest last."""
         self._lock = threading.Lock()
 
     def put(self, stored: Stored) -> None:
-        """Keeps a response."""
+        """Keeps a response, if it is not too large."""
+        id = stored.response["id"]
         with self._lock:
-            self._kept[stored.response["id"]] = stored
-            while len(self._kept) > self._most:
-                self._kept.popitem(last=False)
+            self._forget((stored.owner, id))
+            if stored.size > self._most_bytes:
+                return
+            self._size += stored.size
+            self._kept[stored.owner, id] = stored
+            for item in stored.conversation:
+                self._items.setdefault((stored.owner, item["id"]), {})[id] = item
+            while len(self._kept) > self._most or self._size > self._most_bytes:
+                self._forget(next(iter(self._kept)))
 
-    def get(self, id: str) -> Stored | None:
-        """The response of this id; None if it is not kept."""
-        with self._lock:
-            if id in self._kept:
-                self._kept.move_to_end(id)
-            return self._kept.get(id)
+    def _forget(self, key: Key) -> bool:
+        owner, id = key
+        if (stored := self._kept.pop(key, None)) is None:
+            return False
+        self._size -= stored.size
+        for item in stored.conversation:
+            places = self._items.get((owner, item["id"]), {})
+            places.pop(id, None)
+            if not places:
+                self._items.pop((owner, item["id"]), None)
+        return True
 
-    def delete(self, id: str) -> bool:
-        """Forgets a response; says whether it was there."""
+    def get(self, owner: str, id: str) -> Stored | None:
+        """The response of this id; None if the owner has none."""
         with self._lock:
-            return self._kept.pop(id, None) is not None
+            if (owner, id) in self._kept:
+                self._kept.move_to_end((owner, id))
+            return self._kept.get((owner, id))
 
-    def find_items(self, ids: set[str]) -> Mapping[str, Json]:
-        """The items of these ids, as far as they are kept; of several, the newest."""
+    def delete(self, owner: str, id: str) -> bool:
+        """Forgets a response; says whether the owner had it."""
         with self._lock:
-            kept = [*self._kept.values()] if ids else []
-        items = (item for stored in kept for item in stored.conversation)
-        return {item["id"]: item for item in items if item["id"] in ids}
+            return self._forget((owner, id))
+
+    def find_items(self, owner: str, ids: Iterable[str]) -> Mapping[str, Json]:
+        """The owner's items of these ids, as far as they are kept; of several, the newest."""
+        with self._lock:
+            found = {id: self._items.get((owner, id), {}) for id in ids}
+            return {id: next(reversed(places.values())) for id, places in found.items() if places}

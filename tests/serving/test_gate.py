@@ -9,6 +9,7 @@ import pytest
 
 from constrained.errors import ModelError
 from constrained.model import Model
+from server.gate import find_key
 from server.settings import Settings
 from tests.scripted import scripted
 from tests.serving.running import Json, running, wait_until
@@ -30,6 +31,21 @@ def test_keys() -> None:
         assert client.get("/metrics").status_code == 401
         response = client.post("/v1/messages", json=body)
         assert response.json()["type"] == "error"
+
+
+@pytest.mark.parametrize(
+    ("headers", "key"),
+    [
+        ([], b""),
+        ([(b"Authorization", b"bearer  one ")], b"one"),
+        ([(b"X-Api-Key", b"two")], b"two"),
+        ([(b"authorization", b"Basic one"), (b"x-api-key", b"two")], b"two"),
+        ([(b"authorization", b"Bearer one"), (b"x-api-key", b"two")], b"one"),
+        ([(b"authorization", b"Bearer one"), (b"Authorization", b"Bearer two")], b"two"),
+    ],
+)
+def test_the_key_of_a_request(headers: list[tuple[bytes, bytes]], key: bytes) -> None:
+    assert find_key(headers) == key
 
 
 def test_large_bodies() -> None:

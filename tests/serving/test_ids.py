@@ -1,5 +1,6 @@
 """Ids of calls, outside and inside; dates of conversations."""
 
+import re
 from datetime import datetime
 
 from hypothesis import given
@@ -52,6 +53,7 @@ def test_made_ids_differ() -> None:
     made = {make_id("chatcmpl-") for _ in range(100)}
     assert len(made) == 100
     assert all(id.startswith("chatcmpl-") and len(id) <= 40 for id in made)
+    assert all(re.fullmatch(r"chatcmpl-[0-9a-f]{24}", id) for id in made)
 
 
 def test_a_conversation_keeps_the_date_of_its_first_request() -> None:

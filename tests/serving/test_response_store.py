@@ -1,10 +1,14 @@
 """Responses over HTTP that are kept: shown, listed, deleted, forgotten."""
 
+import asyncio
 from collections.abc import Iterator
+from typing import Any
 
 import httpx
 import pytest
 
+from constrained.errors import RequestError
+from server.responses import routes
 from server.settings import Settings
 from tests.scripted import scripted
 from tests.serving.running import running
@@ -62,6 +66,29 @@ def test_items_are_named_by_their_ids(plain: httpx.Client) -> None:
     assert error["param"] == "/input/0/id"
 
 
+def test_conversations_are_read_beside_the_event_loop(
+    plain: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = list[str]()
+
+    def watch(name: str) -> None:
+        work = getattr(routes, name)
+
+        def note(*given: Any) -> Any:
+            with pytest.raises(RuntimeError, match="no running event loop"):
+                asyncio.get_running_loop()
+            seen.append(name)
+            return work(*given)
+
+        monkeypatch.setattr(routes, name, note)
+
+    names = ("_find_earlier", "read_input", "write_messages", "check_json")
+    for name in names:
+        watch(name)
+    ask(plain)
+    assert tuple(seen) == names
+
+
 def test_only_so_many_responses_are_kept() -> None:
     with running(scripted("Hi"), Settings(max_stored=2)) as client:
         first, second = ask(client)["id"], ask(client)["id"]
@@ -69,3 +96,51 @@ def test_only_so_many_responses_are_kept() -> None:
         ask(client)
         assert client.get(f"{RESPONSES}/{first}").status_code == 200
         assert client.get(f"{RESPONSES}/{second}").status_code == 404
+
+
+def test_who_has_another_key_finds_nothing() -> None:
+    settings = Settings(api_keys=("one", "two"))
+    with running(scripted("Hi"), settings) as client:
+        client.headers["Authorization"] = "Bearer one"
+        mine = ask(client, [{"role": "user", "content": "Hello", "id": "msg_mine"}])
+        path, item = f"{RESPONSES}/{mine['id']}", mine["output"][0]["id"]
+        client.headers["Authorization"] = "Bearer two"
+        for method, end in (
+            ("GET", ""),
+            ("DELETE", ""),
+            ("GET", "/input_items"),
+            ("POST", "/cancel"),
+        ):
+            assert client.request(method, path + end).status_code == 404, (method, end)
+        error = refuse(client, previous_response_id=mine["id"])
+        assert error["code"] == "previous_response_not_found"
+        for id in ("msg_mine", item):
+            refuse(client, [{"type": "item_reference", "id": id}], 404)
+        client.headers = httpx.Headers({"x-api-key": "one"})  # the same key in another header
+        assert client.get(path).json() == mine
+        ask(client, [{"id": "msg_mine"}], previous_response_id=mine["id"])
+
+
+def test_where_no_key_is_needed_none_tells_clients_apart(plain: httpx.Client) -> None:
+    path = f"{RESPONSES}/{ask(plain)['id']}"
+    assert plain.get(path, headers={"Authorization": "Bearer any"}).status_code == 200
+
+
+def test_what_is_too_large_is_not_kept() -> None:
+    with running(scripted("Hi"), Settings(max_stored_bytes=10_000)) as client:
+        small = ask(client)
+        large = ask(client, "x " * 5000)
+        assert large["status"] == "completed"
+        assert client.get(f"{RESPONSES}/{large['id']}").status_code == 404
+        assert client.get(f"{RESPONSES}/{small['id']}").status_code == 200
+        ids = [ask(client)["id"] for _ in range(10)]
+        found = [client.get(f"{RESPONSES}/{id}").status_code for id in ids]
+        kept = found.count(200)
+        assert 1 < kept < 10
+        assert found == [404] * (10 - kept) + [200] * kept  # the newest
+
+
+def test_limits_are_one_or_more() -> None:
+    with pytest.raises(RequestError, match="max_stored_bytes is 0, must be 1 or more"):
+        Settings(max_stored_bytes=0)
+    assert Settings(max_stored_bytes=1).max_stored_bytes == 1
