@@ -105,7 +105,7 @@ def _finish(block: Any) -> Any:
 def converse(client: httpx.Client, turns: int) -> tuple[list[Seen], list[Any]]:
     """All requests, and the messages of the last one."""
     messages: list[Any] = [{"role": "user", "content": QUESTION}]
-    seen = list[Seen]()
+    seen, asked = list[Seen](), list[Any]()
     for number in range(turns):
         asked = list(messages)
         seen.append(ask(client, messages, number))

@@ -19,74 +19,71 @@ RULES = (
     "Paths are absolute, or relative to the folder of the project.",
 )
 # Name, what it does, and its parameters: name, type, whether it is required, what it is.
-TOOLS: tuple[tuple[str, str, tuple[tuple[str, str, bool, str], ...]], ...] = tuple(
-    (name, text, parameters)
-    for name, text, *parameters in (
-        (
-            "read_file",
-            "Read a text file, or a part of it by lines.",
-            ("path", "string", True, "the file"),
-            ("first_line", "integer", False, "counted from 1"),
-            ("count", "integer", False, "how many lines"),
-        ),
-        (
-            "write_file",
-            "Write a whole file; what was there is replaced.",
-            ("path", "string", True, "the file"),
-            ("text", "string", True, "what it holds then"),
-        ),
-        (
-            "edit_file",
-            "Replace one text in a file by another.",
-            ("path", "string", True, "the file"),
-            ("old", "string", True, "stands in it exactly once"),
-            ("new", "string", True, "comes in its place"),
-        ),
-        ("list_folder", "List what a folder holds.", ("path", "string", True, "the folder")),
-        (
-            "search_text",
-            "Search files for a regular expression.",
-            ("pattern", "string", True, "the expression"),
-            ("path", "string", False, "where to look"),
-            ("ignore_case", "boolean", False, "whether case matters not"),
-        ),
-        ("find_files", "Find files by name.", ("glob", "string", True, "such as **/*.py")),
-        (
-            "run_command",
-            "Run a command in a shell.",
-            ("command", "string", True, "the command line"),
-            ("timeout", "integer", False, "seconds"),
-        ),
-        ("run_tests", "Run tests.", ("target", "string", False, "a file or folder of tests")),
-        ("git_status", "Show which files differ from the last commit."),
-        ("git_diff", "Show what differs.", ("path", "string", False, "one file only")),
-        ("git_log", "Show the last commits.", ("count", "integer", False, "how many")),
-        ("git_commit", "Commit all changes.", ("message", "string", True, "one line")),
-        ("fetch_page", "Fetch a page as text.", ("url", "string", True, "its address")),
-        ("search_web", "Search the web.", ("query", "string", True, "a few words")),
-        (
-            "add_task",
-            "Add a task to the list of what is to be done.",
-            ("title", "string", True, "what it is"),
-            ("priority", "integer", False, "1 is first"),
-        ),
-        ("finish_task", "Mark a task as done.", ("number", "integer", True, "which one")),
-        ("list_tasks", "Show the tasks."),
-        ("ask_user", "Ask the user something.", ("question", "string", True, "one sentence")),
-        ("read_image_text", "Read the text in an image.", ("path", "string", True, "the image")),
-        ("show_outline", "Show classes and functions.", ("path", "string", True, "a source file")),
-    )
+_TOOLS: Any = (
+    (
+        "read_file",
+        "Read a text file, or a part of it by lines.",
+        ("path", "string", True, "the file"),
+        ("first_line", "integer", False, "counted from 1"),
+        ("count", "integer", False, "how many lines"),
+    ),
+    (
+        "write_file",
+        "Write a whole file; what was there is replaced.",
+        ("path", "string", True, "the file"),
+        ("text", "string", True, "what it holds then"),
+    ),
+    (
+        "edit_file",
+        "Replace one text in a file by another.",
+        ("path", "string", True, "the file"),
+        ("old", "string", True, "stands in it exactly once"),
+        ("new", "string", True, "comes in its place"),
+    ),
+    ("list_folder", "List what a folder holds.", ("path", "string", True, "the folder")),
+    (
+        "search_text",
+        "Search files for a regular expression.",
+        ("pattern", "string", True, "the expression"),
+        ("path", "string", False, "where to look"),
+        ("ignore_case", "boolean", False, "whether case matters not"),
+    ),
+    ("find_files", "Find files by name.", ("glob", "string", True, "such as **/*.py")),
+    (
+        "run_command",
+        "Run a command in a shell.",
+        ("command", "string", True, "the command line"),
+        ("timeout", "integer", False, "seconds"),
+    ),
+    ("run_tests", "Run tests.", ("target", "string", False, "a file or folder of tests")),
+    ("git_status", "Show which files differ from the last commit."),
+    ("git_diff", "Show what differs.", ("path", "string", False, "one file only")),
+    ("git_log", "Show the last commits.", ("count", "integer", False, "how many")),
+    ("git_commit", "Commit all changes.", ("message", "string", True, "one line")),
+    ("fetch_page", "Fetch a page as text.", ("url", "string", True, "its address")),
+    ("search_web", "Search the web.", ("query", "string", True, "a few words")),
+    (
+        "add_task",
+        "Add a task to the list of what is to be done.",
+        ("title", "string", True, "what it is"),
+        ("priority", "integer", False, "1 is first"),
+    ),
+    ("finish_task", "Mark a task as done.", ("number", "integer", True, "which one")),
+    ("list_tasks", "Show the tasks."),
+    ("ask_user", "Ask the user something.", ("question", "string", True, "one sentence")),
+    ("read_image_text", "Read the text in an image.", ("path", "string", True, "the image")),
+    ("show_outline", "Show classes and functions.", ("path", "string", True, "a source file")),
 )
 
 
 def make_tools() -> list[Json]:
     """The tools, in the form of the dialect; the last one ends what is to be cached."""
-    tools = [_make_tool(*tool) for tool in TOOLS]
+    tools = [_make_tool(name, text, parameters) for name, text, *parameters in _TOOLS]
     tools[-1] |= PINNED
     return tools
 
 
-def _make_tool(name: str, text: str, parameters: tuple[tuple[str, str, bool, str], ...]) -> Json:
+def _make_tool(name: str, text: str, parameters: list[tuple[str, str, bool, str]]) -> Json:
     properties = {key: {"type": kind, "description": what} for key, kind, _, what in parameters}
     required = [key for key, _, is_required, _ in parameters if is_required]
     schema = {"type": "object", "properties": properties, "required": required}

@@ -6,6 +6,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
+from constrained.vocabulary import Vocabulary
 from server.asking import Service, compile_turn
 from server.chat.request import ChatRequest
 from server.errors import HttpError
@@ -37,8 +38,8 @@ async def tokenize(body: TokenizeRequest, request: Request) -> Json:
     """The tokens of a text."""
     vocabulary = find_service(request).model.engine.vocabulary
     try:
-        encode = vocabulary.encode_special if body.parse_special else vocabulary.encode
-        tokens = await wait_for_client(request, asyncio.to_thread(encode, body.content))
+        encoding = asyncio.to_thread(_encode, vocabulary, body)
+        tokens = await wait_for_client(request, encoding)
     except UnicodeEncodeError as error:
         raise HttpError(400, "content has a lone surrogate", "invalid_value", "/content") from error
     if body.add_special and vocabulary.bos is not None:
@@ -48,6 +49,12 @@ async def tokenize(body: TokenizeRequest, request: Request) -> Json:
     pieces = [_show_piece(vocabulary.tokens[token]) for token in tokens]
     shown = zip(tokens, pieces, strict=True)
     return {"tokens": [{"id": token, "piece": piece} for token, piece in shown]}
+
+
+def _encode(vocabulary: Vocabulary, body: TokenizeRequest) -> list[int]:
+    if body.parse_special:
+        return vocabulary.encode_special(body.content)
+    return vocabulary.encode(body.content)
 
 
 def _show_piece(piece: bytes) -> str | list[int]:
