@@ -53,7 +53,7 @@ def test_a_schema_that_is_not_json_is_refused_with_its_place(value: Any) -> None
     "schema", [{"const": "\ud800"}, {"type": "object", "properties": {"a\udc00": {}}}]
 )
 def test_a_schema_with_a_lone_surrogate_is_refused_with_its_place(schema: Any) -> None:
-    with pytest.raises(SchemaError, match="not JSON: .*surrogates") as info:
+    with pytest.raises(SchemaError, match=r"not JSON: .*surrogates") as info:
         read_response_format({"type": "json_schema", "json_schema": {"schema": schema}})
     assert info.value.where == "/response_format/json_schema/schema"
 
