@@ -7,6 +7,7 @@ from functools import cached_property, lru_cache
 from constrained.begun import Begun, narrow, read_begun
 from constrained.choosing import choose_teaching
 from constrained.decoded import MOST_TOKENS
+from constrained.encoding import check_text
 from constrained.errors import GrammarError, RequestError
 from constrained.grammar_texts import GrammarTexts
 from constrained.job import CompiledTurn, Job, check_job
@@ -68,6 +69,7 @@ class Compiler:
         tool_template: what is used in its place where tools are offered.
         tool_format: the format of calls, in place of the one that the template teaches.
         remembered: tokens of earlier turns to keep, see `DecodedTurns`; 0: none.
+        context_length: in tokens; a prompt that fills it is refused. None: any prompt is compiled.
 
     Raises:
         TemplateError: a template is broken.
@@ -81,6 +83,7 @@ class Compiler:
         tool_template: ChatTemplate | None = None,
         tool_format: Format | None = None,
         remembered: int = MOST_TOKENS,
+        context_length: int | None = None,
     ):
         self.vocabulary = vocabulary
         self._taught = _teach(tool_template or template, tool_format)
@@ -88,7 +91,8 @@ class Compiler:
         self.template, self.format = self._taught.template, self._taught.format
         self.notices = tuple(n for n in [self._taught.notice] if n)
         formats = (self._taught.format, self._plain.format)
-        self.prompts = Prompts(vocabulary, formats, remembered)
+        self.prompts = Prompts(vocabulary, formats, remembered, context_length)
+        self._context_length = context_length
         self._compile = lru_cache(maxsize=CACHED)(self._compile_grammar)
 
     @cached_property
@@ -115,9 +119,11 @@ class Compiler:
             TemplateError: the template refuses the messages.
             GrammarError: llguidance refuses the grammar; names the tool that is to blame.
             RequestError: a field of the job has no such value, or no turn can go on with the text.
+            ContextError: the prompt, or the text to go on with, fills the context.
         """
         check_job(job)
         job, begun = read_begun(job, self.template)
+        check_text(begun.content + begun.reasoning, self.vocabulary, self._context_length)
         offer = read_offer(job.tools, drop=job.drop_tools, nonempty=job.require_nonempty)
         while True:
             try:
@@ -141,9 +147,11 @@ class Compiler:
 
         Raises:
             RequestError: the prompt is empty, or no text and no tokens of this model.
+            ContextError: it fills the context.
             GrammarError, SchemaError: the answer cannot be held.
         """
-        composed, policy = compose_raw(prompt, self.vocabulary), Policy(answer=answer)
+        composed = compose_raw(prompt, self.vocabulary, self._context_length)
+        policy = Policy(answer=answer)
         grammar, matcher = None, None
         if answer is not None:
             grammar, matcher = self._hold(TEXT, Offer(), policy, composed.state)

@@ -83,7 +83,12 @@ class Model:
         self.engine = engine
         remembered = 0 if deterministic else MOST_TOKENS  # what was before would change prompts
         self.compiler = Compiler(
-            engine.vocabulary, template, tool_template, tool_format, remembered
+            engine.vocabulary,
+            template,
+            tool_template,
+            tool_format,
+            remembered,
+            engine.context_length,
         )
         self.sampling = sampling or Sampling()
         self.notices = (*notices, *self.compiler.notices)
