@@ -224,29 +224,38 @@ class Compiler:
     def _hold(
         self, format: Format, offer: Offer, policy: Policy, state: State
     ) -> tuple[str, Matcher]:
+        _ = self.tokenizer  # what is wrong with that is not the doing of the request
         try:
             grammar = self._texts.find(format, offer.tools, policy, state)
             return grammar, self._compile(grammar).fork()
         except (GrammarError, SchemaError, ToolError) as e:
             if isinstance(e, GrammarError):
-                self._check_answer(policy.answer)
+                self._check_answer(format, policy, state)
             for offered in offer.kept:
                 self._blame(format, offered, policy.key_order, state)
+            if isinstance(e, GrammarError) and offer.kept:  # none by itself: all of them together
+                raise GrammarError(e.message, where="/tools", hint=e.hint) from e
             raise e
 
-    def _check_answer(self, answer: Answer | None) -> None:
-        """Raises if this answer, by itself, cannot be held."""
-        match answer:
-            case GrammarAnswer(lark):
-                kind = "grammar"
-            case RegexAnswer(regex):
-                kind, lark = "regex", f"start: /{read_regex(regex)}/"
-            case _:
+    def _check_answer(self, format: Format, policy: Policy, state: State) -> None:
+        """Raises if the answer, by itself, cannot be held."""
+        where = "/response_format"
+        match policy.answer:
+            case None:
                 return
+            case GrammarAnswer(lark):
+                where = "/grammar"
+            case RegexAnswer(regex):
+                where, lark = "/regex", f"start: /{read_regex(regex)}/"
+            case answer:
+                alone = Policy(answer=answer, key_order=policy.key_order)
+                lark = build_grammar(format, (), alone, state, self.markers)
         try:
             self._compile_grammar(lark)
         except GrammarError as e:
-            raise GrammarError(f"the {kind} of the answer: {e.message}", where=f"/{kind}") from e
+            kind = "answer" if where == "/response_format" else f"{where[1:]} of the answer"
+            hint = "Ask for something simpler" if e.hint else None
+            raise GrammarError(f"the {kind}: {e.message}", where=where, hint=hint) from e
 
     def _blame(self, format: Format, offered: Offered, order: KeyOrder, state: State) -> None:
         """Raises if this tool, by itself, cannot be held."""
