@@ -94,7 +94,7 @@ def read_response_format(value: Any) -> Answer | None:
 
 def _lower(schema: Mapping[str, Any] | bool, where: str) -> JsonAnswer:
     try:
-        text = json.dumps(schema, allow_nan=False)
+        text = json.dumps(schema, allow_nan=False, ensure_ascii=False).encode()
     except (TypeError, ValueError, RecursionError) as e:
         raise SchemaError(f"the schema is not JSON: {e}", where=where) from e
     try:

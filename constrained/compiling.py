@@ -7,6 +7,7 @@ from functools import cached_property, lru_cache
 from constrained.begun import Begun, narrow, read_begun
 from constrained.choosing import choose_teaching
 from constrained.decoded import MOST_TOKENS
+from constrained.encoding import check_text
 from constrained.errors import GrammarError, RequestError
 from constrained.grammar_texts import GrammarTexts
 from constrained.job import CompiledTurn, Job, check_job
@@ -68,6 +69,7 @@ class Compiler:
         tool_template: what is used in its place where tools are offered.
         tool_format: the format of calls, in place of the one that the template teaches.
         remembered: tokens of earlier turns to keep, see `DecodedTurns`; 0: none.
+        context_length: in tokens; a prompt that fills it is refused. None: any prompt is compiled.
 
     Raises:
         TemplateError: a template is broken.
@@ -81,6 +83,7 @@ class Compiler:
         tool_template: ChatTemplate | None = None,
         tool_format: Format | None = None,
         remembered: int = MOST_TOKENS,
+        context_length: int | None = None,
     ):
         self.vocabulary = vocabulary
         self._taught = _teach(tool_template or template, tool_format)
@@ -88,7 +91,8 @@ class Compiler:
         self.template, self.format = self._taught.template, self._taught.format
         self.notices = tuple(n for n in [self._taught.notice] if n)
         formats = (self._taught.format, self._plain.format)
-        self.prompts = Prompts(vocabulary, formats, remembered)
+        self.prompts = Prompts(vocabulary, formats, remembered, context_length)
+        self._context_length = context_length
         self._compile = lru_cache(maxsize=CACHED)(self._compile_grammar)
 
     @cached_property
@@ -115,9 +119,11 @@ class Compiler:
             TemplateError: the template refuses the messages.
             GrammarError: llguidance refuses the grammar; names the tool that is to blame.
             RequestError: a field of the job has no such value, or no turn can go on with the text.
+            ContextError: the prompt, or the text to go on with, fills the context.
         """
         check_job(job)
         job, begun = read_begun(job, self.template)
+        check_text(begun.content + begun.reasoning, self.vocabulary, self._context_length)
         offer = read_offer(job.tools, drop=job.drop_tools, nonempty=job.require_nonempty)
         while True:
             try:
@@ -141,9 +147,11 @@ class Compiler:
 
         Raises:
             RequestError: the prompt is empty, or no text and no tokens of this model.
+            ContextError: it fills the context.
             GrammarError, SchemaError: the answer cannot be held.
         """
-        composed, policy = compose_raw(prompt, self.vocabulary), Policy(answer=answer)
+        composed = compose_raw(prompt, self.vocabulary, self._context_length)
+        policy = Policy(answer=answer)
         grammar, matcher = None, None
         if answer is not None:
             grammar, matcher = self._hold(TEXT, Offer(), policy, composed.state)
@@ -216,29 +224,38 @@ class Compiler:
     def _hold(
         self, format: Format, offer: Offer, policy: Policy, state: State
     ) -> tuple[str, Matcher]:
+        _ = self.tokenizer  # what is wrong with that is not the doing of the request
         try:
             grammar = self._texts.find(format, offer.tools, policy, state)
             return grammar, self._compile(grammar).fork()
         except (GrammarError, SchemaError, ToolError) as e:
             if isinstance(e, GrammarError):
-                self._check_answer(policy.answer)
+                self._check_answer(format, policy, state)
             for offered in offer.kept:
                 self._blame(format, offered, policy.key_order, state)
+            if isinstance(e, GrammarError) and offer.kept:  # none by itself: all of them together
+                raise GrammarError(e.message, where="/tools", hint=e.hint) from e
             raise e
 
-    def _check_answer(self, answer: Answer | None) -> None:
-        """Raises if this answer, by itself, cannot be held."""
-        match answer:
-            case GrammarAnswer(lark):
-                kind = "grammar"
-            case RegexAnswer(regex):
-                kind, lark = "regex", f"start: /{read_regex(regex)}/"
-            case _:
+    def _check_answer(self, format: Format, policy: Policy, state: State) -> None:
+        """Raises if the answer, by itself, cannot be held."""
+        where = "/response_format"
+        match policy.answer:
+            case None:
                 return
+            case GrammarAnswer(lark):
+                where = "/grammar"
+            case RegexAnswer(regex):
+                where, lark = "/regex", f"start: /{read_regex(regex)}/"
+            case answer:
+                alone = Policy(answer=answer, key_order=policy.key_order)
+                lark = build_grammar(format, (), alone, state, self.markers)
         try:
             self._compile_grammar(lark)
         except GrammarError as e:
-            raise GrammarError(f"the {kind} of the answer: {e.message}", where=f"/{kind}") from e
+            kind = "answer" if where == "/response_format" else f"{where[1:]} of the answer"
+            hint = "Ask for something simpler" if e.hint else None
+            raise GrammarError(f"the {kind}: {e.message}", where=where, hint=hint) from e
 
     def _blame(self, format: Format, offered: Offered, order: KeyOrder, state: State) -> None:
         """Raises if this tool, by itself, cannot be held."""

@@ -1,8 +1,32 @@
-"""Prompts as tokens."""
+"""Prompts as tokens, and whether the context has room for them."""
 
-from constrained.errors import RequestError
+from constrained.errors import ContextError, RequestError
 from constrained.quoting import Prompt
 from constrained.vocabulary import Vocabulary
+
+_HINT = "Shorten the conversation or the tools, or raise the context length (-c)"
+
+
+def check_count(count: int, context_length: int | None) -> None:
+    """Raises ContextError if a prompt of so many tokens leaves no room in a context of this length;
+    None: there is no limit."""
+    if context_length is not None and count >= context_length:
+        message = f"the prompt has {count} tokens, the context {context_length}"
+        raise ContextError(message, hint=_HINT)
+
+
+def check_text(text: str, vocabulary: Vocabulary, context_length: int | None) -> None:
+    """Raises ContextError if a text is too long for a context of this length, whatever its tokens
+    are: to find them in millions of characters takes minutes. None: there is no limit."""
+    if context_length is None:
+        return
+    size = len(text.encode(errors="surrogatepass"))
+    if size > context_length * vocabulary.longest:
+        message = (
+            f"the prompt has {size} bytes, the context {context_length} tokens "
+            f"of {vocabulary.longest} bytes at most"
+        )
+        raise ContextError(message, hint=_HINT)
 
 
 def encode_prompt(prompt: Prompt, vocabulary: Vocabulary) -> tuple[int, ...]:

@@ -1,5 +1,6 @@
 """How many tokens a turn may have, and whether that is enough."""
 
+from constrained.encoding import check_count
 from constrained.ending import Place, Reserve
 from constrained.errors import ContextError, RequestError
 from constrained.request import Request
@@ -19,11 +20,7 @@ def find_limit(sequences: Sequences, request: Request, spent: int = 0) -> int:
     room = sequences.context_length - len(request.prompt)
     if not request.prompt or type(request.max_tokens) is not int or request.max_tokens < 1:
         raise RequestError("a turn needs a prompt and max_tokens of 1 or more", where="/max_tokens")
-    if room < 1:
-        raise ContextError(
-            f"the prompt has {len(request.prompt)} tokens, the context {sequences.context_length}",
-            hint="Shorten the conversation or the tools, or raise the context length (-c)",
-        )
+    check_count(len(request.prompt), sequences.context_length)
     return min(request.max_tokens - spent, room)
 
 

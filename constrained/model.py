@@ -1,7 +1,7 @@
 """A model ready for calls: a GGUF file, its chat template, and what they say about tool calls."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
@@ -12,7 +12,7 @@ from constrained import agent
 from constrained.agent import Approve, Run
 from constrained.answers import read_target
 from constrained.compiling import Compiler
-from constrained.deadline import Clock, Deadline, set_deadline
+from constrained.deadline import Clock, Deadline, check_timeout, set_deadline
 from constrained.decoded import MOST_TOKENS
 from constrained.engine.options import MOST_WAITING
 from constrained.engine.protocol import Engine, Sampling
@@ -55,7 +55,8 @@ class Model:
         clock: what timeouts are measured with, in seconds.
         cache: how much is kept of prompts and replies that others have taken the place of.
         draft: where a turn repeats a text, let the model look at several tokens of it together.
-        max_waiting: how many requests may wait; further ones fail with a BusyError.
+        max_waiting: how many requests may wait to be compiled, and how many to be admitted; further
+            ones fail with a BusyError.
 
     Raises:
         TemplateError: the template is broken.
@@ -82,12 +83,17 @@ class Model:
         self.engine = engine
         remembered = 0 if deterministic else MOST_TOKENS  # what was before would change prompts
         self.compiler = Compiler(
-            engine.vocabulary, template, tool_template, tool_format, remembered
+            engine.vocabulary,
+            template,
+            tool_template,
+            tool_format,
+            remembered,
+            engine.context_length,
         )
         self.sampling = sampling or Sampling()
         self.notices = (*notices, *self.compiler.notices)
         self._draft = draft
-        self._worker = Worker("compile")
+        self._worker = Worker("compile", max_waiting)
         self._clock = clock
         how: Any = {"deterministic": deterministic, "step": step, "clock": clock, "cache": cache}
         self._runner = Runner(engine, "decode", most_waiting=max_waiting, **how)
@@ -192,27 +198,40 @@ class Model:
         limits: Any = {"max_steps": max_steps, "max_repeats": max_repeats, "approve": approve}
         return await agent.arun(self, messages, tools, **limits, **options)
 
-    def compile(self, job: Job) -> CompiledTurn:
-        """The prompt and the grammar of a job; see `Compiler.compile`."""
-        return run(lambda _: self._worker.submit(lambda: self.compiler.compile(job)))
+    def compile(self, job: Job, timeout: float | None = None) -> CompiledTurn:
+        """The prompt and the grammar of a job; see `Compiler.compile`.
 
-    async def acompile(self, job: Job) -> CompiledTurn:
+        Args:
+            timeout: seconds that it may wait for others to be compiled; any time if not given.
+
+        Raises:
+            BusyError: too many wait already.
+            DeadlineError: its time was over before it was begun.
+        """
+        return run(self._queue(partial(self.compiler.compile, job), timeout))
+
+    async def acompile(self, job: Job, timeout: float | None = None) -> CompiledTurn:
         """As `compile`. Cancelling the task gives up a job that has not begun."""
-        return await arun(lambda _: self._worker.submit(lambda: self.compiler.compile(job)))
+        return await arun(self._queue(partial(self.compiler.compile, job), timeout))
 
     def compile_text(
-        self, prompt: str | Sequence[int], answer: Answer | None = None
+        self,
+        prompt: str | Sequence[int],
+        answer: Answer | None = None,
+        timeout: float | None = None,
     ) -> CompiledTurn:
-        """A turn behind a prompt that no template writes; see `Compiler.compile_text`."""
-        work = partial(self.compiler.compile_text, prompt, answer)
-        return run(lambda _: self._worker.submit(work))
+        """A turn behind a prompt that no template writes; see `Compiler.compile_text`, and
+        `compile` for the timeout."""
+        return run(self._queue(partial(self.compiler.compile_text, prompt, answer), timeout))
 
     async def acompile_text(
-        self, prompt: str | Sequence[int], answer: Answer | None = None
+        self,
+        prompt: str | Sequence[int],
+        answer: Answer | None = None,
+        timeout: float | None = None,
     ) -> CompiledTurn:
         """As `compile_text`."""
-        work = partial(self.compiler.compile_text, prompt, answer)
-        return await arun(lambda _: self._worker.submit(work))
+        return await arun(self._queue(partial(self.compiler.compile_text, prompt, answer), timeout))
 
     def complete(
         self,
@@ -275,12 +294,27 @@ class Model:
         deadline = set_deadline(timeout, self._clock)
         return AsyncStream(partial(self._launch, turn, limits, deadline))
 
+    def _queue(
+        self, work: Callable[[], CompiledTurn], timeout: float | None
+    ) -> Callable[[Wanted], Future[CompiledTurn]]:
+        check_timeout(timeout)
+        deadline = set_deadline(timeout, self._clock)
+
+        def compile() -> CompiledTurn:
+            self._check_wait(deadline)
+            return work()
+
+        return lambda _: self._worker.submit(compile)
+
+    def _check_wait(self, deadline: Deadline | None) -> None:
+        if deadline and deadline.is_over(self._clock()):
+            raise deadline.fail_waiting()
+
     def _start(self, order: Order, is_wanted: Wanted, sink: Sink = _ignore) -> Future[Reply]:
         deadline = set_deadline(order.limits.timeout, self._clock)
 
         def compile() -> Future[Reply]:
-            if deadline and deadline.is_over(self._clock()):
-                raise deadline.fail_waiting()
+            self._check_wait(deadline)
             turn = self.compiler.compile(order.job)
             return self._launch(turn, order.limits, deadline, is_wanted, sink)
 
@@ -331,7 +365,7 @@ class Model:
         """A matcher that has failed has spoilt what its forks share: it is compiled anew."""
         if isinstance(generation.exception(), GrammarError):
             with suppress(ModelError):  # closed meanwhile
-                self._worker.submit(self.compiler.forget)
+                self._worker.submit(self.compiler.forget, is_bounded=False)
 
     def metrics(self) -> Metrics:
         """What is held of earlier requests: sequences, snapshots in memory and on disk."""

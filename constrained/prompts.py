@@ -8,7 +8,7 @@ from typing import Any
 from constrained.boundaries import find_boundaries
 from constrained.bounds import Bounds
 from constrained.decoded import DecodedTurns, History, digest, make_decoded, writes_ids
-from constrained.encoding import encode_pieces, encode_prompt
+from constrained.encoding import check_count, check_text, encode_pieces, encode_prompt
 from constrained.heads import Heads
 from constrained.job import CompiledTurn, Composed, Job
 from constrained.messages import normalise
@@ -61,11 +61,19 @@ class Prompts:
         vocabulary: that of the model.
         formats: all that its turns are written in.
         remembered: tokens of earlier turns to keep, see `DecodedTurns`; 0: none.
+        context_length: in tokens; a prompt that fills it is refused. None: any prompt is written.
     """
 
-    def __init__(self, vocabulary: Vocabulary, formats: Sequence[Format], remembered: int):
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        formats: Sequence[Format],
+        remembered: int,
+        context_length: int | None = None,
+    ):
         self._vocabulary = vocabulary
         self._formats = formats
+        self._context_length = context_length
         self._decoded = DecodedTurns(remembered, with_ids=any(map(writes_ids, formats)))
         self._remembers = remembered > 0
         self._heads = Heads()
@@ -76,10 +84,12 @@ class Prompts:
         Raises:
             TemplateError: the template refuses the messages.
             RequestError: the text has a lone surrogate.
+            ContextError: the prompt fills the context.
         """
         scene = _Scene(teaching, as_openai(tools), job.template_kwargs, self._names)
         history = self._recall(job, scene)
         prompt = scene.write(history.messages)
+        check_text(prompt.text, self._vocabulary, self._context_length)
         plain = scene.write(history.messages, opened=False)
         state = find_state(prompt.text, plain.text, teaching.format, count_calls(job.messages))
         bounds = Bounds(teaching.format, {*teaching.format.ends, *self._ends})
@@ -87,6 +97,7 @@ class Prompts:
         found = splice(history, prompt, scene.write, Recall(job.recall), bounds, thoughts)
         spliced, missed = (None, found) if isinstance(found, Missed) else (found, None)
         tokens, rest = self._encode(prompt, spliced)
+        check_count(len(tokens), self._context_length)
         thoughts = spliced.thoughts if spliced else thoughts
         before = spliced.turn if spliced else None
         head = self._heads.measure(scene.key, history.messages, tokens, partial(self._ask, scene))

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from constrained.encoding import encode_prompt
+from constrained.encoding import check_count, check_text, encode_prompt
 from constrained.errors import RequestError
 from constrained.job import Composed
 from constrained.quoting import Prompt
@@ -15,18 +15,23 @@ TEXT = Format(name="text", call=(Marker("<tool_call>"), JsonCall(), Marker("</to
 """Content alone, as it is written. Every format has calls; where no tools are, none is read."""
 
 
-def compose_raw(prompt: str | Sequence[int], vocabulary: Vocabulary) -> Composed:
+def compose_raw(
+    prompt: str | Sequence[int], vocabulary: Vocabulary, context_length: int | None = None
+) -> Composed:
     """A prompt as it stands.
 
     Args:
         prompt: text, in which the names of special tokens are these, and which gets a BOS in front
             if the model wants it; or token ids, which are taken as they are.
         vocabulary: that of the model.
+        context_length: in tokens; None: any.
 
     Raises:
         RequestError: it is empty, or neither text nor tokens of this model.
+        ContextError: it fills the context.
     """
     if isinstance(prompt, str):
+        check_text(prompt, vocabulary, context_length)
         text = Prompt((prompt,))
         try:
             tokens = encode_prompt(text, vocabulary)
@@ -37,6 +42,7 @@ def compose_raw(prompt: str | Sequence[int], vocabulary: Vocabulary) -> Composed
         text = Prompt((vocabulary.text(tokens).decode("utf-8", "replace"),))
     if not tokens:
         raise RequestError("the prompt is empty", where=_WHERE, hint="Give a text, or tokens")
+    check_count(len(tokens), context_length)
     return Composed(text, tokens, State())
 
 

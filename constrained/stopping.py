@@ -13,13 +13,14 @@ from constrained.told import Sent
 from grammars.turn import ContentDelta
 
 MOST_STOPS = 16
+MOST_CHARACTERS = 1_000  # of a stop text: what looks for it is built while others wait
 
 
 def read_stops(given: Any) -> tuple[str, ...]:
     """The stop texts of a request: one text, several, or None.
 
     Raises:
-        RequestError: they are no texts, too many, or one is empty.
+        RequestError: they are no texts, too many, or one is empty or too long.
     """
     if given is None:
         return ()
@@ -32,6 +33,9 @@ def read_stops(given: Any) -> tuple[str, ...]:
         raise RequestError(message, where="/stop")
     if "" in stops:
         raise RequestError("a stop text is empty", where="/stop", hint="Leave it out")
+    if (longest := max(map(len, stops), default=0)) > MOST_CHARACTERS:
+        message = f"a stop text has {longest:,} characters, the limit is {MOST_CHARACTERS:,}"
+        raise RequestError(message, where="/stop", hint="Give the beginning of it")
     return tuple(stops)
 
 
@@ -69,13 +73,14 @@ class Stopper:
     """
 
     def __init__(self, stops: Sequence[str]):
-        self._stops = stops
+        self._scans = [_Scan(stop) for stop in stops]
         self.found: str | None = None
         self._begin()
 
     def _begin(self) -> None:
         """From here on it is another text."""
-        self._scans = [_Scan(stop) for stop in self._stops]
+        for scan in self._scans:
+            scan.length = 0
         self._end = 0  # characters of the text
         self._held: list[tuple[int, Sent]] = []  # and where in the text it stands
         self._match: tuple[int, str] | None = None  # may still turn out not to be the first one

@@ -89,6 +89,12 @@ class Vocabulary:
         return [token for tokens in encoded for token in tokens]
 
     @cached_property
+    def longest(self) -> int:
+        """How many bytes a token stands for, or is named by, at most."""
+        names = (name.encode(errors="surrogatepass") for name in self.names.values())
+        return max(map(len, (*self.tokens, *names)))
+
+    @cached_property
     def structural(self) -> frozenset[int]:
         """The tokens that are no ordinary text: control and end tokens, and those with a name."""
         named = (token for token, name in self.names.items() if len(name.strip()) > 1)

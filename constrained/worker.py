@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from pydantic_core import from_json
 
-from constrained.errors import ModelError
+from constrained.errors import BusyError, ModelError
 from constrained.told import Sent
 from grammars.schema import Json
 from grammars.turn import ArgumentsDelta, CallOpened, CallRead
@@ -24,27 +24,51 @@ Start: TypeAlias = Callable[[Wanted, Sink], Future[T]]
 
 
 class Worker:
-    """Runs one piece of work after the other, in the order of submission."""
+    """Runs one piece of work after the other, in the order of submission.
 
-    def __init__(self, name: str):
+    Args:
+        name: of the thread.
+        most_waiting: how much work may wait, beside what is under way; None: any.
+    """
+
+    def __init__(self, name: str, most_waiting: int | None = None):
         self._pool = ThreadPoolExecutor(1, thread_name_prefix=name)
+        self._most_waiting = most_waiting
+        self._lock = threading.Lock()  # of the next one
+        self._unfinished = 0
 
-    def submit(self, work: Callable[[], T]) -> Future[T]:
+    def submit(self, work: Callable[[], T], *, is_bounded: bool = True) -> Future[T]:
         """Queues the work.
+
+        Args:
+            is_bounded: it is refused if too much is waiting.
 
         Raises:
             ModelError: the worker is closed.
+            BusyError: too much work is waiting.
         """
+        self._enter(self._most_waiting if is_bounded else None)
+
+        def do() -> T:
+            try:
+                return work()
+            finally:  # before anybody learns of the result, and comes back with more
+                self._leave()
+
         try:
-            return self._pool.submit(work)
+            future = self._pool.submit(do)
         except RuntimeError as e:
+            self._leave()
             raise ModelError("the model is closed") from e
+        future.add_done_callback(lambda done: self._leave() if done.cancelled() else None)
+        return future
 
     def start(self, work: Callable[[], Future[T]]) -> Future[T]:
         """Queues work that starts other work, and returns what comes of that.
 
         Raises:
             ModelError: the worker is closed.
+            BusyError: too much work is waiting.
         """
         outer = Future[T]()
 
@@ -55,8 +79,20 @@ class Worker:
         def pass_on(inner: Future[T]) -> None:
             settle(outer, lambda: outer.set_result(inner.result()))
 
-        self.submit(run)
+        queued = self.submit(run)
+        outer.add_done_callback(lambda done: done.cancelled() and queued.cancel())
         return outer
+
+    def _enter(self, most_waiting: int | None) -> None:
+        with self._lock:
+            if most_waiting is not None and self._unfinished > most_waiting:
+                message = f"{most_waiting} requests are waiting already"
+                raise BusyError(message, hint="Try again later")
+            self._unfinished += 1
+
+    def _leave(self) -> None:
+        with self._lock:
+            self._unfinished -= 1
 
     def close(self) -> None:
         """Waits for what is queued; a second time does nothing."""

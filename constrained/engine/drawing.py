@@ -90,7 +90,7 @@ def draw(logits: np.ndarray, sampling: Sampling, random: np.random.Generator) ->
     allowed = np.flatnonzero(logits > -np.inf)
     if not len(allowed):
         raise GrammarError("every token is forbidden")
-    if sampling.temperature == 0:
+    if sampling.is_greedy:
         return int(logits.argmax())
     order = allowed[np.argsort(-logits[allowed], kind="stable")]
     order = order[: sampling.top_k or None]

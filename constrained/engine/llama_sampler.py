@@ -63,7 +63,7 @@ class ChainSampler:
         self._free = weakref.finalize(self, llama_cpp.llama_sampler_free, chain)
         self._last = sampling.count_last(context_length)
         self._penalties = _make_penalties(sampling, n_vocab, self._last)
-        stages = [_make_bias(sampling, n_vocab), self._penalties, *_make_draw(sampling)]
+        stages = [_make_bias(sampling, n_vocab), self._penalties, *_make_draw(sampling, n_vocab)]
         for stage in stages:
             if stage is not None:
                 llama_cpp.llama_sampler_chain_add(chain, stage)
@@ -107,11 +107,11 @@ def _make_penalties(sampling: Sampling, n_vocab: int, last: int) -> Any:
     return llama_cpp.llama_sampler_init_penalties(n_vocab, last, *amounts)
 
 
-def _make_draw(sampling: Sampling) -> list[Any]:
-    if sampling.temperature == 0:
+def _make_draw(sampling: Sampling, n_vocab: int) -> list[Any]:
+    if sampling.is_greedy:
         return [llama_cpp.llama_sampler_init_greedy()]
     return [
-        llama_cpp.llama_sampler_init_top_k(sampling.top_k),
+        llama_cpp.llama_sampler_init_top_k(min(sampling.top_k, n_vocab)),
         llama_cpp.llama_sampler_init_top_p(sampling.top_p, 1),
         llama_cpp.llama_sampler_init_min_p(sampling.min_p, 1),
         llama_cpp.llama_sampler_init_temp(sampling.temperature),

@@ -13,6 +13,9 @@ SEEDS = 2**32 - 1  # 0 up to this, which llama.cpp takes for "any seed"
 # Logits are tens at most; far beyond these, a float32 would overflow.
 MOST_BIAS = 1e6
 MOST_PENALTY = 1e3
+MOST_TEMPERATURE = 1e3
+# Logits divided by less would overflow, too; what is drawn there is the most likely token anyway.
+LEAST_TEMPERATURE = 1e-6
 Biases: TypeAlias = tuple[tuple[int, float], ...]
 
 
@@ -25,7 +28,7 @@ class Sampling:
     """
 
     temperature: float = 0.8
-    """0: always the most likely token."""
+    """Up to 1,000; 0, or less than a millionth: always the most likely token."""
     top_k: int = 40
     """Only this many of the most likely tokens; 0: all."""
     top_p: float = 0.95
@@ -49,7 +52,8 @@ class Sampling:
     forbids."""
 
     def __post_init__(self) -> None:
-        self._require("temperature", _is_within(self.temperature, 0, math.inf), "0 or more")
+        fits = _is_within(self.temperature, 0, MOST_TEMPERATURE)
+        self._require("temperature", fits, f"from 0 to {MOST_TEMPERATURE:g}")
         self._require("top_k", _is_whole(self.top_k) and self.top_k >= 0, "0 or more")
         self._require("top_p", _is_within(self.top_p, 0, 1), "from 0 to 1")
         self._require("min_p", _is_within(self.min_p, 0, 1), "from 0 to 1")
@@ -73,6 +77,11 @@ class Sampling:
         """`logit_bias` as pairs of a token and what is added, in the order of the tokens."""
         assert isinstance(self.logit_bias, tuple)
         return self.logit_bias
+
+    @property
+    def is_greedy(self) -> bool:
+        """Is it always the most likely token?"""
+        return self.temperature < LEAST_TEMPERATURE
 
     @property
     def banned(self) -> list[int]:

@@ -67,6 +67,25 @@ def test_a_bias_moves_what_is_drawn(engine: Engine, sampling: Sampling):
     assert draw(engine, replace(sampling, logit_bias={70: -math.inf, 71: -math.inf})) == 72
 
 
+@pytest.mark.parametrize("temperature", [1000, 1e-6, 1e-7, 1e-39, 1e-44, 1e-300])
+def test_no_temperature_lets_a_forbidden_token_through(engine: Engine, temperature: float):
+    drawn = set[int]()
+    for seed in range(20):
+        lay_out(engine, {70: 20.0, 71: 19.9})
+        sampling = replace(EVERYTHING, temperature=temperature, seed=seed)
+        drawn.add(draw(engine, sampling))
+    assert drawn == ({70, 71} if temperature > 1 else {70})
+
+
+@pytest.mark.parametrize("top_k", [2**31, 2**32 + 1, 10**30])
+def test_a_top_k_above_the_vocabulary_is_all_of_it(engine: Engine, top_k: int):
+    drawn = set[int]()
+    for seed in range(30):
+        lay_out(engine, {70: 1.0, 71: 1.0, 72: 1.0})
+        drawn.add(draw(engine, replace(EVERYTHING, top_k=top_k, seed=seed)))
+    assert drawn == {70, 71, 72}
+
+
 @pytest.mark.parametrize("sampling", [GREEDY, replace(EVERYTHING, temperature=5)])
 def test_no_bias_lets_through_what_is_forbidden(engine: Engine, sampling: Sampling):
     lay_out(engine, {70: 5.0, 71: 4.0})

@@ -213,7 +213,7 @@ def test_odd_but_fine(run: Run, model: str, tmp_path: Path):
         ("-m MODEL --tools FOLDER", "Name a file in it"),
         ("-m MODEL -n 0", "-n is 0: a reply needs max_tokens of 1 or more"),
         ("-m MODEL -n -1", "max_tokens of 1 or more"),
-        ("-m MODEL --temp -1", "temperature is -1.0, must be 0 or more"),
+        ("-m MODEL --temp -1", "temperature is -1.0, must be from 0 to 1000"),
         ("-m MODEL --temp nan", "temperature is nan"),
         ("-m MODEL --top-p 2", "top_p is 2.0, must be from 0 to 1"),
         ("-m MODEL --seed -2", "seed is -2"),

@@ -1,8 +1,9 @@
 """A request whose time is over fails, wherever it is; the others go on as if it had not been."""
 
+import asyncio
 import math
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -213,6 +214,41 @@ def test_time_runs_while_a_request_waits_to_be_compiled(model: Model, clock: Clo
     with pytest.raises(DeadlineError, match="after 5 seconds: it was still waiting"):
         _ = stream.result
     assert held.result()
+
+
+def test_time_runs_while_a_job_waits_to_be_compiled(model: Model, clock: Clock) -> None:
+    gate = threading.Event()
+    job = Job([{"role": "user", "content": "Hi"}])
+    late: list[Callable[[float], Awaitable[Any]]] = [
+        lambda seconds: model.acompile(job, seconds),
+        lambda seconds: model.acompile_text("Hi", timeout=seconds),
+    ]
+
+    async def main() -> list[Any]:
+        held = model._worker.submit(gate.wait)
+        tasks = [asyncio.ensure_future(start(s)) for start in late for s in (5, 6)]
+        await asyncio.sleep(0)  # all of them are queued
+        clock.now += 5
+        gate.set()
+        assert await asyncio.wrap_future(held)
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+    over, turn, over_too, turn_too = asyncio.run(main())
+    for error in (over, over_too):
+        assert isinstance(error, DeadlineError)
+        assert "after 5 seconds: it was still waiting" in error.message
+    assert turn.tokens == model.compile(job, timeout=1).tokens
+    assert turn_too.tokens == model.compile_text("Hi", timeout=1).tokens
+
+
+def test_jobs_take_no_bad_timeout(model: Model) -> None:
+    job = Job([{"role": "user", "content": "Hi"}])
+    with pytest.raises(RequestError, match="/timeout"):
+        model.compile(job, timeout=0)
+    with pytest.raises(RequestError, match="/timeout"):
+        model.compile_text("Hi", timeout=math.nan)
+    with pytest.raises(RequestError, match="/timeout"):
+        asyncio.run(model.acompile(job, timeout=-1))
 
 
 BAD = [10**400, 0, -1, 0.0, math.nan, math.inf, True, False, "5", [5]]

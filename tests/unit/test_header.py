@@ -83,7 +83,7 @@ def test_a_file_that_recommends_nothing(tmp_path: Path):
     ("name", "text", "reason"),
     [
         ("temp", "hot", "'hot' is not a number"),
-        ("temp", "-1.0", "temperature is -1.0, must be 0 or more"),
+        ("temp", "-1.0", "temperature is -1.0, must be from 0 to 1000"),
         ("temp", "nan", "temperature is nan"),
         ("temp", "inf", "temperature is inf"),
         ("top_k", "1.5", "top_k is 1.5"),

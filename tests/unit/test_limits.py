@@ -5,10 +5,15 @@ from typing import Any
 
 import pytest
 
+from constrained import compiling, mask
+from constrained.compiling import Compiler
 from constrained.errors import GrammarError
 from constrained.frame import byte_tokenizer
+from constrained.job import Job
 from constrained.mask import MOST_BRANCHES, MOST_RULES, Matcher
+from constrained.template import ChatTemplate
 from constrained.tools import MOST_TOOLS, read_tools
+from constrained.vocabulary import byte_vocabulary
 from grammars.errors import SchemaError, ToolError
 from grammars.flat_lowering import MOST_VALUES
 from grammars.formats import FORMATS
@@ -16,8 +21,9 @@ from grammars.keywords import MOST_REMAINDERS
 from grammars.lark import build_grammar
 from grammars.lowering import MOST_PARTS, lower
 from grammars.schema import Number, Schema, String, Union
-from grammars.turn import Policy, State, Tool
+from grammars.turn import ChoiceAnswer, Policy, State, Tool
 from grammars.wire import find_format
+from tests.templates import HERMES, PING, tool
 
 
 def one(node: Any) -> Schema:
@@ -97,6 +103,50 @@ def test_a_grammar_that_is_too_large(name: str) -> None:
 def test_a_grammar_of_too_many(grammar: str, what: str) -> None:
     with pytest.raises(GrammarError, match=f"[0-9,]+ {what}, the limit is"):
         Matcher.compile(byte_tokenizer(())[1], grammar)
+
+
+MANY = ChoiceAnswer(tuple(f"option {i}" for i in range(70_000)))
+
+
+@pytest.mark.parametrize("tools", [(), (PING,)])
+def test_an_answer_of_too_many_branches_is_to_blame(tools: tuple[Any, ...]) -> None:
+    compiler = Compiler(byte_vocabulary(), ChatTemplate(HERMES))
+    with pytest.raises(GrammarError, match="the answer: the grammar has 69,999 branches") as e:
+        compiler.compile(Job([{"role": "user", "content": "Hi"}], tools, answer=MANY))
+    assert e.value.where == "/response_format"
+    with pytest.raises(GrammarError, match="the answer: the grammar has 69,999 branches") as e:
+        compiler.compile_text("Hi", MANY)
+    assert e.value.where == "/response_format"
+
+
+@pytest.mark.parametrize("answer", [None, ChoiceAnswer(("yes", "no"))])
+def test_tools_that_are_too_many_together_are_to_blame(
+    answer: ChoiceAnswer | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mask, "MOST_BRANCHES", 100)
+    tools = [
+        tool(f"t{i}", {f"a{i}": {"enum": [f"v{i} {value}" for value in range(30)]}})
+        for i in range(5)
+    ]
+    compiler = Compiler(byte_vocabulary(), ChatTemplate(HERMES))
+    user = [{"role": "user", "content": "Hi"}]
+    with pytest.raises(GrammarError, match=r"branches, the limit is 100 .*Offer fewer tools") as e:
+        compiler.compile(Job(user, tools, answer=answer))
+    assert e.value.where == "/tools"
+    assert compiler.compile(Job(user, tools[:2], answer=answer)).matcher
+
+
+def test_a_vocabulary_that_no_grammar_can_use_is_not_the_fault_of_tools(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: Any) -> Any:
+        raise GrammarError("every end-of-generation token is a marker of the format")
+
+    monkeypatch.setattr(compiling, "build_tokenizer", fail)
+    compiler = Compiler(byte_vocabulary(), ChatTemplate(HERMES))
+    with pytest.raises(GrammarError, match="every end-of-generation token") as e:
+        compiler.compile(Job([{"role": "user", "content": "Hi"}], [PING]))
+    assert e.value.where is None
 
 
 def test_too_many_tools() -> None:

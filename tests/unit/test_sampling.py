@@ -27,6 +27,10 @@ from constrained.errors import RequestError
         ("penalty_last_n", 1.5),
         ("penalty_last_n", "64"),
         ("temperature", "hot"),
+        ("temperature", 1000.1),
+        ("temperature", 1e300),
+        ("temperature", math.nan),
+        ("temperature", -1e-9),
         ("top_p", None),
     ],
 )

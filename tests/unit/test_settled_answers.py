@@ -49,6 +49,15 @@ def test_a_schema_that_is_not_json_is_refused_with_its_place(value: Any) -> None
     assert info.value.where == "/response_format/schema"
 
 
+@pytest.mark.parametrize(
+    "schema", [{"const": "\ud800"}, {"type": "object", "properties": {"a\udc00": {}}}]
+)
+def test_a_schema_with_a_lone_surrogate_is_refused_with_its_place(schema: Any) -> None:
+    with pytest.raises(SchemaError, match=r"not JSON: .*surrogates") as info:
+        read_response_format({"type": "json_schema", "json_schema": {"schema": schema}})
+    assert info.value.where == "/response_format/json_schema/schema"
+
+
 def test_keys_are_those_of_json() -> None:
     target = read_target(schema={"type": "object", "properties": {1: {"type": "null"}}})
     assert read_answer(target.answer, '{"1": null}') == {"1": None}

@@ -8,12 +8,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from constrained import stopping
 from constrained.engine.protocol import Sampling
 from constrained.errors import ReplyError, RequestError
 from constrained.logits import TokenDrawn
 from constrained.orders import Limits
 from constrained.request import Request
-from constrained.stopping import Stopper, read_stops
+from constrained.stopping import MOST_CHARACTERS, Stopper, read_stops
 from constrained.told import Sent
 from constrained.transcript import Transcript
 from constrained.vocabulary import Vocabulary
@@ -105,6 +106,21 @@ def test_something_else_in_between_begins_another_text(events: list[Event], stop
     assert stopper.take([ContentDelta("more")]) == ([ContentDelta("more")] if not stopped else [])
 
 
+def test_a_stop_text_is_prepared_once(monkeypatch: pytest.MonkeyPatch):
+    made, scan = list[str](), stopping._Scan  # type: ignore[attr-defined]
+
+    def note(stop: str) -> Any:
+        made.append(stop)
+        return scan(stop)
+
+    monkeypatch.setattr(stopping, "_Scan", note)
+    stopper = Stopper(("ab", "cd"))
+    for number in range(3):
+        stopper.take([ContentDelta("a"), CallOpened(number, "f"), ContentDelta("b")])
+    assert made == ["ab", "cd"]
+    assert stopper.found is None
+
+
 def test_no_more_is_held_back_than_has_to_be():
     stopper = Stopper(("abac", "cd"))
     steps = ["x", "a", "b", "a", "b", "a", "x", "c", "c", "d"]
@@ -138,6 +154,10 @@ def test_tokens_are_told_of_in_order_and_only_up_to_the_stop_text():
         ([5], r"stop is \[5\]"),
         ({"a": 1}, "stop is {'a': 1}"),
         ([str(n) for n in range(17)], "there are 17 stop texts, 16 at most"),
+        (
+            ["a", "x" * (MOST_CHARACTERS + 1)],
+            "a stop text has 1,001 characters, the limit is 1,000",
+        ),
     ],
 )
 def test_what_cannot_be_a_stop_text(stop: Any, message: str):
@@ -151,6 +171,7 @@ def test_what_cannot_be_a_stop_text(stop: Any, message: str):
 def test_stop_texts_in_their_forms():
     assert read_stops(None) == read_stops([]) == read_stops(()) == ()
     assert read_stops("abc") == ("abc",)
+    assert read_stops("é" * MOST_CHARACTERS) == ("é" * MOST_CHARACTERS,)
     assert Limits(stops=["a", "b"]).stops == ("a", "b")  # type: ignore[arg-type]
 
 
