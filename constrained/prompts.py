@@ -8,7 +8,7 @@ from typing import Any
 from constrained.boundaries import find_boundaries
 from constrained.bounds import Bounds
 from constrained.decoded import DecodedTurns, History, digest, make_decoded, writes_ids
-from constrained.encoding import check_count, check_text, encode_pieces, encode_prompt
+from constrained.encoding import check_text, encode_pieces, encode_prompt
 from constrained.heads import Heads
 from constrained.job import CompiledTurn, Composed, Job
 from constrained.messages import normalise
@@ -84,7 +84,8 @@ class Prompts:
         Raises:
             TemplateError: the template refuses the messages.
             RequestError: the text has a lone surrogate.
-            ContextError: the prompt fills the context.
+            ContextError: the prompt is beyond any that could fit. One that is less too long is
+                refused where it is generated from: whoever counts its tokens is told them.
         """
         scene = _Scene(teaching, as_openai(tools), job.template_kwargs, self._names)
         history = self._recall(job, scene)
@@ -97,7 +98,6 @@ class Prompts:
         found = splice(history, prompt, scene.write, Recall(job.recall), bounds, thoughts)
         spliced, missed = (None, found) if isinstance(found, Missed) else (found, None)
         tokens, rest = self._encode(prompt, spliced)
-        check_count(len(tokens), self._context_length)
         thoughts = spliced.thoughts if spliced else thoughts
         before = spliced.turn if spliced else None
         head = self._heads.measure(scene.key, history.messages, tokens, partial(self._ask, scene))

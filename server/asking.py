@@ -4,7 +4,8 @@ import asyncio
 import hashlib
 import json
 import logging
-from collections.abc import AsyncIterator, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
@@ -25,6 +26,7 @@ from server.settings import Settings
 
 LOG = logging.getLogger("constrained.server")
 SHORT = 16  # characters of a hash
+LEAST = 1e-3  # seconds: time that is over is told as such by whoever it is given to
 Told: TypeAlias = Event | TokenDrawn | Exhausted | Reply
 """What is told of a turn; the reply comes last."""
 
@@ -175,7 +177,9 @@ def _describe_weakened(turn: CompiledTurn) -> dict[str, Any]:
     return weakened
 
 
-async def compile_turn(service: Service, asked: Asked) -> tuple[CompiledTurn, Thinking]:
+async def compile_turn(
+    service: Service, asked: Asked, timeout: float | None = None
+) -> tuple[CompiledTurn, Thinking]:
     """The prompt and the grammar of a request, and what becomes of its reasoning.
 
     Raises:
@@ -193,7 +197,7 @@ async def compile_turn(service: Service, asked: Asked) -> tuple[CompiledTurn, Th
         template_kwargs={**thinking.variables, **asked.job.template_kwargs},
         date=service.dates.find(asked.job.messages),
     )
-    return await service.model.acompile(job), thinking
+    return await service.model.acompile(job, timeout), thinking
 
 
 async def begin(service: Service, asked: Asked) -> Begun:
@@ -202,12 +206,25 @@ async def begin(service: Service, asked: Asked) -> Begun:
     Raises:
         Error: as in `Model.call`.
     """
-    turn, thinking = await compile_turn(service, asked)
+    left = count_down(service.settings.timeout)
+    turn, thinking = await compile_turn(service, asked, left())
     _log(service, asked, turn)
-    return Begun(asked, turn, thinking, launch(service, asked, turn), service)
+    return Begun(asked, turn, thinking, launch(service, asked, turn, left()), service)
 
 
-def launch(service: Service, asked: Asked, turn: CompiledTurn) -> list[AsyncStream[Reply]]:
+def count_down(seconds: float | None) -> Callable[[], float | None]:
+    """What says how many of these seconds are left from now on."""
+    started = time.monotonic()
+
+    def left() -> float | None:
+        return None if seconds is None else max(LEAST, seconds - (time.monotonic() - started))
+
+    return left
+
+
+def launch(
+    service: Service, asked: Asked, turn: CompiledTurn, timeout: float | None = None
+) -> list[AsyncStream[Reply]]:
     """Starts the turns of a request, one for each choice.
 
     Raises:
@@ -223,7 +240,7 @@ def launch(service: Service, asked: Asked, turn: CompiledTurn) -> list[AsyncStre
                 sampling=_vary(asked.sampling, number),
                 stop=asked.stop,
                 logprobs=asked.logprobs,
-                timeout=service.settings.timeout,
+                timeout=timeout,
             )
             streams.append(stream)
     except BaseException:

@@ -11,7 +11,7 @@ from fastapi.responses import JSONResponse, Response
 from constrained.job import CompiledTurn
 from constrained.reply import Reply
 from constrained.worker import AsyncStream
-from server.asking import Asked, Begun, Service, launch
+from server.asking import Asked, Begun, Service, count_down, launch
 from server.completions.reply import CompletionWriter, fold
 from server.completions.request import CompletionRequest
 from server.errors import as_http_error
@@ -48,11 +48,12 @@ async def begin(service: Service, asked: Asked, prompts: Sequence[str | Sequence
     Raises:
         Error: as in `Model.call`; then none is under way.
     """
-    turns = [await _compile(service, asked, prompt) for prompt in prompts]
+    left = count_down(service.settings.timeout)
+    turns = [await _compile(service, asked, prompt, left()) for prompt in prompts]
     streams = list[AsyncStream[Reply]]()
     try:
         for turn in turns:
-            streams += launch(service, asked, turn)
+            streams += launch(service, asked, turn, left())
     except BaseException:
         for stream in streams:
             stream.cancel()
@@ -60,8 +61,10 @@ async def begin(service: Service, asked: Asked, prompts: Sequence[str | Sequence
     return Begun(asked, turns[0], Thinking(), streams, service)
 
 
-async def _compile(service: Service, asked: Asked, prompt: str | Sequence[int]) -> CompiledTurn:
-    turn = await service.model.acompile_text(prompt, asked.job.answer)
+async def _compile(
+    service: Service, asked: Asked, prompt: str | Sequence[int], timeout: float | None
+) -> CompiledTurn:
+    turn = await service.model.acompile_text(prompt, asked.job.answer, timeout)
     LOG.info("raw prompt of %d tokens", len(turn.tokens))
     if service.settings.log_prompts:
         LOG.info("prompt: %r", prompt)
