@@ -17,6 +17,7 @@ from constrained.tools import read_policy
 from grammars.turn import Answer
 from server.asking import Asked, Service
 from server.errors import HttpError
+from server.fields import GenerationFields, StructuredOutputs
 from server.parts import check_size, check_sizes, read_text_parts
 from server.reasoning import Effort, Reasoning
 from server.settings import ReasoningField
@@ -39,14 +40,6 @@ FORMATS = {
 DEFAULT_SEEDS = 2**32 - 1
 
 
-class StreamOptions(BaseModel):
-    """What a stream says beside the reply."""
-
-    model_config = ConfigDict(extra="allow")
-
-    include_usage: bool = False
-
-
 class ReasoningOptions(BaseModel):
     """OpenRouter's and Responses' form of the effort."""
 
@@ -57,52 +50,17 @@ class ReasoningOptions(BaseModel):
     enabled: bool | None = None
 
 
-class StructuredOutputs(BaseModel):
-    """vLLM's form of an answer that is not any text."""
-
-    model_config = ConfigDict(extra="allow")
-
-    json_: Any = Field(None, alias="json")
-    regex: str | None = None
-    choice: list[str] | None = None
-    grammar: str | None = None
-
-
-class ChatRequest(BaseModel):
+class ChatRequest(GenerationFields):
     """A request to /v1/chat/completions."""
 
-    model_config = ConfigDict(extra="allow")
-
     messages: list[Json] = Field(min_length=1)
-    model: str = ""
     tools: list[Json] | None = None
     tool_choice: str | Json | None = None
     parallel_tool_calls: bool | None = None
-    response_format: Json | None = None
-    json_schema: Json | None = None
-    structured_outputs: StructuredOutputs | None = None
-    grammar: str | None = None
-    regex: str | None = None
-    choice: list[str] | None = None
     max_tokens: int | None = Field(None, ge=-1)
     max_completion_tokens: int | None = Field(None, ge=1)
-    n_predict: int | None = Field(None, ge=-1)
-    temperature: float | None = Field(None, ge=0)
-    top_p: float | None = Field(None, ge=0, le=1)
-    top_k: int | None = Field(None, ge=-1)
-    min_p: float | None = Field(None, ge=0, le=1)
-    seed: int | None = None
-    stop: str | list[str] | None = None
-    n: int | None = Field(None, ge=1)
     logprobs: bool | None = None
     top_logprobs: int | None = Field(None, ge=0, le=20)
-    logit_bias: dict[str, float] | None = None
-    presence_penalty: float | None = Field(None, ge=-2, le=2)
-    frequency_penalty: float | None = Field(None, ge=-2, le=2)
-    repeat_penalty: float | None = Field(None, gt=0)
-    repetition_penalty: float | None = Field(None, gt=0)
-    stream: bool | None = None
-    stream_options: StreamOptions | None = None
     reasoning_effort: Effort | None = None
     reasoning: ReasoningOptions | None = None
     reasoning_budget: int | None = Field(None, ge=-1)
@@ -113,11 +71,6 @@ class ChatRequest(BaseModel):
     chat_template_kwargs: Json | None = None
     continue_final_message: bool | None = None
     add_generation_prompt: bool | None = None
-
-    @property
-    def shows_usage(self) -> bool:
-        """Does a stream end with the usage?"""
-        return self.stream_options is not None and self.stream_options.include_usage
 
     def read_reasoning_field(self, default: ReasoningField) -> ReasoningField:
         """Where the reasoning goes."""

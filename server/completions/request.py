@@ -4,60 +4,29 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from server.asking import Asked, Service
-from server.chat.request import HARMLESS, ChatRequest, StreamOptions, StructuredOutputs
+from server.chat.request import HARMLESS, ChatRequest
 from server.errors import HttpError
+from server.fields import GenerationFields
 
 Json = dict[str, Any]
 DEFAULT_TOKENS = 16  # as OpenAI has it
-SHARED = (
-    "response_format json_schema structured_outputs grammar regex choice temperature top_p top_k "
-    "min_p seed stop n logit_bias presence_penalty frequency_penalty repeat_penalty "
-    "repetition_penalty"
-).split()
+OWN = ("model", "n_predict", "stream", "stream_options")
+SHARED = tuple(name for name in GenerationFields.model_fields if name not in OWN)
 """Fields that mean the same in Chat Completions."""
 
 
-class CompletionRequest(BaseModel):
+class CompletionRequest(GenerationFields):
     """A request to /v1/completions."""
 
-    model_config = ConfigDict(extra="allow")
-
     prompt: str | list[int] | list[str] | list[list[int]]
-    model: str = ""
     max_tokens: int | None = Field(DEFAULT_TOKENS, ge=-1)
-    n_predict: int | None = Field(None, ge=-1)
     best_of: int | None = None
     suffix: str | None = None
     echo: bool | None = None
     logprobs: int | None = Field(None, ge=0, le=20)
-    stream: bool | None = None
-    stream_options: StreamOptions | None = None
-    response_format: Json | None = None
-    json_schema: Json | None = None
-    structured_outputs: StructuredOutputs | None = None
-    grammar: str | None = None
-    regex: str | None = None
-    choice: list[str] | None = None
-    temperature: float | None = Field(None, ge=0)
-    top_p: float | None = Field(None, ge=0, le=1)
-    top_k: int | None = Field(None, ge=-1)
-    min_p: float | None = Field(None, ge=0, le=1)
-    seed: int | None = None
-    stop: str | list[str] | None = None
-    n: int | None = Field(None, ge=1)
-    logit_bias: dict[str, float] | None = None
-    presence_penalty: float | None = Field(None, ge=-2, le=2)
-    frequency_penalty: float | None = Field(None, ge=-2, le=2)
-    repeat_penalty: float | None = Field(None, gt=0)
-    repetition_penalty: float | None = Field(None, gt=0)
-
-    @property
-    def shows_usage(self) -> bool:
-        """Does a stream end with the usage?"""
-        return self.stream_options is not None and self.stream_options.include_usage
 
     @property
     def prompts(self) -> Sequence[str | Sequence[int]]:

@@ -2,22 +2,21 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from fastapi import APIRouter, Request
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import Response
 
 from constrained.job import CompiledTurn
 from constrained.reply import Reply
 from constrained.worker import AsyncStream
 from server.asking import Asked, Begun, Service, count_down, launch
+from server.chunks import answer
 from server.completions.reply import CompletionWriter, fold
 from server.completions.request import CompletionRequest
-from server.errors import as_http_error
 from server.reasoning import Thinking
-from server.serving import ANSWERS, find_service, note_error
-from server.streaming import DONE, EventStream, encode_event, keep_alive
+from server.serving import ANSWERS, find_service
 from server.waiting import wait_for_client
 
 LOG = logging.getLogger("constrained.server")
@@ -33,13 +32,9 @@ async def complete(body: CompletionRequest, request: Request) -> Response:
     asked = await asyncio.to_thread(body.read, service)
     begun = await wait_for_client(request, begin(service, asked, body.prompts))
     echoes = [_show_prompt(service, prompt) if body.echo else "" for prompt in body.prompts]
-    if body.stream:
-        writer = CompletionWriter(begun, echoes, shows_usage=body.shows_usage)
-        parts = keep_alive(_encode(write(begun, writer)), service.settings.ping_seconds)
-        return EventStream(parts, service.settings.idle_seconds, begun.headers, begun.cancel)
-    work = _collect(begun, CompletionWriter(begun, echoes))
-    chunks = await wait_for_client(request, work, begun.cancel)
-    return JSONResponse(fold(chunks), headers=begun.headers)
+    shows_usage = body.shows_usage or not body.stream
+    writer = CompletionWriter(begun, echoes, shows_usage=shows_usage)
+    return await answer(request, begun, writer, None if body.stream else fold)
 
 
 async def begin(service: Service, asked: Asked, prompts: Sequence[str | Sequence[int]]) -> Begun:
@@ -75,28 +70,3 @@ def _show_prompt(service: Service, prompt: str | Sequence[int]) -> str:
     if isinstance(prompt, str):
         return prompt
     return service.model.engine.vocabulary.text(prompt).decode("utf-8", "replace")
-
-
-async def write(begun: Begun, writer: CompletionWriter) -> AsyncIterator[Json]:
-    """The chunks of a reply."""
-    for chunk in writer.open():
-        yield chunk
-    async for number, told in begun.follow():
-        for chunk in writer.take(number, told):
-            yield chunk
-    for chunk in writer.close():
-        yield chunk
-
-
-async def _collect(begun: Begun, writer: CompletionWriter) -> list[Json]:
-    return [chunk async for chunk in write(begun, writer)]
-
-
-async def _encode(chunks: AsyncIterator[Json]) -> AsyncIterator[bytes]:
-    try:
-        async for chunk in chunks:
-            yield encode_event(chunk)
-        yield DONE
-    except Exception as error:  # the status is sent already: the stream says it
-        note_error(error)
-        yield encode_event(as_http_error(error).to_json())
