@@ -3,6 +3,8 @@
 import argparse
 import logging
 import os
+import socket
+import sys
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -50,6 +52,8 @@ def _add_server_options(parser: argparse.ArgumentParser) -> None:
     fields = tuple(ReasoningField)
     add("--reasoning-field", choices=fields, default=fields[0], help=help)
     add("--timeout", type=float, metavar="SECONDS", help="for a request; default: any time")
+    help = "cut a client off that takes nothing of its stream for so long; default: 60"
+    add("--idle-timeout", type=float, default=Settings.idle_seconds, metavar="SECONDS", help=help)
     help = f"requests that may wait; more get 503; default: {MOST_WAITING}"
     add("--max-waiting", type=int, default=MOST_WAITING, metavar="N", help=help)
     help = f"of a request; default: {Settings.max_body >> 20}"
@@ -108,7 +112,7 @@ def _serve(options: argparse.Namespace, settings: Settings, name: str) -> int:
         server_header=False,
     )
     server = uvicorn.Server(config)
-    server.run()
+    server.run([open_socket(config.bind_socket(), settings.idle_seconds)])
     if failures:
         print_error(str(failures[0]))
     return FAILED if failures else 0
@@ -120,6 +124,15 @@ def _read_date(given: str | None) -> datetime | None:
     except ValueError as error:
         hint = "Write it as YYYY-MM-DD"
         raise RequestError(f"--date is {given!r}", where="/date", hint=hint) from error
+
+
+def open_socket(listening: socket.socket, idle_seconds: float) -> socket.socket:
+    """The same socket; the system ends a connection whose client takes nothing for so long. What
+    was written for it would keep it open for ever."""
+    if sys.platform == "linux":
+        milliseconds = int(idle_seconds * 1000)
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
+    return listening
 
 
 def read_settings(options: argparse.Namespace) -> Settings:
@@ -138,6 +151,7 @@ def read_settings(options: argparse.Namespace) -> Settings:
         alias=options.alias,
         reasoning_field=ReasoningField(options.reasoning_field),
         timeout=options.timeout,
+        idle_seconds=options.idle_timeout,
         max_body=options.max_body << 20,
         cors_origins=tuple(options.cors_origin),
     )

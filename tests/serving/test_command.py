@@ -1,6 +1,7 @@
 """`constrained serve`: what its options mean, and the process that it is."""
 
 import argparse
+import errno
 import json
 import os
 import signal
@@ -15,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from constrained.errors import RequestError
-from server.command import add, read_settings
+from server.command import add, open_socket, read_settings
 from server.settings import MIB, ReasoningField
 
 ROOT = Path(__file__).parent.parent.parent
@@ -111,6 +112,27 @@ def test_the_process_serves_and_ends_well() -> None:
     assert process.returncode in (0, -signal.SIGTERM)
     assert "demo model of the package answers" in log
     assert "Traceback" not in log
+
+
+def send_for_ever(served: socket.socket) -> None:
+    while True:
+        served.sendall(b"x" * 4096)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the system has no such option")
+def test_a_client_that_takes_nothing_is_cut_off() -> None:
+    with socket.socket() as listening, socket.socket() as client:
+        listening.bind(("127.0.0.1", 0))
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        open_socket(listening, 1).listen()
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.connect(listening.getsockname())
+        served, _ = listening.accept()
+        with served:
+            served.settimeout(PATIENCE)
+            with pytest.raises(TimeoutError) as ended:
+                send_for_ever(served)
+            assert ended.value.errno == errno.ETIMEDOUT
 
 
 def test_a_model_that_is_not_there_ends_the_process(tmp_path: Path) -> None:
