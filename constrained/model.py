@@ -19,16 +19,24 @@ from constrained.engine.protocol import Engine, Sampling
 from constrained.errors import GrammarError, ModelError
 from constrained.job import CompiledTurn, Job
 from constrained.metrics import Metrics
-from constrained.orders import Limits, Messages, Options, Order, finish, read_order
+from constrained.orders import (
+    Limits,
+    Messages,
+    Options,
+    Order,
+    TurnOptions,
+    finish,
+    read_limits,
+    read_order,
+)
 from constrained.reply import Reply, make_reply
 from constrained.request import Finish, Generation, Request
 from constrained.runner import Runner
 from constrained.schedule import STEP
 from constrained.snapshots import NO_CACHE, Cache
-from constrained.stopping import read_stops
 from constrained.template import ChatTemplate
 from constrained.told import Sent
-from constrained.worker import AsyncStream, Sink, Stream, Wanted, Worker, arun, run, then
+from constrained.worker import AsyncStream, Sink, Start, Stream, Wanted, Worker, arun, run, then
 from grammars.turn import Answer, CallRead
 from grammars.wire import Format
 
@@ -234,65 +242,42 @@ class Model:
         return await arun(self._queue(partial(self.compiler.compile_text, prompt, answer), timeout))
 
     def complete(
-        self,
-        turns: Sequence[CompiledTurn],
-        *,
-        max_tokens: int = 1024,
-        sampling: Sampling | None = None,
-        force: bool = True,
-        timeout: float | None = None,
-        stop: str | Sequence[str] | None = None,
-        logprobs: int | None = None,
+        self, turns: Sequence[CompiledTurn], *, force: bool = True, **options: Unpack[TurnOptions]
     ) -> list[Reply]:
         """Generates several turns together; see `generate` and `make_reply` for the errors.
 
         Args:
             force: take tokens that the grammar forces without asking the model.
-            timeout: see `Options`; for all of them.
-            stop, logprobs: see `Options`.
+            options: see `Options`; the timeout is that of all of them.
         """
-        limits = Limits(max_tokens, sampling, force, timeout, read_stops(stop), logprobs)
-        deadline = set_deadline(timeout, self._clock)
-        streams = [Stream(partial(self._launch, turn, limits, deadline)) for turn in turns]
+        starts = self._prepare(turns, read_limits(options, force=force))
+        streams = [Stream(start) for start in starts]
         try:
             return [stream.result for stream in streams]
         finally:
             for stream in streams:
                 stream.cancel()
 
-    def stream_turn(
-        self,
-        turn: CompiledTurn,
-        *,
-        max_tokens: int = 1024,
-        sampling: Sampling | None = None,
-        timeout: float | None = None,
-        stop: str | Sequence[str] | None = None,
-        logprobs: int | None = None,
-    ) -> Stream[Reply]:
+    def stream_turn(self, turn: CompiledTurn, **options: Unpack[TurnOptions]) -> Stream[Reply]:
         """As `complete` for one turn, with its events as they come."""
-        limits = Limits(max_tokens, sampling, True, timeout, read_stops(stop), logprobs)
-        deadline = set_deadline(timeout, self._clock)
-        return Stream(partial(self._launch, turn, limits, deadline))
+        (start,) = self._prepare([turn], read_limits(options))
+        return Stream(start)
 
     def astream_turn(
-        self,
-        turn: CompiledTurn,
-        *,
-        max_tokens: int = 1024,
-        sampling: Sampling | None = None,
-        timeout: float | None = None,
-        stop: str | Sequence[str] | None = None,
-        logprobs: int | None = None,
+        self, turn: CompiledTurn, **options: Unpack[TurnOptions]
     ) -> AsyncStream[Reply]:
         """As `stream_turn`, for `async for`.
 
         Raises:
             BusyError, ModelError: at once: too many requests wait, or the model is closed.
         """
-        limits = Limits(max_tokens, sampling, True, timeout, read_stops(stop), logprobs)
-        deadline = set_deadline(timeout, self._clock)
-        return AsyncStream(partial(self._launch, turn, limits, deadline))
+        (start,) = self._prepare([turn], read_limits(options))
+        return AsyncStream(start)
+
+    def _prepare(self, turns: Sequence[CompiledTurn], limits: Limits) -> list[Start[Reply]]:
+        """What starts each of the turns; their time runs from now on."""
+        deadline = set_deadline(limits.timeout, self._clock)
+        return [partial(self._launch, turn, limits, deadline) for turn in turns]
 
     def _queue(
         self, work: Callable[[], CompiledTurn], timeout: float | None

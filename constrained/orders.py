@@ -17,14 +17,21 @@ from constrained.splicing import Recall
 from constrained.stopping import read_stops
 from grammars.turn import KeyOrder, Think
 
-# Options that are no part of a `Job`, and the names that `Limits` has for them.
-LIMITS = {name: name for name in ("max_tokens", "sampling", "timeout", "logprobs")}
-LIMITS["stop"] = "stops"
 MOST_LOGPROBS = 20
 Messages = Sequence[Mapping[str, Any]] | str
 
 
-class Options(TypedDict, total=False):
+class TurnOptions(TypedDict, total=False):
+    """How a turn is generated; see `Options`."""
+
+    max_tokens: int
+    sampling: Sampling | None
+    timeout: float | None
+    stop: str | Sequence[str] | None
+    logprobs: int | None
+
+
+class Options(TurnOptions, total=False):
     """What a request may say, beside its messages and tools.
 
     tool_choice: "auto", "none", "required", or a tool, in the OpenAI or Anthropic form.
@@ -61,8 +68,6 @@ class Options(TypedDict, total=False):
     tool_choice: Any
     parallel: bool
     response_format: Any
-    max_tokens: int
-    sampling: Sampling | None
     think: Think
     reasoning_budget: int | None
     reasoning_close: str
@@ -75,9 +80,6 @@ class Options(TypedDict, total=False):
     date: datetime | None
     prefill: bool
     breakpoints: Sequence[int]
-    timeout: float | None
-    stop: str | Sequence[str] | None
-    logprobs: int | None
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,23 @@ class Limits:
             raise RequestError(message, where="/logprobs")
 
 
+def read_limits(options: Mapping[str, Any], *, force: bool = True) -> Limits:
+    """What `TurnOptions` say.
+
+    Raises:
+        TypeError: an option is not known.
+        RequestError: a value cannot be.
+    """
+    _check_names(options, TurnOptions.__annotations__)
+    named: Any = {"stops" if name == "stop" else name: value for name, value in options.items()}
+    return Limits(**named, force=force)
+
+
+def _check_names(options: Mapping[str, Any], known: Mapping[str, Any]) -> None:
+    if unknown := [name for name in options if name not in known]:
+        raise TypeError(f"unknown option {unknown[0]!r}; known: {', '.join(known)}")
+
+
 @dataclass(frozen=True)
 class Order:
     """A request: what is asked, and how it is generated."""
@@ -120,23 +139,21 @@ def read_order(
         TypeError: an option is not known.
         RequestError: the answer is asked for twice, or cannot be.
     """
-    if unknown := [name for name in options if name not in Options.__annotations__]:
-        hint = f"known: {', '.join(Options.__annotations__)}"
-        raise TypeError(f"unknown option {unknown[0]!r}; {hint}")
+    _check_names(options, Options.__annotations__)
     if isinstance(messages, str):
         messages = [{"role": "user", "content": messages}]
     given = dict(options)
     if target and given.get("response_format") is not None:
         hint = "Leave response_format out"
         raise RequestError("the answer is asked for twice", where="/response_format", hint=hint)
-    limits: Any = {field: given.pop(name) for name, field in LIMITS.items() if name in given}
+    limits = {name: given.pop(name) for name in TurnOptions.__annotations__ if name in given}
     answer = read_response_format(given.pop("response_format", None))
     # Copies: the request may wait in the queue while its owner goes on.
     if "breakpoints" in given:
         given["breakpoints"] = copy_json(given["breakpoints"])
     answer = target.answer if target else answer
     job = Job(copy_json(messages), copy_json(tools or ()), answer=answer, **given)
-    return Order(job, Limits(**limits))
+    return Order(job, read_limits(limits))
 
 
 def finish(target: Target, reply: Reply, order: Order) -> Any:

@@ -8,10 +8,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from constrained.answers import read_answer
+from constrained.deadline import Timings
 from constrained.errors import ReplyError
 from constrained.job import CompiledTurn
+from constrained.logits import TokenDrawn
 from constrained.offer import Refusal
-from constrained.request import Finish, Generation, Timings, TokenDrawn
+from constrained.request import Finish, Generation
 from grammars.parse import collect
 from grammars.schema import Json
 from grammars.turn import CallOpened, CallRead, Choice, JsonAnswer, Tool, ToolCall, Turn

@@ -8,7 +8,7 @@ from constrained.deadline import Deadline, Timings
 from constrained.ending import Reserve
 from constrained.engine.protocol import Sampling
 from constrained.holding import Watch
-from constrained.logits import TokenDrawn as TokenDrawn
+from constrained.logits import TokenDrawn
 from constrained.mask import Matcher
 from constrained.prefix import Prefix
 from constrained.thinking import Budget

@@ -2,19 +2,21 @@
 
 import asyncio
 import hashlib
+import itertools
 import json
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, TypeAlias
 
-from constrained.engine.protocol import Sampling
+from constrained.engine.sampling import SEEDS, Sampling
 from constrained.job import CompiledTurn, Job
+from constrained.logits import TokenDrawn
 from constrained.model import Model
 from constrained.reply import Reply
-from constrained.request import TokenDrawn
 from constrained.told import Exhausted
 from constrained.worker import AsyncStream
 from grammars.turn import Event
@@ -118,6 +120,11 @@ class Begun:
         self.service.counters.note_unfinished(len(left))
         self._over.update(left)
 
+    @cached_property
+    def grammar_hash(self) -> str | None:
+        """Names the grammar, which may have megabytes; None: there is none."""
+        return None if self.turn.grammar is None else hash_text(self.turn.grammar)
+
     @property
     def headers(self) -> dict[str, str]:
         """What the reply says of itself: format and start, and what was not done as asked."""
@@ -125,8 +132,8 @@ class Begun:
         said = {"X-Tool-Format": turn.format.name, "X-Turn-Start": turn.state.start.value}
         if turn.head:  # what all prompts with these tools and system messages begin with
             said["X-Head-Hash"] = hash_text(repr(turn.tokens[: turn.head]))
-        if turn.grammar is not None:
-            said["X-Grammar-Hash"] = hash_text(turn.grammar)
+        if self.grammar_hash is not None:
+            said["X-Grammar-Hash"] = self.grammar_hash
         if turn.refused:
             said["X-Grammar-Constraints"] = "downgraded"
         if self.asked.ignored:
@@ -138,7 +145,8 @@ class Begun:
         return said
 
     def notes(self) -> dict[str, Any]:
-        """What a reply says beside what its dialect knows; {} where there is nothing to say."""
+        """What a reply has beside what its dialect knows: `constrained`, where there is anything to
+        say."""
         said: dict[str, Any] = {}
         if self.turn.refused:
             said["refused_tools"] = [refusal.to_json() for refusal in self.turn.refused]
@@ -152,7 +160,7 @@ class Begun:
             said["reasoning"] = self.thinking.to_json()
             said["weakened"] = _describe_weakened(self.turn)
             said["grammar"] = self.turn.grammar
-        return said
+        return {"constrained": said} if said else {}
 
 
 def hash_text(text: str) -> str:
@@ -208,8 +216,9 @@ async def begin(service: Service, asked: Asked) -> Begun:
     """
     left = count_down(service.settings.timeout)
     turn, thinking = await compile_turn(service, asked, left())
-    _log(service, asked, turn)
-    return Begun(asked, turn, thinking, launch(service, asked, turn, left()), service)
+    begun = Begun(asked, turn, thinking, launch(service, asked, [turn], left()), service)
+    _log(begun)
+    return begun
 
 
 def count_down(seconds: float | None) -> Callable[[], float | None]:
@@ -223,17 +232,17 @@ def count_down(seconds: float | None) -> Callable[[], float | None]:
 
 
 def launch(
-    service: Service, asked: Asked, turn: CompiledTurn, timeout: float | None = None
+    service: Service, asked: Asked, turns: Sequence[CompiledTurn], timeout: float | None = None
 ) -> list[AsyncStream[Reply]]:
-    """Starts the turns of a request, one for each choice.
+    """Starts the turns of a request: for each that was compiled, one for each choice.
 
     Raises:
         Error: as in `Model.stream_turn`; then none is under way.
     """
-    room = max(1, service.model.engine.context_length - len(turn.tokens))
     streams = list[AsyncStream[Reply]]()
     try:
-        for number in range(asked.choices):
+        for turn, number in itertools.product(turns, range(asked.choices)):
+            room = max(1, service.model.engine.context_length - len(turn.tokens))
             stream = service.model.astream_turn(
                 turn,
                 max_tokens=room if asked.max_tokens is None else asked.max_tokens,
@@ -254,17 +263,17 @@ def _vary(sampling: Sampling, number: int) -> Sampling:
     """The sampling of one of several choices."""
     if sampling.seed is None or number == 0:
         return sampling
-    return replace(sampling, seed=(sampling.seed + number) % (2**32 - 1))
+    return replace(sampling, seed=(sampling.seed + number) % SEEDS)
 
 
-def _log(service: Service, asked: Asked, turn: CompiledTurn) -> None:
-    grammar = hash_text(turn.grammar) if turn.grammar is not None else "none"
+def _log(begun: Begun) -> None:
+    turn, asked = begun.turn, begun.asked
     LOG.info(
         "prompt of %d tokens, format %s, start %s, grammar %s, %d tools (%d refused)",
         len(turn.tokens),
         turn.format.name,
         turn.state.start.value,
-        grammar,
+        begun.grammar_hash,
         len(turn.tools),
         len(turn.refused),
     )
@@ -272,7 +281,7 @@ def _log(service: Service, asked: Asked, turn: CompiledTurn) -> None:
         LOG.warning("%s", refusal)
     if asked.ignored:
         LOG.warning("ignored fields: %s", ", ".join(map(repr, asked.ignored)))
-    if service.settings.log_prompts:
+    if begun.service.settings.log_prompts:
         LOG.info("prompt: %r", turn.prompt.text)
 
 

@@ -58,7 +58,7 @@ class Calls:
         self._choice = choice
         self._taken = set(turn.call_ids)
         self._ids: dict[int, str] = {}
-        self._texts: dict[int, list[str]] = {}
+        self._told: set[int] = set()  # calls of which arguments were told
         self._exhausted = False
         self._dropped: set[int] = set()
 
@@ -75,17 +75,15 @@ class Calls:
             case CallOpened(index, name):
                 yield from self._open(index, name)
             case ArgumentsDelta(index, text) if index not in self._dropped:
-                self._texts[index].append(text)
+                self._told.add(index)
                 yield Arguments(index, text)
             case CallRead(index, call):
                 if index not in self._ids and index not in self._dropped:
                     yield from self._open(index, call.name)
                 if index in self._dropped:
                     return
-                if not self._texts[index]:
-                    text = json.dumps(call.arguments, ensure_ascii=False)
-                    self._texts[index].append(text)
-                    yield Arguments(index, text)
+                if index not in self._told:
+                    yield Arguments(index, json.dumps(call.arguments, ensure_ascii=False))
                 self._call_ids.note(self._ids[index], call.id)
                 yield Closed(index)
             case _:
@@ -96,7 +94,6 @@ class Calls:
             self._dropped.add(index)
             return
         self._ids[index] = id = self._make_id(index)
-        self._texts[index] = []
         yield Opened(index, id, name)
 
     @property

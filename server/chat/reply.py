@@ -4,8 +4,8 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from constrained.logits import LEAST, TokenDrawn
 from constrained.reply import Reply, Usage
-from constrained.request import TokenDrawn
 from constrained.vocabulary import Vocabulary
 from grammars.turn import ContentDelta, ReasoningDelta
 from server.asking import Begun, Told
@@ -14,7 +14,6 @@ from server.ids import make_id
 from server.settings import ReasoningField
 
 Json = dict[str, Any]
-LEAST = -9999.0  # JSON has no infinity
 
 
 class ChatWriter:
@@ -54,7 +53,7 @@ class ChatWriter:
             self._replies.append(told)
             last = self._chunk(number, {}, choice.drain_logprobs(), told.finish_reason)
             is_over = len(self._replies) == len(self._choices) and not self._shows_usage
-            yield {**last, **self._notes()} if is_over else last
+            yield {**last, **self._begun.notes()} if is_over else last
             return
         for delta in choice.take(told):
             yield self._chunk(number, delta, choice.drain_logprobs())
@@ -63,14 +62,10 @@ class ChatWriter:
         """The last chunk, if it was asked for: what the reply took. Clients that have not asked do
         not expect a chunk without a choice."""
         if self._shows_usage:
-            last: Json = {**self._head, "choices": [], **self._notes()}
+            last: Json = {**self._head, "choices": [], **self._begun.notes()}
             last["usage"] = count_usage([reply.usage for reply in self._replies])
             last["timings"] = _show_timings(self._replies)
             yield last
-
-    def _notes(self) -> Json:
-        notes = self._begun.notes()
-        return {"constrained": notes} if notes else {}
 
     def _chunk(
         self, number: int, delta: Json, logprobs: list[Json] | None = None, finish: str = ""

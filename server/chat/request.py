@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from constrained.answers import read_response_format, read_target
-from constrained.engine.protocol import Sampling
+from constrained.engine.sampling import SEEDS, Sampling
 from constrained.job import Job
 from constrained.tools import read_policy
 from grammars.turn import Answer
@@ -37,7 +37,6 @@ FORMATS = {
     "deepseek-legacy": ReasoningField.REASONING_CONTENT,
 }
 """llama-server's names."""
-DEFAULT_SEEDS = 2**32 - 1
 
 
 class ReasoningOptions(BaseModel):
@@ -160,7 +159,7 @@ class ChatRequest(GenerationFields):
             "top_p": self.top_p,
             "top_k": 0 if self.top_k == -1 else self.top_k,  # vLLM's word for "all"
             "min_p": self.min_p,
-            "seed": None if self.seed is None or self.seed < 0 else self.seed % DEFAULT_SEEDS,
+            "seed": None if self.seed is None or self.seed < 0 else self.seed % SEEDS,
             "presence_penalty": self.presence_penalty,
             "frequency_penalty": self.frequency_penalty,
             "repeat_penalty": self.repeat_penalty or self.repetition_penalty,

@@ -5,8 +5,8 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from constrained.logits import TokenDrawn
 from constrained.reply import Reply, Usage
-from constrained.request import TokenDrawn
 from constrained.vocabulary import Vocabulary
 from grammars.turn import ContentDelta
 from server.asking import Begun, Told
@@ -57,19 +57,15 @@ class CompletionWriter:
                 self._usages[number] = told.usage
                 last = self._chunk(number, "", told.finish_reason)
                 is_over = len(self._usages) == len(self._tokens) and not self._shows_usage
-                yield {**last, **self._notes()} if is_over else last
+                yield {**last, **self._begun.notes()} if is_over else last
             case _:
                 pass
 
     def close(self) -> Iterator[Json]:
         """The last chunk: what the reply took."""
         if self._shows_usage:
-            last: Json = {**self._head, "choices": [], **self._notes()}
+            last: Json = {**self._head, "choices": [], **self._begun.notes()}
             yield {**last, "usage": self._count_usage()}
-
-    def _notes(self) -> Json:
-        notes = self._begun.notes()
-        return {"constrained": notes} if notes else {}
 
     def _chunk(self, number: int, text: str, finish: str | None = None) -> Json:
         logprobs = self._tokens[number].drain()

@@ -9,8 +9,6 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from constrained.job import CompiledTurn
-from constrained.reply import Reply
-from constrained.worker import AsyncStream
 from server.asking import Asked, Begun, Service, count_down, launch
 from server.chunks import answer
 from server.completions.reply import CompletionWriter, fold
@@ -45,14 +43,7 @@ async def begin(service: Service, asked: Asked, prompts: Sequence[str | Sequence
     """
     left = count_down(service.settings.timeout)
     turns = [await _compile(service, asked, prompt, left()) for prompt in prompts]
-    streams = list[AsyncStream[Reply]]()
-    try:
-        for turn in turns:
-            streams += launch(service, asked, turn, left())
-    except BaseException:
-        for stream in streams:
-            stream.cancel()
-        raise
+    streams = launch(service, asked, turns, left())
     return Begun(asked, turns[0], Thinking(), streams, service)
 
 

@@ -39,7 +39,6 @@ class MessagesWriter:
 
     def open(self) -> Iterator[Json]:
         """What comes first; of the prompt, only its length is known."""
-        notes = self._begun.notes()
         message: Json = {
             "id": make_id("msg_"),
             "type": "message",
@@ -55,7 +54,7 @@ class MessagesWriter:
                 "output_tokens": 0,
                 "service_tier": "standard",
             },
-            **({"constrained": notes} if notes else {}),
+            **self._begun.notes(),
         }
         yield {"type": "message_start", "message": message}
         yield PING

@@ -4,8 +4,8 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from constrained.logits import TokenDrawn
 from constrained.reply import Reply, Usage
-from constrained.request import TokenDrawn
 from constrained.told import Exhausted
 from grammars.turn import ContentDelta, ReasoningDelta
 from server.asking import Begun, Told
@@ -32,14 +32,13 @@ class ResponseWriter:
     def __init__(
         self, begun: Begun, described: Json, *, shows_logprobs: bool = False, seals: bool = False
     ):
-        notes = begun.notes()
         self._head: Json = {
             "id": make_id("resp_"),
             "object": "response",
             "created_at": int(time.time()),
             "model": begun.service.name,
             **described,
-            **({"constrained": notes} if notes else {}),
+            **begun.notes(),
         }
         self._calls = Calls(begun.turn, begun.service.call_ids)
         self._vocabulary = begun.service.model.engine.vocabulary

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from constrained.errors import ReplyError
 from constrained.job import Job
+from constrained.logits import TokenDrawn
 from constrained.model import Model
 from constrained.reply import Reply, Usage
-from constrained.request import TokenDrawn
 from grammars.turn import (
     ArgumentsDelta,
     CallCut,
