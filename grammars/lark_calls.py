@@ -204,9 +204,15 @@ class CallRules:
         """The marker, behind the white space that models write or leave out; where the marker is
         text, one terminal of both, for content may begin with white space. Where an answer takes
         the place of content the lexer would not give up such a terminal for the answer."""
-        if self.policy.answer is not None:
+        if self.policy.answer is None:
+            return self._spaced(marker)
+        text = marker.lstrip()
+        if text == marker:
             return f"{self.space()}? {self.rules.fixed(marker)}"
-        return self._spaced(marker)
+        # Two terminals of white space could not share what is written: the first would take it all.
+        lead = escape_regex(marker.removesuffix(text))
+        space = self.rules.terminal(f"/{BLANK}{{0,4}}{lead}/", "SPACE")
+        return f"{space} {self.rules.fixed(text)}"
 
     def _spaced(self, text: str) -> str:
         first, *rest = self.rules.cut(text)

@@ -9,7 +9,7 @@ from fastapi.responses import JSONResponse, Response
 from server.asking import Begun, Told
 from server.errors import as_http_error
 from server.serving import note_error
-from server.streaming import DONE, EventStream, encode_event, keep_alive
+from server.streaming import DONE, EventStream, collect, encode_event, keep_alive
 from server.waiting import wait_for_client
 
 Json = dict[str, Any]
@@ -46,7 +46,7 @@ async def answer(
     if fold is None:
         events = keep_alive(_encode(chunks), settings.ping_seconds)
         return EventStream(events, settings.idle_seconds, begun.headers, begun.cancel)
-    collected = await wait_for_client(request, _collect(chunks), begun.cancel)
+    collected = await wait_for_client(request, collect(chunks), begun.cancel)
     return JSONResponse(fold(collected), headers=begun.headers)
 
 
@@ -58,10 +58,6 @@ async def _write(begun: Begun, writer: Writer) -> AsyncIterator[Json]:
             yield chunk
     for chunk in writer.close():
         yield chunk
-
-
-async def _collect(chunks: AsyncIterator[Json]) -> list[Json]:
-    return [chunk async for chunk in chunks]
 
 
 async def _encode(chunks: AsyncIterator[Json]) -> AsyncIterator[bytes]:

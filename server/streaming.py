@@ -5,11 +5,12 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi.responses import StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
+T = TypeVar("T")
 HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 COMMENT = b": alive\n\n"
 DONE = b"data: [DONE]\n\n"
@@ -20,6 +21,11 @@ def encode_event(data: Mapping[str, Any], name: str = "") -> bytes:
     """An event; lines that JSON breaks nowhere are one line."""
     head = f"event: {name}\n" if name else ""
     return f"{head}data: {json.dumps(data, ensure_ascii=False)}\n\n".encode("utf-8", "replace")
+
+
+async def collect(events: AsyncIterator[T]) -> list[T]:
+    """All events of a reply that is not streamed."""
+    return [event async for event in events]
 
 
 async def keep_alive(

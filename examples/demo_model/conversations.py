@@ -8,12 +8,13 @@ from typing import Any
 from examples.demo_model import answers, strings
 from examples.demo_model.answers import Call
 from examples.demo_model.families import Family, read_families
-from examples.demo_model.offers import STYLES, Offer, make_offer
+from examples.demo_model.offers import EXTRAS, STYLES, Offer, make_offer
 from examples.demo_model.synthetic import draw_neighbour, draw_recipe, make_family
-from examples.demo_model.wording import combine, draw_request, dress
+from examples.demo_model.wording import combine, draw_request, dress, shorten
 from examples.demo_model.words import Words
 
 N_TOOLS = (1, 1, 2, 2, 3, 3, 3, 4, 4, 5, 6)
+DRILLS = 0.35  # of the conversations: more tools, shorter ones, and more requests
 SYSTEMS = (
     "You are a helpful assistant.",
     "You are a helpful assistant. Use the tools when they help.",
@@ -46,8 +47,12 @@ class Source:
     families: Sequence[Family]
     synthetic: float = 0.4
 
-    def draw_offers(self, words: Words, count: int) -> list[Offer]:
-        """So many tools with different names; often some that are easily confused."""
+    def draw_offers(self, words: Words, count: int, *, short: bool = False) -> list[Offer]:
+        """So many tools with different names; often some that are easily confused.
+
+        Args:
+            short: with nothing but what they require.
+        """
         style, recipe, offers = words.random.choice(STYLES), None, dict[str, Offer]()
         home = words.random.choice(self.families)
         for _ in range(20 * count):
@@ -57,7 +62,8 @@ class Source:
                 family = make_family(recipe, words)
             else:
                 family = self._near(home, words)
-            offer = make_offer(family, words, style)
+            family, extras = (shorten(family), 0.0) if short else (family, EXTRAS)
+            offer = make_offer(family, words, style, extras)
             if offer.family not in [other.family for other in offers.values()]:
                 offers.setdefault(offer.name, offer)
             if len(offers) == count:
@@ -89,6 +95,8 @@ def draw_conversation(
     words = Words(random.Random(seed), pieces=pieces) if pieces else Words(random.Random(seed))
     if words.random.random() < 0.03:
         return _draw_idle(words)
+    if words.random.random() < DRILLS:
+        return _draw_drill(source, words)
     count = words.random.choice(N_TOOLS)
     offers = source.draw_offers(words, count)
     conversation = Conversation([offer.definition for offer in offers])
@@ -113,6 +121,17 @@ def _draw_idle(words: Words) -> Conversation:
     return conversation
 
 
+def _draw_drill(source: Source, words: Words) -> Conversation:
+    """Many short requests for many short tools: which of them is meant is the hardest thing to
+    learn, and here it is asked twice as often for the same number of tokens."""
+    offers = source.draw_offers(words, words.random.randint(2, 7), short=True)
+    conversation = Conversation([offer.definition for offer in offers])
+    for _ in range(words.random.randint(6, 9)):
+        text, calls, answer = draw_exchange(offers, source, words)
+        _add_turn(conversation, text, calls, answer)
+    return conversation
+
+
 def _draw_system(words: Words) -> str:
     pattern = words.random.choice(SYSTEMS)
     return pattern.format(
@@ -125,15 +144,21 @@ def _add_exchange(
 ) -> None:
     """A request and what the assistant makes of it; perhaps results and an answer."""
     text, calls, answer = draw_exchange(offers, source, words)
-    said = {"role": "user", "content": text}
-    message: dict[str, Any] = {"role": "assistant", "content": answer}
-    if conversation.thinking:
-        message["reasoning_content"] = answers.think(calls, words)
-    if calls:
-        message["tool_calls"] = [_show(call) for call in calls]
-    conversation.messages += [said, message]
+    reasoning = answers.think(calls, words) if conversation.thinking else ""
+    _add_turn(conversation, text, calls, answer, reasoning)
     if calls and words.random.random() < 0.3:
         _add_results(conversation, calls, words)
+
+
+def _add_turn(
+    conversation: Conversation, text: str, calls: list[Call], answer: str, reasoning: str = ""
+) -> None:
+    message: dict[str, Any] = {"role": "assistant", "content": answer}
+    if reasoning:
+        message["reasoning_content"] = reasoning
+    if calls:
+        message["tool_calls"] = [_show(call) for call in calls]
+    conversation.messages += [{"role": "user", "content": text}, message]
 
 
 def _show(call: Call) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from examples.demo_model.families import Family, Parameter, read_parameters
 from examples.demo_model.kinds import Kind, make_kind
 from examples.demo_model.words import Words
 
+EXTRAS = 0.3  # of the tools take more than their family says
 FROM_PYTHON = 0.2  # of the tools look like those that are made of functions
 STYLES = ("snake",) * 11 + ("camel",) * 4 + ("pascal", "kebab", "dotted", "dotted")
 
@@ -51,7 +52,7 @@ def spell(text: str, style: str) -> str:
             return "_".join([first, *rest])
 
 
-def make_offer(family: Family, words: Words, style: str, extras: float = 0.3) -> Offer:
+def make_offer(family: Family, words: Words, style: str, extras: float = EXTRAS) -> Offer:
     """Draws a tool of a family.
 
     Args:

@@ -5,9 +5,10 @@ words for true or false, `{key!text}` the words for true; a part in [brackets] m
 """
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from examples.demo_model.families import Family
 from examples.demo_model.kinds import join
 from examples.demo_model.offers import Offer, Slot
 from examples.demo_model.words import Words
@@ -154,6 +155,21 @@ def _read_calls(filling: _Filling) -> list[tuple[Offer, dict[str, Any]]]:
         )
         for row in rows
     ]
+
+
+def shorten(family: Family) -> Family:
+    """The family without optional parameters, and without what requests say for them."""
+    parameters = tuple(p for p in family.parameters if p.required)
+    keys = {p.key for p in parameters}
+    short = [(form, OPTIONAL.sub("", pattern)) for form, pattern in family.requests]
+    requests = [
+        (form, pattern)
+        for form, pattern in short
+        if all(match[1] in keys for match in HOLE.finditer(pattern))
+    ]
+    if not requests:
+        return family
+    return replace(family, parameters=parameters, requests=tuple(requests))
 
 
 def dress(request: Request, words: Words) -> Request:

@@ -12,7 +12,7 @@ from server.errors import Dialect, as_http_error
 from server.messages.reply import PING, MessagesWriter, fold
 from server.messages.request import CountRequest, MessagesJob, MessagesRequest
 from server.serving import ANSWERS, find_service, note_error
-from server.streaming import EventStream, encode_event, keep_alive
+from server.streaming import EventStream, collect, encode_event, keep_alive
 from server.waiting import wait_for_client
 
 router = APIRouter()
@@ -32,7 +32,7 @@ async def create_message(body: MessagesRequest, request: Request) -> Response:
         if body.stream:
             parts = keep_alive(_encode(events, job), service.settings.ping_seconds, ALIVE)
             return EventStream(parts, service.settings.idle_seconds, begun.headers, begun.cancel)
-        message = fold(await wait_for_client(request, _collect(events), begun.cancel))
+        message = fold(await wait_for_client(request, collect(events), begun.cancel))
     return JSONResponse(message, headers=begun.headers)
 
 
@@ -58,10 +58,6 @@ async def write(begun: Begun, job: MessagesJob) -> AsyncIterator[Json]:
     async for _, told in begun.follow():
         for event in writer.take(told):
             yield event
-
-
-async def _collect(events: AsyncIterator[Json]) -> list[Json]:
-    return [event async for event in events]
 
 
 async def _encode(events: AsyncIterator[Json], job: MessagesJob) -> AsyncIterator[bytes]:

@@ -9,24 +9,21 @@ both have to give the same. One line of JSON for each outcome; the exit code is 
 import argparse
 import json
 import os
-import socket
 import subprocess
 import sys
-import time
-import urllib.request
 import venv
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+from benchmarks.served import serve
+
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 VENVS = ROOT / ".venv-clients"
-PATIENCE = 60  # seconds until the server answers
 LIMIT = 600  # seconds for all scenarios of a client
 QUIET = {
     "OPENAI_API_KEY": "none",
@@ -96,38 +93,6 @@ CLIENTS = (
 )
 
 
-@contextmanager
-def serve(sequences: int, options: Sequence[str] = ()) -> Iterator[str]:
-    """The server as a process of its own; gives its address."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "server", "--port", str(port)]
-    command += ["-np", str(sequences), "-t", "1", "--log-level", "warning", *options]
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("LLAMA_ARG_")}
-    server = subprocess.Popen(command, cwd=ROOT, env=environment)
-    url = f"http://127.0.0.1:{port}"
-    try:
-        _wait(server, url)
-        yield url
-    finally:
-        server.terminate()
-        code = server.wait(PATIENCE)
-        assert code in (0, -15), f"the server ended with {code}"
-
-
-def _wait(server: "subprocess.Popen[bytes]", url: str) -> None:
-    started = time.monotonic()
-    while time.monotonic() - started < PATIENCE:
-        assert server.poll() is None, "the server has ended"
-        try:
-            with urllib.request.urlopen(f"{url}/health"):
-                return
-        except OSError:
-            time.sleep(0.1)
-    raise AssertionError("the server does not answer")
-
-
 def run_client(client: Client, url: str) -> list[dict[str, Any]]:
     """The outcomes of a client's scenarios."""
     command = client.install()
@@ -148,9 +113,10 @@ def run_clients(clients: Sequence[Client], sequences: int) -> dict[str, list[dic
     """The outcomes of clients, one after the other, by their names; prints them as they come."""
     outcomes = dict[str, list[dict[str, Any]]]()
     for options, sharing in groupby(clients, attrgetter("options")):
-        with serve(sequences, options) as url:
+        quiet = ["-np", str(sequences), "-t", "1", "--log-level", "warning"]
+        with serve([*quiet, *options]) as served:
             for client in sharing:
-                outcomes[client.name] = run_client(client, url)
+                outcomes[client.name] = run_client(client, served.url)
                 for line in outcomes[client.name]:
                     shown = {"client": client.name, "np": sequences, **line}
                     print(json.dumps(shown), flush=True)

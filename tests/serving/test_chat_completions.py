@@ -46,19 +46,6 @@ def lasting(body: Json) -> Json:
 
 
 @pytest.fixture(scope="module")
-def plain() -> Iterator[httpx.Client]:
-    with running(scripted("Hello there, friend.")) as client:
-        yield client
-
-
-@pytest.fixture(scope="module")
-def painter() -> Iterator[httpx.Client]:
-    said = "I paint." + hermes_call("paint", '{"color": "red", "glossy": true}')
-    with running(scripted(said)) as client:
-        yield client
-
-
-@pytest.fixture(scope="module")
 def thinker() -> Iterator[httpx.Client]:
     with running(scripted("I wonder.\n</think>\n\nHello.", source=OPEN, turn=OPENED)) as client:
         yield client

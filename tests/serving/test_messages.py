@@ -33,19 +33,6 @@ THOUGHT = {"type": "thinking", "thinking": "I wonder.", "signature": sign("I won
 
 
 @pytest.fixture(scope="module")
-def plain() -> Iterator[httpx.Client]:
-    with running(scripted("Hello there, friend.")) as client:
-        yield client
-
-
-@pytest.fixture(scope="module")
-def painter() -> Iterator[httpx.Client]:
-    said = "I paint." + hermes_call("paint", '{"color": "red", "glossy": true}')
-    with running(scripted(said)) as client:
-        yield client
-
-
-@pytest.fixture(scope="module")
 def thinker() -> Iterator[httpx.Client]:
     said = "I wonder.</think>Hello."
     with running(scripted(said, source=OPEN, turn=BEHIND_THINKING)) as client:
@@ -216,7 +203,7 @@ def test_length(plain: httpx.Client) -> None:
 def test_the_context_is_the_limit() -> None:
     with running(scripted("endless " * 3000)) as client:
         message = ask(
-            client, max_tokens=100_000, messages=[{"role": "user", "content": "x" * 8000}]
+            client, max_tokens=100_000, messages=[{"role": "user", "content": "x" * 19_000}]
         )
     assert message["stop_reason"] == "model_context_window_exceeded"
 

@@ -5,11 +5,12 @@ from typing import Any
 import pytest
 
 from grammars.errors import SchemaError, ToolError
-from grammars.formats import HERMES, LLAMA3_JSON, QWEN3_CODER
+from grammars.formats import FORMATS, HERMES, LLAMA3_JSON, QWEN3_CODER
 from grammars.lark import build_grammar
 from grammars.lark_values import Rules
 from grammars.lowering import lower
 from grammars.parse import Parser, collect
+from grammars.render import render
 from grammars.schema import Object, Property, String
 from grammars.turn import (
     Answer,
@@ -22,6 +23,8 @@ from grammars.turn import (
     Start,
     State,
     Tool,
+    ToolCall,
+    Turn,
 )
 from grammars.wire import Format, JsonStyle
 from tests.agreement.matching import Masked
@@ -223,6 +226,17 @@ def test_an_answer_without_a_marker_may_be_an_object() -> None:
     assert held.accepts('{"name": "f"}')
     assert held.accepts('\n{"name": "f", "parameters": {}}')
     assert not held.accepts('{"name": "g", "parameters": {}}')
+
+
+@pytest.mark.parametrize("blank", ["", "\n", " ", "\n ", "\n \n", "\n\n\n\n"])
+@pytest.mark.parametrize("format", FORMATS, ids=lambda format: format.name)
+def test_white_space_before_a_call_beside_an_answer(format: Format, blank: str) -> None:
+    """Also where the call itself begins with white space, as harmony's does."""
+    tools = [Tool("f", lower({"type": "object"}))]
+    schema = lower({"type": "object", "properties": {"a": TEXT}, "additionalProperties": False})
+    held = Masked(format, tools, Policy(answer=JsonAnswer(schema)), State(), single=False)
+    call = render(Turn(calls=(ToolCall("f", {}),)), format, tools, State())
+    assert held.accepts(blank + call), (held.prefix(blank + call), held.grammar)
 
 
 @pytest.mark.parametrize("answer", [ChoiceAnswer(("yes", "no")), RegexAnswer("yes|no")])

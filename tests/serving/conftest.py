@@ -1,0 +1,23 @@
+"""Servers that tests of several dialects ask."""
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from tests.scripted import scripted
+from tests.serving.running import running
+from tests.templates import hermes_call
+
+
+@pytest.fixture(scope="module")
+def plain() -> Iterator[httpx.Client]:
+    with running(scripted("Hello there, friend.")) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def painter() -> Iterator[httpx.Client]:
+    said = "I paint." + hermes_call("paint", '{"color": "red", "glossy": true}')
+    with running(scripted(said)) as client:
+        yield client
