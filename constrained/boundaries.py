@@ -49,6 +49,19 @@ def find_boundaries(
     return found
 
 
+def count_opening(prompt: str, closed: str, tokens: Sequence[int], vocabulary: Vocabulary) -> int:
+    """How many tokens at the end of a prompt invite the model to speak; 0: that cannot be told.
+
+    Args:
+        prompt: its text.
+        closed: the text without what invites the model.
+        tokens: of the prompt.
+        vocabulary: of the tokens.
+    """
+    place = _count_back(tokens, prompt[count_common(closed, prompt) :], vocabulary)
+    return 0 if place is None else len(tokens) - place
+
+
 def _count_ahead(tokens: Sequence[int], text: str, vocabulary: Vocabulary) -> int | None:
     """How many tokens spell the text, or as much of it as is whole tokens; None: others do.
 

@@ -6,7 +6,9 @@ from constrained.metrics import Amount, Metrics
 from constrained.prefixes import Held, measure
 from constrained.snapshot_files import SnapshotFiles
 from constrained.snapshots import Cache, Outline, Snapshot, Snapshots
+from constrained.write_behind import WriteBehind
 
+WAITING = 4  # the part of the memory for snapshots that those may have that are to be written
 SPARED = 64  # tokens: what is worth a sequence or a snapshot of its own, and worth waiting for
 
 
@@ -15,17 +17,15 @@ class Saving:
 
     def __init__(self, engine: Engine, block: int, cache: Cache):
         self._engine, self._block = engine, block
-        files = None
+        self._snapshots = Snapshots(cache.memory)
+        self._writing = None
         if cache.folder is not None:
             name = f"{engine.fingerprint}, blocks of {block}"
             files = SnapshotFiles(cache.folder, name, cache.disk)
-        self._snapshots = Snapshots(cache.memory, files)
+            self._writing = WriteBehind(files, cache.memory // WAITING, self._snapshots.note)
+            self._snapshots.files = self._writing
         self._hits = self._misses = 0
-        self.is_off, self.note, self.flush = (
-            self._snapshots.is_off,
-            self._snapshots.note,
-            self._snapshots.flush,
-        )
+        self.is_off, self.note = self._snapshots.is_off, self._snapshots.note
 
     def metrics(self, sequences: int, held: Amount) -> Metrics:
         """The figures; `held` is what the sequences hold."""
@@ -33,6 +33,12 @@ class Saving:
         disk = kept.files.amount if kept.files else Amount()
         counts = (self._hits, self._misses, kept.failures, kept.last_failure)
         return Metrics(sequences, held, kept.amount, disk, *counts)
+
+    def flush(self) -> None:
+        """Writes to files what is in memory, and waits for all of it."""
+        self._snapshots.flush()
+        if self._writing:
+            self._writing.wait()
 
     def find(self, tokens: list[int], known: int) -> tuple[int, Outline | None]:
         """The snapshot that gains most over `known` tokens, and how many of the first it has; 0

@@ -172,7 +172,8 @@ class Schedule:
         try:  # it waits nowhere any more: who asks has to be told of whatever goes wrong
             match = self._sequences.claim(prompt, idle)
             number = match.sequence
-            self._sequences.pin(number, len(prompt), seat.request.boundaries)
+            boundaries, opening = seat.request.boundaries, seat.request.opening
+            self._sequences.pin(number, len(prompt), boundaries, opening)
             turn = Progression(self._sequences, number, seat.request, match.length, self._clock)
         except Exception as error:
             seat.result.set_exception(error)

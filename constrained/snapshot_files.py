@@ -54,7 +54,8 @@ class _Entry:
 
 
 class SnapshotFiles:
-    """The snapshots in a folder that were made with the same model and context.
+    """The snapshots in a folder that were made with the same model and context. One thread may
+    change them while another one reads.
 
     Files are complete or not there. Those of other models stay and count, the ones used least
     recently go first; what is not a snapshot is left alone.
@@ -80,7 +81,7 @@ class SnapshotFiles:
             raise RequestError(message, hint="Name another folder (--cache-dir)") from e
         for path in paths:
             self._enter(path)
-        self._count()
+        self._keep(self._entries)
 
     def _enter(self, path: Path) -> None:
         try:
@@ -91,10 +92,12 @@ class SnapshotFiles:
         except (OSError, ValueError):
             return  # of another version, or damaged: it goes when there is no room
 
-    def _count(self) -> None:
-        entries = self._entries.values()
-        tokens = sum(len(entry.outline.tokens) for entry in entries)
-        self.amount = Amount(len(entries), tokens, sum(entry.size for entry in entries))
+    def _keep(self, entries: dict[str, _Entry]) -> None:
+        """Takes another dictionary: a thread may be reading the one before."""
+        self._entries = entries
+        tokens = sum(len(entry.outline.tokens) for entry in entries.values())
+        size = sum(entry.size for entry in entries.values())
+        self.amount = Amount(len(entries), tokens, size)
 
     def admits(self, size: int) -> bool:
         """Can a snapshot of so many bytes be kept?"""
@@ -119,23 +122,24 @@ class SnapshotFiles:
         pinned = PINNED if outline.is_pinned else ""
         path = self._folder / f"{self._fingerprint}-{outline.key}{pinned}.snapshot"
         _write_at_once(path, data)
-        self._entries[outline.key] = _Entry(path, outline, size)
-        self._count()
+        self._keep({**self._entries, outline.key: _Entry(path, outline, size)})
 
     def read(self, key: str) -> Snapshot:
         """The snapshot of an outline; raises OSError or ValueError if it is gone or damaged."""
-        path = self._entries[key].path
-        snapshot = _decode(path.read_bytes(), self._fingerprint)
-        if snapshot.outline != self._entries[key].outline:
-            raise ValueError(f"{path} is of other tokens than before")
-        os.utime(path)
+        entry = self._entries.get(key)
+        if entry is None:
+            raise FileNotFoundError("the snapshot had to make room for others")
+        snapshot = _decode(entry.path.read_bytes(), self._fingerprint)
+        if snapshot.outline != entry.outline:
+            raise ValueError(f"{entry.path} is of other tokens than before")
+        os.utime(entry.path)
         return snapshot
 
     def drop(self, key: str) -> None:
         """Removes a snapshot, if there is one."""
-        if entry := self._entries.pop(key, None):
+        if entry := self._entries.get(key):
+            self._keep({other: kept for other, kept in self._entries.items() if other != key})
             entry.path.unlink(missing_ok=True)
-            self._count()
 
     def _make_room(self, size: int) -> None:
         """Removes the least recently used files, the pinned ones last."""
@@ -149,8 +153,7 @@ class SnapshotFiles:
                 break
             Path(path).unlink(missing_ok=True)
             total -= sizes[path].st_size
-        left = {key: entry for key, entry in self._entries.items() if entry.path.exists()}
-        self._entries = left
+        self._keep({key: entry for key, entry in self._entries.items() if entry.path.exists()})
 
 
 def _is_pinned(path: str) -> bool:

@@ -1,6 +1,7 @@
 """Saved states of sequences: in memory, where the least recently used goes first, and in files."""
 
 import hashlib
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -89,7 +90,7 @@ class Files(Protocol):
 
 @dataclass
 class Snapshots:
-    """Snapshots of one engine. Not for two threads at once, apart from the figures.
+    """Snapshots of one engine. Not for two threads at once, apart from the figures and `note`.
 
     Args:
         budget: bytes in memory.
@@ -106,6 +107,7 @@ class Snapshots:
     failures: int = 0
     last_failure: str | None = None
     _kept: OrderedDict[str, Snapshot] = field(default_factory=OrderedDict[str, Snapshot])
+    _noting: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def is_off(self) -> bool:
@@ -172,8 +174,9 @@ class Snapshots:
 
     def note(self, error: Exception) -> None:
         """Counts a failure that no request has to suffer from."""
-        self.failures += 1
-        self.last_failure = str(error) or type(error).__name__
+        with self._noting:
+            self.failures += 1
+            self.last_failure = str(error) or type(error).__name__
 
     def _write(self, snapshot: Snapshot | None) -> None:
         if snapshot and self.files and self.files.admits(snapshot.size):

@@ -11,6 +11,7 @@ import pytest
 from constrained.engine.llamacpp import LlamaEngine, load
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.errors import ModelError
+from constrained.job import Job
 from constrained.loading import load as load_model
 from constrained.request import Generation, Request
 from constrained.schedule import BLOCK, Schedule, Seat
@@ -18,6 +19,7 @@ from constrained.snapshots import Cache
 from examples.random_model import MARKERS, load_small, with_markers, write_hybrid, write_model
 from grammars.formats import HERMES
 from grammars.parse import Parser
+from tests.templates import OPEN
 
 GREEDY = Sampling(temperature=0)
 CLOSE = 0.1  # logits deviate by 3
@@ -243,6 +245,24 @@ def test_two_system_messages_take_turns(kind: str, paths: dict[str, Path]) -> No
         assert metrics.hits == 4
         assert metrics.memory.count >= 2
         assert metrics.memory.bytes > 100 * metrics.memory.tokens
+
+
+def test_a_prompt_that_invites_otherwise_goes_on_from_the_messages(
+    kind: str, tmp_path: Path
+) -> None:
+    """Reasoning is open where the model speaks; another answer in the history has none."""
+    tokens = with_markers(load_small(), MARKERS)
+    write = write_hybrid if kind == "hybrid" else write_model
+    path = write(tmp_path / "model.gguf", tokens, OPEN)
+    messages = [{"role": "user", "content": "one two three four five " * 20}]
+    with load_model(path, context_length=1024, threads=1) as model:
+        turn = model.compile(Job(messages))
+        assert turn.vocabulary.text(turn.tokens[-turn.opening :]).startswith(b"<|im_start|>")
+        model.call(messages, max_tokens=4)
+        messages += [{"role": "assistant", "content": "No."}, {"role": "user", "content": "Why?"}]
+        cached = model.call(messages, max_tokens=4).usage.cached_tokens
+    least = len(turn.tokens) - turn.opening
+    assert cached == least if kind == "hybrid" else cached >= least
 
 
 def test_files_are_of_use_after_a_restart(

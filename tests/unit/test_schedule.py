@@ -210,6 +210,7 @@ class Stored(Cached):
 
     def teardown(self) -> None:
         super().teardown()
+        self.schedule.save()  # nobody writes to the folder any more
         self.folder.cleanup()
 
 

@@ -1,0 +1,102 @@
+"""Files that a thread of its own writes, so that nobody who decodes waits for the disk."""
+
+import threading
+from collections.abc import Callable, Sequence
+
+from constrained.metrics import Amount
+from constrained.snapshots import Files, Outline, Snapshot
+
+
+class WriteBehind:
+    """Files as they will be once everything is written.
+
+    One thread calls it. Another one, which lives as long as there is something to do, does it in
+    the order in which it was asked for, and is the only one that changes the files.
+
+    Args:
+        files: where the snapshots go.
+        room: bytes that may wait; who brings more while others wait is kept waiting, too.
+        note: told what went wrong, in the other thread.
+    """
+
+    def __init__(self, files: Files, room: int, note: Callable[[Exception], None]):
+        self._files, self._room, self._note = files, room, note
+        self._changed = threading.Condition()
+        self._tasks: list[tuple[str, Snapshot | None]] = []  # to be written, or dropped
+        self._is_working = False
+
+    @property
+    def amount(self) -> Amount:
+        """What is in files already; also for other threads."""
+        return self._files.amount
+
+    def admits(self, size: int) -> bool:
+        """Can a snapshot of so many bytes be kept?"""
+        return self._files.admits(size)
+
+    def outlines(self) -> Sequence[Outline]:
+        """Those that can be read."""
+        tasks = self._waiting()
+        written = [outline for outline in self._files.outlines() if outline.key not in tasks]
+        return [*written, *(snapshot.outline for snapshot in tasks.values() if snapshot)]
+
+    def read(self, key: str) -> Snapshot:
+        """The snapshot of an outline; raises OSError or ValueError if it is gone or damaged."""
+        return self._waiting().get(key) or self._files.read(key)
+
+    def write(self, snapshot: Snapshot) -> None:
+        """Keeps a snapshot; others may go for it."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._has_room(snapshot.size))
+            self._add(snapshot.outline.key, snapshot)
+
+    def drop(self, key: str) -> None:
+        """Removes a snapshot, if there is one."""
+        if any(outline.key == key for outline in self.outlines()):
+            with self._changed:
+                self._add(key, None)
+
+    def wait(self) -> None:
+        """Returns when nothing is left to do."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._is_working)
+
+    def _waiting(self) -> dict[str, Snapshot | None]:
+        """What is to become of those that somebody has asked for."""
+        with self._changed:
+            return dict(self._tasks)
+
+    def _has_room(self, size: int) -> bool:
+        waiting = sum(snapshot.size for _, snapshot in self._tasks if snapshot)
+        return waiting == 0 or waiting + size <= self._room
+
+    def _add(self, key: str, task: Snapshot | None) -> None:
+        """Adds a task; writing what is written anew or dropped later need not begin any more."""
+        begun, rest = self._tasks[:1], self._tasks[1:]
+        kept = [(other, waiting) for other, waiting in rest if other != key or waiting is None]
+        self._tasks = [*begun, *kept, (key, task)]
+        if not self._is_working:
+            self._is_working = True
+            threading.Thread(target=self._work, name="snapshots").start()
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                if not self._tasks:
+                    self._is_working = False
+                    self._changed.notify_all()
+                    return
+                key, task = self._tasks[0]
+            self._do(key, task)
+            with self._changed:
+                del self._tasks[0]
+                self._changed.notify_all()
+
+    def _do(self, key: str, task: Snapshot | None) -> None:
+        try:
+            if task is None:
+                self._files.drop(key)
+            else:
+                self._files.write(task)
+        except Exception as error:
+            self._note(error)
