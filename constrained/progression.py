@@ -124,6 +124,15 @@ class Progression:
         self._ahead.see(chunk.tokens[size:])
         del self._pending[:size]
 
+    def prepare(self) -> None:
+        """Computes the mask of the next token; also in another thread, while the model decodes.
+
+        Raises:
+            GrammarError: the matcher fails, now and from then on.
+        """
+        if self._matcher:
+            self._matcher.prepare()
+
     def cancel(self) -> None:
         """Ends the turn where it is."""
         self.finish = Finish.CANCELLED

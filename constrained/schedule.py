@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from constrained.beside import Beside
 from constrained.deadline import Clock
 from constrained.engine.protocol import Chunk, Engine
 from constrained.errors import ContextError
@@ -65,6 +66,7 @@ class Schedule:
         cache: Cache = NO_CACHE,
     ):
         self._sequences = Sequences(engine, BLOCK if deterministic else 1, cache)
+        self._beside = Beside(engine.offloads)
         self._step = step
         self._deterministic = deterministic
         self._clock = clock
@@ -101,7 +103,8 @@ class Schedule:
         chunks = self._choose_chunks()
         while chunks:
             try:
-                logits = self._sequences.decode(chunks)
+                with self._beside.preparing(self._turns[c.sequence] for c in chunks if c.wanted):
+                    logits = self._sequences.decode(chunks)
             except ContextError as error:
                 drafted = any(chunk.wanted > 1 for chunk in chunks)
                 if not drafted:
@@ -122,6 +125,7 @@ class Schedule:
         while self._waiting:
             self._waiting.popleft().result.set_exception(error)
         self._sequences.clear()
+        self._beside.close()
 
     def save(self) -> None:
         """Writes to files what the sequences hold, if there are any; nothing may be under way."""

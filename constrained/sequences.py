@@ -141,9 +141,7 @@ class Sequences:
         """What a sequence holds."""
         return self._held[sequence].tokens
 
-    def pin(
-        self, sequence: int, length: int, boundaries: Iterable[int], opening: int = 0
-    ) -> None:
+    def pin(self, sequence: int, length: int, boundaries: Iterable[int], opening: int = 0) -> None:
         """Says where in a prompt others are likely to differ from it, and this one may go on anew.
 
         Args:

@@ -66,6 +66,11 @@ def context_params(options: EngineOptions) -> Any:
     return params
 
 
+def offloads(gpu_layers: int) -> bool:
+    """Does a GPU compute some of the layers, if so many (-1: all) are wanted there?"""
+    return gpu_layers != 0 and llama_cpp.llama_supports_gpu_offload()
+
+
 def describe_unused(options: EngineOptions) -> Iterator[str]:
     """What was asked for of a GPU, if llama.cpp has none; for the user."""
     default = EngineOptions()

@@ -21,7 +21,7 @@ from constrained.engine.llama_files import (
     make_header,
     warnings,
 )
-from constrained.engine.llama_params import context_params, describe_unused
+from constrained.engine.llama_params import context_params, describe_unused, offloads
 from constrained.engine.llama_sampler import Batch, ChainSampler
 from constrained.engine.llama_state import PART, fingerprint, read_state, state_size, write_state
 from constrained.engine.options import LoadOptions, read_options
@@ -63,6 +63,7 @@ def load(
     notices = [*describe_unused(options), *_describe_shortage(params.kv_unified, length)]
     engine = LlamaEngine(model, context, length, notices=notices)
     engine.identify = partial(fingerprint, path, params, options.gpu_layers)
+    engine.offloads = offloads(options.gpu_layers)
     return engine
 
 
@@ -88,6 +89,7 @@ def borrow(llama: Any) -> "LlamaEngine":
         llama_cpp.llama_memory_clear(memory, True)
     engine = LlamaEngine(model, context, llama.n_ctx(), owner=llama)
     engine.identify = partial(fingerprint, Path(llama.model_path), params)
+    engine.offloads = offloads(llama.model_params.n_gpu_layers)
     return engine
 
 
@@ -124,6 +126,7 @@ class LlamaEngine:
     """
 
     identify: Callable[[], str]  # set by whoever knows the file
+    offloads: bool = False  # likewise
 
     def __init__(
         self,

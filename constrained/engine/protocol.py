@@ -67,6 +67,11 @@ class Engine(Protocol):
         ...
 
     @property
+    def offloads(self) -> bool:
+        """Does another device decode, so that the CPU has time for other things meanwhile?"""
+        ...
+
+    @property
     def fingerprint(self) -> str:
         """What the states of sequences depend on; raises ModelError if the model's file is gone."""
         ...

@@ -31,11 +31,13 @@ class ScriptedEngine:
         max_sequences: int = 8,
         can_roll_back: bool = True,
         max_drafted: int = MOST_DRAFTED,
+        offloads: bool = False,
     ):
         self.vocabulary = vocabulary
         self.context_length = context_length
         self.max_sequences = max_sequences
         self.max_drafted = max_drafted
+        self.offloads = offloads
         self._logits_of = logits
         self._can_roll_back = can_roll_back
         self.needs_checkpoints = not can_roll_back

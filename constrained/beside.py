@@ -1,0 +1,47 @@
+"""Masks that are computed while the model decodes, where that is done by another device."""
+
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
+
+from constrained.errors import GrammarError
+from constrained.progression import Progression
+
+
+class Beside:
+    """A thread for the masks.
+
+    On a CPU the model takes all cores, and there is nothing to be gained.
+
+    Args:
+        is_on: whether there is time while the model decodes.
+    """
+
+    def __init__(self, is_on: bool):
+        self._is_on = is_on
+        self._pool: ThreadPoolExecutor | None = None
+
+    @contextmanager
+    def preparing(self, turns: Iterable[Progression]) -> Iterator[None]:
+        """Meanwhile, the masks of the next token of each turn are computed; then they are there."""
+        if not self._is_on:
+            yield
+            return
+        self._pool = self._pool or ThreadPoolExecutor(1, thread_name_prefix="masks")
+        done = self._pool.submit(_prepare, [*turns])
+        try:
+            yield
+        finally:
+            wait([done])
+
+    def close(self) -> None:
+        """Ends the thread; another one is made if need be."""
+        if self._pool:
+            self._pool.shutdown()
+        self._pool = None
+
+
+def _prepare(turns: Iterable[Progression]) -> None:
+    for turn in turns:
+        with suppress(GrammarError):  # the turn fails of it when it comes to its token
+            turn.prepare()
