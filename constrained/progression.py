@@ -16,6 +16,7 @@ from constrained.limits import find_limit, find_reserve
 from constrained.logits import Scores, find_unavoidable
 from constrained.mask import Matcher
 from constrained.request import Finish, Generation, Request
+from constrained.retry import plan_retry
 from constrained.sequences import Sequences
 from constrained.told import Exhausted, Sent
 from constrained.transcript import Transcript
@@ -347,22 +348,13 @@ class Progression:
         return False
 
     def _write_again(self, fault: Fault) -> bool:
-        read, place, request = self._read, fault.since, self._request
-        if self._start is None or place is None or place >= len(read.tokens):
+        turn = self._sequences, self._request, self._start, self._read
+        retry = plan_retry(*turn, fault.since, self._discarded)
+        if retry is None or not self._go_back(retry.head):
             return False
-        head, matcher = read.head(place), self._start.fork()
-        for token in head.tokens:
-            matcher.commit(token)
-        spent = self._discarded + len(read.tokens) - place
-        limit = find_limit(self._sequences, request, spent)
-        reserve = request.reserve(limit) if request.reserve else None
-        shortest = reserve.start(head.place(matcher)) if reserve else None
-        if (place + 1 if shortest is None else shortest) > limit or not self._go_back(head):
-            return False
-        start = max(len(head.data), len(request.prefix.rest))  # what was given stays
-        self._deviation = Deviation(bytes(read.data), start, self._sequences.vocabulary)
-        self._read, self._matcher, self._reserve = head, matcher, reserve
-        self._discarded, self._limit = spent, limit
+        self._read, self._matcher, self._reserve = retry.head, retry.matcher, retry.reserve
+        self._discarded, self._limit = retry.discarded, retry.limit
+        self._deviation = retry.deviation
         return True
 
     def _go_back(self, head: Transcript) -> bool:
