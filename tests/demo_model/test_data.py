@@ -21,7 +21,7 @@ from examples.demo_model.conversations import (
 from examples.demo_model.exam import draw_questions
 from examples.demo_model.families import Family, read_families
 from examples.demo_model.synthetic import draw_recipe, reserved_words
-from examples.demo_model.wording import HOLE, OPTIONAL
+from examples.demo_model.wording import HOLE, OPTIONAL, shorten
 from examples.demo_model.words import Words, is_held_out
 
 FAMILIES = [*read_families("seen"), *read_families("unseen")]
@@ -107,6 +107,25 @@ def test_families(family: Family):
         assert {match[1] for match in HOLE.finditer(pattern)} <= keys, pattern
         certain = {match[1] for match in HOLE.finditer(OPTIONAL.sub("", pattern))}
         assert required <= certain, pattern
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.names[0])
+def test_short_families(family: Family):
+    short = shorten(family)
+    keys = {p.key for p in short.parameters}
+    assert keys == {p.key for p in family.parameters if p.required}
+    assert short.requests
+    for _, pattern in short.requests:
+        assert {match[1] for match in HOLE.finditer(pattern)} == keys, pattern
+        assert not OPTIONAL.search(pattern)
+
+
+def test_a_third_of_the_conversations_ask_often():
+    source = training_source()
+    drawn = [draw_conversation(source, seed) for seed in range(300)]
+    often = [c for c in drawn if sum(m["role"] == "user" for m in c.messages) in range(6, 10)]
+    assert 70 < len(often) < 140
+    assert not any(c.thinking for c in often)
 
 
 def test_there_are_many_families():
