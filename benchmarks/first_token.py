@@ -4,8 +4,8 @@
 
 Tools of 4,000 tokens, a question, and a call and a short result in each turn. Warm is the model
 that has generated the turns before; cold is one that has seen nothing, for the last prompt. Without
-a model: random weights in that shape, Q8_0. Exit code 1 if a warm turn computes more than 100 tokens
-or the ratio is below 13.
+a model: random weights in that shape, Q8_0. Exit code 1 if a warm turn computes more than 100
+tokens or the ratio is below 13.
 """
 
 import argparse
