@@ -12,10 +12,10 @@ import argparse
 import statistics
 import time
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
+from benchmarks.overhead import TOOL
 from benchmarks.sources import read_teaching
 from benchmarks.stage import real_vocabulary
 from constrained.engine.protocol import Chunk, Sampling
@@ -28,17 +28,6 @@ FORMATS = ("hermes", "qwen3_coder")
 EIGHT = 8
 GREEDY = Sampling(temperature=0)  # the logits are random already
 ROWS = 64  # of random logits
-TOOL: Any = {
-    "type": "function",
-    "function": {
-        "name": "write",
-        "parameters": {
-            "type": "object",
-            "properties": {"text": {"type": "string"}, "count": {"type": "integer"}},
-            "required": ["text"],
-        },
-    },
-}
 
 
 class Paced(ScriptedEngine):
