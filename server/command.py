@@ -15,6 +15,7 @@ from constrained.commands import options as shared
 from constrained.commands.input import read_text
 from constrained.commands.output import print_error
 from constrained.deadline import check_timeout
+from constrained.engine.host import return_large_blocks
 from constrained.engine.options import MOST_WAITING, read_options
 from constrained.engine.protocol import Sampling
 from constrained.errors import RequestError
@@ -92,6 +93,7 @@ def _serve(options: argparse.Namespace, settings: Settings, name: str) -> int:
         hint = "Run: pip install 'constrained[server]'"
         raise RequestError(f"the server needs {error.name}", hint=hint) from error
 
+    return_large_blocks()
     failures = list[Exception]()
 
     def load() -> "Model":

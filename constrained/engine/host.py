@@ -1,11 +1,13 @@
 """What can be asked of the machine and of a file before llama.cpp is."""
 
+import ctypes
 import os
 from pathlib import Path
 
 from constrained.errors import ModelError
 
 GGUF = b"GGUF"  # what such a file begins with
+MMAP_THRESHOLD, LARGE = -3, 1 << 20  # mallopt(3): M_MMAP_THRESHOLD; bytes
 CPU = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
 
 
@@ -18,6 +20,23 @@ def physical_cores() -> int:
         return len({Path(CPU.format(cpu)).read_text() for cpu in cpus})
     except OSError:
         return len(cpus)
+
+
+def return_large_blocks() -> bool:
+    """For a process that lives long: glibc gives blocks of 1 MiB and more back to the system as
+    soon as they are free.
+
+    Left alone, it takes larger and larger ones from the heap, where states of sequences leave holes
+    behind.
+
+    Returns:
+        False where there is another C library; nothing has changed then.
+    """
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError, TypeError):
+        return False
+    return bool(mallopt(MMAP_THRESHOLD, LARGE))
 
 
 def check_gguf(path: Path) -> None:

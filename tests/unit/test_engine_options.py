@@ -1,5 +1,8 @@
 """Options of the engine: what they may be, what llama.cpp is told, and what has no effect."""
 
+import platform
+import subprocess
+import sys
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
@@ -203,3 +206,13 @@ def test_what_the_command_line_says(run: Run, monkeypatch: pytest.MonkeyPatch, t
     monkeypatch.setenv("LLAMA_ARG_N_PARALLEL", "3")
     assert "at least the number of sequences, 3" in run(*"call hi -m none.gguf".split())[2]
     assert "none.gguf cannot be read" in run(*"call hi -m none.gguf -np 2".split())[2]
+
+
+def test_large_blocks_are_returned_where_glibc_is() -> None:
+    """In a process of its own: the setting stays."""
+    command = "from constrained.engine.host import return_large_blocks as f; print(f(), f())"
+    done = subprocess.run(
+        [sys.executable, "-c", command], capture_output=True, text=True, check=True
+    )
+    is_glibc = platform.libc_ver()[0] == "glibc"
+    assert done.stdout.split() == [str(is_glibc)] * 2
