@@ -10,7 +10,6 @@ tokens or the ratio is below 13.
 
 import argparse
 import statistics
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,27 +17,14 @@ from typing import Any
 
 from benchmarks.forced import make_model
 from benchmarks.histories import offer
+from benchmarks.sharing import first_event
 from benchmarks.tool_sets import SAMPLE
-from constrained import Model, Sampling, load
-from constrained.reply import Reply
+from constrained import Model, load
 
-GREEDY = Sampling(temperature=0)
 QUESTION = "Look through the issues, then tell me what is left to do."
 RESULT = '{"status": "ok", "open": 3, "next": "page 2"}'
+CALL: Any = {"tool_choice": "required", "parallel": False, "max_tokens": 48}
 MOST, LEAST = 100, 13.0  # tokens computed in a warm turn; cold / warm
-
-
-def ask(model: Model, messages: Sequence[Any], tools: Sequence[Any]) -> tuple[float, Reply]:
-    """Seconds until the first event, and the reply."""
-    started = time.perf_counter()
-    stream = model.stream(
-        messages, tools, tool_choice="required", parallel=False, sampling=GREEDY, max_tokens=48
-    )
-    told = None
-    for _ in stream:
-        told = told or time.perf_counter() - started
-    assert told
-    return told, stream.result
 
 
 def converse(model: Model, tools: Sequence[Any], turns: int) -> tuple[list[float], list[Any], int]:
@@ -48,7 +34,7 @@ def converse(model: Model, tools: Sequence[Any], turns: int) -> tuple[list[float
     seconds, asked, most = list[float](), list[Any](), 0
     for number in range(turns):
         asked = [*messages]
-        told, reply = ask(model, messages, tools)
+        told, reply = first_event(model, messages, tools, **CALL)
         seconds.append(told)
         usage = reply.usage
         computed = usage.prompt_tokens - usage.cached_tokens
@@ -79,7 +65,7 @@ def main() -> int:
         with load(path, **how) as model:
             seconds, asked, most = converse(model, tools, options.turns)
         with load(path, **how) as model:
-            cold, reply = ask(model, asked, tools)
+            cold, reply = first_event(model, asked, tools, **CALL)
     warm = statistics.median(seconds[1:])
     print(f"cold: {reply.usage.prompt_tokens} tokens, first event after {1000 * cold:.1f} ms")
     print(f"warm, median: {1000 * warm:.1f} ms; cold / warm: {cold / warm:.1f}")

@@ -38,10 +38,12 @@ class Step:
     cold: float
 
 
-def first_event(model: Model, messages: Sequence[Any]) -> tuple[float, Reply]:
+def first_event(
+    model: Model, messages: Sequence[Any], tools: Sequence[Any] = TOOLS, **options: Any
+) -> tuple[float, Reply]:
     """Seconds until something is told, and the reply."""
     started = time.perf_counter()
-    stream = model.stream(messages, TOOLS, sampling=GREEDY, max_tokens=64)
+    stream = model.stream(messages, tools, **({"sampling": GREEDY, "max_tokens": 64} | options))
     told = 0.0
     for _ in stream:
         told = told or time.perf_counter() - started

@@ -1,4 +1,4 @@
-"""Fields that mean the same in OpenAI's Chat Completions and Completions."""
+"""Fields that mean the same in OpenAI's Chat Completions, Completions and Responses."""
 
 from typing import Any
 
@@ -26,10 +26,23 @@ class StructuredOutputs(BaseModel):
     grammar: str | None = None
 
 
-class GenerationFields(BaseModel):
-    """How a reply is generated, and what it has to be."""
+class SamplingFields(BaseModel):
+    """How tokens are drawn, and where the text ends."""
 
     model_config = ConfigDict(extra="allow")
+
+    temperature: float | None = Field(None, ge=0)
+    top_p: float | None = Field(None, ge=0, le=1)
+    top_k: int | None = Field(None, ge=-1)
+    min_p: float | None = Field(None, ge=0, le=1)
+    seed: int | None = None
+    stop: str | list[str] | None = None
+    presence_penalty: float | None = Field(None, ge=-2, le=2)
+    frequency_penalty: float | None = Field(None, ge=-2, le=2)
+
+
+class GenerationFields(SamplingFields):
+    """How a reply is generated, and what it has to be."""
 
     model: str = ""
     response_format: Json | None = None
@@ -39,16 +52,8 @@ class GenerationFields(BaseModel):
     regex: str | None = None
     choice: list[str] | None = None
     n_predict: int | None = Field(None, ge=-1)
-    temperature: float | None = Field(None, ge=0)
-    top_p: float | None = Field(None, ge=0, le=1)
-    top_k: int | None = Field(None, ge=-1)
-    min_p: float | None = Field(None, ge=0, le=1)
-    seed: int | None = None
-    stop: str | list[str] | None = None
     n: int | None = Field(None, ge=1)
     logit_bias: dict[str, float] | None = None
-    presence_penalty: float | None = Field(None, ge=-2, le=2)
-    frequency_penalty: float | None = Field(None, ge=-2, le=2)
     repeat_penalty: float | None = Field(None, gt=0)
     repetition_penalty: float | None = Field(None, gt=0)
     stream: bool | None = None

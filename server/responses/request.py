@@ -11,6 +11,7 @@ from grammars.errors import Error
 from server.asking import Asked, Service
 from server.chat.request import ChatRequest, ReasoningOptions
 from server.errors import HttpError
+from server.fields import SamplingFields
 
 Json = dict[str, Any]
 HARMLESS = frozenset(
@@ -24,6 +25,11 @@ LOGPROBS = "message.output_text.logprobs"
 SEALED = "reasoning.encrypted_content"
 ECHOED = ("instructions", "previous_response_id", "max_output_tokens", "max_tool_calls")
 ECHOED_IF_GIVEN = ("user", "safety_identifier", "prompt_cache_key")
+SHARED = (
+    *SamplingFields.model_fields,
+    *("tool_choice", "parallel_tool_calls", "reasoning", "chat_template_kwargs"),
+)
+"""Fields that mean the same in Chat Completions."""
 TOOL_FIELDS = ("type", "name", "description", "parameters", "strict")
 
 
@@ -36,10 +42,8 @@ class TextOptions(BaseModel):
     verbosity: Literal["low", "medium", "high"] | None = None
 
 
-class ResponsesRequest(BaseModel):
+class ResponsesRequest(SamplingFields):
     """A request to /v1/responses."""
-
-    model_config = ConfigDict(extra="allow")
 
     input: str | list[Json] = ""
     model: str = ""
@@ -52,14 +56,6 @@ class ResponsesRequest(BaseModel):
     text: TextOptions | None = None
     reasoning: ReasoningOptions | None = None
     max_output_tokens: int | None = Field(None, ge=1)
-    temperature: float | None = Field(None, ge=0)
-    top_p: float | None = Field(None, ge=0, le=1)
-    top_k: int | None = Field(None, ge=-1)
-    min_p: float | None = Field(None, ge=0, le=1)
-    seed: int | None = None
-    stop: str | list[str] | None = None
-    presence_penalty: float | None = Field(None, ge=-2, le=2)
-    frequency_penalty: float | None = Field(None, ge=-2, le=2)
     top_logprobs: int | None = Field(None, ge=0, le=20)
     include: list[str] | None = None
     store: bool | None = None
@@ -92,8 +88,6 @@ class ResponsesRequest(BaseModel):
             HttpError, Error: something in it cannot be; says where.
         """
         self._check(messages)
-        shared = "tool_choice parallel_tool_calls temperature top_p top_k min_p seed stop reasoning"
-        shared += " presence_penalty frequency_penalty chat_template_kwargs"
         with naming_places():
             chat = ChatRequest(
                 messages=[*messages],
@@ -102,7 +96,7 @@ class ResponsesRequest(BaseModel):
                 max_completion_tokens=self.max_output_tokens,
                 logprobs=self.shows_logprobs,
                 top_logprobs=(self.top_logprobs or 0) if self.shows_logprobs else None,
-                **{name: getattr(self, name) for name in shared.split()},
+                **{name: getattr(self, name) for name in SHARED},
             )
             asked = chat.read(service)
         return replace(asked, ignored=self._find_ignored())
