@@ -49,8 +49,9 @@ def find_boundaries(
     return found
 
 
-def count_opening(prompt: str, closed: str, tokens: Sequence[int], vocabulary: Vocabulary) -> int:
-    """How many tokens at the end of a prompt invite the model to speak; 0: that cannot be told.
+def count_closed(prompt: str, closed: str, tokens: Sequence[int], vocabulary: Vocabulary) -> int:
+    """How many tokens a prompt has in front of what invites the model to speak; 0: that cannot be
+    told.
 
     Args:
         prompt: its text.
@@ -58,8 +59,7 @@ def count_opening(prompt: str, closed: str, tokens: Sequence[int], vocabulary: V
         tokens: of the prompt.
         vocabulary: of the tokens.
     """
-    place = _count_back(tokens, prompt[count_common(closed, prompt) :], vocabulary)
-    return 0 if place is None else len(tokens) - place
+    return _count_back(tokens, prompt[count_common(closed, prompt) :], vocabulary) or 0
 
 
 def _count_ahead(tokens: Sequence[int], text: str, vocabulary: Vocabulary) -> int | None:

@@ -108,8 +108,8 @@ class Composed:
         head: how many tokens any conversation with these tools and system messages begins with.
         boundaries: numbers of first tokens that other prompts are likely to share, `head` among
             them if it is not 0; in order.
-        opening: how many tokens at its end invite the model to speak; the next prompt of the
-            conversation may have others there. 0: that is not known.
+        closed: how many tokens it has in front of what invites the model to speak; the next prompt
+            of the conversation may have others from there on. 0: that is not known.
     """
 
     prompt: Prompt
@@ -122,7 +122,7 @@ class Composed:
     missed: Missed | None = None
     head: int = 0
     boundaries: tuple[int, ...] = ()
-    opening: int = 0
+    closed: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

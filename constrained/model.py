@@ -327,7 +327,7 @@ class Model:
             watch=turn.watch,
             deadline=deadline,
             boundaries=turn.boundaries,
-            opening=turn.opening,
+            closed=turn.closed,
             draft=self._draft,
             stops=limits.stops,
             logprobs=limits.logprobs,

@@ -72,9 +72,7 @@ def go_on(turn: CompiledTurn, begun: Begun, state: State) -> CompiledTurn:
         matcher = matcher.fork()
         for token in prefix.tokens[sum(len(part.tokens) for part in before) :]:
             matcher.commit(token)
-    tokens, opening = (*turn.tokens, *prefix.tokens), turn.opening
-    opening += len(prefix.tokens) if opening else 0
-    return replace(turn, tokens=tokens, opening=opening, matcher=matcher, prefix=prefix)
+    return replace(turn, tokens=(*turn.tokens, *prefix.tokens), matcher=matcher, prefix=prefix)
 
 
 def _write(turn: CompiledTurn, begun: Begun, state: State) -> str:

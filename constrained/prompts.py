@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
-from constrained.boundaries import count_opening, find_boundaries
+from constrained.boundaries import count_closed, find_boundaries
 from constrained.bounds import Bounds
 from constrained.decoded import DecodedTurns, History, digest, make_decoded, writes_ids
 from constrained.encoding import check_text, encode_pieces, encode_prompt
@@ -108,9 +108,9 @@ class Prompts:
                 job.breakpoints, history.messages, prompt, tokens, rest, write, self._vocabulary
             )
         pinned = tuple(sorted(boundaries))
-        opening = count_opening(prompt.text, plain.text, tokens, self._vocabulary)
+        closed = count_closed(prompt.text, plain.text, tokens, self._vocabulary)
         seen = before, rest, missed
-        return Composed(prompt, tokens, state, history.key, thoughts, *seen, head, pinned, opening)
+        return Composed(prompt, tokens, state, history.key, thoughts, *seen, head, pinned, closed)
 
     def keep(self, turn: CompiledTurn, tokens: Sequence[int], message: Mapping[str, Any]) -> None:
         """Keeps what came of a turn: a conversation that carries the message back, behind what it

@@ -48,8 +48,8 @@ class Request:
         deadline: on the clock of the schedule; where that is reached first, the request fails.
         boundaries: numbers of first tokens of the prompt that other prompts are likely to share,
             such as where the system message and the tools end.
-        opening: how many tokens of the prompt, its last ones, the next prompt of the conversation
-            may not have; 0: that is not known.
+        closed: from so many tokens of the prompt on, the next one of the conversation may have
+            others; 0: that is not known.
         draft: where the turn repeats a text, let the model look at several tokens of it together.
         stops: the content ends in front of the first of these texts, and the turn with it.
         logprobs: note how likely each token was, and so many of the most likely ones; the model is
@@ -70,7 +70,7 @@ class Request:
     watch: Watch = field(default_factory=Watch)
     deadline: Deadline | None = None
     boundaries: tuple[int, ...] = ()
-    opening: int = 0
+    closed: int = 0
     draft: bool = True
     prefix: Prefix = field(default_factory=Prefix)
     stops: tuple[str, ...] = ()

@@ -176,8 +176,8 @@ class Schedule:
         try:  # it waits nowhere any more: who asks has to be told of whatever goes wrong
             match = self._sequences.claim(prompt, idle)
             number = match.sequence
-            boundaries, opening = seat.request.boundaries, seat.request.opening
-            self._sequences.pin(number, len(prompt), boundaries, opening)
+            boundaries, closed = seat.request.boundaries, seat.request.closed
+            self._sequences.pin(number, len(prompt), boundaries, closed)
             turn = Progression(self._sequences, number, seat.request, match.length, self._clock)
         except Exception as error:
             seat.result.set_exception(error)

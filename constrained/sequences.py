@@ -141,20 +141,20 @@ class Sequences:
         """What a sequence holds."""
         return self._held[sequence].tokens
 
-    def pin(self, sequence: int, length: int, boundaries: Iterable[int], opening: int = 0) -> None:
+    def pin(self, sequence: int, length: int, boundaries: Iterable[int], closed: int = 0) -> None:
         """Says where in a prompt others are likely to differ from it, and this one may go on anew.
 
         Args:
             sequence: will read the prompt.
             length: of the prompt.
             boundaries: numbers of its first tokens; what is kept of these stays longest.
-            opening: as in `Request`.
+            closed: as in `Request`.
         """
         held, block = self._held[sequence], self._block
         inside = (at for at in boundaries if 0 < at <= length)
         held.pins = tuple(sorted({at - at % block for at in inside} - {0}))
         if self._engine.needs_checkpoints:
-            last = length - max(1, opening)  # one is computed anew anyway, for its logits
+            last = min(closed or length, length - 1)  # one is computed anew, for its logits
             held.stops = frozenset((*held.pins, last - last % block))
 
     def until_stop(self, sequence: int) -> int:

@@ -53,7 +53,7 @@ def test_boundaries_spell_the_prompt_up_to_there(
     for at in turn.boundaries:
         assert turn.prompt.text.startswith(spelled(turn, at))
     closed = ChatTemplate(source).render(messages, add_generation_prompt=False)
-    assert spelled(turn, len(turn.tokens) - turn.opening) == closed
+    assert spelled(turn, turn.closed) == closed
     last = [p for p in points if p][-1:]
     if source is HERMES and last:
         (count,) = last
