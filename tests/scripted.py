@@ -14,6 +14,7 @@ from tests.templates import HERMES
 
 BYTES = byte_vocabulary()
 TURN = rb"<\|im_start\|>assistant\n"
+OPENED = rb"<\|im_start\|>assistant\n(<think>\n(\n</think>\n\n)?)?"
 
 
 def scripted(

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from tests.scripted import scripted
+from tests.scripted import OPENED, scripted
 from tests.serving.running import running
-from tests.templates import hermes_call
+from tests.templates import OPEN, hermes_call
 
 
 @pytest.fixture(scope="module")
@@ -20,4 +20,10 @@ def plain() -> Iterator[httpx.Client]:
 def painter() -> Iterator[httpx.Client]:
     said = "I paint." + hermes_call("paint", '{"color": "red", "glossy": true}')
     with running(scripted(said)) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def thinker() -> Iterator[httpx.Client]:
+    with running(scripted("I wonder.\n</think>\n\nHello.", source=OPEN, turn=OPENED)) as client:
         yield client

@@ -1,7 +1,6 @@
 """Chat Completions over HTTP: what goes in, what comes out, streamed and not."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -9,14 +8,13 @@ import pytest
 
 from server.chat.reply import fold
 from server.settings import ReasoningField, Settings
-from tests.scripted import scripted
+from tests.scripted import OPENED, scripted
 from tests.serving.running import Json, running, stream
 from tests.templates import HERMES, OPEN, PAINT, PING, WRITE, hermes_call
 
 CHAT = "/v1/chat/completions"
 HELLO = [{"role": "user", "content": "Hello"}]
 SHORT: Json = {"messages": HELLO, "max_tokens": 150}  # a script that the mask forbids has no end
-OPENED = rb"<\|im_start\|>assistant\n(<think>\n(\n</think>\n\n)?)?"
 VARYING = ("id", "created", "timings")
 
 
@@ -43,12 +41,6 @@ def lasting(body: Json) -> Json:
     kept = {key: value for key, value in body.items() if key not in VARYING}
     kept["usage"] = {k: v for k, v in kept["usage"].items() if not k.endswith("_details")}
     return kept
-
-
-@pytest.fixture(scope="module")
-def thinker() -> Iterator[httpx.Client]:
-    with running(scripted("I wonder.\n</think>\n\nHello.", source=OPEN, turn=OPENED)) as client:
-        yield client
 
 
 def test_a_text(plain: httpx.Client) -> None:

@@ -27,9 +27,8 @@ from server.responses.items import read_input
 from server.responses.reply import ResponseWriter
 from server.responses.sealing import unseal
 from server.settings import Settings
-from tests.scripted import scripted
+from tests.scripted import OPENED, scripted
 from tests.serving.running import Json, running
-from tests.serving.test_chat_completions import OPENED
 from tests.serving.test_responses import ask, events_of, lasting
 from tests.templates import OPEN, WRITE, hermes_call
 

@@ -1,7 +1,6 @@
 """Responses over HTTP: what goes in, what comes out, streamed and not."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -9,9 +8,8 @@ import pytest
 
 from constrained import load
 from server.settings import Settings
-from tests.scripted import scripted
+from tests.scripted import OPENED, scripted
 from tests.serving.running import Json, running, stream
-from tests.serving.test_chat_completions import OPENED
 from tests.templates import OPEN, PAINT, PING, WRITE, hermes_call, tool
 
 RESPONSES = "/v1/responses"
@@ -48,12 +46,6 @@ def lasting(value: Any) -> Any:
         return value
     gone = (*VARYING, "input_tokens_details")  # the second request finds the first in the cache
     return {key: lasting(item) for key, item in value.items() if key not in gone}
-
-
-@pytest.fixture(scope="module")
-def thinker() -> Iterator[httpx.Client]:
-    with running(scripted("I wonder.\n</think>\n\nHello.", source=OPEN, turn=OPENED)) as client:
-        yield client
 
 
 def test_a_text(plain: httpx.Client) -> None:
