@@ -89,6 +89,21 @@ class Begun:
     streams: Sequence[AsyncStream[Reply]]
     service: Service
     _over: set[int] = field(default_factory=set[int], init=False, repr=False)
+    _first: list[asyncio.Task[tuple[int, Told]]] = field(
+        default_factory=list["asyncio.Task[tuple[int, Told]]"], init=False, repr=False
+    )
+
+    async def wait(self, seconds: float) -> None:
+        """Waits until something is told, at most so long: what is refused at once is then refused
+        with its status, and not in a stream that says it is fine.
+
+        Raises:
+            Error: as `follow`.
+        """
+        self._first.append(asyncio.ensure_future(anext(self._told)))
+        done, _ = await asyncio.wait(self._first, timeout=seconds)
+        for task in done:
+            task.result()
 
     async def follow(self) -> AsyncIterator[tuple[int, Told]]:
         """What comes of all choices, in the order in which it comes: the number of the choice, and
@@ -97,23 +112,32 @@ class Begun:
         Raises:
             Error: as in `Model.call`; the other turns end as well.
         """
-        followed = [_follow(stream) for stream in self.streams]
         try:
-            async for number, told in _merge(followed) if followed[1:] else _number(followed[0]):
-                if isinstance(told, Reply):
-                    self._over.add(number)
-                    self._note(told)
-                yield number, told
+            for task in self._first:
+                yield self._note(*await task)
+            async for number, told in self._told:
+                yield self._note(number, told)
         finally:
             self.cancel()
 
-    def _note(self, reply: Reply) -> None:
-        self.service.counters.note_usage(reply.usage)
-        if self.service.settings.log_prompts:
-            LOG.info("reply: %r", reply.text)
+    @cached_property
+    def _told(self) -> AsyncIterator[tuple[int, Told]]:
+        followed = [_follow(stream) for stream in self.streams]
+        return _merge(followed) if followed[1:] else _number(followed[0])
+
+    def _note(self, number: int, told: Told) -> tuple[int, Told]:
+        if isinstance(told, Reply):
+            self._over.add(number)
+            self.service.counters.note_usage(told.usage)
+            if self.service.settings.log_prompts:
+                LOG.info("reply: %r", told.text)
+        return number, told
 
     def cancel(self) -> None:
         """Ends the turns within one step; does nothing if they are over."""
+        for task in self._first:
+            if not task.cancel() and not task.cancelled():
+                task.exception()  # nobody else asks for it
         for stream in self.streams:
             stream.cancel()
         left = set(range(len(self.streams))) - self._over

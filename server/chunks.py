@@ -10,7 +10,7 @@ from server.asking import Begun, Told
 from server.errors import as_http_error
 from server.serving import note_error
 from server.streaming import DONE, EventStream, collect, encode_event, keep_alive
-from server.waiting import wait_for_client
+from server.waiting import wait_for_client, wait_for_start
 
 Json = dict[str, Any]
 
@@ -44,6 +44,7 @@ async def answer(
     """
     chunks, settings = _write(begun, writer), begun.service.settings
     if fold is None:
+        await wait_for_start(request, begun)
         events = keep_alive(_encode(chunks), settings.ping_seconds)
         return EventStream(events, settings.idle_seconds, begun.headers, begun.cancel)
     collected = await wait_for_client(request, collect(chunks), begun.cancel)

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from fastapi import Request
 
+from server.asking import Begun
 from server.errors import HttpError
 
 T = TypeVar("T")
@@ -40,6 +41,20 @@ async def wait_for_client(
                 other.cancel()
                 with suppress(asyncio.CancelledError, Exception):
                     await other
+
+
+async def wait_for_start(request: Request, begun: Begun) -> None:
+    """Waits with the head of a stream until there is something to stream, or until a ping is due.
+
+    Raises:
+        Error: the request is refused; nothing was sent, so that it can be with its own status.
+        HttpError: as above.
+    """
+    try:
+        await wait_for_client(request, begun.wait(begun.service.settings.ping_seconds))
+    except BaseException:
+        begun.cancel()
+        raise
 
 
 async def _watch(request: Request) -> None:

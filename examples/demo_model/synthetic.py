@@ -79,10 +79,7 @@ def draw_recipe(words: Words, meant: float = 0.0) -> Recipe:
     Args:
         meant: how likely each is one of `meanings`, so that a request may say another word.
     """
-    if meant and words.random.random() < meant:
-        verb = _draw_meant_verb(words)
-    else:
-        verb = None
+    verb = _draw_meant_verb(words) if meant and words.random.random() < meant else None
     if meant and words.random.random() < meant:
         noun, said = _draw_meant_noun(words)
     else:

@@ -13,7 +13,7 @@ from server.messages.reply import PING, MessagesWriter, fold
 from server.messages.request import CountRequest, MessagesJob, MessagesRequest
 from server.serving import ANSWERS, find_service, note_error
 from server.streaming import EventStream, collect, encode_event, keep_alive
-from server.waiting import wait_for_client
+from server.waiting import wait_for_client, wait_for_start
 
 router = APIRouter()
 Json = dict[str, Any]
@@ -30,6 +30,7 @@ async def create_message(body: MessagesRequest, request: Request) -> Response:
         begun = await wait_for_client(request, begin(service, job.asked))
         events = write(begun, job)
         if body.stream:
+            await wait_for_start(request, begun)
             parts = keep_alive(_encode(events, job), service.settings.ping_seconds, ALIVE)
             return EventStream(parts, service.settings.idle_seconds, begun.headers, begun.cancel)
         message = fold(await wait_for_client(request, collect(events), begun.cancel))

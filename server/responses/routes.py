@@ -18,7 +18,7 @@ from server.responses.request import ResponsesRequest, naming_places
 from server.responses.store import Store, Stored, measure
 from server.serving import ANSWERS, find_service, note_error
 from server.streaming import EventStream, encode_event, keep_alive
-from server.waiting import wait_for_client
+from server.waiting import wait_for_client, wait_for_start
 
 router = APIRouter()
 Json = dict[str, Any]
@@ -39,6 +39,8 @@ async def create_response(body: ResponsesRequest, request: Request) -> Response:
     keeper = Keeper(store if body.store is not False else None, context, owner)
     events = write(begun, writer, keeper)
     if body.stream:
+        with naming_places():
+            await wait_for_start(request, begun)
         parts = keep_alive(_encode(events, writer, keeper), service.settings.ping_seconds)
         return EventStream(parts, service.settings.idle_seconds, begun.headers, begun.cancel)
     response = await wait_for_client(request, _find_last(events), begun.cancel)

@@ -112,20 +112,38 @@ def test_pings_come_while_nothing_else_does() -> None:
 
 
 def test_an_error_ends_the_stream_in_the_dialects_shape() -> None:
+    starts = list[int]()
+
     def fail(sequence: int, tokens: Sequence[int]) -> np.ndarray:
-        raise ModelError("the device is gone")
+        starts.append(len(tokens))
+        if len(tokens) > starts[0] + 3:
+            raise ModelError("the device is gone")
+        return scripted_logits(BYTES, "Hello.", starts[0])(sequence, tokens)
 
     model = Model(ScriptedEngine(BYTES, fail, context_length=20_000), ChatTemplate(OPEN))
     with running(model) as client:
         with client.stream("POST", PATH, json={**BASE, "stream": True}) as response:
             events = read_events(response)
         whole = client.post(PATH, json=BASE)
-    assert [name for name, _ in events] == ["message_start", "ping", "error"]
+    assert [name for name, _ in events][:2] == ["message_start", "ping"]
     assert events[-1][1]["type"] == "error"
     assert events[-1][1]["error"]["type"] == "overloaded_error"
     assert "the device is gone" in events[-1][1]["error"]["message"]
     assert whole.status_code == 503
     assert whole.json() == events[-1][1]
+
+
+def test_what_fails_before_there_is_an_event_has_its_status_in_a_stream_too() -> None:
+    def fail(sequence: int, tokens: Sequence[int]) -> np.ndarray:
+        raise ModelError("the device is gone")
+
+    model = Model(ScriptedEngine(BYTES, fail, context_length=20_000), ChatTemplate(OPEN))
+    with running(model) as client:
+        streamed = client.post(PATH, json={**BASE, "stream": True})
+        whole = client.post(PATH, json=BASE)
+    assert streamed.status_code == whole.status_code == 503
+    assert streamed.headers["Retry-After"] == whole.headers["Retry-After"]
+    assert streamed.json() == whole.json()
 
 
 def test_numbers_of_the_cache_over_a_growing_conversation() -> None:

@@ -3,6 +3,9 @@
 import random
 from typing import Any
 
+import httpx
+import pytest
+
 from constrained import load
 from server.chat.reply import fold
 from server.settings import Settings
@@ -60,3 +63,24 @@ def test_a_date_of_ones_choice() -> None:
     with running(scripted("Hi", source=DATED), Settings(date=datetime(2001, 2, 3))) as client:
         prompt = client.post("/apply-template", json={"messages": HELLO}).json()["prompt"]
     assert prompt.startswith("Today is 03 February 2001.")
+
+
+FORCED: Json = {"messages": HELLO, "tools": [PING], "tool_choice": "required", "max_tokens": 1}
+REFUSED: list[tuple[str, Json, str]] = [
+    ("/v1/chat/completions", {"messages": HELLO * 4000}, "context_length_exceeded"),
+    ("/v1/chat/completions", FORCED, "invalid_value"),
+    ("/v1/completions", {"prompt": "Hello " * 4000}, "context_length_exceeded"),
+    ("/v1/responses", {"input": "Hello " * 4000}, "context_length_exceeded"),
+    ("/v1/messages", {"messages": HELLO * 4000, "max_tokens": 9}, "context_length_exceeded"),
+]
+
+
+@pytest.mark.parametrize(("path", "body", "code"), REFUSED)
+def test_what_is_refused_is_refused_the_same_streamed(
+    plain: httpx.Client, path: str, body: Json, code: str
+) -> None:
+    whole = plain.post(path, json=body)
+    streamed = plain.post(path, json={**body, "stream": True})
+    assert whole.status_code == streamed.status_code == 400
+    assert code in whole.text
+    assert streamed.json() == whole.json()
