@@ -1,15 +1,16 @@
 """What drafts save that are copied from the prompt: the same turns with and without them.
 
     python -m benchmarks.copying [-m MODEL.gguf] [--shape small|0.6b] [--dtype Q8_0] [--repeats 3]
-                                 [--cases N] [--demo QUESTIONS]
+                                 [--cases N] [--demo QUESTIONS] [--passes]
 
 quotes: calls with an argument of 20 tokens or more that stands in the prompt; ordinary: the calls
 of the sample of BFCL; fresh: answers and arguments that repeat nothing. Tokens that the grammar
 forces are taken in both. What is written is imposed, as in `benchmarks.forced`, so the number of
 forward passes depends on the vocabulary alone; without a model, that of Qwen. `--demo`: what the
 demo model writes by itself, greedily, when it is asked the questions of its evaluation; how many of
-the texts differ is told, too. `cpu` is the ratio of forward passes if each drafted token costs a
-fifth of one, as on a CPU. Times are those after the prompt, medians, measured in turn.
+the texts differ is told, too. `cpu` is the ratio of forward passes if one over several tokens costs
+what `constrained.drafting.find_cost` says; `--passes` measures that. Times are those after the
+prompt, medians, measured in turn.
 """
 
 import argparse
@@ -26,9 +27,9 @@ from typing import Any
 from benchmarks.forced import NOTE, TEMPLATES, WRITE, Imposed, make_model
 from benchmarks.tool_sets import SAMPLE
 from constrained import embedded
-from constrained.drafting import COST
+from constrained.drafting import find_cost
 from constrained.engine.llamacpp import LlamaEngine
-from constrained.engine.protocol import Sampling
+from constrained.engine.protocol import Chunk, Sampling
 from constrained.errors import Error, GrammarError
 from constrained.generation import generate
 from constrained.job import CompiledTurn, Job
@@ -157,20 +158,31 @@ class Sums:
     tokens: int = 0
     passes: list[int] = field(default_factory=lambda: [0, 0])
     milliseconds: list[float] = field(default_factory=lambda: [0.0, 0.0])
+    costs: list[float] = field(default_factory=lambda: [0.0, 0.0])
     drafted: int = 0
     accepted: int = 0
     different: int = 0
 
-    def add(self, plain: Generation, drafted: Generation, times: Sequence[float]) -> None:
+    def add(self, plain: "Written", drafted: "Written", times: Sequence[float]) -> None:
         """Adds a turn."""
         self.turns += 1
-        self.tokens += len(plain.tokens)
-        for n, generation in enumerate((plain, drafted)):
-            self.passes[n] += generation.forward_passes
+        self.tokens += len(plain.generation.tokens)
+        for n, written in enumerate((plain, drafted)):
+            self.passes[n] += written.generation.forward_passes
             self.milliseconds[n] += times[n]
-        self.drafted += drafted.drafted
-        self.accepted += drafted.accepted
-        self.different += plain.tokens != drafted.tokens
+            self.costs[n] += sum(1 + find_cost(size - 1) for size in written.sizes)
+        self.drafted += drafted.generation.drafted
+        self.accepted += drafted.generation.accepted
+        self.different += plain.generation.tokens != drafted.generation.tokens
+
+
+@dataclass(frozen=True)
+class Written:
+    """A turn that was written, the sizes of its decodes, and the time after the prompt."""
+
+    generation: Generation
+    sizes: Sequence[int]
+    milliseconds: float
 
 
 def quotes(model: Model) -> Iterator[Case]:
@@ -212,21 +224,20 @@ def measure(model: Model, cases: Iterable[Case], repeats: int) -> Sums:
     """Writes each turn without and with drafts, in turn."""
     sums = Sums()
     for case in cases:
-        made: list[Generation] = []
+        made: list[Written] = []
         times: list[list[float]] = [[], []]
         try:
             for _ in range(repeats):
-                pairs = [_write(model, case, draft) for draft in (False, True)]
-                made = [generation for generation, _ in pairs]
-                for kept, (_, milliseconds) in zip(times, pairs, strict=True):
-                    kept.append(milliseconds)
+                made = [_write(model, case, draft) for draft in (False, True)]
+                for kept, written in zip(times, made, strict=True):
+                    kept.append(written.milliseconds)
         except (GrammarError, ValueError):  # the grammar, or its forced tokens, spell it otherwise
             continue
         sums.add(made[0], made[1], [statistics.median(kept) for kept in times])
     return sums
 
 
-def _write(model: Model, case: Case, draft: bool) -> tuple[Generation, float]:
+def _write(model: Model, case: Case, draft: bool) -> Written:
     turn, vocabulary, real = case.turn, model.engine.vocabulary, model.engine
     assert isinstance(real, LlamaEngine)
     tokens = [*vocabulary.encode_special(case.text), vocabulary.end[0]] if case.text else []
@@ -235,7 +246,8 @@ def _write(model: Model, case: Case, draft: bool) -> tuple[Generation, float]:
     request = Request(turn.tokens, matcher, turn.parser, GREEDY, draft=draft)
     start = time.perf_counter()
     (generation,) = generate(engine, [request])
-    return generation, 1000 * (time.perf_counter() - start - engine.prompt_seconds)
+    spent = time.perf_counter() - start - engine.prompt_seconds
+    return Written(generation, engine.sizes, 1000 * spent)
 
 
 class Greedy(Imposed):
@@ -260,6 +272,26 @@ def demo(group: str, count: int) -> Any:
     return cases
 
 
+def measure_passes(options: argparse.Namespace) -> None:
+    """Prints how long decodes take behind 512 tokens, and what `find_cost` says of it."""
+    times: dict[int, list[float]] = {size: [] for size in (1, 2, 3, 4, 5, 6, 7, 8, 9, 11)}
+    with TemporaryDirectory() as folder:
+        path = options.model or make_model(Path(folder) / "m.gguf", options.shape, options.dtype)
+        with load(path, threads=options.threads, context_length=1024, sequences=1) as model:
+            engine = model.engine
+            engine.decode([Chunk(0, [*range(1000, 1512)], 0, wanted=1)])
+            for _, (size, taken) in itertools.product(range(5 * options.repeats), times.items()):
+                start = time.perf_counter()
+                engine.decode([Chunk(0, [*range(2000, 2000 + size)], 512, wanted=size)])
+                taken.append(1000 * (time.perf_counter() - start))
+                engine.rollback(0, 512)
+    one = statistics.median(times[1])
+    print(f"{'tokens':>6}{'ms':>9}{'of one':>9}{'fitted':>9}")
+    for size, taken in times.items():
+        middle = statistics.median(taken)
+        print(f"{size:>6}{middle:>9.1f}{middle / one:>9.2f}{1 + find_cost(size - 1):>9.2f}")
+
+
 def main() -> None:
     """Prints a line for each group and format."""
     parser = argparse.ArgumentParser(description="What drafts save.")
@@ -271,7 +303,11 @@ def main() -> None:
     parser.add_argument("--groups", nargs="+", choices=tuple(GROUPS), default=tuple(GROUPS))
     parser.add_argument("--demo", type=int, metavar="QUESTIONS", help="of each group")
     parser.add_argument("-t", "--threads", type=int)
+    parser.add_argument("--passes", action="store_true", help="what decodes of some tokens cost")
     options = parser.parse_args()
+    if options.passes:
+        measure_passes(options)
+        return
     print(
         f"{'':<24}{'turns':>6}{'tokens':>8}{'passes':>8}{'drafts':>8}{'ratio':>7}{'cpu':>7}{'ms':>9}"
         f"{'drafts':>9}{'ratio':>7}{'drafted':>9}{'right':>7}{'differ':>8}"
@@ -298,7 +334,7 @@ def _print(name: str, sums: Sums) -> None:
     print(
         f"{name:<24}{sums.turns:>6}{sums.tokens:>8}{passes[0]:>8}{passes[1]:>8}"
         f"{passes[0] / passes[1]:>6.2f}x"
-        f"{passes[0] / (passes[1] + COST * sums.drafted):>6.2f}x{times[0]:>9.0f}{times[1]:>9.0f}"
+        f"{sums.costs[0] / sums.costs[1]:>6.2f}x{times[0]:>9.0f}{times[1]:>9.0f}"
         f"{times[0] / times[1]:>6.2f}x{sums.drafted:>9}{sums.accepted:>7}{sums.different:>8}",
         flush=True,
     )

@@ -105,12 +105,18 @@ class ImposedSampler:
 
 
 class Imposed:
-    """The engine, with a sampler that draws a given text, after llama.cpp's chain has run."""
+    """The engine, with a sampler that draws a given text, after llama.cpp's chain has run.
+
+    Attributes:
+        prompt_seconds: how long the prompt took.
+        sizes: of the decodes after that, in tokens.
+    """
 
     def __init__(self, engine: LlamaEngine, tokens: Sequence[int]):
         self._engine = engine
         self._tokens = tokens
         self.prompt_seconds = 0.0
+        self.sizes = list[int]()
         self._is_reading = True
 
     def decode(self, chunks: Sequence[Chunk]) -> list[np.ndarray]:
@@ -120,6 +126,8 @@ class Imposed:
         if self._is_reading:
             self.prompt_seconds += time.perf_counter() - start
             self._is_reading = not logits
+        else:
+            self.sizes.append(sum(len(chunk.tokens) for chunk in chunks))
         return logits
 
     def __getattr__(self, name: str) -> Any:

@@ -15,19 +15,26 @@ from constrained.errors import ModelError
 from constrained.mask import Matcher
 from constrained.vocabulary import Vocabulary
 
-# A drafted token costs so much of a decode of one token: on a CPU a fifth, elsewhere less.
-COST = 0.2
+# What a draft costs, of a decode of one token: so much at once, and so much for each token. Fitted
+# to decodes of 1 to 11 tokens on 2 cores (`python -m benchmarks.copying --passes`); it is less where
+# there are more cores, or a GPU.
+START, COST = 0.2, 0.3
 # What drafts may lose, in decodes: so much at once in the beginning, ...
-CREDIT = 1.0
+CREDIT = 1.5
 # ... so much with each decode, ...
 ALLOWANCE = 0.02
 # ... and so much of what they have saved.
-MOST_CREDIT = 4.0
-FEWEST_BYTES = 3  # shorter texts are found everywhere
+MOST_CREDIT = 8.0
+FEWEST_BYTES = 4  # shorter texts are found everywhere
 LONGEST = 48  # bytes of a text that are compared
-BYTES_A_TOKEN = 3  # so much has to agree for each token that is drafted
+BYTES_A_TOKEN = 4  # so much has to agree for each token that is drafted
 SURE = 16  # bytes that agree: the text goes on as it did
 MOST_TRIES = 4  # places where a text may stand without being what is looked for
+
+
+def find_cost(drafted: int) -> float:
+    """What a draft of so many tokens costs, in decodes of one token."""
+    return START + COST * drafted if drafted else 0.0
 
 
 class Purse:
@@ -39,11 +46,11 @@ class Purse:
     @property
     def affords(self) -> int:
         """How many tokens may be drafted now."""
-        return max(0, int(self._credit / COST + 1e-9))
+        return max(0, int((self._credit - START) / COST + 1e-9))
 
     def settle(self, drafted: int, accepted: int) -> None:
         """A decode is over that had so many drafted tokens."""
-        credit = self._credit + ALLOWANCE + accepted - COST * drafted
+        credit = self._credit + ALLOWANCE + accepted - find_cost(drafted)
         self._credit = min(credit, MOST_CREDIT)
 
 

@@ -39,6 +39,7 @@ class Answer:
         finished: whether the turn has ended by itself.
         content: the text beside calls and reasoning.
         milliseconds, passes: what it took, the prompt included.
+        closed: whether the tokens ran out, and the reserve has closed the call that was open.
     """
 
     calls: list[dict[str, Any]] | None
@@ -46,6 +47,7 @@ class Answer:
     milliseconds: float
     passes: int
     content: str = ""
+    closed: bool = False
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,8 @@ def ask_masked(model: Model, turn: CompiledTurn) -> Answer:
     spent = 1000 * (time.perf_counter() - started)
     calls = [{"name": call.name, "arguments": call.arguments} for call in reply.calls]
     finished = reply.finish_reason != "length"
-    return Answer(calls, finished, spent, reply.usage.forward_passes, reply.content)
+    closed = bool(calls) and not finished and not reply.unfinished
+    return Answer(calls, finished, spent, reply.usage.forward_passes, reply.content, closed)
 
 
 def ask_free(engine: Engine, turn: CompiledTurn) -> Answer:
@@ -111,7 +114,7 @@ def read_calls(text: str) -> list[dict[str, Any]] | None:
 
 def is_valid(answer: Answer, question: Question) -> bool:
     """Whether the turn has ended, and its calls name tools on offer and fit their schemas."""
-    if answer.calls is None or not answer.finished:
+    if answer.calls is None or not (answer.finished or answer.closed):
         return False
     schemas = {
         tool["function"]["name"]: tool["function"]["parameters"] | {"additionalProperties": False}

@@ -1,5 +1,6 @@
 """What counts as valid and as exact."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -51,6 +52,7 @@ def test_valid_and_exact(calls: Any, valid: bool, exact: bool):
     assert is_exact(answer(calls), question) is exact
     assert not is_valid(answer(calls, finished=False), question)
     assert not is_exact(answer(calls, finished=False), question)
+    assert is_valid(replace(answer(calls, finished=False), closed=True), question) is valid
 
 
 def test_true_is_not_one():
