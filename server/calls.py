@@ -9,7 +9,7 @@ from constrained.job import CompiledTurn
 from constrained.reply import derive_id
 from constrained.told import Exhausted
 from grammars.turn import ArgumentsDelta, CallOpened, CallRead, Choice
-from server.asking import Told
+from server.begun import Told
 from server.ids import CallIds
 
 

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 from fastapi import Request
 from fastapi.responses import JSONResponse, Response
 
-from server.asking import Begun, Told
+from server.begun import Begun, Told
 from server.errors import as_http_error
 from server.serving import note_error
 from server.streaming import DONE, EventStream, collect, encode_event, keep_alive

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from fastapi import Request
 
-from server.asking import Begun
+from server.begun import Begun
 from server.errors import HttpError
 
 T = TypeVar("T")

@@ -8,7 +8,7 @@ from constrained.logits import LEAST, TokenDrawn
 from constrained.reply import Reply, Usage
 from constrained.vocabulary import Vocabulary
 from grammars.turn import ContentDelta, ReasoningDelta
-from server.asking import Begun, Told
+from server.begun import Begun, Told
 from server.calls import Arguments, Calls, Opened, Part
 from server.ids import make_id
 from server.settings import ReasoningField

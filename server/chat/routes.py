@@ -5,7 +5,7 @@ import asyncio
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from server.asking import begin
+from server.begun import begin
 from server.chat.reply import ChatWriter, fold
 from server.chat.request import ChatRequest
 from server.chunks import answer

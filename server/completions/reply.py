@@ -9,7 +9,7 @@ from constrained.logits import TokenDrawn
 from constrained.reply import Reply, Usage
 from constrained.vocabulary import Vocabulary
 from grammars.turn import ContentDelta
-from server.asking import Begun, Told
+from server.begun import Begun, Told
 from server.chat.reply import count_usage, show_token
 from server.ids import make_id
 

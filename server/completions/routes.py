@@ -9,7 +9,8 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from constrained.job import CompiledTurn
-from server.asking import Asked, Begun, Service, count_down, launch
+from server.asking import Asked, Service, count_down, launch
+from server.begun import Begun
 from server.chunks import answer
 from server.completions.reply import CompletionWriter, fold
 from server.completions.request import CompletionRequest

@@ -10,7 +10,7 @@ from pydantic_core import from_json
 
 from constrained.reply import Reply
 from grammars.turn import ContentDelta, ReasoningDelta
-from server.asking import Begun, Told
+from server.begun import Begun, Told
 from server.calls import Arguments, Calls, Closed, Opened, Part
 from server.ids import make_id
 

@@ -7,7 +7,8 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
-from server.asking import Begun, begin, compile_turn
+from server.asking import compile_turn
+from server.begun import Begun, begin
 from server.errors import Dialect, as_http_error
 from server.messages.reply import PING, MessagesWriter, fold
 from server.messages.request import CountRequest, MessagesJob, MessagesRequest

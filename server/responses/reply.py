@@ -8,7 +8,7 @@ from constrained.logits import TokenDrawn
 from constrained.reply import Reply, Usage
 from constrained.told import Exhausted
 from grammars.turn import ContentDelta, ReasoningDelta
-from server.asking import Begun, Told
+from server.begun import Begun, Told
 from server.calls import Arguments, Calls, Closed, Opened, Part
 from server.chat.reply import show_token
 from server.errors import as_http_error

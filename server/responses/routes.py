@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse, Response
 
-from server.asking import Asked, Begun, Service, begin
+from server.asking import Asked, Service
+from server.begun import Begun, begin
 from server.errors import HttpError
 from server.gate import find_key
 from server.responses.items import check_json, read_input, write_messages

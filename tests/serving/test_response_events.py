@@ -21,7 +21,8 @@ from grammars.turn import (
     ReasoningDelta,
     ToolCall,
 )
-from server.asking import Asked, Begun, Service, Told
+from server.asking import Asked, Service
+from server.begun import Begun, Told
 from server.reasoning import Thinking
 from server.responses.items import read_input
 from server.responses.reply import ResponseWriter
