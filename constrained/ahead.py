@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from constrained.drafting import Drafter
+from constrained.drafting import COST, Drafter
 from constrained.errors import GrammarError
 from constrained.mask import Matcher
 
@@ -21,7 +21,8 @@ class Ahead:
     def __init__(self, drafter: Drafter | None):
         self._drafter = drafter
         self._tokens: list[int] = []
-        self._size = self._before = 0
+        self._size = 0
+        self._saved = 0.0
         self.drafted = self.accepted = 0
 
     @property
@@ -46,7 +47,7 @@ class Ahead:
 
     def see(self, draft: Sequence[int]) -> None:
         """The model has seen these tokens ahead of the turn."""
-        self._tokens, self._size, self._before = [*draft], len(draft), self.accepted
+        self._tokens, self._size, self._saved = [*draft], len(draft), 0.0
         self.drafted += len(draft)
 
     def note(self, token: int, *, is_forced: bool) -> bool:
@@ -56,6 +57,7 @@ class Ahead:
         if self._tokens[:1] == [token]:
             del self._tokens[0]
             self.accepted += 1
+            self._saved += COST if is_forced else 1  # a forced one would have gone with the next
             return True
         self._tokens.clear()
         return False
@@ -63,7 +65,7 @@ class Ahead:
     def settle(self) -> bool:
         """The turn has taken what it could of the last draft; was there one?"""
         if self._drafter:
-            self._drafter.settle(self._size, self.accepted - self._before)
+            self._drafter.settle(self._size, self._saved)
         self._tokens.clear()
         return self._size > 0
 

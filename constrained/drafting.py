@@ -19,10 +19,10 @@ from constrained.vocabulary import Vocabulary
 # to decodes of 1 to 11 tokens on 2 cores (`python -m benchmarks.copying --passes`); more cores make
 # it less.
 START, COST = 0.2, 0.3
-# What drafts may lose, in decodes: so much at once in the beginning, ...
+# What drafts of one kind may lose, in decodes: so much at once in the beginning, ...
 CREDIT = 1.5
 # ... so much with each decode, ...
-ALLOWANCE = 0.02
+ALLOWANCE = 0.007
 # ... and so much of what they have saved.
 MOST_CREDIT = 8.0
 FEWEST_BYTES = 4  # shorter texts are found everywhere
@@ -48,9 +48,9 @@ class Purse:
         """How many tokens may be drafted now."""
         return max(0, int((self._credit - START) / COST + 1e-9))
 
-    def settle(self, drafted: int, accepted: int) -> None:
-        """A decode is over that had so many drafted tokens."""
-        credit = self._credit + ALLOWANCE + accepted - find_cost(drafted)
+    def settle(self, drafted: int, saved: float) -> None:
+        """A decode is over that had so many drafted tokens, which saved so many decodes."""
+        credit = self._credit + ALLOWANCE + saved - find_cost(drafted)
         self._credit = min(credit, MOST_CREDIT)
 
 
@@ -90,9 +90,11 @@ class Drafter:
         del self._tokens[length:], self._text[self._starts[length] :], self._starts[length + 1 :]
         self._run = min(self._run, length)
 
-    def settle(self, drafted: int, accepted: int) -> None:
-        """A decode is over that had so many drafted tokens, of which so many were right."""
-        self._purse.settle(drafted, accepted)
+    def settle(self, drafted: int, saved: float) -> None:
+        """A decode is over that had so many drafted tokens, which saved so many decodes."""
+        for purse in (self._guesses, self._copies, self._spellings):
+            is_last = purse is self._purse
+            purse.settle(drafted if is_last else 0, saved if is_last else 0.0)
 
     def propose(self, matcher: Matcher | None, most: int) -> list[int]:
         """Tokens that may come next, at most so many; none if that is not worth it."""

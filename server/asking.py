@@ -1,7 +1,6 @@
 """What a request of any dialect comes to."""
 
 import itertools
-import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,8 +16,6 @@ from server.metrics import Counters
 from server.reasoning import Reasoning, Thinking, plan_thinking
 from server.settings import Settings
 
-LOG = logging.getLogger("constrained.server")
-SHORT = 16  # characters of a hash
 LEAST = 1e-3  # seconds: time that is over is told as such by whoever it is given to
 
 

@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import json
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -72,9 +72,11 @@ class Begun:
                 yield self._note(number, told)
         finally:
             self.cancel()
+            await asyncio.gather(*self._first, return_exceptions=True)
+            await self._told.aclose()
 
     @cached_property
-    def _told(self) -> AsyncIterator[tuple[int, Told]]:
+    def _told(self) -> AsyncGenerator[tuple[int, Told], None]:
         followed = [_follow(stream) for stream in self.streams]
         return _merge(followed) if followed[1:] else _number(followed[0])
 
@@ -200,12 +202,14 @@ async def _follow(stream: AsyncStream[Reply]) -> AsyncIterator[Told]:
     yield await stream.result()
 
 
-async def _number(stream: AsyncIterator[Told]) -> AsyncIterator[tuple[int, Told]]:
+async def _number(stream: AsyncIterator[Told]) -> AsyncGenerator[tuple[int, Told], None]:
     async for told in stream:
         yield 0, told
 
 
-async def _merge(streams: Sequence[AsyncIterator[Told]]) -> AsyncIterator[tuple[int, Told]]:
+async def _merge(
+    streams: Sequence[AsyncIterator[Told]],
+) -> AsyncGenerator[tuple[int, Told], None]:
     """What comes of several streams, as it comes."""
     queue: asyncio.Queue[tuple[int, Told] | Exception | None] = asyncio.Queue()
 

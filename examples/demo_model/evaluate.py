@@ -39,7 +39,8 @@ class Answer:
         finished: whether the turn has ended by itself.
         content: the text beside calls and reasoning.
         milliseconds, passes: what it took, the prompt included.
-        closed: whether the tokens ran out, and the reserve has closed the call that was open.
+        closed: whether the tokens ran out behind a call that is whole; the reserve closes the last
+            one.
     """
 
     calls: list[dict[str, Any]] | None
@@ -93,8 +94,9 @@ def ask_free(engine: Engine, turn: CompiledTurn) -> Answer:
     engine.release(0)
     text = b"".join(engine.vocabulary.tokens[token] for token in written).decode(errors="replace")
     spent = 1000 * (time.perf_counter() - started)
-    finished = len(written) < MAX_TOKENS
-    return Answer(read_calls(text), finished, spent, passes, text.rpartition(THOUGHT)[2])
+    finished, calls = len(written) < MAX_TOKENS, read_calls(text)
+    content = text.rpartition(THOUGHT)[2]
+    return Answer(calls, finished, spent, passes, content, bool(calls) and not finished)
 
 
 def read_calls(text: str) -> list[dict[str, Any]] | None:

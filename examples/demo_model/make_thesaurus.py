@@ -20,9 +20,9 @@ TRANSITIVE = {8, 9, 11, *range(14, 22)}  # frames of verbs that take an object
 THINGS = {4, 5, 6, 10, 11, 13, 14, 15, 18, 20, 21, 27, 28}
 # A model in a package says none of these, and nothing that WordNet marks by its usage (slurs).
 UNWANTED = re.compile(
-    r"kill|murder|massacre|sex|genital|copulat|prostitut|rape|slave|tortur|suicid|corpse|excre|"
-    r"penis|breast|buttock|anus|feces|urin|intoxica|narcotic|racial|ethnic|disparag|offensive|"
-    r"derogat|obscen|stupid|idiot|negro|jew|terror|execut"
+    r"\b(kill|murder|massacre|sex|genital|copulat|prostitut|whore|rape\b|rapist|slave|tortur|suicid|"
+    r"corpse|excre|penis|breast|buttock|anus|feces|urine|urinat|intoxica|drunk|narcotic|racial|"
+    r"ethnic|disparag|offensive|derogat|obscen|stupid|idiot|negro|jew|terroris|molest)"
 )
 SENSES = {"verb": 4, "noun": 2}  # of a word, the most common first; rarer ones would surprise
 COUNTS = {"verb": 1200, "noun": 1800}

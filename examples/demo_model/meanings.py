@@ -3,6 +3,7 @@
 They are of WordNet (families/thesaurus.txt, written by make_thesaurus).
 """
 
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -37,7 +38,8 @@ def read_meanings() -> dict[str, tuple[Meaning, ...]]:
     found: dict[str, list[Meaning]] = {"verb": [], "noun": []}
     for line in (FOLDER / "thesaurus.txt").read_text(encoding="utf-8").splitlines():
         part, words, kinds, gloss = (field.strip() for field in line.split(" :"))
-        meaning = Meaning(_trained(words), _trained(kinds), gloss)
+        is_trained = not any(map(is_held_out, re.findall(r"\w+", gloss)))
+        meaning = Meaning(_trained(words), _trained(kinds), gloss if is_trained else "")
         if len(meaning.words + meaning.kinds) > 1 and meaning.words:
             found[part].append(meaning)
     return {part: tuple(meanings) for part, meanings in found.items()}

@@ -149,9 +149,8 @@ def make_family(recipe: Recipe, words: Words) -> Family:
     names = (order, order, order, f"{recipe.noun} {verb}") if _is_plain(recipe.noun) else (order,)
     article = words.random.choice(("a", "the", "one"))
     described = words.random.choice(recipe.verb.tools)
-    third = f"{described}{'es' if described[-1:] in 'hs' else 's'}"
     descriptions = (
-        f"{third.capitalize()} {article} {recipe.noun}", f"{described.capitalize()} {recipe.noun}",
+        f"{_inflect(described).capitalize()} {article} {recipe.noun}", f"{described.capitalize()} {recipe.noun}",
         f"Use it to {described} {article} {recipe.noun}", f"{recipe.noun} {described}",
     )  # fmt: skip
     if recipe.verb.gloss:
@@ -163,6 +162,14 @@ def make_family(recipe: Recipe, words: Words) -> Family:
         parameters,
         tuple(_draw_requests(recipe, parameters, words)),
     )  # fmt: skip
+
+
+def _inflect(verb: str) -> str:
+    """He, she or it does it: "takes over"."""
+    first, space, rest = verb.partition(" ")
+    if first[-1:] == "y" and first[-2:-1] not in "aeiou":
+        return f"{first[:-1]}ies{space}{rest}"
+    return f"{first}{'es' if first[-1:] in 'hsxzo' else 's'}{space}{rest}"
 
 
 def _is_plain(noun: str) -> bool:

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from constrained.answers import read_response_format
 from constrained.engine.protocol import Sampling
+from constrained.errors import ReplyError
 from constrained.job import CompiledTurn, Job
 from grammars.errors import Error
 from grammars.turn import Answer
@@ -216,6 +217,8 @@ class MessagesJob:
         """Errors that are raised inside say where in the client's own request they belong."""
         try:
             yield
+        except ReplyError:  # that place is in the reply
+            raise
         except Error as error:
             error.where = self._locate(error.where)
             raise

@@ -40,8 +40,7 @@ async def create_response(body: ResponsesRequest, request: Request) -> Response:
     keeper = Keeper(store if body.store is not False else None, context, owner)
     events = write(begun, writer, keeper)
     if body.stream:
-        with naming_places():
-            await wait_for_start(request, begun)
+        await wait_for_start(request, begun)
         parts = keep_alive(_encode(events, writer, keeper), service.settings.ping_seconds)
         return EventStream(parts, service.settings.idle_seconds, begun.headers, begun.cancel)
     response = await wait_for_client(request, _find_last(events), begun.cancel)

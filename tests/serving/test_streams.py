@@ -84,3 +84,15 @@ def test_what_is_refused_is_refused_the_same_streamed(
     assert whole.status_code == streamed.status_code == 400
     assert code in whole.text
     assert streamed.json() == whole.json()
+
+
+def test_a_place_in_a_reply_is_no_place_in_the_request() -> None:
+    never = {"type": "string", "maxLength": 5, "pattern": "^(?=a)(?=b)"}  # nothing fits
+    answer = {"type": "object", "properties": {"messages": never}, "required": ["messages"]}
+    form = {"type": "json_schema", "name": "a", "schema": answer}
+    body: Json = {"input": "Hi", "text": {"format": form}}
+    with running(scripted('{"messages": "a"}')) as client:
+        whole = client.post("/v1/responses", json=body)
+        streamed = client.post("/v1/responses", json={**body, "stream": True})
+    assert whole.json()["error"]["param"] == "/messages"
+    assert streamed.json() == whole.json()

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from constrained.drafting import ALLOWANCE, CREDIT, Drafter, Purse, find_cost, fit
+from constrained.drafting import Drafter, fit
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.engine.scripted import ScriptedEngine
 from constrained.errors import ContextError, Error, GrammarError
@@ -107,26 +107,6 @@ def test_what_is_cut_was_never_written(prompt: str, text: str, data: st.DataObje
         cut.note(letter, is_forced=letter == ord("b"))
         fresh.note(letter, is_forced=letter == ord("b"))
         assert cut.propose(None, 8) == fresh.propose(None, 8)
-
-
-@given(st.lists(st.tuples(st.integers(0, 12), st.floats(0, 1)), max_size=200))
-def test_drafts_lose_little(steps: Sequence[tuple[int, float]]) -> None:
-    purse, lost = Purse(), 0.0
-    for wish, part in steps:
-        drafted = min(wish, purse.affords)
-        accepted = int(part * drafted)
-        lost += find_cost(drafted) - accepted
-        purse.settle(drafted, accepted)
-    assert lost <= CREDIT + ALLOWANCE * len(steps) + 1e-6
-
-
-def test_drafts_that_fail_come_to_an_end_and_those_that_do_not_grow() -> None:
-    failing, right = Purse(), Purse()
-    for _ in range(5):
-        failing.settle(failing.affords, 0)
-        right.settle(right.affords, right.affords)
-    assert failing.affords == 0
-    assert right.affords >= 12
 
 
 def test_the_grammar_cuts_a_draft_and_goes_on_behind_it() -> None:
