@@ -150,7 +150,8 @@ def make_family(recipe: Recipe, words: Words) -> Family:
     article = words.random.choice(("a", "the", "one"))
     described = words.random.choice(recipe.verb.tools)
     descriptions = (
-        f"{_inflect(described).capitalize()} {article} {recipe.noun}", f"{described.capitalize()} {recipe.noun}",
+        f"{_inflect(described).capitalize()} {article} {recipe.noun}",
+        f"{described.capitalize()} {recipe.noun}",
         f"Use it to {described} {article} {recipe.noun}", f"{recipe.noun} {described}",
     )  # fmt: skip
     if recipe.verb.gloss:
