@@ -94,5 +94,6 @@ def test_a_place_in_a_reply_is_no_place_in_the_request() -> None:
     with running(scripted('{"messages": "a"}')) as client:
         whole = client.post("/v1/responses", json=body)
         streamed = client.post("/v1/responses", json={**body, "stream": True})
-    assert whole.json()["error"]["param"] == "/messages"
-    assert streamed.json() == whole.json()
+    for response in (whole, streamed):  # what the mask draws for lack of a better one may differ
+        assert response.status_code == 500
+        assert response.json()["error"]["param"] == "/messages"
