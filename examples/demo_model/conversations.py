@@ -42,12 +42,10 @@ class Source:
     Attributes:
         families: hand-written ones.
         synthetic: how often a tool is a synthetic one.
-        meant: how often a synthetic one has a verb, or a noun, that requests say other words for.
     """
 
     families: Sequence[Family]
     synthetic: float = 0.4
-    meant: float = 0.0
 
     def draw_offers(self, words: Words, count: int, *, short: bool = False) -> list[Offer]:
         """So many tools with different names; often some that are easily confused.
@@ -60,11 +58,7 @@ class Source:
         for _ in range(20 * count):
             if words.random.random() < self.synthetic:
                 near = recipe is not None and words.random.random() < 0.5
-                recipe = (
-                    draw_neighbour(recipe, words, self.meant)
-                    if near and recipe
-                    else draw_recipe(words, self.meant)
-                )
+                recipe = draw_neighbour(recipe, words) if near and recipe else draw_recipe(words)
                 family = make_family(recipe, words)
             else:
                 family = self._near(home, words)
@@ -87,7 +81,7 @@ class Source:
 
 def training_source() -> Source:
     """What is trained on."""
-    return Source(read_families("seen"), synthetic=0.5, meant=0.6)
+    return Source(read_families("seen"))
 
 
 def draw_conversation(

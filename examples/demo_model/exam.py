@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from examples.demo_model.answers import Call, draw_result
-from examples.demo_model.conversations import N_TOOLS, Source, draw_exchange
+from examples.demo_model.conversations import N_TOOLS, Source, draw_exchange, training_source
 from examples.demo_model.families import read_families
 from examples.demo_model.wording import draw_request, dress
 from examples.demo_model.words import Words
@@ -59,14 +59,8 @@ def draw_questions(group: str, count: int) -> list[Question]:
         return [Question(row["request"], row["tools"], row["calls"]) for row in rows][:count]
     if group == "results":
         return [_draw_result(f"{group} {number}") for number in range(count)]
-    source = seen_source() if group == "seen" else Source(read_families("unseen"), synthetic=0)
+    source = training_source() if group == "seen" else Source(read_families("unseen"), synthetic=0)
     return [_draw(source, f"{group} {number}") for number in range(count)]
-
-
-def seen_source() -> Source:
-    """The families of training, the synthetic ones without the words of the thesaurus, none of
-    which evaluation alone says."""
-    return Source(read_families("seen"))
 
 
 def _draw(source: Source, seed: str) -> Question:
@@ -79,7 +73,7 @@ def _draw(source: Source, seed: str) -> Question:
 
 def _draw_result(seed: str) -> Question:
     words = Words(random.Random(seed), held_out=True)
-    offers = seen_source().draw_offers(words, words.random.choice(N_TOOLS))
+    offers = training_source().draw_offers(words, words.random.choice(N_TOOLS))
     offer = words.random.choice(offers)
     request = dress(draw_request(offer, words), words)
     arguments = request.calls[0][1]

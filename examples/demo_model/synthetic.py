@@ -4,11 +4,10 @@ The request need not say the tool's own verb: `remove_ticket` answers "get rid o
 """
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 from examples.demo_model.families import FOLDER, Family, Parameter, read_families
-from examples.demo_model.meanings import OTHERS, draw_meaning
 from examples.demo_model.parts import draw_parts
 from examples.demo_model.wording import MORE
 from examples.demo_model.words import Words
@@ -32,16 +31,11 @@ SWITCHES = (
 
 @dataclass(frozen=True)
 class VerbGroup:
-    """Verbs of tools that mean much the same, and what people say for them.
-
-    Attributes:
-        gloss: what they mean; empty where nobody has said it.
-    """
+    """Verbs of tools that mean much the same, and what people say for them."""
 
     tools: tuple[str, ...]
     orders: tuple[str, ...]
     others: tuple[str, ...]
-    gloss: str = ""
 
 
 @lru_cache(maxsize=1)
@@ -61,47 +55,18 @@ def _items(text: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a family is made of; one part changed gives a tool that is easily confused with it.
-
-    Attributes:
-        noun: of the tool.
-        said: what people say for it, where that may be another word.
-    """
+    """What a family is made of; one part changed gives a tool that is easily confused with it."""
 
     verb: VerbGroup
     noun: str
-    said: tuple[str, ...] = ()
 
 
-def draw_recipe(words: Words, meant: float = 0.0) -> Recipe:
-    """A verb and a noun; the noun may be two words, or invented.
-
-    Args:
-        meant: how likely each is one of `meanings`, so that a request may say another word.
-    """
-    verb = _draw_meant_verb(words) if meant and words.random.random() < meant else None
-    if meant and words.random.random() < meant:
-        noun, said = _draw_meant_noun(words)
-    else:
-        noun, said = _draw_noun(words), ()
+def draw_recipe(words: Words) -> Recipe:
+    """A verb and a noun; the noun may be two words, or invented."""
+    noun = _draw_noun(words)
     while not reserved_words().isdisjoint(noun.split()):
-        noun, said = _draw_noun(words), ()
-    return Recipe(verb or words.random.choice(read_verbs()), noun, said)
-
-
-def _draw_meant_verb(words: Words) -> VerbGroup:
-    meaning = draw_meaning("verb", words)
-    tools = tuple(w for w in meaning.words if reserved_words().isdisjoint(w.split()))
-    if not tools:
-        return _draw_meant_verb(words)
-    patterns = (words.random.choice(OTHERS).format(word) for word in meaning.words)
-    return VerbGroup(tools, meaning.words, tuple(patterns), meaning.gloss)
-
-
-def _draw_meant_noun(words: Words) -> tuple[str, tuple[str, ...]]:
-    """The noun of a tool, and what a request may say: as often something narrower."""
-    meaning = draw_meaning("noun", words)
-    return words.random.choice(meaning.words), meaning.words + meaning.kinds
+        noun = _draw_noun(words)
+    return Recipe(words.random.choice(read_verbs()), noun)
 
 
 def _draw_noun(words: Words) -> str:
@@ -129,14 +94,12 @@ def _words_of(family: Family) -> set[str]:
     return {word for name in family.names for word in re.split(r"[ ._]", name)}
 
 
-def draw_neighbour(recipe: Recipe, words: Words, meant: float = 0.0) -> Recipe:
+def draw_neighbour(recipe: Recipe, words: Words) -> Recipe:
     """The same verb with another noun, or the same noun with another verb."""
-    other = draw_recipe(words, meant)
-    while meant and not set(other.verb.orders).isdisjoint(recipe.verb.orders):
-        other = draw_recipe(words, meant)
+    other = draw_recipe(words)
     if words.random.random() < 0.5:
-        return replace(other, verb=recipe.verb)
-    return replace(recipe, verb=other.verb)
+        return Recipe(recipe.verb, other.noun)
+    return Recipe(other.verb, recipe.noun)
 
 
 def make_family(recipe: Recipe, words: Words) -> Family:
@@ -149,28 +112,15 @@ def make_family(recipe: Recipe, words: Words) -> Family:
     names = (order, order, order, f"{recipe.noun} {verb}") if _is_plain(recipe.noun) else (order,)
     article = words.random.choice(("a", "the", "one"))
     described = words.random.choice(recipe.verb.tools)
-    descriptions = (
-        f"{_inflect(described).capitalize()} {article} {recipe.noun}",
-        f"{described.capitalize()} {recipe.noun}",
-        f"Use it to {described} {article} {recipe.noun}", f"{recipe.noun} {described}",
-    )  # fmt: skip
-    if recipe.verb.gloss:
-        descriptions += (f"{described.capitalize()} {recipe.noun}: {recipe.verb.gloss}",)
+    third = f"{described}{'es' if described[-1:] in 'hs' else 's'}"
     return Family(
         "synthetic",
         names,
-        descriptions,
+        (f"{third.capitalize()} {article} {recipe.noun}", f"{described.capitalize()} {recipe.noun}",
+         f"Use it to {described} {article} {recipe.noun}", f"{recipe.noun} {described}"),
         parameters,
         tuple(_draw_requests(recipe, parameters, words)),
     )  # fmt: skip
-
-
-def _inflect(verb: str) -> str:
-    """He, she or it does it: "takes over"."""
-    first, space, rest = verb.partition(" ")
-    if first[-1:] == "y" and first[-2:-1] not in "aeiou":
-        return f"{first[:-1]}ies{space}{rest}"
-    return f"{first}{'es' if first[-1:] in 'hsxzo' else 's'}{space}{rest}"
 
 
 def _is_plain(noun: str) -> bool:
@@ -181,9 +131,6 @@ def _draw_requests(
     recipe: Recipe, parameters: tuple[Parameter, ...], words: Words
 ) -> list[tuple[str, str]]:
     """Patterns; what they leave out of the parameters is mentioned by `says`."""
-    if recipe.said:
-        several = (replace(recipe, noun=noun, said=()) for noun in _sample(recipe.said, 3, words))
-        return [pair for one in several for pair in _draw_requests(one, parameters, words)]
     noun = _modify(recipe.noun, parameters, words)
     article = "an" if noun[:1] in "aeiou" else "a"
     the = words.random.choice(("the", "the", "my", "our", "this", "that"))
@@ -191,17 +138,13 @@ def _draw_requests(
     things = (f"{the} {noun}", f"{article} {noun}", plural, f"{the} {plural}")
     named = _name(noun, the, parameters, words)
     requests = list[tuple[str, str]]()
-    for order in _sample(recipe.verb.orders, 3, words):
+    for order in words.random.sample(recipe.verb.orders, min(3, len(recipe.verb.orders))):
         requests.append((">", f"{order} {named or words.random.choice(things)}"))
-    for other in _sample(recipe.verb.others, 2, words):
+    for other in words.random.sample(recipe.verb.others, min(2, len(recipe.verb.others))):
         text = other.replace("{o}", named or f"{the} {noun}").replace("{a}", f"{article} {noun}")
         text = text.replace("{p}", plural).replace("{n}", noun)
         requests.append(("?", text.replace("{f}", MORE)))
     return requests
-
-
-def _sample(texts: tuple[str, ...], count: int, words: Words) -> list[str]:
-    return words.random.sample(texts, min(count, len(texts)))
 
 
 def _modify(noun: str, parameters: tuple[Parameter, ...], words: Words) -> str:
