@@ -1,7 +1,7 @@
 """What drafts save that are copied from the prompt: the same turns with and without them.
 
     python -m benchmarks.copying [-m MODEL.gguf] [--shape small|0.6b] [--dtype Q8_0] [--repeats 3]
-                                 [--cases N] [--demo QUESTIONS] [--passes]
+                                 [--cases N] [--demo QUESTIONS]
 
 quotes: calls with an argument of 20 tokens or more that stands in the prompt; ordinary: the calls
 of the sample of BFCL; fresh: answers and arguments that repeat nothing. Tokens that the grammar
@@ -9,8 +9,8 @@ forces are taken in both. What is written is imposed, as in `benchmarks.forced`,
 forward passes depends on the vocabulary alone; without a model, that of Qwen. `--demo`: what the
 demo model writes by itself, greedily, when it is asked the questions of its evaluation; how many of
 the texts differ is told, too. `cpu` is the ratio of forward passes if one over several tokens costs
-what `constrained.drafting.find_cost` says; `--passes` measures that. Times are those after the
-prompt, medians, measured in turn.
+what `constrained.drafting.find_cost` says (see `benchmarks.passes`). Times are those after
+the prompt, medians, measured in turn.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from benchmarks.tool_sets import SAMPLE
 from constrained import embedded
 from constrained.drafting import find_cost
 from constrained.engine.llamacpp import LlamaEngine
-from constrained.engine.protocol import Chunk, Sampling
+from constrained.engine.protocol import Sampling
 from constrained.errors import Error, GrammarError
 from constrained.generation import generate
 from constrained.job import CompiledTurn, Job
@@ -272,26 +272,6 @@ def demo(group: str, count: int) -> Any:
     return cases
 
 
-def measure_passes(options: argparse.Namespace) -> None:
-    """Prints how long decodes take behind 512 tokens, and what `find_cost` says of it."""
-    times: dict[int, list[float]] = {size: [] for size in (1, 2, 3, 4, 5, 6, 7, 8, 9, 11)}
-    with TemporaryDirectory() as folder:
-        path = options.model or make_model(Path(folder) / "m.gguf", options.shape, options.dtype)
-        with load(path, threads=options.threads, context_length=1024, sequences=1) as model:
-            engine = model.engine
-            engine.decode([Chunk(0, [*range(1000, 1512)], 0, wanted=1)])
-            for _, (size, taken) in itertools.product(range(5 * options.repeats), times.items()):
-                start = time.perf_counter()
-                engine.decode([Chunk(0, [*range(2000, 2000 + size)], 512, wanted=size)])
-                taken.append(1000 * (time.perf_counter() - start))
-                engine.rollback(0, 512)
-    one = statistics.median(times[1])
-    print(f"{'tokens':>6}{'ms':>9}{'of one':>9}{'fitted':>9}")
-    for size, taken in times.items():
-        middle = statistics.median(taken)
-        print(f"{size:>6}{middle:>9.1f}{middle / one:>9.2f}{1 + find_cost(size - 1):>9.2f}")
-
-
 def main() -> None:
     """Prints a line for each group and format."""
     parser = argparse.ArgumentParser(description="What drafts save.")
@@ -303,11 +283,7 @@ def main() -> None:
     parser.add_argument("--groups", nargs="+", choices=tuple(GROUPS), default=tuple(GROUPS))
     parser.add_argument("--demo", type=int, metavar="QUESTIONS", help="of each group")
     parser.add_argument("-t", "--threads", type=int)
-    parser.add_argument("--passes", action="store_true", help="what decodes of some tokens cost")
     options = parser.parse_args()
-    if options.passes:
-        measure_passes(options)
-        return
     print(
         f"{'':<24}{'turns':>6}{'tokens':>8}{'passes':>8}{'drafts':>8}{'ratio':>7}{'cpu':>7}{'ms':>9}"
         f"{'drafts':>9}{'ratio':>7}{'drafted':>9}{'right':>7}{'differ':>8}"

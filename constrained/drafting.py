@@ -16,8 +16,7 @@ from constrained.mask import Matcher
 from constrained.vocabulary import Vocabulary
 
 # What a draft costs, of a decode of one token: so much at once, and so much for each token. Fitted
-# to decodes of 1 to 11 tokens on 2 cores (`python -m benchmarks.copying --passes`); more cores make
-# it less.
+# to decodes of 1 to 11 tokens on 2 cores (`python -m benchmarks.passes`); more cores make it less.
 START, COST = 0.2, 0.3
 # What drafts of one kind may lose, in decodes: so much at once in the beginning, ...
 CREDIT = 1.5
