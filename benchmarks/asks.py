@@ -10,10 +10,10 @@ import jsonschema_rs
 
 from benchmarks.tool_sets import usable
 from constrained.answers import read_response_format, read_target
+from constrained.format_selection.inferred import Teaching
 from constrained.job import CompiledTurn, Job
 from constrained.reply import Reply
-from constrained.teaching import Teaching
-from constrained.tools import as_openai
+from constrained.tools.shapes import as_openai
 from grammars.turn import Choice, Think
 
 CHOICES = ("auto", "none", "required", "named", "allowed", "auto, single", "required, single")

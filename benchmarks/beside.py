@@ -21,8 +21,8 @@ from benchmarks.stage import real_vocabulary
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.engine.scripted import ScriptedEngine
 from constrained.job import Job
-from constrained.model import Model
-from constrained.vocabulary import Vocabulary
+from constrained.model.model import Model
+from constrained.vocabulary.vocabulary import Vocabulary
 
 FORMATS = ("hermes", "qwen3_coder")
 EIGHT = 8

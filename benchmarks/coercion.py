@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.tool_sets import SAMPLE
-from grammars.coerce import coerce
 from grammars.errors import CoerceError, SchemaError
-from grammars.lowering import lower
-from grammars.schema import are_same
+from grammars.lowering.lower import lower
+from grammars.schema.nodes import are_same
+from grammars.spelling.coerce import coerce
 
 ROWS = SAMPLE / "coercion_cases.jsonl"
 REASONS = {

@@ -21,12 +21,12 @@ import numpy as np
 
 from benchmarks.stage import Stage, stage
 from benchmarks.tool_sets import read_rows, sample_paths
-from constrained.grammar_texts import GrammarTexts
+from constrained.compile.grammar_cache import GrammarTexts
 from constrained.mask import Matcher
-from constrained.tools import as_openai, forget_schemas, read_tools
+from constrained.tools.shapes import as_openai, forget_schemas, read_tools
+from grammars.build.turn import build_grammar
 from grammars.errors import Error
-from grammars.lark import build_grammar
-from grammars.render import render
+from grammars.render.turn import render
 from grammars.turn import Choice, KeyOrder, Policy, State, ToolCall, Turn
 
 FORMATS = ("hermes", "qwen3_coder")

@@ -9,7 +9,7 @@ forces are taken in both. What is written is imposed, as in `benchmarks.forced`,
 forward passes depends on the vocabulary alone; without a model, that of Qwen. `--demo`: what the
 demo model writes by itself, greedily, when it is asked the questions of its evaluation; how many of
 the texts differ is told, too. `cpu` is the ratio of forward passes if one over several tokens costs
-what `constrained.drafting.find_cost` says (see `benchmarks.passes`). Times are those after
+what `constrained.decode.drafts.find_cost` says (see `benchmarks.passes`). Times are those after
 the prompt, medians, measured in turn.
 """
 
@@ -27,21 +27,21 @@ from typing import Any
 from benchmarks.forced import NOTE, TEMPLATES, WRITE, Imposed, make_model
 from benchmarks.tool_sets import SAMPLE
 from constrained import embedded
-from constrained.drafting import find_cost
+from constrained.decode.drafts import find_cost
+from constrained.decode.request import Generation, Request
 from constrained.engine.llamacpp import LlamaEngine
 from constrained.engine.protocol import Sampling
 from constrained.errors import Error, GrammarError
-from constrained.generation import generate
 from constrained.job import CompiledTurn, Job
-from constrained.loading import load
-from constrained.model import Model
-from constrained.request import Generation, Request
-from constrained.template import ChatTemplate
+from constrained.model.loading import load
+from constrained.model.model import Model
+from constrained.schedule.generation import generate
+from constrained.template.chat_template import ChatTemplate
 from examples.first_call import TOOLS
 from examples.random_model import (
     template,
 )
-from grammars.render import render
+from grammars.render.turn import render
 from grammars.turn import ToolCall, Turn
 
 GREEDY = Sampling(temperature=0)

@@ -23,15 +23,15 @@ from typing import Any
 import numpy as np
 from gguf import GGMLQuantizationType
 
+from constrained.decode.request import Generation, Request
 from constrained.engine.llamacpp import LlamaEngine
 from constrained.engine.protocol import Chunk, Sampler, Sampling
-from constrained.generation import generate
 from constrained.job import Job
-from constrained.loading import load
 from constrained.mask import Matcher
-from constrained.model import Model
-from constrained.request import Generation, Request
-from constrained.template import ChatTemplate
+from constrained.model.loading import load
+from constrained.model.model import Model
+from constrained.schedule.generation import generate
+from constrained.template.chat_template import ChatTemplate
 from examples.first_call import QUESTION, TOOLS
 from examples.random_model import (
     MARKERS,

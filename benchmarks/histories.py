@@ -34,13 +34,13 @@ from typing import Any
 from benchmarks.sources import TEMPLATES, read_teaching
 from benchmarks.stage import real_vocabulary
 from benchmarks.tool_sets import SAMPLE, read_rows
-from constrained.compiling import Compiler
+from constrained.compile.compiler import Compiler
 from constrained.errors import Error
 from constrained.job import CompiledTurn, Job
-from constrained.splicing import Recall
-from grammars.render import render
+from constrained.prompt.prompt_reuse import Recall
+from grammars.render.turn import render
 from grammars.turn import Start, ToolCall, Turn
-from grammars.wire import count_common
+from grammars.wire.format import count_common
 
 WORDS = "amber birch cedar delta ember fjord grove heath inlet jetty knoll lagoon".split()
 MODES = ("verbatim", "no reasoning", "re-spelled")

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from grammars.errors import SchemaError
-from grammars.lowering import lower
-from grammars.schema import Array, Constant, Node, Object, flatten
+from grammars.lowering.lower import lower
+from grammars.schema.nodes import Array, Constant, Node, Object, flatten
 
 
 def sort_instances(row: dict[str, Any]) -> dict[str, Any]:

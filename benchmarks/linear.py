@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from benchmarks.texts import TOOLS
 from grammars.errors import RenderError
 from grammars.formats import FORMATS
-from grammars.parse import Parser
-from grammars.render import render
+from grammars.parse.parser import Parser
+from grammars.render.turn import render
 from grammars.turn import ToolCall, Turn
-from grammars.wire import Format
+from grammars.wire.format import Format
 
 LIMIT = 2.5
 PIECE = 1000

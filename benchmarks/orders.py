@@ -18,14 +18,14 @@ import jsonschema_rs
 
 from benchmarks.sources import TEMPLATES, read_teaching
 from benchmarks.tool_sets import read_rows, sample_paths
-from constrained.frame import byte_tokenizer
 from constrained.mask import Matcher
-from constrained.tools import read_tools
+from constrained.replay.replay_context import byte_tokenizer
+from constrained.tools.shapes import read_tools
+from grammars.build.turn import build_grammar
 from grammars.errors import Error, RenderError
-from grammars.lark import build_grammar
-from grammars.render import render
+from grammars.render.turn import render
 from grammars.turn import Choice, Policy, Tool, ToolCall, Turn
-from grammars.wire import Format
+from grammars.wire.format import Format
 
 UNDECLARED = "undeclared_argument"
 

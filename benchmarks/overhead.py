@@ -26,9 +26,9 @@ import numpy as np
 
 from benchmarks.served import serve
 from constrained.engine.scripted import ScriptedEngine, scripted_logits
-from constrained.model import Model
-from constrained.template import ChatTemplate
-from constrained.vocabulary import byte_vocabulary
+from constrained.model.model import Model
+from constrained.template.chat_template import ChatTemplate
+from constrained.vocabulary.vocabulary import byte_vocabulary
 
 TEMPLATE = Path(__file__).parent.parent / "examples" / "templates" / "hermes.jinja"
 TURN = b"<|im_start|>assistant\n"

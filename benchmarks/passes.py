@@ -13,9 +13,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks.forced import make_model
-from constrained.drafting import find_cost
+from constrained.decode.drafts import find_cost
 from constrained.engine.protocol import Chunk
-from constrained.loading import load
+from constrained.model.loading import load
 
 SIZES = (1, 2, 3, 4, 5, 6, 7, 8, 9, 11)
 BEFORE = 512

@@ -47,7 +47,7 @@ from benchmarks.peer_lines import Answer, Ask
 from constrained import embedded, load
 from constrained.engine.host import physical_cores
 from constrained.job import Job
-from constrained.model import Model
+from constrained.model.model import Model
 from grammars.turn import Think
 
 NOTE = (

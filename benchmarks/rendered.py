@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from constrained.teaching import Teaching
-from grammars.detect import find_state
+from constrained.format_selection.inferred import Teaching
 from grammars.errors import Error
+from grammars.infer.detect import find_state
 from grammars.turn import Start, State
-from grammars.wire import Reasoning, count_common
+from grammars.wire.format import Reasoning, count_common
 
 Message = dict[str, Any]
 USER: list[Message] = [{"role": "user", "content": "What is the weather?"}]

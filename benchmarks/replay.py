@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.tool_sets import SAMPLE
-from constrained.check import check_rows
-from constrained.frame import read_frame
+from constrained.replay.check import check_rows
+from constrained.replay.replay_context import read_frame
 from examples.random_model.sources import models_directory
 from grammars.turn import Start
 

@@ -18,7 +18,7 @@ from typing import Any
 from benchmarks.key_order import sort_instances
 from benchmarks.limits import Limited
 from benchmarks.tool_sets import SAMPLE
-from constrained.schemas import check_schemas
+from constrained.replay.schemas import check_schemas
 
 _EMPTY = {"compiles": False, "enforced": [], "checked": [], "repaired": [], "refused": []}
 

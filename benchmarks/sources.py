@@ -3,9 +3,9 @@
 from functools import lru_cache
 from pathlib import Path
 
-from constrained.generic import CHATML
-from constrained.teaching import Teaching, find_teaching
-from constrained.template import ChatTemplate
+from constrained.format_selection.generic import CHATML
+from constrained.format_selection.inferred import Teaching, find_teaching
+from constrained.template.chat_template import ChatTemplate
 from examples.random_model import models_directory
 
 OURS = Path(__file__).parent.parent / "examples" / "templates"

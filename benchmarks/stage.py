@@ -13,12 +13,12 @@ from benchmarks.sources import read_teaching
 from constrained.engine.protocol import Sampling
 from constrained.engine.scripted import ScriptedEngine
 from constrained.job import CompiledTurn, Job
-from constrained.model import Model
+from constrained.model.model import Model
 from constrained.reply import Reply
-from constrained.vocabulary import Vocabulary, byte_vocabulary
+from constrained.vocabulary.vocabulary import Vocabulary, byte_vocabulary
 from grammars.errors import PolicyError
 from grammars.turn import Think
-from grammars.wire import Format, TaggedArguments
+from grammars.wire.format import Format, TaggedArguments
 
 VOCABULARIES = ("bytes, text", "bytes, token", "qwen2, token")
 FOLLOW = 0.1

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.rendered import SWITCHES, TOOLS, USER, Rendered, find_start, render_turns
-from constrained.check import check_rows
-from constrained.teaching import find_teaching
-from constrained.template import ChatTemplate
+from constrained.format_selection.inferred import find_teaching
+from constrained.replay.check import check_rows
+from constrained.template.chat_template import ChatTemplate
 from examples.random_model import models_directory
 
 HEADS = ("template", "format", "origin", *(f"thinking {s}" for s in SWITCHES), "verified", "notes")

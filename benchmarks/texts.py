@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from constrained.tools import read_tools
+from constrained.tools.shapes import read_tools
 from grammars.errors import RenderError
-from grammars.render import render
-from grammars.suite_reading import KEYS, WORDS
+from grammars.render.turn import render
+from grammars.suite.reading import KEYS, WORDS
 from grammars.turn import ToolCall, Turn
-from grammars.wire import Format
+from grammars.wire.format import Format
 
 TOOLS = read_tools(
     [

@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks.forced import ImposedSampler, ask, make_model
+from constrained.decode.request import Request
 from constrained.engine.protocol import Chunk, Sampling
-from constrained.generation import generate
-from constrained.loading import load
-from constrained.model import Model
-from constrained.request import Request
+from constrained.model.loading import load
+from constrained.model.model import Model
+from constrained.schedule.generation import generate
 from grammars.turn import KeyOrder
 
 CITIES = ("Paris", "London", "Berlin", "Madrid", "Rome", "Vienna", "Oslo", "Athens")

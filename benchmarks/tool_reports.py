@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.tool_sets import read_rows, sample_paths
-from constrained.tool_reports import report_tools
+from constrained.tools.reports import report_tools
 from grammars.formats import FORMATS
-from grammars.wire import Format, find_format
+from grammars.wire.format import Format, find_format
 
 
 class Tally:

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from constrained.teaching import Teaching
-from constrained.tools import as_openai, read_tools
+from constrained.format_selection.inferred import Teaching
+from constrained.tools.shapes import as_openai, read_tools
+from grammars.build.turn import build_grammar
 from grammars.errors import Error
-from grammars.lark import build_grammar
 
 SAMPLE = Path(__file__).parent.parent / "tests" / "data"
 """The tool sets that come with the repository."""

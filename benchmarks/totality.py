@@ -24,10 +24,10 @@ from pathlib import Path
 
 from benchmarks.texts import TOOLS, Input, cut, make_input, make_rendering
 from grammars.formats import FORMATS
-from grammars.parse import Parser, collect
-from grammars.suite_reading import as_reading, find_lost
+from grammars.parse.parser import Parser, collect
+from grammars.suite.reading import as_reading, find_lost
 from grammars.turn import Event, Turn
-from grammars.wire import Format
+from grammars.wire.format import Format
 
 FAULTS = ("raised", "lost", "chunks")
 

@@ -7,10 +7,10 @@ import grammars
 
 if TYPE_CHECKING:
     from constrained.engine.protocol import Sampling
-    from constrained.functions import FunctionTool, tool
-    from constrained.loading import from_llama, load
-    from constrained.model import Model
-    from constrained.tool_reports import report_tools
+    from constrained.model.loading import from_llama, load
+    from constrained.model.model import Model
+    from constrained.tools.functions import FunctionTool, tool
+    from constrained.tools.reports import report_tools
 
 if getattr(grammars, "PROJECT", None) != "constrained":
     raise ImportError(
@@ -21,13 +21,13 @@ if getattr(grammars, "PROJECT", None) != "constrained":
 __all__ = ["FunctionTool", "Model", "Sampling", "from_llama", "load", "report_tools", "tool"]
 
 _HOMES = {
-    "FunctionTool": "constrained.functions",
-    "Model": "constrained.model",
+    "FunctionTool": "constrained.tools.functions",
+    "Model": "constrained.model.model",
     "Sampling": "constrained.engine.protocol",
-    "from_llama": "constrained.loading",
-    "load": "constrained.loading",
-    "report_tools": "constrained.tool_reports",
-    "tool": "constrained.functions",
+    "from_llama": "constrained.model.loading",
+    "load": "constrained.model.loading",
+    "report_tools": "constrained.tools.reports",
+    "tool": "constrained.tools.functions",
 }
 
 

@@ -11,10 +11,10 @@ from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 
 from constrained.errors import ReplyError, RequestError
 from constrained.mask import read_gbnf
-from grammars.coerce import read_json
 from grammars.errors import SchemaError
-from grammars.lowering import lower
-from grammars.settling import settle
+from grammars.lowering.lower import lower
+from grammars.schema.numbers import settle
+from grammars.spelling.coerce import read_json
 from grammars.turn import Answer, ChoiceAnswer, GrammarAnswer, JsonAnswer, RegexAnswer
 
 _WHERE = "/response_format"

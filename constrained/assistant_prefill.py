@@ -7,9 +7,9 @@ from typing import Any
 from constrained.errors import RequestError
 from constrained.job import Job
 from constrained.messages import THOUGHTS, is_text_parts, normalise
-from constrained.template import ChatTemplate
+from constrained.template.chat_template import ChatTemplate
 from grammars.turn import Choice, Policy, Start, State, Think
-from grammars.wire import Format
+from grammars.wire.format import Format
 
 
 @dataclass(frozen=True)

@@ -8,21 +8,21 @@ from functools import cached_property
 from math import ceil
 from typing import Any
 
-from constrained.decoded import Decoded
-from constrained.ending import Reserve
+from constrained.decode.assistant_prefix import Prefix
+from constrained.decode.checked_values import Watch
+from constrained.decode.completion_reserve import Reserve
+from constrained.decode.reasoning_budget import Budget
 from constrained.errors import RequestError
-from constrained.holding import Watch
 from constrained.mask import Matcher
-from constrained.offer import Refusal
-from constrained.prefix import Prefix
-from constrained.quoting import Prompt
-from constrained.splicing import Missed, Recall
-from constrained.thinking import Budget
-from constrained.vocabulary import Vocabulary
-from grammars.complete import Completer
-from grammars.extent import bound_length
-from grammars.held import find_held
-from grammars.parse import Parser
+from constrained.prompt.prompt_reuse import Missed, Recall
+from constrained.prompt.turn_cache import Decoded
+from constrained.template.special_tokens import Prompt
+from constrained.tools.offer import Refusal
+from constrained.vocabulary.vocabulary import Vocabulary
+from grammars.complete.turn import Completer
+from grammars.lowering.checked import find_held
+from grammars.parse.parser import Parser
+from grammars.schema.extent import bound_length
 from grammars.turn import (
     THINKING_TAGS,
     Answer,
@@ -36,7 +36,7 @@ from grammars.turn import (
     Think,
     Tool,
 )
-from grammars.wire import Format
+from grammars.wire.format import Format
 
 MARGIN = 1.5  # tokens of arguments may be shorter than those of schemas
 UNBOUNDED = 10**9  # tokens

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from grammars.schema import Json
+from grammars.schema.nodes import Json
 
 LEAST = -9999.0  # the logarithm that is shown of what is impossible
 

@@ -9,13 +9,13 @@ from typing import Any
 
 from constrained.answers import read_answer
 from constrained.deadline import Timings
+from constrained.decode.request import Finish, Generation
 from constrained.errors import ReplyError
 from constrained.job import CompiledTurn
 from constrained.logits import TokenDrawn
-from constrained.offer import Refusal
-from constrained.request import Finish, Generation
-from grammars.parse import collect
-from grammars.schema import Json
+from constrained.tools.offer import Refusal
+from grammars.parse.parser import collect
+from grammars.schema.nodes import Json
 from grammars.turn import CallOpened, CallRead, Choice, JsonAnswer, Tool, ToolCall, Turn
 
 LONGEST_SHOWN = 500  # characters of a call in an error

@@ -6,9 +6,9 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from grammars.errors import PolicyError
-from grammars.members import KeyOrder as KeyOrder
 from grammars.names import check_names
-from grammars.schema import Json, Schema, Unfit
+from grammars.schema.members import KeyOrder as KeyOrder
+from grammars.schema.nodes import Json, Schema, Unfit
 
 THINKING_TAGS = ("<thinking>", "</thinking>")
 """What models write around their thoughts whose template knows no such block."""

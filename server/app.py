@@ -14,20 +14,21 @@ from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
-from constrained.model import Model
+from constrained.model.model import Model
 from grammars.errors import Error
-from server import native, status
-from server.asking import Service
-from server.chat import routes as chat
-from server.completions import routes as completions
-from server.dates import Dates
+from server.dialects import llamacpp as native
+from server.dialects.chat import routes as chat
+from server.dialects.completions import routes as completions
+from server.dialects.messages import routes as messages
+from server.dialects.responses import routes as responses
 from server.errors import HttpError, as_http_error
-from server.gate import Gate, find_dialect
-from server.messages import routes as messages
+from server.http import status
+from server.http.gate import Gate, find_dialect
+from server.http.serving import note_error
 from server.metrics import Counters
-from server.responses import routes as responses
-from server.serving import note_error
 from server.settings import Settings
+from server.turns.dates import Dates
+from server.turns.turn_request import Service
 
 LOG = logging.getLogger("constrained.server")
 CODES = {404: "not_found", 405: "method_not_allowed", 413: "request_too_large"}

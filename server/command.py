@@ -22,7 +22,7 @@ from constrained.errors import RequestError
 from server.settings import ReasoningField, Settings
 
 if TYPE_CHECKING:
-    from constrained.model import Model
+    from constrained.model.model import Model
 
 HOST, PORT = "127.0.0.1", 8080
 FAILED = 2

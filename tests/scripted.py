@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from constrained.engine.scripted import ScriptedEngine, scripted_logits
-from constrained.model import Model
-from constrained.template import ChatTemplate
-from constrained.vocabulary import Vocabulary, byte_vocabulary
+from constrained.model.model import Model
+from constrained.template.chat_template import ChatTemplate
+from constrained.vocabulary.vocabulary import Vocabulary, byte_vocabulary
 from tests.templates import HERMES
 
 BYTES = byte_vocabulary()

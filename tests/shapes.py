@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from grammars.schema import make_validator
-from grammars.string_formats import FORMATS
+from grammars.regex.string_formats import FORMATS
+from grammars.schema.nodes import make_validator
 from tests.texts import KEYS, TEXTS
 
 Json = Any

@@ -9,12 +9,12 @@ from hypothesis import reject
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
+from grammars.build.calls import find_index
 from grammars.errors import RenderError, SchemaError
-from grammars.lark_calls import find_index
-from grammars.lowering import lower
-from grammars.render import render
+from grammars.lowering.lower import lower
+from grammars.render.turn import render
 from grammars.turn import Choice, KeyOrder, Policy, Start, State, Think, Tool, ToolCall, Turn
-from grammars.wire import Format, Name
+from grammars.wire.format import Format, Name
 from tests.shapes import Shape, fitting, parameters
 from tests.texts import FRAGMENTS, KEYS, TEXTS, UNTAGGED_KEYS
 

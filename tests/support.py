@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from constrained.reply import Reply, Usage
-from constrained.template import ChatTemplate
+from constrained.template.chat_template import ChatTemplate
 from examples.random_model import SourceUnavailable, models_directory
 
 

@@ -13,13 +13,13 @@ from constrained.commands.lines import Lines
 from constrained.commands.output import print_error, print_notes
 from constrained.commands.show import Screen, follow
 from constrained.errors import RequestError
-from constrained.offer import read_offer
+from constrained.tools.offer import read_offer
 from grammars.errors import Error
 from grammars.turn import ToolCall
 
 if TYPE_CHECKING:
     from constrained.job import Job
-    from constrained.model import Model
+    from constrained.model.model import Model
 
 HELP = """\
 /clear  forget the conversation, but for the system message

@@ -3,10 +3,10 @@
 import argparse
 from typing import Any
 
-from constrained.check import check_rows, read_rows
 from constrained.commands.input import read_lines
 from constrained.commands.options import add_rows
 from constrained.commands.output import print_json
+from constrained.replay.check import check_rows, read_rows
 
 
 def add(commands: Any) -> None:

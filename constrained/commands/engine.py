@@ -12,7 +12,7 @@ from constrained.commands.variables import (
     read_switch,
 )
 from constrained.engine.options import CacheType, EngineOptions, LoadOptions, SplitMode
-from constrained.snapshots import CACHE_RAM
+from constrained.kv.snapshots import CACHE_RAM
 
 # Option -> the end of its variable's name, how to read that, and the value where it is not set.
 FALLBACKS: dict[str, tuple[str, Callable[[str], Any], Any]] = {

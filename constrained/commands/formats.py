@@ -10,13 +10,13 @@ from constrained.commands.input import read_text
 from constrained.commands.output import print_json, print_text
 from constrained.engine.header import choose_template
 from constrained.engine.host import GGUF
-from constrained.teaching import detect_format
-from constrained.template import ChatTemplate
-from grammars.format_text import dump_format
+from constrained.format_selection.inferred import detect_format
+from constrained.template.chat_template import ChatTemplate
 from grammars.formats import FORMATS
-from grammars.render import render
+from grammars.render.turn import render
 from grammars.turn import ToolCall, Turn
-from grammars.wire import Format
+from grammars.wire.format import Format
+from grammars.wire.text import dump_format
 
 CALLS = (
     ToolCall("get_weather", {"city": "Paris", "days": 3}, id="abcdefgh1"),

@@ -7,10 +7,10 @@ from typing import Any
 from constrained.commands import options as shared
 from constrained.commands.output import describe_checked, print_json, print_notes, print_text
 from constrained.errors import RequestError
-from constrained.frame import Frame, read_frame
-from constrained.offer import read_offer
-from constrained.tools import as_openai, read_policy
-from grammars.lark import build_grammar
+from constrained.replay.replay_context import Frame, read_frame
+from constrained.tools.offer import read_offer
+from constrained.tools.shapes import as_openai, read_policy
+from grammars.build.turn import build_grammar
 from grammars.turn import KeyOrder, Think
 
 

@@ -15,9 +15,9 @@ from constrained.commands.input import read_json, read_text
 from constrained.commands.variables import read_flag, read_value, read_variable
 from constrained.engine.protocol import Sampling
 from constrained.errors import RequestError
-from constrained.offer import read_offer
-from constrained.splicing import Recall
-from constrained.template import check_kwargs
+from constrained.prompt.prompt_reuse import Recall
+from constrained.template.chat_template import check_kwargs
+from constrained.tools.offer import read_offer
 from grammars.turn import KeyOrder, Think
 
 CHOICES = ("auto", "none", "required")
@@ -164,7 +164,7 @@ def find_model(options: argparse.Namespace) -> str | None:
         return options.model
     if options.model:
         raise RequestError("both -m and -hf name a model", hint="Give one of them")
-    from constrained.hub import fetch
+    from constrained.model.hub import fetch
 
     spec = options.hf_repo
     if options.hf_file:  # goes before a quantisation

@@ -6,8 +6,8 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from typing import Any, TextIO
 
-from constrained.findings import describe_report
-from grammars.schema import Schema
+from constrained.tools.findings import describe_report
+from grammars.schema.nodes import Schema
 from grammars.turn import Tool
 
 

@@ -9,17 +9,17 @@ from constrained.commands import engine
 from constrained.commands import options as shared
 from constrained.commands.input import read_json, read_text
 from constrained.commands.output import describe_checked, describe_findings
+from constrained.decode.stop_texts import read_stops
 from constrained.engine.options import MOST_WAITING, read_options
 from constrained.engine.protocol import Sampling
 from constrained.errors import RequestError
-from constrained.splicing import Recall
-from constrained.stopping import read_stops
+from constrained.prompt.prompt_reuse import Recall
 from grammars.turn import Answer, JsonAnswer, KeyOrder, Think
 
 if TYPE_CHECKING:
     from constrained.job import CompiledTurn, Job
-    from constrained.model import Model
-    from grammars.wire import Format
+    from constrained.model.model import Model
+    from grammars.wire.format import Format
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -41,7 +41,7 @@ def _read_tool_format(options: argparse.Namespace) -> "Format | None":
     """
     if options.tool_format is None:
         return None
-    from constrained.choosing import read_tool_format
+    from constrained.format_selection.chosen import read_tool_format
 
     return read_tool_format(options.tool_format)
 
@@ -112,7 +112,7 @@ def load_model(options: argparse.Namespace) -> "Model":
     Raises:
         Error: it cannot be loaded.
     """
-    from constrained.loading import load
+    from constrained.model.loading import load
 
     return load(
         shared.find_model(options),
@@ -143,7 +143,7 @@ def describe(
     Args:
         turn: the turn, where there is but one; it knows all tools that are refused.
     """
-    from constrained.offer import read_offer
+    from constrained.tools.offer import read_offer
 
     yield from model.notices
     if model.compiler.format.reasoning is None:

@@ -3,12 +3,12 @@
 import argparse
 from typing import Any
 
-from constrained.check import read_rows
 from constrained.commands.input import read_json, read_lines, read_text
 from constrained.commands.options import add_rows
 from constrained.commands.output import print_json, print_text
-from constrained.schemas import check_schemas
-from constrained.tool_reports import report_tools
+from constrained.replay.check import read_rows
+from constrained.replay.schemas import check_schemas
+from constrained.tools.reports import report_tools
 
 
 def add(commands: Any) -> None:

@@ -17,9 +17,9 @@ from grammars.turn import (
 )
 
 if TYPE_CHECKING:
+    from constrained.decode.events import Sent
     from constrained.reply import Reply
-    from constrained.told import Sent
-    from constrained.worker import Stream
+    from constrained.schedule.worker import Stream
 
 DIM, PLAIN = "\x1b[2m", "\x1b[0m"
 

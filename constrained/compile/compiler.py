@@ -4,27 +4,27 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
 
-from constrained.begun import Begun, narrow, read_begun
-from constrained.choosing import choose_teaching
-from constrained.decoded import MOST_TOKENS
-from constrained.encoding import check_text
+from constrained.assistant_prefill import Begun, narrow, read_begun
+from constrained.compile.grammar_cache import GrammarTexts
+from constrained.compile.prefill import go_on
+from constrained.decode.reasoning_budget import Budget, make_budget
 from constrained.errors import GrammarError, RequestError
-from constrained.grammar_texts import GrammarTexts
+from constrained.format_selection.chosen import choose_teaching
+from constrained.format_selection.inferred import Teaching, find_teaching
 from constrained.job import CompiledTurn, Job, check_job
 from constrained.mask import Matcher
 from constrained.messages import read_call_ids
-from constrained.offer import Offer, Offered, Refusal, read_offer
-from constrained.prefill import go_on
-from constrained.prompts import Prompts
-from constrained.raw_prompts import TEXT, compose_raw
-from constrained.teaching import Teaching, find_teaching
-from constrained.template import ChatTemplate, freeze
-from constrained.thinking import Budget, make_budget
-from constrained.tools import read_policy
-from constrained.vocabulary import Tokenizer, Vocabulary, build_tokenizer
+from constrained.prompt.encoding import check_text
+from constrained.prompt.prompts import Prompts
+from constrained.prompt.raw_prompts import TEXT, compose_raw
+from constrained.prompt.turn_cache import MOST_TOKENS
+from constrained.template.chat_template import ChatTemplate, freeze
+from constrained.tools.offer import Offer, Offered, Refusal, read_offer
+from constrained.tools.shapes import read_policy
+from constrained.vocabulary.vocabulary import Tokenizer, Vocabulary, build_tokenizer
+from grammars.build.answer import read_regex
+from grammars.build.turn import build_grammar
 from grammars.errors import SchemaError, ToolError
-from grammars.lark import build_grammar
-from grammars.lark_answer import read_regex
 from grammars.turn import (
     Answer,
     Choice,
@@ -35,7 +35,7 @@ from grammars.turn import (
     State,
     Think,
 )
-from grammars.wire import Format
+from grammars.wire.format import Format
 
 CACHED = 32  # compiled grammars; one of 100 tools is about 1 MB
 

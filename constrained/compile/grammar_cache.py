@@ -4,9 +4,9 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from grammars.lark import build_grammar
+from grammars.build.turn import build_grammar
 from grammars.turn import Policy, State, Tool
-from grammars.wire import Format
+from grammars.wire.format import Format
 
 
 class GrammarTexts:

@@ -10,15 +10,15 @@ from codecs import getincrementaldecoder
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from constrained.begun import Begun, refuse
+from constrained.assistant_prefill import Begun, refuse
+from constrained.decode.assistant_prefix import Prefix
 from constrained.errors import RequestError
 from constrained.job import CompiledTurn
 from constrained.mask import Matcher
-from constrained.prefix import Prefix
-from constrained.vocabulary import ends_inside
+from constrained.vocabulary.vocabulary import ends_inside
 from grammars.errors import RenderError
-from grammars.parse import collect
-from grammars.render import render
+from grammars.parse.parser import collect
+from grammars.render.turn import render
 from grammars.turn import THINKING_TAGS, State, Turn
 
 _CONTENT, _REASONING = "\ue000", "\ue001"  # stand for the texts where the format is asked

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from constrained.answers import read_answer
+from constrained.decode.events import Sent
 from constrained.errors import ReplyError
 from constrained.logits import TokenDrawn
-from constrained.told import Sent
-from grammars.held import Held
-from grammars.member_scan import Begun, Ended, MemberScanner, Step
-from grammars.schema import Schema
+from grammars.lowering.checked import Held
+from grammars.parse.member_scan import Begun, Ended, MemberScanner, Step
+from grammars.schema.nodes import Schema
 from grammars.turn import (
     ArgumentsDelta,
     CallCut,

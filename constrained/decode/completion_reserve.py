@@ -12,9 +12,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from constrained.healing import spell
+from constrained.decode.token_healing import spell
 from constrained.mask import Matcher
-from constrained.vocabulary import Vocabulary, ends_inside
+from constrained.vocabulary.vocabulary import Vocabulary, ends_inside
 
 Complete: TypeAlias = Callable[[str], str | None]
 """Takes the text of a turn under way; returns the shortest text that ends it, if it knows one."""

@@ -13,7 +13,7 @@ from itertools import accumulate, takewhile
 
 from constrained.errors import ModelError
 from constrained.mask import Matcher
-from constrained.vocabulary import Vocabulary
+from constrained.vocabulary.vocabulary import Vocabulary
 
 # What a draft costs, of a decode of one token: so much at once, and so much for each token. Fitted
 # to decodes of 1 to 11 tokens on 2 cores (`python -m benchmarks.passes`); more cores make it less.

@@ -1,10 +1,10 @@
 """How many tokens a turn may have, and whether that is enough."""
 
-from constrained.encoding import check_count
-from constrained.ending import Place, Reserve
+from constrained.decode.completion_reserve import Place, Reserve
+from constrained.decode.request import Request
 from constrained.errors import ContextError, RequestError
-from constrained.request import Request
-from constrained.sequences import Sequences
+from constrained.kv.sequences import Sequences
+from constrained.prompt.encoding import check_count
 
 
 def find_limit(sequences: Sequences, request: Request, spent: int = 0) -> int:

@@ -7,8 +7,8 @@ import numpy as np
 
 from constrained.errors import GrammarError
 from constrained.mask import Matcher
-from constrained.vocabulary import Vocabulary
-from grammars.wire import Reasoning
+from constrained.vocabulary.vocabulary import Vocabulary
+from grammars.wire.format import Reasoning
 
 LONGEST_REST = 3  # bytes that can follow the first one of a UTF-8 character
 

@@ -5,15 +5,15 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from constrained.deadline import Deadline, Timings
-from constrained.ending import Reserve
+from constrained.decode.assistant_prefix import Prefix
+from constrained.decode.checked_values import Watch
+from constrained.decode.completion_reserve import Reserve
+from constrained.decode.events import Sent
+from constrained.decode.reasoning_budget import Budget
 from constrained.engine.protocol import Sampling
-from constrained.holding import Watch
 from constrained.logits import TokenDrawn
 from constrained.mask import Matcher
-from constrained.prefix import Prefix
-from constrained.thinking import Budget
-from constrained.told import Sent
-from grammars.parse import Parser
+from grammars.parse.parser import Parser
 from grammars.turn import Event
 
 DEFAULT_SAMPLING = Sampling()

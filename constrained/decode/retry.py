@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 
-from constrained.deviation import Deviation
-from constrained.ending import Reserve
-from constrained.limits import find_limit
+from constrained.decode.completion_reserve import Reserve
+from constrained.decode.limits import find_limit
+from constrained.decode.request import Request
+from constrained.decode.retry_ban import Deviation
+from constrained.decode.transcript import Transcript
+from constrained.kv.sequences import Sequences
 from constrained.mask import Matcher
-from constrained.request import Request
-from constrained.sequences import Sequences
-from constrained.transcript import Transcript
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from constrained.vocabulary import Vocabulary
+from constrained.vocabulary.vocabulary import Vocabulary
 
 _IDLE = b" \t\r\n\"'"  # what can differ although the value is the same
 

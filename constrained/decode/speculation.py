@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from constrained.drafting import COST, Drafter
+from constrained.decode.drafts import COST, Drafter
 from constrained.errors import GrammarError
 from constrained.mask import Matcher
 

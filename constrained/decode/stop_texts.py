@@ -7,9 +7,9 @@ by something else, such as a call, is two texts: no stop text is looked for acro
 from collections.abc import Sequence
 from typing import Any
 
+from constrained.decode.events import Sent
 from constrained.errors import RequestError
 from constrained.logits import TokenDrawn
-from constrained.told import Sent
 from grammars.turn import ContentDelta
 
 MOST_STOPS = 16

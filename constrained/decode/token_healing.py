@@ -9,10 +9,10 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from constrained.decode.assistant_prefix import Prefix
 from constrained.errors import GrammarError
 from constrained.mask import Matcher
-from constrained.prefix import Prefix
-from constrained.vocabulary import Vocabulary
+from constrained.vocabulary.vocabulary import Vocabulary
 
 
 class Healing:

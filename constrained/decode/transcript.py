@@ -4,15 +4,15 @@ import codecs
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from constrained.ending import Place
-from constrained.holding import Fault, Holder
+from constrained.decode.assistant_prefix import Trim
+from constrained.decode.checked_values import Fault, Holder
+from constrained.decode.completion_reserve import Place
+from constrained.decode.events import Sent, find_events
+from constrained.decode.request import Request
+from constrained.decode.stop_texts import Stopper
 from constrained.logits import Scores, TokenDrawn, describe_token
 from constrained.mask import Matcher
-from constrained.prefix import Trim
-from constrained.request import Request
-from constrained.stopping import Stopper
-from constrained.told import Sent, find_events
-from constrained.vocabulary import Vocabulary
+from constrained.vocabulary.vocabulary import Vocabulary
 from grammars.turn import Event
 
 

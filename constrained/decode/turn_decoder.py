@@ -5,21 +5,21 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from constrained.ahead import Ahead
 from constrained.deadline import Clock, Stopwatch
-from constrained.deviation import Deviation
-from constrained.drafting import Drafter
+from constrained.decode.checked_values import Fault, What
+from constrained.decode.drafts import Drafter
+from constrained.decode.events import Exhausted, Sent
+from constrained.decode.limits import find_limit, find_reserve
+from constrained.decode.request import Finish, Generation, Request
+from constrained.decode.retry import plan_retry
+from constrained.decode.retry_ban import Deviation
+from constrained.decode.speculation import Ahead
+from constrained.decode.token_healing import Healing
+from constrained.decode.transcript import Transcript
 from constrained.engine.protocol import Chunk
-from constrained.healing import Healing
-from constrained.holding import Fault, What
-from constrained.limits import find_limit, find_reserve
+from constrained.kv.sequences import Sequences
 from constrained.logits import Scores, find_unavoidable
 from constrained.mask import Matcher
-from constrained.request import Finish, Generation, Request
-from constrained.retry import plan_retry
-from constrained.sequences import Sequences
-from constrained.told import Exhausted, Sent
-from constrained.transcript import Transcript
 
 
 class Progression:

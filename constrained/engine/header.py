@@ -9,7 +9,7 @@ from functools import cached_property
 
 from constrained.engine.protocol import Sampling
 from constrained.errors import RequestError, TemplateError
-from constrained.vocabulary import Vocabulary
+from constrained.vocabulary.vocabulary import Vocabulary
 
 TEMPLATE = "tokenizer.chat_template"
 TOOL_USE = "tool_use"

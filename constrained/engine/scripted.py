@@ -9,7 +9,7 @@ from constrained.engine.batch import check_chunks, check_copy, check_empty, chec
 from constrained.engine.drawing import ScriptedSampler
 from constrained.engine.protocol import MOST_DRAFTED, Chunk, Sampling
 from constrained.errors import ModelError
-from constrained.vocabulary import Vocabulary
+from constrained.vocabulary.vocabulary import Vocabulary
 
 Logits = Callable[[int, Sequence[int]], np.ndarray]
 """Takes a sequence's number and all its tokens; returns float32, one per token."""

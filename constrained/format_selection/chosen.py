@@ -9,16 +9,16 @@ from dataclasses import replace
 from pathlib import Path
 
 from constrained.errors import RequestError
-from constrained.generic import GenericTemplate
-from constrained.plain_calls import EXAMPLES, write_example
-from constrained.teaching import Teaching, detect_format, find_block
-from constrained.template import ChatTemplate
-from grammars.detect import Origin
+from constrained.format_selection.generic import GenericTemplate
+from constrained.format_selection.inferred import Teaching, detect_format, find_block
+from constrained.format_selection.plain_calls import EXAMPLES, write_example
+from constrained.template.chat_template import ChatTemplate
 from grammars.errors import DetectError, FormatError, RenderError
-from grammars.format_text import load_format
 from grammars.formats import FORMATS
-from grammars.schema import Json
-from grammars.wire import Content, Format, Reasoning, find_format
+from grammars.infer.detect import Origin
+from grammars.schema.nodes import Json
+from grammars.wire.format import Content, Format, Reasoning, find_format
+from grammars.wire.text import load_format
 
 _HINT = "Leave the tool format out, or use another one (generic, hermes)"
 _OWN_HINT = "Leave the tool format out: this model keeps its own"

@@ -1,6 +1,6 @@
 """Tools for chat templates that know none: instructions, and calls and results as plain text.
 
-The instructions teach one wire format, and `grammars.render` writes the example as well as the
+The instructions teach one wire format, and `grammars.render.turn` writes the example as well as the
 calls of the history: what is taught is what is enforced.
 """
 
@@ -11,10 +11,15 @@ from itertools import groupby, takewhile
 from typing import Any
 
 from constrained.errors import TemplateError
+from constrained.format_selection.plain_calls import (
+    describe_several,
+    read_content,
+    write_calls,
+    write_example,
+)
 from constrained.messages import normalise
-from constrained.plain_calls import describe_several, read_content, write_calls, write_example
-from constrained.template import ChatTemplate
-from grammars.wire import Format
+from constrained.template.chat_template import ChatTemplate
+from grammars.wire.format import Format
 
 CHATML = (
     "{%- for message in messages -%}"

@@ -4,14 +4,14 @@ import hashlib
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from constrained.generic import GenericTemplate
-from constrained.template import ChatTemplate
-from grammars.detect import Detection, Origin, detect
-from grammars.detect_reasoning import find_reasoning
+from constrained.format_selection.generic import GenericTemplate
+from constrained.template.chat_template import ChatTemplate
 from grammars.errors import DetectError
 from grammars.formats import GENERIC
-from grammars.schema import Json
-from grammars.wire import Format, Reasoning
+from grammars.infer.detect import Detection, Origin, detect
+from grammars.infer.reasoning import find_reasoning
+from grammars.schema.nodes import Json
+from grammars.wire.format import Format, Reasoning
 
 REMEMBERED = 64  # templates
 _PROBE = "probe_of_a_tool"

@@ -2,11 +2,11 @@
 
 from constrained.engine.protocol import Engine
 from constrained.errors import ModelError
+from constrained.kv.sequence_state import Held, measure
+from constrained.kv.snapshot_files import SnapshotFiles
+from constrained.kv.snapshots import Cache, Outline, Snapshot, Snapshots
+from constrained.kv.write_behind import WriteBehind
 from constrained.metrics import Amount, Metrics
-from constrained.prefixes import Held, measure
-from constrained.snapshot_files import SnapshotFiles
-from constrained.snapshots import Cache, Outline, Snapshot, Snapshots
-from constrained.write_behind import WriteBehind
 
 WAITING = 4  # the part of the memory for snapshots that those may have that are to be written
 SPARED = 64  # tokens: what is worth a sequence or a snapshot of its own, and worth waiting for

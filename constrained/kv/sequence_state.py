@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from grammars.wire import count_common
+from grammars.wire.format import count_common
 
 
 class Past(Protocol):

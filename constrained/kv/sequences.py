@@ -8,11 +8,11 @@ import numpy as np
 
 from constrained.engine.protocol import Chunk, Engine, Sampler, Sampling
 from constrained.errors import ContextError, ModelError
+from constrained.kv.saving import SPARED, Saving
+from constrained.kv.sequence_state import Held, measure
+from constrained.kv.snapshots import NO_CACHE, Cache
 from constrained.metrics import Amount, Metrics
-from constrained.prefixes import Held, measure
-from constrained.saving import SPARED, Saving
-from constrained.snapshots import NO_CACHE, Cache
-from constrained.vocabulary import Vocabulary
+from constrained.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["SPARED", "Match", "Sequences"]
 

@@ -21,8 +21,8 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from constrained.errors import RequestError
+from constrained.kv.snapshots import Outline, Snapshot
 from constrained.metrics import Amount
-from constrained.snapshots import Outline, Snapshot
 
 MAGIC = b"CSTRSEQ\1"  # the last byte is the version
 PREFIX = struct.Struct("<8s32sI")  # magic, checksum, size of the header

@@ -3,8 +3,8 @@
 import threading
 from collections.abc import Callable, Sequence
 
+from constrained.kv.snapshots import Files, Outline, Snapshot
 from constrained.metrics import Amount
-from constrained.snapshots import Files, Outline, Snapshot
 
 
 class WriteBehind:

@@ -5,10 +5,10 @@ import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
-from constrained.calls import acall_function, call_function, format_result
 from constrained.errors import RequestError
-from constrained.progress import CallResult, Outcome, Progress, Run, decline, fail
+from constrained.model.agent_run import CallResult, Outcome, Progress, Run, decline, fail
 from constrained.reply import Reply
+from constrained.tools.execution import acall_function, call_function, format_result
 from grammars.turn import ToolCall
 
 Verdict: TypeAlias = bool | str
@@ -17,7 +17,7 @@ Approve: TypeAlias = Callable[[ToolCall], Verdict | Awaitable[Verdict]]
 
 
 class Model(Protocol):
-    """What the loop needs of `constrained.model.Model`."""
+    """What the loop needs of `constrained.model.model.Model`."""
 
     def call(
         self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Any], /, **options: Any

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from constrained.begun import read_message
-from constrained.calls import format_result
+from constrained.assistant_prefill import read_message
+from constrained.decode.assistant_prefix import Prefix
 from constrained.errors import RequestError
-from constrained.functions import as_tool, find_tool
 from constrained.messages import normalise
-from constrained.offer import read_offer
-from constrained.prefix import Prefix
 from constrained.reply import Reply
-from constrained.tools import read_policy
+from constrained.tools.execution import format_result
+from constrained.tools.functions import as_tool, find_tool
+from constrained.tools.offer import read_offer
+from constrained.tools.shapes import read_policy
 from grammars.turn import Choice, ToolCall
 
 LONGEST_ERROR = 1000  # characters of an error that the model is shown

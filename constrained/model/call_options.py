@@ -6,15 +6,15 @@ from datetime import datetime
 from typing import Any, TypedDict
 
 from constrained.answers import Target, read_response_format
-from constrained.begun import read_message
+from constrained.assistant_prefill import read_message
 from constrained.deadline import check_timeout
+from constrained.decode.stop_texts import read_stops
 from constrained.engine.protocol import Sampling
 from constrained.errors import ReplyError, RequestError
 from constrained.job import Job
 from constrained.messages import copy_json, normalise
+from constrained.prompt.prompt_reuse import Recall
 from constrained.reply import Reply
-from constrained.splicing import Recall
-from constrained.stopping import read_stops
 from grammars.turn import KeyOrder, Think
 
 MOST_LOGPROBS = 20

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from constrained import embedded
-from constrained.choosing import read_tool_format
 from constrained.engine.header import TOOL_USE, choose_template
 from constrained.engine.options import MOST_WAITING, LoadOptions, read_options
 from constrained.errors import RequestError, TemplateError
-from constrained.generic import CHATML
-from constrained.model import Model
-from constrained.snapshots import CACHE_RAM, Cache
-from constrained.template import ChatTemplate
-from grammars.wire import Format
+from constrained.format_selection.chosen import read_tool_format
+from constrained.format_selection.generic import CHATML
+from constrained.kv.snapshots import CACHE_RAM, Cache
+from constrained.model.model import Model
+from constrained.template.chat_template import ChatTemplate
+from grammars.wire.format import Format
 
 if TYPE_CHECKING:
     from constrained.engine.llamacpp import LlamaEngine
@@ -112,7 +112,7 @@ def _read_cache(ram: int, folder: str | os.PathLike[str] | None) -> Cache:
 
 def _find(source: str | os.PathLike[str], **options: Any) -> Path:
     if isinstance(source, str) and source.startswith(HUB):
-        from constrained.hub import fetch
+        from constrained.model.hub import fetch
 
         return fetch(source, **options)
     return Path(source)

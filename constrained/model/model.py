@@ -8,18 +8,20 @@ from functools import partial
 from types import TracebackType
 from typing import Any, TypeVar, Unpack
 
-from constrained import agent
-from constrained.agent import Approve, Run
 from constrained.answers import read_target
-from constrained.compiling import Compiler
+from constrained.compile.compiler import Compiler
 from constrained.deadline import Clock, Deadline, check_timeout, set_deadline
-from constrained.decoded import MOST_TOKENS
+from constrained.decode.events import Sent
+from constrained.decode.request import Finish, Generation, Request
 from constrained.engine.options import MOST_WAITING
 from constrained.engine.protocol import Engine, Sampling
 from constrained.errors import GrammarError, ModelError
 from constrained.job import CompiledTurn, Job
+from constrained.kv.snapshots import NO_CACHE, Cache
 from constrained.metrics import Metrics
-from constrained.orders import (
+from constrained.model import agent
+from constrained.model.agent import Approve, Run
+from constrained.model.call_options import (
     Limits,
     Messages,
     Options,
@@ -29,16 +31,24 @@ from constrained.orders import (
     read_limits,
     read_order,
 )
+from constrained.prompt.turn_cache import MOST_TOKENS
 from constrained.reply import Reply, make_reply
-from constrained.request import Finish, Generation, Request
-from constrained.runner import Runner
-from constrained.schedule import STEP
-from constrained.snapshots import NO_CACHE, Cache
-from constrained.template import ChatTemplate
-from constrained.told import Sent
-from constrained.worker import AsyncStream, Sink, Start, Stream, Wanted, Worker, arun, run, then
+from constrained.schedule.runner import Runner
+from constrained.schedule.scheduler import STEP
+from constrained.schedule.worker import (
+    AsyncStream,
+    Sink,
+    Start,
+    Stream,
+    Wanted,
+    Worker,
+    arun,
+    run,
+    then,
+)
+from constrained.template.chat_template import ChatTemplate
 from grammars.turn import Answer, CallRead
-from grammars.wire import Format
+from grammars.wire.format import Format
 
 T = TypeVar("T")
 

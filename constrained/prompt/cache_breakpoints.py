@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from constrained.errors import TemplateError
-from constrained.quoting import Prompt
-from constrained.splicing import Messages, Write
-from constrained.vocabulary import Vocabulary
-from grammars.wire import count_common
+from constrained.prompt.prompt_reuse import Messages, Write
+from constrained.template.special_tokens import Prompt
+from constrained.vocabulary.vocabulary import Vocabulary
+from grammars.wire.format import count_common
 
 MOST = 4  # boundaries of one prompt, beside that of the tools and system messages
 

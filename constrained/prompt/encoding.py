@@ -1,8 +1,8 @@
 """Prompts as tokens, and whether the context has room for them."""
 
 from constrained.errors import ContextError, RequestError
-from constrained.quoting import Prompt
-from constrained.vocabulary import Vocabulary
+from constrained.template.special_tokens import Prompt
+from constrained.vocabulary.vocabulary import Vocabulary
 
 _HINT = "Shorten the conversation or the tools, or raise the context length (-c)"
 

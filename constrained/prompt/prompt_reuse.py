@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from constrained.bounds import Bounds
-from constrained.decoded import Decoded, History
 from constrained.errors import TemplateError
 from constrained.messages import THOUGHTS, copy_json, is_text_parts
-from constrained.quoting import Prompt, find_free_characters
+from constrained.prompt.turn_boundaries import Bounds
+from constrained.prompt.turn_cache import Decoded, History
+from constrained.template.special_tokens import Prompt, find_free_characters
 
 Messages = Sequence[Mapping[str, Any]]
 Write = Callable[[Messages], Prompt]

@@ -5,20 +5,20 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
-from constrained.boundaries import count_closed, find_boundaries
-from constrained.bounds import Bounds
-from constrained.decoded import DecodedTurns, History, digest, make_decoded, writes_ids
-from constrained.encoding import check_text, encode_pieces, encode_prompt
-from constrained.heads import Heads
+from constrained.format_selection.inferred import Teaching
 from constrained.job import CompiledTurn, Composed, Job
 from constrained.messages import normalise
-from constrained.quoting import Prompt, render_prompt
-from constrained.splicing import Messages, Missed, Recall, Splice, find_thoughts, splice
-from constrained.teaching import Teaching
-from constrained.tools import as_openai
-from constrained.vocabulary import Vocabulary
-from grammars.detect import count_calls, find_state
-from grammars.wire import Format
+from constrained.prompt.cache_breakpoints import count_closed, find_boundaries
+from constrained.prompt.encoding import check_text, encode_pieces, encode_prompt
+from constrained.prompt.prompt_reuse import Messages, Missed, Recall, Splice, find_thoughts, splice
+from constrained.prompt.shared_prefix import Heads
+from constrained.prompt.turn_boundaries import Bounds
+from constrained.prompt.turn_cache import DecodedTurns, History, digest, make_decoded, writes_ids
+from constrained.template.special_tokens import Prompt, render_prompt
+from constrained.tools.shapes import as_openai
+from constrained.vocabulary.vocabulary import Vocabulary
+from grammars.infer.detect import count_calls, find_state
+from grammars.wire.format import Format
 
 MOST_SPACE = 16  # tokens of white space at the end of a turn
 

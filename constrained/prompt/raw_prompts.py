@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from constrained.encoding import check_count, check_text, encode_prompt
 from constrained.errors import RequestError
 from constrained.job import Composed
-from constrained.quoting import Prompt
-from constrained.vocabulary import Vocabulary
+from constrained.prompt.encoding import check_count, check_text, encode_prompt
+from constrained.template.special_tokens import Prompt
+from constrained.vocabulary.vocabulary import Vocabulary
 from grammars.turn import State
-from grammars.wire import Format, JsonCall, Marker
+from grammars.wire.format import Format, JsonCall, Marker
 
 _WHERE = "/prompt"
 TEXT = Format(name="text", call=(Marker("<tool_call>"), JsonCall(), Marker("</tool_call>")))

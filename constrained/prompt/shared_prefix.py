@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 from itertools import takewhile
 from typing import Any, TypeAlias
 
-from constrained.decoded import digest
 from constrained.errors import TemplateError
-from constrained.quoting import find_free_characters
-from constrained.splicing import Messages
-from grammars.wire import count_common
+from constrained.prompt.prompt_reuse import Messages
+from constrained.prompt.turn_cache import digest
+from constrained.template.special_tokens import find_free_characters
+from grammars.wire.format import count_common
 
 MOST = 64  # heads
 Tokens: TypeAlias = tuple[int, ...]

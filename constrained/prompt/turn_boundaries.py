@@ -5,11 +5,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from constrained.quoting import Prompt
+from constrained.template.special_tokens import Prompt
 from grammars.errors import RenderError
-from grammars.render import render
+from grammars.render.turn import render
 from grammars.turn import ToolCall, Turn
-from grammars.wire import Format
+from grammars.wire.format import Format
 
 MOST_TAGS = 8  # at the end of a prompt: more of them are data
 _TAG = re.compile(r"<[^<>\s]+>|\[/?[A-Z][A-Z_]+\]")

@@ -21,7 +21,7 @@ from functools import cached_property
 from typing import Any
 
 from constrained.messages import THOUGHTS, copy_json, is_text_parts, pack_json, read_thought
-from grammars.wire import CallId, CallIndex, Format, JsonCall
+from grammars.wire.format import CallId, CallIndex, Format, JsonCall
 
 MOST_TOKENS = 4_000_000  # 16 MB
 OVERHEAD = 512  # tokens: what a turn takes beside its own

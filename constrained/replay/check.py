@@ -9,15 +9,15 @@ from typing import Any
 
 from constrained.answers import read_response_format
 from constrained.errors import GrammarError, RequestError
-from constrained.frame import Frame, read_field, read_frame
 from constrained.mask import Matcher
-from constrained.tools import as_openai, read_policy, read_tools
-from constrained.vocabulary import Tokenizer
+from constrained.replay.replay_context import Frame, read_field, read_frame
+from constrained.tools.shapes import as_openai, read_policy, read_tools
+from constrained.vocabulary.vocabulary import Tokenizer
+from grammars.build.turn import build_grammar
 from grammars.errors import Error
-from grammars.lark import build_grammar
-from grammars.parse import parse
+from grammars.parse.parser import parse
 from grammars.turn import Start, State, Tool, Turn
-from grammars.wire import Format, count_common
+from grammars.wire.format import Format, count_common
 
 
 def check_rows(rows: Iterable[Mapping[str, Any] | Error]) -> Iterator[dict[str, Any]]:

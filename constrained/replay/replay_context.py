@@ -8,17 +8,22 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from constrained.choosing import choose_teaching, read_tool_format
 from constrained.engine.header import choose_template
 from constrained.errors import RequestError
-from constrained.generic import CHATML
-from constrained.teaching import find_teaching
-from constrained.template import ChatTemplate, check_kwargs
-from constrained.vocabulary import Tokenizer, Vocabulary, build_tokenizer, byte_vocabulary
-from grammars.detect import find_state
+from constrained.format_selection.chosen import choose_teaching, read_tool_format
+from constrained.format_selection.generic import CHATML
+from constrained.format_selection.inferred import find_teaching
+from constrained.template.chat_template import ChatTemplate, check_kwargs
+from constrained.vocabulary.vocabulary import (
+    Tokenizer,
+    Vocabulary,
+    build_tokenizer,
+    byte_vocabulary,
+)
 from grammars.formats import FORMATS
+from grammars.infer.detect import find_state
 from grammars.turn import State
-from grammars.wire import Format, find_format
+from grammars.wire.format import Format, find_format
 
 T = TypeVar("T")
 _KINDS = {str: "a string", bool: "true or false", dict: "an object"}

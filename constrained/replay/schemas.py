@@ -5,13 +5,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from constrained.errors import GrammarError, RequestError
-from constrained.findings import STATES, explain_refusal, show_report
-from constrained.frame import byte_tokenizer
 from constrained.mask import Matcher
+from constrained.replay.replay_context import byte_tokenizer
+from constrained.tools.findings import STATES, explain_refusal, show_report
+from grammars.build.values import Rules
 from grammars.errors import Error, SchemaError
-from grammars.lark_values import Rules
-from grammars.lowering import lower
-from grammars.schema import Schema
+from grammars.lowering.lower import lower
+from grammars.schema.nodes import Schema
 
 _HINT = "Write it as a schema of 2020-12; `pointer` says where it is none"
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
+from constrained.decode.request import Generation, Request
 from constrained.engine.protocol import Engine
 from constrained.errors import ModelError
-from constrained.request import Generation, Request
-from constrained.schedule import Schedule, Seat
+from constrained.schedule.scheduler import Schedule, Seat
 
 
 def generate(engine: Engine, requests: Sequence[Request]) -> list[Generation]:

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 
+from constrained.decode.turn_decoder import Progression
 from constrained.errors import GrammarError
-from constrained.progression import Progression
 
 
 class Beside:

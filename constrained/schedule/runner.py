@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from constrained.deadline import Clock
+from constrained.decode.request import Generation, Request
 from constrained.engine.options import MOST_WAITING
 from constrained.engine.protocol import Engine
 from constrained.errors import BusyError, ModelError
+from constrained.kv.snapshots import NO_CACHE, Cache
 from constrained.metrics import Metrics
-from constrained.request import Generation, Request
-from constrained.schedule import STEP, Schedule, Seat
-from constrained.snapshots import NO_CACHE, Cache
+from constrained.schedule.scheduler import STEP, Schedule, Seat
 
 
 class Runner:

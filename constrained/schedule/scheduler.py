@@ -8,16 +8,16 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from constrained.beside import Beside
 from constrained.deadline import Clock
+from constrained.decode.request import Finish, Generation, Request
+from constrained.decode.turn_decoder import Progression
 from constrained.engine.protocol import Chunk, Engine
 from constrained.errors import ContextError
+from constrained.kv.sequences import SPARED, Sequences
+from constrained.kv.snapshots import NO_CACHE, Cache
 from constrained.metrics import Metrics
-from constrained.progression import Progression
-from constrained.request import Finish, Generation, Request
-from constrained.sequences import SPARED, Sequences
-from constrained.snapshots import NO_CACHE, Cache
-from grammars.wire import count_common
+from constrained.schedule.mask_prefetch import Beside
+from grammars.wire.format import count_common
 
 BLOCK = 64  # tokens of a prompt that are decoded together where that has to be always the same
 STEP = 512  # tokens of one decode: so long does a prompt keep the others waiting

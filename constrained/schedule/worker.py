@@ -9,9 +9,9 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from pydantic_core import from_json
 
+from constrained.decode.events import Sent
 from constrained.errors import BusyError, ModelError
-from constrained.told import Sent
-from grammars.schema import Json
+from grammars.schema.nodes import Json
 from grammars.turn import ArgumentsDelta, CallOpened, CallRead
 
 S = TypeVar("S")

@@ -26,7 +26,7 @@ from constrained.messages import (
     read_thought,
     write_messages,
 )
-from constrained.simplify import simplify_tools
+from constrained.template.simplify import simplify_tools
 
 _PROBE = "PROBE-OF-A-TEXT"
 RESERVED = ("messages", "tools", "add_generation_prompt", "bos_token", "eos_token")

@@ -24,7 +24,7 @@ from jinja2 import nodes
 
 from constrained.errors import TemplateError
 from constrained.messages import normalise, pack_json
-from constrained.template import ChatTemplate, check_kwargs
+from constrained.template.chat_template import ChatTemplate, check_kwargs
 
 # What templates compare rather than write. It is not cut, so a marker in it is refused.
 _VERBATIM = {

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, fields
 
 from grammars.errors import Error
-from grammars.schema import Finding, Report
-from grammars.subschemas import find_keyword
+from grammars.schema.nodes import Finding, Report
+from grammars.schema.subschemas import find_keyword
 
 STATES = tuple(part.name for part in fields(Report))
 _WORDS = {

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, overload
 
-from constrained.signatures import Bound, Signature, is_model, read_function, read_model
+from constrained.tools.signatures import Bound, Signature, is_model, read_function, read_model
 from grammars.errors import ToolError
-from grammars.schema import Json
+from grammars.schema.nodes import Json
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -8,11 +8,11 @@ another one, is an error; so is an offer of which nothing is left, and a choice 
 from dataclasses import dataclass, replace
 from typing import Any
 
-from constrained.findings import explain_refusal
-from constrained.tools import read_entries
+from constrained.tools.findings import explain_refusal
+from constrained.tools.shapes import read_entries
 from grammars.errors import Error, SchemaError
 from grammars.names import check_names
-from grammars.schema import Json
+from grammars.schema.nodes import Json
 from grammars.turn import Policy, Tool
 
 

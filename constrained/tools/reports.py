@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from constrained.findings import STATES, describe_report, explain_refusal, show_report
-from constrained.tools import Entry, read_entries
+from constrained.tools.findings import STATES, describe_report, explain_refusal, show_report
+from constrained.tools.shapes import Entry, read_entries
+from grammars.build.turn import build_grammar
 from grammars.errors import Error, SchemaError, ToolError
 from grammars.formats import HERMES
-from grammars.lark import build_grammar
-from grammars.schema import Report
-from grammars.wire import Format
+from grammars.schema.nodes import Report
+from grammars.wire.format import Format
 
 
 @dataclass(frozen=True)

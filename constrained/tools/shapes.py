@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from constrained.functions import as_json
 from constrained.messages import pack_json
+from constrained.tools.functions import as_json
 from grammars.errors import PolicyError, SchemaError, ToolError
-from grammars.loosening import loosen
-from grammars.lowering import lower
+from grammars.lowering.loosening import loosen
+from grammars.lowering.lower import lower
+from grammars.lowering.nonempty import require_nonempty
 from grammars.names import check_names
-from grammars.nonempty import require_nonempty
-from grammars.schema import Schema
+from grammars.schema.nodes import Schema
 from grammars.turn import Choice, Policy, Think, Tool
 
 _SCHEMA_KEYS = ("parameters", "input_schema", "inputSchema")

@@ -15,10 +15,10 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError, create_mode
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 
-from constrained.docstrings import read_docstring
 from constrained.errors import CallError
+from constrained.tools.docstrings import read_docstring
 from grammars.errors import ToolError
-from grammars.schema import Json, escape
+from grammars.schema.nodes import Json, escape
 
 Bound: TypeAlias = tuple[Sequence[Any], Mapping[str, Any]]
 """Positional and keyword arguments of a call."""

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from grammars.build.values import Rules, escape_regex, quote
 from grammars.errors import PolicyError
-from grammars.lark_values import Rules, escape_regex, quote
-from grammars.patterns import translate
+from grammars.regex.ecma import translate
 from grammars.turn import Answer, ChoiceAnswer, GrammarAnswer, JsonAnswer, RegexAnswer
 
 _WHERE = "/response_format"

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from grammars.errors import SchemaError, ToolError
-from grammars.lark_json_call import (
+from grammars.build.json_call import (
     ANY_ID,
     BLANK,
     WRITTEN_ID,
@@ -11,13 +10,14 @@ from grammars.lark_json_call import (
     cut_json_call,
     open_json_call,
 )
-from grammars.lark_nested import NestedRules
-from grammars.lark_python import PythonRules
-from grammars.lark_tagged import TaggedRules
-from grammars.lark_values import Rules, escape_regex, quote
-from grammars.python_ends import is_word
+from grammars.build.nested import NestedRules
+from grammars.build.python import PythonRules
+from grammars.build.tagged import TaggedRules
+from grammars.build.values import Rules, escape_regex, quote
+from grammars.errors import SchemaError, ToolError
+from grammars.spelling.python import is_word
 from grammars.turn import Policy, State, Tool
-from grammars.wire import (
+from grammars.wire.format import (
     CallId,
     CallIndex,
     Format,

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from grammars.bits import count
-from grammars.counted import Counted, Distinct, Items, State
-from grammars.lark_rules import RuleBook, choose, mark
+from grammars.build.rules import RuleBook, choose, mark
+from grammars.schema.bits import count
+from grammars.schema.counted import Counted, Distinct, Items, State
 
 
 def write_items(items: Items, values: Mapping[int, str], comma: str, rules: RuleBook) -> str:

@@ -3,9 +3,9 @@
 import json
 from dataclasses import replace
 
-from grammars.lark_rules import escape_regex
-from grammars.spelling import find_breaks, speaks_json, spell
-from grammars.wire import Hole, JsonCall, JsonStyle
+from grammars.build.rules import escape_regex
+from grammars.spelling.styles import find_breaks, speaks_json, spell
+from grammars.wire.format import Hole, JsonCall, JsonStyle
 
 BLANK = r"[ \t\r\n]"
 """A character of white space."""

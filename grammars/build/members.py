@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from grammars.bits import ALWAYS, NEVER, both, negate
-from grammars.lark_rules import RuleBook, choose, mark
-from grammars.members import Members, Unordered
-from grammars.schema import Object
+from grammars.build.rules import RuleBook, choose, mark
+from grammars.schema.bits import ALWAYS, NEVER, both, negate
+from grammars.schema.members import Members, Unordered
+from grammars.schema.nodes import Object
 
 
 @dataclass(frozen=True)

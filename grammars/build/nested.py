@@ -8,17 +8,15 @@ compare the two.
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from grammars.counted import find_items
+from grammars.build.items import write_items
+from grammars.build.rules import choose, count_times, mark, match_any
+from grammars.build.texts import write_text
+from grammars.build.values import Rules, escape_regex, quote
 from grammars.errors import SchemaError
-from grammars.languages import speak_string
-from grammars.lark_items import write_items
-from grammars.lark_rules import choose, count_times, mark, match_any
-from grammars.lark_texts import write_text
-from grammars.lark_values import Rules, escape_regex, quote
-from grammars.members import Unordered, arrange
-from grammars.nested import KEY, find_extras, is_key, is_writable, part, spell_words
-from grammars.parts import take_apart
-from grammars.schema import (
+from grammars.regex.texts import Texts
+from grammars.schema.counted import find_items
+from grammars.schema.members import Unordered, arrange
+from grammars.schema.nodes import (
     AnyValue,
     Array,
     Boolean,
@@ -34,8 +32,10 @@ from grammars.schema import (
     escape,
     flatten,
 )
-from grammars.texts import Texts
-from grammars.wire import NestedArguments
+from grammars.spelling.languages import speak_string
+from grammars.spelling.nested import KEY, find_extras, is_key, is_writable, part, spell_words
+from grammars.spelling.parts import take_apart
+from grammars.wire.format import NestedArguments
 
 
 class NestedRules:

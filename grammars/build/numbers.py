@@ -1,9 +1,9 @@
 """Numbers in Lark."""
 
+from grammars.build.rules import TIGHT, RuleBook, dump
 from grammars.errors import SchemaError
-from grammars.lark_rules import TIGHT, RuleBook, dump
-from grammars.ranges import express_range
-from grammars.schema import Number
+from grammars.regex.ranges import express_range
+from grammars.schema.nodes import Number
 
 NUMBER = (
     r"/-?(0|[1-9][0-9]{0,18})(\.[0-9]{1,30})?"

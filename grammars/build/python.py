@@ -9,12 +9,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 
+from grammars.build.rules import choose, mark, match_any
+from grammars.build.texts import OtherTexts, write_text
+from grammars.build.values import Rules, quote
 from grammars.errors import SchemaError
-from grammars.lark_rules import choose, mark, match_any
-from grammars.lark_texts import OtherTexts, write_text
-from grammars.lark_values import Rules, quote
-from grammars.members import Unordered, arrange
-from grammars.python_ends import (
+from grammars.regex.texts import Texts
+from grammars.schema.members import Unordered, arrange
+from grammars.schema.nodes import Extra, Node, Object, Property, Schema, String, escape
+from grammars.spelling.python import (
     Ends,
     find_around,
     find_ends,
@@ -22,12 +24,10 @@ from grammars.python_ends import (
     is_word,
     spell_fixed,
 )
-from grammars.python_values import ESCAPED, RAW, Value, Way, sort_kinds
-from grammars.schema import Extra, Node, Object, Property, Schema, String, escape
-from grammars.texts import Texts
+from grammars.spelling.python_values import ESCAPED, RAW, Value, Way, sort_kinds
 from grammars.turn import Tool
-from grammars.wire import Format, Name, PythonArguments
-from grammars.wire import Node as FormatNode
+from grammars.wire.format import Format, Name, PythonArguments
+from grammars.wire.format import Node as FormatNode
 
 
 class PythonRules:

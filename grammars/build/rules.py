@@ -5,9 +5,9 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 
-from grammars.bits import ALWAYS, NEVER, Condition
 from grammars.errors import SchemaError
-from grammars.schema import Json
+from grammars.schema.bits import ALWAYS, NEVER, Condition
+from grammars.schema.nodes import Json
 
 MOST_TEXT = 4_000_000  # characters of a grammar; one of 100 tools has about 100,000
 

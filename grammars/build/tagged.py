@@ -3,15 +3,15 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from grammars.bits import NEVER, Condition, both, negate
+from grammars.build.rules import choose, mark
+from grammars.build.tagged_values import Definitions, Follow, TaggedValues
+from grammars.build.values import Rules, quote
 from grammars.errors import SchemaError
-from grammars.lark_rules import choose, mark
-from grammars.lark_tagged_values import Definitions, Follow, TaggedValues
-from grammars.lark_values import Rules, quote
-from grammars.members import Unordered, arrange
-from grammars.schema import Extra, Node, Object, Property, Schema, escape
-from grammars.tagging import find_extra_keys, is_key
-from grammars.wire import TaggedArguments
+from grammars.schema.bits import NEVER, Condition, both, negate
+from grammars.schema.members import Unordered, arrange
+from grammars.schema.nodes import Extra, Node, Object, Property, Schema, escape
+from grammars.spelling.tagged import find_extra_keys, is_key
+from grammars.wire.format import TaggedArguments
 
 
 class TaggedRules:

@@ -8,11 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, cast
 
-from grammars.languages import speak_string
-from grammars.lark_rules import match_any
-from grammars.lark_texts import write_text
-from grammars.lark_values import Rules, escape_regex, quote
-from grammars.schema import (
+from grammars.build.rules import match_any
+from grammars.build.texts import write_text
+from grammars.build.values import Rules, escape_regex, quote
+from grammars.schema.nodes import (
     AnyValue,
     Boolean,
     Constant,
@@ -24,14 +23,15 @@ from grammars.schema import (
     String,
     flatten,
 )
-from grammars.tagging import (
+from grammars.spelling.languages import speak_string
+from grammars.spelling.tagged import (
     CONTAINER,
     excludes_containers,
     is_writable,
     spell_words,
     tell_kinds,
 )
-from grammars.wire import TaggedArguments, count_common
+from grammars.wire.format import TaggedArguments, count_common
 
 Definitions: TypeAlias = Mapping[str, Node]
 

@@ -4,14 +4,14 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
+from grammars.build.rules import TIGHT, RuleBook, dump, escape_regex, quote
 from grammars.errors import SchemaError
-from grammars.json_patterns import spell_extra_keys, spell_pattern
-from grammars.lark_rules import TIGHT, RuleBook, dump, escape_regex, quote
-from grammars.quoting import express_key_character, find_extra_keys, find_raw, find_strings
-from grammars.schema import Json, Property, String, escape
-from grammars.spelling import is_bare, is_writable, spell_keys, spell_scalar
-from grammars.texts import FREE, Texts
-from grammars.wire import JsonStyle
+from grammars.regex.spelled_json import spell_extra_keys, spell_pattern
+from grammars.regex.texts import FREE, Texts
+from grammars.schema.nodes import Json, Property, String, escape
+from grammars.spelling.quoted import express_key_character, find_extra_keys, find_raw, find_strings
+from grammars.spelling.styles import is_bare, is_writable, spell_keys, spell_scalar
+from grammars.wire.format import JsonStyle
 
 _CHARACTER = (
     r'([^"\\\x00-\x1f]|\\(["\\\/bfnrt]|u([0-9a-cA-CefEF][0-9a-fA-F]{3}|[dD][0-7][0-9a-fA-F]{2}'

@@ -6,13 +6,13 @@ end of turn. End-of-generation tokens are not in it: the matcher admits them whe
 
 from collections.abc import Mapping, Sequence
 
+from grammars.build.answer import answer_rule
+from grammars.build.calls import CallRules
+from grammars.build.json_call import begin_call, style_answer, style_arguments
+from grammars.build.values import Rules, escape_regex, quote
 from grammars.errors import PolicyError
-from grammars.lark_answer import answer_rule
-from grammars.lark_calls import CallRules
-from grammars.lark_json_call import begin_call, style_answer, style_arguments
-from grammars.lark_values import Rules, escape_regex, quote
 from grammars.turn import Choice, JsonAnswer, Policy, RegexAnswer, Start, State, Think, Tool
-from grammars.wire import Content, Format, JsonCall, Marker
+from grammars.wire.format import Content, Format, JsonCall, Marker
 
 
 def build_grammar(

@@ -10,18 +10,17 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import cast
 
-from grammars.counted import Items, find_items
+from grammars.build.items import write_items
+from grammars.build.members import write_members
+from grammars.build.numbers import NUMBER, write_number
+from grammars.build.rules import RuleBook, count_times
+from grammars.build.rules import escape_regex as escape_regex
+from grammars.build.rules import quote as quote
+from grammars.build.texts import JsonTexts, OtherTexts
 from grammars.errors import SchemaError
-from grammars.lark_items import write_items
-from grammars.lark_members import write_members
-from grammars.lark_numbers import NUMBER, write_number
-from grammars.lark_rules import RuleBook, count_times
-from grammars.lark_rules import escape_regex as escape_regex
-from grammars.lark_rules import quote as quote
-from grammars.lark_texts import JsonTexts, OtherTexts
-from grammars.members import KeyOrder, Members, arrange
-from grammars.parts import sort_properties, take_apart
-from grammars.schema import (
+from grammars.schema.counted import Items, find_items
+from grammars.schema.members import KeyOrder, Members, arrange
+from grammars.schema.nodes import (
     AnyValue,
     Array,
     Boolean,
@@ -37,8 +36,9 @@ from grammars.schema import (
     Union,
     escape,
 )
-from grammars.spelling import deepen, find_breaks, has_json_strings, spell
-from grammars.wire import JsonStyle
+from grammars.spelling.parts import sort_properties, take_apart
+from grammars.spelling.styles import deepen, find_breaks, has_json_strings, spell
+from grammars.wire.format import JsonStyle
 
 LOOSE = r"/[ \n]{1,256}/"
 

@@ -3,17 +3,17 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from grammars.automaton import compile_regexes
-from grammars.complete_call import Value
-from grammars.complete_scalar import Fit, fit_words, join
-from grammars.languages import Language, SizedTexts, Unknown, Words, pick_shortest
-from grammars.lark_answer import read_regex
-from grammars.lark_json_call import BLANK, style_answer
-from grammars.lark_values import escape_regex
-from grammars.members import KeyOrder
-from grammars.shortest import Shortest
+from grammars.build.answer import read_regex
+from grammars.build.json_call import BLANK, style_answer
+from grammars.build.values import escape_regex
+from grammars.complete.call import Value
+from grammars.complete.scalar import Fit, fit_words, join
+from grammars.complete.shortest import Shortest
+from grammars.regex.automaton import compile_regexes
+from grammars.schema.members import KeyOrder
+from grammars.spelling.languages import Language, SizedTexts, Unknown, Words, pick_shortest
 from grammars.turn import Answer, ChoiceAnswer, GrammarAnswer, JsonAnswer, RegexAnswer
-from grammars.wire import Format
+from grammars.wire.format import Format
 
 
 class AnswerEnd(Protocol):

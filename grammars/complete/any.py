@@ -7,10 +7,10 @@ import re
 from collections.abc import Callable
 from typing import TypeAlias
 
-from grammars.complete_scalar import Fit, fit_words, join
-from grammars.schema import Number, Object, String
-from grammars.shortest import Shortest
-from grammars.spelling import Breaks
+from grammars.complete.scalar import Fit, fit_words, join
+from grammars.complete.shortest import Shortest
+from grammars.schema.nodes import Number, Object, String
+from grammars.spelling.styles import Breaks
 
 Step: TypeAlias = "Callable[[], Step | Fit]"
 _DIGITS = re.compile(r"[-+.0-9eE]+")

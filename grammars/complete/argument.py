@@ -8,17 +8,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias, cast
 
-from grammars.complete_scalar import join
-from grammars.languages import (
-    Language,
-    SizedTexts,
-    Words,
-    pick_shortest,
-    speak_number,
-    speak_string,
-)
-from grammars.members import arrange, find_next
-from grammars.schema import (
+from grammars.complete.scalar import join
+from grammars.complete.shortest import Shortest
+from grammars.schema.members import arrange, find_next
+from grammars.schema.nodes import (
     Boolean,
     Constant,
     Flat,
@@ -30,8 +23,15 @@ from grammars.schema import (
     String,
     flatten,
 )
-from grammars.shortest import Shortest
-from grammars.tagging import (
+from grammars.spelling.languages import (
+    Language,
+    SizedTexts,
+    Words,
+    pick_shortest,
+    speak_number,
+    speak_string,
+)
+from grammars.spelling.tagged import (
     CONTAINER,
     admits_any_text,
     excludes_containers,
@@ -40,7 +40,7 @@ from grammars.tagging import (
     spell_words,
     tell_kinds,
 )
-from grammars.wire import TaggedArguments, count_common
+from grammars.wire.format import TaggedArguments, count_common
 
 _FREE = SizedTexts(0, None, None)
 

@@ -5,22 +5,22 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from grammars.automaton import compile_regexes
-from grammars.complete_argument import TaggedObject
-from grammars.complete_json import JsonReader
-from grammars.complete_nested import NestedPart
-from grammars.complete_python import PythonPart
-from grammars.complete_scalar import Fit, fit_words, join
-from grammars.complete_tagged import TaggedReader
-from grammars.languages import SizedTexts, Unknown
-from grammars.lark_calls import INDEX
-from grammars.lark_json_call import ANY_ID, WRITTEN_ID, close_json_call, open_json_call
-from grammars.members import KeyOrder
-from grammars.python_ends import find_ends
-from grammars.schema import Schema
-from grammars.shortest import Shortest
+from grammars.build.calls import INDEX
+from grammars.build.json_call import ANY_ID, WRITTEN_ID, close_json_call, open_json_call
+from grammars.complete.argument import TaggedObject
+from grammars.complete.json import JsonReader
+from grammars.complete.nested import NestedPart
+from grammars.complete.python import PythonPart
+from grammars.complete.scalar import Fit, fit_words, join
+from grammars.complete.shortest import Shortest
+from grammars.complete.tagged import TaggedReader
+from grammars.regex.automaton import compile_regexes
+from grammars.schema.members import KeyOrder
+from grammars.schema.nodes import Schema
+from grammars.spelling.languages import SizedTexts, Unknown
+from grammars.spelling.python import find_ends
 from grammars.turn import Tool
-from grammars.wire import (
+from grammars.wire.format import (
     CallId,
     CallIndex,
     Format,

@@ -1,10 +1,10 @@
 """Reads the beginning of a value by its node, and ends it in the shortest way."""
 
-from grammars.complete_any import AnyReader, read_digits, skip_space
-from grammars.complete_scalar import Fit, decide, fit_words, join
-from grammars.counted import Items, find_items
-from grammars.languages import pick_shortest
-from grammars.schema import (
+from grammars.complete.any import AnyReader, read_digits, skip_space
+from grammars.complete.scalar import Fit, decide, fit_words, join
+from grammars.complete.shortest import Layout, Shortest
+from grammars.schema.counted import Items, find_items
+from grammars.schema.nodes import (
     AnyValue,
     Array,
     Boolean,
@@ -17,7 +17,7 @@ from grammars.schema import (
     String,
     Union,
 )
-from grammars.shortest import Layout, Shortest
+from grammars.spelling.languages import pick_shortest
 
 
 class JsonReader:

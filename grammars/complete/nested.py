@@ -6,14 +6,14 @@ It mirrors `lark_nested`: text ends at the mark of its closing tag.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from grammars.complete_scalar import Fit, decide, fit_words, join
-from grammars.counted import Items, find_items
-from grammars.languages import Language, pick_shortest
-from grammars.nested import match_key
-from grammars.nested_shortest import NestedShortest
-from grammars.schema import Array, Node, Object, Schema
-from grammars.shortest import Shortest
-from grammars.wire import NestedArguments
+from grammars.complete.nested_shortest import NestedShortest
+from grammars.complete.scalar import Fit, decide, fit_words, join
+from grammars.complete.shortest import Shortest
+from grammars.schema.counted import Items, find_items
+from grammars.schema.nodes import Array, Node, Object, Schema
+from grammars.spelling.languages import Language, pick_shortest
+from grammars.spelling.nested import match_key
+from grammars.wire.format import NestedArguments
 
 
 @dataclass(frozen=True)

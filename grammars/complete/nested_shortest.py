@@ -2,13 +2,12 @@
 
 from dataclasses import dataclass
 
-from grammars.complete_scalar import join
-from grammars.counted import Items, State, find_items
-from grammars.languages import Language, Words, pick_shortest, speak_number, speak_string
-from grammars.members import Members, arrange
-from grammars.nested import find_extras, is_writable, part, spell_words
-from grammars.parts import take_apart
-from grammars.schema import (
+from grammars.complete.scalar import join
+from grammars.complete.shortest import Shortest
+from grammars.regex.texts import Texts
+from grammars.schema.counted import Items, State, find_items
+from grammars.schema.members import Members, arrange
+from grammars.schema.nodes import (
     Array,
     Boolean,
     Constant,
@@ -19,9 +18,10 @@ from grammars.schema import (
     String,
     flatten,
 )
-from grammars.shortest import Shortest
-from grammars.texts import Texts
-from grammars.wire import NestedArguments
+from grammars.spelling.languages import Language, Words, pick_shortest, speak_number, speak_string
+from grammars.spelling.nested import find_extras, is_writable, part, spell_words
+from grammars.spelling.parts import take_apart
+from grammars.wire.format import NestedArguments
 
 
 @dataclass(frozen=True)

@@ -7,17 +7,17 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from grammars.complete_json import JsonReader
-from grammars.complete_scalar import Fit, decide, fit_words, join
-from grammars.complete_string import PythonStrings
-from grammars.languages import Language, pick_shortest
-from grammars.python_ends import WORD, Ends
-from grammars.python_object import Argument, PythonObject
-from grammars.python_values import ESCAPED, RAW, Kinds
-from grammars.schema import Schema
-from grammars.shortest import Shortest
-from grammars.spelling import spell_scalar
-from grammars.wire import PythonArguments
+from grammars.complete.json import JsonReader
+from grammars.complete.python_object import Argument, PythonObject
+from grammars.complete.scalar import Fit, decide, fit_words, join
+from grammars.complete.shortest import Shortest
+from grammars.complete.string import PythonStrings
+from grammars.schema.nodes import Schema
+from grammars.spelling.languages import Language, pick_shortest
+from grammars.spelling.python import WORD, Ends
+from grammars.spelling.python_values import ESCAPED, RAW, Kinds
+from grammars.spelling.styles import spell_scalar
+from grammars.wire.format import PythonArguments
 
 
 class PythonPart:

@@ -4,15 +4,15 @@ like, which arguments may come next, and the shortest of both. It mirrors `lark_
 
 from dataclasses import dataclass
 
-from grammars.complete_scalar import join
-from grammars.languages import Language, Words, pick_shortest, speak_string
-from grammars.members import arrange, find_next
-from grammars.python_ends import Ends, find_extra_keys
-from grammars.python_values import RAW, Kinds, sort_kinds
-from grammars.schema import Node, Object
-from grammars.shortest import Shortest
-from grammars.spelling import spell_scalar
-from grammars.wire import PythonArguments
+from grammars.complete.scalar import join
+from grammars.complete.shortest import Shortest
+from grammars.schema.members import arrange, find_next
+from grammars.schema.nodes import Node, Object
+from grammars.spelling.languages import Language, Words, pick_shortest, speak_string
+from grammars.spelling.python import Ends, find_extra_keys
+from grammars.spelling.python_values import RAW, Kinds, sort_kinds
+from grammars.spelling.styles import spell_scalar
+from grammars.wire.format import PythonArguments
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import TypeAlias
 
-from grammars.languages import Language, pick_shortest
+from grammars.spelling.languages import Language, pick_shortest
 
 Fit: TypeAlias = int | str | None
 """How a text fits from some index on: where the part ends; or, where the text ends before it, the

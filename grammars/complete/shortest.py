@@ -3,13 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from grammars.complete_scalar import join
-from grammars.complete_string import Keys, read_keys, read_strings
-from grammars.counted import Items, State, find_items
-from grammars.languages import Language, pick_shortest, speak_number
-from grammars.members import KeyOrder, Members, arrange, find_next
-from grammars.parts import sort_properties, take_apart
-from grammars.schema import (
+from grammars.complete.scalar import join
+from grammars.complete.string import Keys, read_keys, read_strings
+from grammars.schema.counted import Items, State, find_items
+from grammars.schema.members import KeyOrder, Members, arrange, find_next
+from grammars.schema.nodes import (
     AnyValue,
     Array,
     Boolean,
@@ -24,7 +22,9 @@ from grammars.schema import (
     String,
     Union,
 )
-from grammars.spelling import (
+from grammars.spelling.languages import Language, pick_shortest, speak_number
+from grammars.spelling.parts import sort_properties, take_apart
+from grammars.spelling.styles import (
     Breaks,
     deepen,
     find_breaks,
@@ -34,7 +34,7 @@ from grammars.spelling import (
     spell_key,
     spell_scalar,
 )
-from grammars.wire import JsonStyle
+from grammars.wire.format import JsonStyle
 
 
 @dataclass(frozen=True)

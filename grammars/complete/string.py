@@ -8,15 +8,15 @@ from itertools import chain, count
 from string import ascii_lowercase
 from typing import Protocol
 
-from grammars.automaton import Automaton
-from grammars.complete_scalar import BODY, Fit, encode, end_escape, end_number, fit_string, join
-from grammars.json_patterns import spell_extra_keys
-from grammars.languages import Language, pick_shortest, speak_string
-from grammars.quoting import express_key_character, find_extra_keys, find_raw, find_strings
-from grammars.schema import String
-from grammars.spelling import has_json_strings, spell_keys
-from grammars.texts import FREE, Texts
-from grammars.wire import JsonStyle
+from grammars.complete.scalar import BODY, Fit, encode, end_escape, end_number, fit_string, join
+from grammars.regex.automaton import Automaton
+from grammars.regex.spelled_json import spell_extra_keys
+from grammars.regex.texts import FREE, Texts
+from grammars.schema.nodes import String
+from grammars.spelling.languages import Language, pick_shortest, speak_string
+from grammars.spelling.quoted import express_key_character, find_extra_keys, find_raw, find_strings
+from grammars.spelling.styles import has_json_strings, spell_keys
+from grammars.wire.format import JsonStyle
 
 
 class Strings(Protocol):

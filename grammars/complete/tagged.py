@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from grammars.complete_argument import Place, Raw, TaggedObject, Tail
-from grammars.complete_json import JsonReader
-from grammars.complete_scalar import Fit, fit_words, join
-from grammars.languages import Language, pick_shortest
-from grammars.tagging import express_key
+from grammars.complete.argument import Place, Raw, TaggedObject, Tail
+from grammars.complete.json import JsonReader
+from grammars.complete.scalar import Fit, fit_words, join
+from grammars.spelling.languages import Language, pick_shortest
+from grammars.spelling.tagged import express_key
 
 
 @dataclass(frozen=True)

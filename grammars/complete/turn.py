@@ -8,16 +8,16 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
-from grammars.complete_answer import AnswerEnd, fit_spaced, read_answer, skip_space
-from grammars.complete_call import Call, Chain
-from grammars.complete_scalar import Fit, decide, fit_words, join
-from grammars.complete_tagged import find_inside
-from grammars.languages import pick_shortest
-from grammars.lark_calls import COUNTED, find_index
-from grammars.lark_json_call import begin_call, style_arguments
-from grammars.python_ends import find_around
+from grammars.build.calls import COUNTED, find_index
+from grammars.build.json_call import begin_call, style_arguments
+from grammars.complete.answer import AnswerEnd, fit_spaced, read_answer, skip_space
+from grammars.complete.call import Call, Chain
+from grammars.complete.scalar import Fit, decide, fit_words, join
+from grammars.complete.tagged import find_inside
+from grammars.spelling.languages import pick_shortest
+from grammars.spelling.python import find_around
 from grammars.turn import Choice, Policy, Start, State, Think, Tool
-from grammars.wire import Content, Format, Marker, Node, PythonArguments, Reasoning
+from grammars.wire.format import Content, Format, Marker, Node, PythonArguments, Reasoning
 
 
 class Completer:

@@ -3,7 +3,7 @@
 Read from the template of Apertus 8B.
 """
 
-from grammars.wire import Format, JsonArguments, Literal, Marker, Name, Reasoning
+from grammars.wire.format import Format, JsonArguments, Literal, Marker, Name, Reasoning
 
 APERTUS = Format(
     name="apertus",

@@ -3,7 +3,7 @@
 Read from the template of Apriel 1.5.
 """
 
-from grammars.wire import Format, JsonCall, Literal, Marker
+from grammars.wire.format import Format, JsonCall, Literal, Marker
 
 APRIEL = Format(
     name="apriel",

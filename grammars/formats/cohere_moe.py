@@ -3,7 +3,7 @@
 Read from the template of Cohere2MoE.
 """
 
-from grammars.wire import CallIndex, Content, Format, JsonCall, Literal, Marker, Reasoning
+from grammars.wire.format import CallIndex, Content, Format, JsonCall, Literal, Marker, Reasoning
 
 COHERE_MOE = Format(
     name="cohere_moe",

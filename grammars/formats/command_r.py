@@ -3,7 +3,7 @@
 Read from the template of Command R+ for tool use.
 """
 
-from grammars.wire import Format, JsonCall, JsonStyle, Literal, Marker
+from grammars.wire.format import Format, JsonCall, JsonStyle, Literal, Marker
 
 COMMAND_R = Format(
     name="command_r",

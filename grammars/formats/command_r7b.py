@@ -3,7 +3,7 @@
 Read from the template of Command R7B for tool use.
 """
 
-from grammars.wire import CallIndex, Content, Format, JsonCall, Literal, Marker, Reasoning
+from grammars.wire.format import CallIndex, Content, Format, JsonCall, Literal, Marker, Reasoning
 
 COMMAND_R7B = Format(
     name="command_r7b",

@@ -3,7 +3,7 @@
 Read from the template of DeepSeek-R1-Distill-Qwen.
 """
 
-from grammars.wire import Format, JsonArguments, Literal, Marker, Name, Reasoning
+from grammars.wire.format import Format, JsonArguments, Literal, Marker, Name, Reasoning
 
 DEEPSEEK_R1 = Format(
     name="deepseek_r1",

@@ -3,7 +3,7 @@
 Read from the template of DeepSeek V3.1.
 """
 
-from grammars.wire import Format, JsonArguments, Marker, Name, Reasoning
+from grammars.wire.format import Format, JsonArguments, Marker, Name, Reasoning
 
 DEEPSEEK_V3 = Format(
     name="deepseek_v3",

@@ -3,7 +3,7 @@
 Read from the template of DeepSeek V3.2.
 """
 
-from grammars.wire import Format, Literal, Marker, Name, Reasoning, TaggedArguments
+from grammars.wire.format import Format, Literal, Marker, Name, Reasoning, TaggedArguments
 
 DSML = Format(
     name="dsml",

@@ -6,7 +6,7 @@ Read from the template of DeepSeek V4.
 from dataclasses import replace
 
 from grammars.formats.dsml import DSML
-from grammars.wire import Literal, Marker, TaggedArguments
+from grammars.wire.format import Literal, Marker, TaggedArguments
 
 DSML_V4 = replace(
     DSML,

@@ -3,7 +3,7 @@
 Read from the template of Llama 3 Firefunction v2.
 """
 
-from grammars.wire import Format, JsonCall, Literal, Marker
+from grammars.wire.format import Format, JsonCall, Literal, Marker
 
 FIREFUNCTION = Format(
     name="firefunction",

@@ -3,7 +3,7 @@
 Read from the template of Functionary medium 3.1.
 """
 
-from grammars.wire import Format, JsonArguments, Literal, Marker, Name
+from grammars.wire.format import Format, JsonArguments, Literal, Marker, Name
 
 FUNCTIONARY_V31 = Format(
     name="functionary_v31",

@@ -3,7 +3,7 @@
 Read from the template of Functionary medium 3.2, whose prompt ends with the first `>>>`.
 """
 
-from grammars.wire import Content, Format, JsonArguments, JsonStyle, Literal, Marker, Name
+from grammars.wire.format import Content, Format, JsonArguments, JsonStyle, Literal, Marker, Name
 
 FUNCTIONARY_V32 = Format(
     name="functionary_v32",

@@ -3,7 +3,7 @@
 Read from the template of Gemma 4 31B.
 """
 
-from grammars.wire import Format, JsonArguments, JsonStyle, Literal, Marker, Name, Reasoning
+from grammars.wire.format import Format, JsonArguments, JsonStyle, Literal, Marker, Name, Reasoning
 
 GEMMA4 = Format(
     name="gemma4",

@@ -3,7 +3,7 @@
 JSON between tags that many models have met in training.
 """
 
-from grammars.wire import Format, JsonCall, Literal, Marker
+from grammars.wire.format import Format, JsonCall, Literal, Marker
 
 GENERIC = Format(
     name="generic",

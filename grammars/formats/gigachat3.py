@@ -3,7 +3,7 @@
 Read from the template of GigaChat3 10B.
 """
 
-from grammars.wire import Format, JsonCall, Literal, Marker
+from grammars.wire.format import Format, JsonCall, Literal, Marker
 
 GIGACHAT3 = Format(
     name="gigachat3",

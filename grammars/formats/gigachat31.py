@@ -3,7 +3,7 @@
 Read from the template of GigaChat3.1 10B.
 """
 
-from grammars.wire import Format, JsonCall, Marker
+from grammars.wire.format import Format, JsonCall, Marker
 
 GIGACHAT31 = Format(
     name="gigachat31",

@@ -3,7 +3,7 @@
 Read from the template of GLM 4.6. A turn ends where the next one begins.
 """
 
-from grammars.wire import Format, Literal, Marker, Name, Reasoning, TaggedArguments
+from grammars.wire.format import Format, Literal, Marker, Name, Reasoning, TaggedArguments
 
 GLM45 = Format(
     name="glm45",

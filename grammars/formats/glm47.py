@@ -3,7 +3,7 @@
 Read from the template of GLM 4.7 Flash. A turn ends where the next one begins.
 """
 
-from grammars.wire import Format, Marker, Name, Reasoning, TaggedArguments
+from grammars.wire.format import Format, Marker, Name, Reasoning, TaggedArguments
 
 GLM47 = Format(
     name="glm47",

@@ -5,8 +5,8 @@ header of a call in many ways: the recipient in front of the channel or behind i
 the kind of content with or without `<|constrain|>`, or a part twice.
 """
 
-from grammars.variants import Handle, OneOf
-from grammars.wire import Content, Format, JsonArguments, Literal, Marker, Name, Reasoning
+from grammars.wire.format import Content, Format, JsonArguments, Literal, Marker, Name, Reasoning
+from grammars.wire.variants import Handle, OneOf
 
 _RECIPIENT = Handle(("functions.{name}", "{name}"))
 _CHANNEL = OneOf(

@@ -3,7 +3,7 @@
 Read from the template of Qwen3-0.6B.
 """
 
-from grammars.wire import Format, JsonCall, Literal, Marker, Reasoning
+from grammars.wire.format import Format, JsonCall, Literal, Marker, Reasoning
 
 HERMES = Format(
     name="hermes",

@@ -3,7 +3,7 @@
 Read from the template of Hy3.
 """
 
-from grammars.wire import Format, Literal, Marker, Name, Reasoning, TaggedArguments
+from grammars.wire.format import Format, Literal, Marker, Name, Reasoning, TaggedArguments
 
 HUNYUAN = Format(
     name="hunyuan",

@@ -3,8 +3,8 @@
 Read from the template of Kimi-K2-Thinking. Its models spell the id in other ways, too.
 """
 
-from grammars.variants import Handle
-from grammars.wire import CallIndex, Format, JsonArguments, Literal, Marker, Name, Reasoning
+from grammars.wire.format import CallIndex, Format, JsonArguments, Literal, Marker, Name, Reasoning
+from grammars.wire.variants import Handle
 
 KIMI_K2 = Format(
     name="kimi_k2",

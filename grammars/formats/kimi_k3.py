@@ -3,7 +3,7 @@
 Read from the template of Kimi-K3.
 """
 
-from grammars.wire import (
+from grammars.wire.format import (
     CallIndex,
     Content,
     Format,

@@ -3,7 +3,7 @@
 Read from the template of LFM2.5 8B A1B; those of LFM2 and LFM2.5 Instruct write no calls.
 """
 
-from grammars.wire import Format, Literal, Marker, Name, PythonArguments, Reasoning
+from grammars.wire.format import Format, Literal, Marker, Name, PythonArguments, Reasoning
 
 LFM2 = Format(
     name="lfm2",

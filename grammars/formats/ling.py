@@ -3,7 +3,7 @@
 Read from the template of Ling 3.0 flash.
 """
 
-from grammars.wire import Format, Literal, Marker, Name, Reasoning, TaggedArguments
+from grammars.wire.format import Format, Literal, Marker, Name, Reasoning, TaggedArguments
 
 LING = Format(
     name="ling",

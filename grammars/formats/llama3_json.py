@@ -3,7 +3,7 @@
 Read from the template of Llama 3.1, which refuses a turn with two calls.
 """
 
-from grammars.wire import Format, JsonCall
+from grammars.wire.format import Format, JsonCall
 
 LLAMA3_JSON = Format(
     name="llama3_json",

@@ -3,7 +3,7 @@
 Read from the template of MiniCPM5 1B.
 """
 
-from grammars.wire import PYTHON, Format, Literal, Marker, Name, Reasoning, TaggedArguments
+from grammars.wire.format import PYTHON, Format, Literal, Marker, Name, Reasoning, TaggedArguments
 
 MINICPM5 = Format(
     name="minicpm5",

@@ -3,7 +3,7 @@
 Read from the template of MiniMax-M1.
 """
 
-from grammars.wire import Format, JsonCall, Literal, Marker
+from grammars.wire.format import Format, JsonCall, Literal, Marker
 
 MINIMAX_M1 = Format(
     name="minimax_m1",

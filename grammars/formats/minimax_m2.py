@@ -3,7 +3,7 @@
 Read from the template of MiniMax-M2.
 """
 
-from grammars.wire import Format, Literal, Marker, Name, Reasoning, TaggedArguments
+from grammars.wire.format import Format, Literal, Marker, Name, Reasoning, TaggedArguments
 
 MINIMAX_M2 = Format(
     name="minimax_m2",

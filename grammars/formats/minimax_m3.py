@@ -3,7 +3,7 @@
 Read from the template of MiniMax-M3. Members that are null are left out there.
 """
 
-from grammars.wire import Format, Literal, Marker, Name, NestedArguments, Reasoning
+from grammars.wire.format import Format, Literal, Marker, Name, NestedArguments, Reasoning
 
 MINIMAX_M3 = Format(
     name="minimax_m3",

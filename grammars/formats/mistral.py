@@ -3,7 +3,7 @@
 Read from the template of Ministral 3 14B Reasoning. Nothing closes a call but its last brace.
 """
 
-from grammars.wire import Format, JsonArguments, Marker, Name, Reasoning
+from grammars.wire.format import Format, JsonArguments, Marker, Name, Reasoning
 
 MISTRAL = Format(
     name="mistral",

@@ -3,7 +3,7 @@
 Read from the template of Mistral Nemo 2407.
 """
 
-from grammars.wire import CallId, Format, JsonCall, Literal, Marker
+from grammars.wire.format import CallId, Format, JsonCall, Literal, Marker
 
 MISTRAL_NEMO = Format(
     name="mistral_nemo",

@@ -3,7 +3,7 @@
 Read from the template of Mistral Small 3.2 24B.
 """
 
-from grammars.wire import CallId, Format, JsonArguments, Marker, Name
+from grammars.wire.format import CallId, Format, JsonArguments, Marker, Name
 
 MISTRAL_SMALL = Format(
     name="mistral_small",

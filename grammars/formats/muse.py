@@ -3,7 +3,7 @@
 Read from the template of Muse Glimmer.
 """
 
-from grammars.wire import Content, Format, Literal, Marker, Name, Reasoning, TaggedArguments
+from grammars.wire.format import Content, Format, Literal, Marker, Name, Reasoning, TaggedArguments
 
 MUSE = Format(
     name="muse",

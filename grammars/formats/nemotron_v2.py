@@ -3,7 +3,7 @@
 Read from the template of Nemotron Nano v2.
 """
 
-from grammars.wire import Format, JsonCall, Literal, Marker, Reasoning
+from grammars.wire.format import Format, JsonCall, Literal, Marker, Reasoning
 
 NEMOTRON_V2 = Format(
     name="nemotron_v2",

@@ -4,7 +4,7 @@ Read from the templates of Qwen3-Coder (calls) and Qwen3.5-4B (reasoning). The t
 Python's words for true, false and null, and JSON in lists and objects.
 """
 
-from grammars.wire import Format, Literal, Marker, Name, Reasoning, TaggedArguments
+from grammars.wire.format import Format, Literal, Marker, Name, Reasoning, TaggedArguments
 
 QWEN3_CODER = Format(
     name="qwen3_coder",

@@ -3,7 +3,7 @@
 Read from the template of Seed-OSS 36B.
 """
 
-from grammars.wire import PYTHON, Format, Literal, Marker, Name, Reasoning, TaggedArguments
+from grammars.wire.format import PYTHON, Format, Literal, Marker, Name, Reasoning, TaggedArguments
 
 SEED_OSS = Format(
     name="seed_oss",

@@ -3,7 +3,7 @@
 Read from the template of Solar Open 100B.
 """
 
-from grammars.wire import CallId, Content, Format, JsonArguments, Marker, Name, Reasoning
+from grammars.wire.format import CallId, Content, Format, JsonArguments, Marker, Name, Reasoning
 
 SOLAR = Format(
     name="solar",

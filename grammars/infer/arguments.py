@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from grammars.errors import DetectError
-from grammars.infer_probes import KEYS, VALUES
-from grammars.infer_styles import find_style
-from grammars.infer_text import common_prefix, common_suffix, find_tag
-from grammars.schema import Json
-from grammars.wire import JsonStyle, TaggedArguments
+from grammars.infer.probes import KEYS, VALUES
+from grammars.infer.styles import find_style
+from grammars.infer.text import common_prefix, common_suffix, find_tag
+from grammars.schema.nodes import Json
+from grammars.wire.format import JsonStyle, TaggedArguments
 
 Inside = Callable[[Mapping[str, Json]], str]
 """The text of a call with these arguments, from behind its name to its end."""

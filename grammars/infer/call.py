@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from grammars.errors import DetectError
-from grammars.infer_arguments import Tagged, infer_tagged
-from grammars.infer_calls import Cut, Layout, Piece, count_calls, merge, tell_ids
-from grammars.infer_probes import KEYS, RICH, VALUES, Chat, long_id
-from grammars.infer_styles import find_member, find_style
-from grammars.infer_text import find_loose, make_nodes
-from grammars.schema import Json
+from grammars.infer.arguments import Tagged, infer_tagged
+from grammars.infer.calls import Cut, Layout, Piece, count_calls, merge, tell_ids
+from grammars.infer.probes import KEYS, RICH, VALUES, Chat, long_id
+from grammars.infer.styles import find_member, find_style
+from grammars.infer.text import find_loose, make_nodes
+from grammars.schema.nodes import Json
 from grammars.turn import ToolCall, Turn
-from grammars.wire import CallId, CallIndex, JsonArguments, JsonCall, JsonStyle, Name, Node
+from grammars.wire.format import CallId, CallIndex, JsonArguments, JsonCall, JsonStyle, Name, Node
 
 _ANY_ID = "[a-zA-Z0-9_-]{1,64}"
 

@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 from typing import Literal as OneOf
 
 from grammars.errors import DetectError
-from grammars.infer_styles import find_member, find_objects
-from grammars.infer_text import common_prefix, common_suffix, find_tag, tokenise
-from grammars.schema import Json
+from grammars.infer.styles import find_member, find_objects
+from grammars.infer.text import common_prefix, common_suffix, find_tag, tokenise
+from grammars.schema.nodes import Json
 from grammars.turn import ToolCall
-from grammars.wire import CallIndex, Literal, Marker, Name, Node
+from grammars.wire.format import CallIndex, Literal, Marker, Name, Node
 
 Kind = OneOf["text", "name", "id", "index", "call", "arguments", "tagged"]
 

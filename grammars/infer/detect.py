@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
 
-from grammars.detect_reasoning import count_calls, find_state
-from grammars.detect_registered import find_registered
 from grammars.errors import DetectError
-from grammars.infer import Evidence, infer
-from grammars.wire import Format
+from grammars.infer.inference import Evidence, infer
+from grammars.infer.reasoning import count_calls, find_state
+from grammars.infer.registered import find_registered
+from grammars.wire.format import Format
 
 __all__ = ["Detection", "Evidence", "Origin", "Render", "count_calls", "detect", "find_state"]
 

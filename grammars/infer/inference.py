@@ -9,17 +9,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from grammars.detect_reasoning import find_reasoning
 from grammars.errors import DetectError
 from grammars.formats import NATIVE
-from grammars.infer_call import Written, build_call
-from grammars.infer_calls import Cut, Layout, cut_call, find_layout
-from grammars.infer_probes import KEYS, VALUES, Chat, telling_id
-from grammars.infer_text import make_nodes
-from grammars.infer_turn import Ending, Mixed, infer_ending, infer_mixed, read_content
-from grammars.infer_verify import Tails, compare_reasoning, verify
+from grammars.infer.call import Written, build_call
+from grammars.infer.calls import Cut, Layout, cut_call, find_layout
+from grammars.infer.probes import KEYS, VALUES, Chat, telling_id
+from grammars.infer.reasoning import find_reasoning
+from grammars.infer.text import make_nodes
+from grammars.infer.turn import Ending, Mixed, infer_ending, infer_mixed, read_content
+from grammars.infer.verify import Tails, compare_reasoning, verify
 from grammars.turn import ToolCall, Turn
-from grammars.wire import (
+from grammars.wire.format import (
     Content,
     Format,
     JsonArguments,
@@ -29,7 +29,7 @@ from grammars.wire import (
 )
 
 if TYPE_CHECKING:
-    from grammars.detect import Render
+    from grammars.infer.detect import Render
 
 __all__ = ["Evidence", "Inference", "infer"]
 

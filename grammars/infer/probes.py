@@ -6,13 +6,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from grammars.errors import DetectError, Error
-from grammars.infer_text import common_prefix, common_suffix
-from grammars.schema import Json
+from grammars.infer.text import common_prefix, common_suffix
+from grammars.schema.nodes import Json
 from grammars.turn import ToolCall, Turn
-from grammars.wire import Reasoning
+from grammars.wire.format import Reasoning
 
 if TYPE_CHECKING:
-    from grammars.detect import Render
+    from grammars.infer.detect import Render
 
 NAMES = ("probe_alpha", "probe_beta", "probe_gamma")
 KEYS = ("first_key", "second_key", "third_key")  # in the order of `dictsort`

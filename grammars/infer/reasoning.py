@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from grammars.errors import Error
-from grammars.schema import Json
+from grammars.schema.nodes import Json
 from grammars.turn import Start, State
-from grammars.wire import Format, Marker, Reasoning, count_common
+from grammars.wire.format import Format, Marker, Reasoning, count_common
 
 if TYPE_CHECKING:
-    from grammars.detect import Render
+    from grammars.infer.detect import Render
 
 _USER, _TEXT, _THOUGHT = "PROBE-USER", "PROBE-TEXT", "PROBE-THOUGHT"
 _ASKS: dict[str, Json] = {"role": "user", "content": _USER}

@@ -8,16 +8,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from grammars.detect_reasoning import find_reasoning
 from grammars.errors import DetectError, Error
 from grammars.formats import NATIVE
-from grammars.render import render
-from grammars.schema import Json
+from grammars.infer.reasoning import find_reasoning
+from grammars.render.turn import render
+from grammars.schema.nodes import Json
 from grammars.turn import ToolCall, Turn
-from grammars.wire import Format, Hole, JsonStyle, Reasoning
+from grammars.wire.format import Format, Hole, JsonStyle, Reasoning
 
 if TYPE_CHECKING:
-    from grammars.detect import Render
+    from grammars.infer.detect import Render
 
 _CALLS = (
     ToolCall("get_weather", {"city": "Zürich", "days": 3}, id="abcdefgh0"),

@@ -8,9 +8,9 @@ from functools import cache
 from itertools import product
 from typing import cast
 
-from grammars.schema import Json
-from grammars.spelling import spell
-from grammars.wire import JsonStyle
+from grammars.schema.nodes import Json
+from grammars.spelling.styles import spell
+from grammars.wire.format import JsonStyle
 
 PYTHON = JsonStyle(
     quotes=("'", '"'), true=("True", "true"), false=("False", "false"), null=("None", "null")

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from grammars.errors import DetectError
-from grammars.wire import Fixed, Literal, Marker
+from grammars.wire.format import Fixed, Literal, Marker
 
 _TAG = r"<[^<>\s]+>|\[/?[A-Z][A-Z_]+\]"
 _TOKEN = re.compile(rf"{_TAG}|\w+|.", re.DOTALL)

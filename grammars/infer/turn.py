@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 from grammars.errors import DetectError
-from grammars.infer_probes import TEXT, Chat
-from grammars.infer_text import common_suffix, find_tag, tokenise
+from grammars.infer.probes import TEXT, Chat
+from grammars.infer.text import common_suffix, find_tag, tokenise
 from grammars.turn import ToolCall, Turn
-from grammars.wire import Content
+from grammars.wire.format import Content
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from grammars.errors import DetectError, RenderError, ToolError
-from grammars.infer_probes import KEYS, Chat
-from grammars.render import render
-from grammars.schema import Json
+from grammars.infer.probes import KEYS, Chat
+from grammars.render.turn import render
+from grammars.schema.nodes import Json
 from grammars.turn import ToolCall, Turn
-from grammars.wire import Format
+from grammars.wire.format import Format
 
 _VALUES: dict[str, Json] = {
     "a text": "Rome",

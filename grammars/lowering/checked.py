@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from grammars.documents import look_up
 from grammars.errors import SchemaError
-from grammars.schema import Json, Schema, escape
+from grammars.lowering.documents import look_up
+from grammars.schema.nodes import Json, Schema, escape
 
 _MEMBERS = ("properties", "patternProperties", "additionalProperties")
 _DYNAMIC = {"$dynamicRef", "$recursiveRef"}

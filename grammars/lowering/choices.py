@@ -4,8 +4,8 @@ from dataclasses import replace
 from itertools import permutations
 from math import perm
 
-from grammars.inhabitation import NEVER
-from grammars.schema import Array, Boolean, Constant, Json, Node, Null, Union
+from grammars.lowering.inhabitation import NEVER
+from grammars.schema.nodes import Array, Boolean, Constant, Json, Node, Null, Union
 
 MOST = 400
 """More lists than these are not written out."""

@@ -4,9 +4,9 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import cast
 
-from grammars.merging import ANNOTATIONS, CASES, is_contradiction
-from grammars.negation import MOST, Resolve, is_expressible, negate
-from grammars.schema import Json
+from grammars.lowering.merging import ANNOTATIONS, CASES, is_contradiction
+from grammars.lowering.negation import MOST, Resolve, is_expressible, negate
+from grammars.schema.nodes import Json
 
 _DEPENDENT = ("dependentSchemas", "dependencies")
 

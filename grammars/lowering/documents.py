@@ -8,10 +8,10 @@ from urllib.parse import unquote
 import jsonschema_rs
 
 from grammars.errors import SchemaError
-from grammars.repairs import repair
-from grammars.resources import localize
-from grammars.schema import Finding, Json, escape, make_validator
-from grammars.subschemas import LISTS, MAPS, SINGLES
+from grammars.lowering.repairs import repair
+from grammars.lowering.resources import localize
+from grammars.schema.nodes import Finding, Json, escape, make_validator
+from grammars.schema.subschemas import LISTS, MAPS, SINGLES
 
 _HINT = "Use a local reference such as #/$defs/Name"
 _TUPLES = "http://json-schema.org/draft-07/schema#"

@@ -4,9 +4,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 from itertools import pairwise
 
-from grammars.automaton import compile_regexes
-from grammars.inhabitation import NEVER
-from grammars.schema import (
+from grammars.lowering.inhabitation import NEVER
+from grammars.regex.automaton import compile_regexes
+from grammars.regex.texts import ANY
+from grammars.schema.nodes import (
     AnyValue,
     Array,
     Boolean,
@@ -19,8 +20,7 @@ from grammars.schema import (
     String,
     Union,
 )
-from grammars.settling import are_equal, is_number
-from grammars.texts import ANY
+from grammars.schema.numbers import are_equal, is_number
 
 _EVERY = (Object(), Array(), String(), Number(), Boolean(), Null())
 _MOST_NUMBERS = 8

@@ -8,19 +8,27 @@ from dataclasses import replace
 from functools import partial, reduce
 from typing import cast
 
-from grammars.choices import list_choices
-from grammars.counted import MOST_STATES, Counted
 from grammars.errors import SchemaError
-from grammars.exclusion import exclude
-from grammars.inhabitation import NEVER
-from grammars.keys import Part, read_keys
-from grammars.keywords import HELD, TYPES, find_types, is_asserting, is_idle, is_light, read_bounds
-from grammars.merging import ANNOTATIONS, as_list, conjoin
-from grammars.negation import is_expressible, negate
-from grammars.patterns import translate
-from grammars.presence import simplify
-from grammars.presence_keywords import find_presence
-from grammars.schema import (
+from grammars.lowering.choices import list_choices
+from grammars.lowering.exclusion import exclude
+from grammars.lowering.inhabitation import NEVER
+from grammars.lowering.keys import Part, read_keys
+from grammars.lowering.keywords import (
+    HELD,
+    TYPES,
+    find_types,
+    is_asserting,
+    is_idle,
+    is_light,
+    read_bounds,
+)
+from grammars.lowering.merging import ANNOTATIONS, as_list, conjoin
+from grammars.lowering.negation import is_expressible, negate
+from grammars.lowering.presence_keywords import find_presence
+from grammars.regex.ecma import translate
+from grammars.regex.string_formats import ASSERTED, FORMATS
+from grammars.schema.counted import MOST_STATES, Counted
+from grammars.schema.nodes import (
     AnyValue,
     Array,
     Boolean,
@@ -40,8 +48,8 @@ from grammars.schema import (
     escape,
     make_validator,
 )
-from grammars.string_formats import ASSERTED, FORMATS
-from grammars.subschemas import find_keywords
+from grammars.schema.presence import simplify
+from grammars.schema.subschemas import find_keywords
 
 _LONG = 50  # characters
 _LONGEST_PATTERN = 10_000  # characters

@@ -5,10 +5,10 @@ from dataclasses import replace
 from functools import lru_cache
 from math import ceil, floor
 
-from grammars.counted import Counted
-from grammars.members import Unordered
-from grammars.presence import FREE
-from grammars.schema import (
+from grammars.regex.texts import Texts, match_words
+from grammars.schema.counted import Counted
+from grammars.schema.members import Unordered
+from grammars.schema.nodes import (
     Array,
     Constant,
     Node,
@@ -20,7 +20,7 @@ from grammars.schema import (
     Union,
     escape,
 )
-from grammars.texts import Texts, match_words
+from grammars.schema.presence import FREE
 
 NEVER = Union(())
 

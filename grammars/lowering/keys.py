@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, reduce
 from typing import cast
 
-from grammars.merging import ANNOTATIONS, as_list, conjoin
-from grammars.patterns import translate
-from grammars.presence_keywords import Found
-from grammars.schema import Json
-from grammars.string_formats import FORMATS
-from grammars.texts import FREE, Texts, match_words
+from grammars.lowering.merging import ANNOTATIONS, as_list, conjoin
+from grammars.lowering.presence_keywords import Found
+from grammars.regex.ecma import translate
+from grammars.regex.string_formats import FORMATS
+from grammars.regex.texts import FREE, Texts, match_words
+from grammars.schema.nodes import Json
 
 MOST_NAMES = 200
 """Of more names than these in `propertyNames` no properties are made."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from grammars.schema import (
+from grammars.schema.nodes import (
     Array,
     Boolean,
     Constant,

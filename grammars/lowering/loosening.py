@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from grammars.schema import (
+from grammars.schema.nodes import (
     AnyValue,
     Array,
     Boolean,

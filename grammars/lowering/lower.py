@@ -10,18 +10,18 @@ from dataclasses import replace
 from functools import partial
 from typing import cast
 
-from grammars.conditions import Split, divide, find_split, is_exclusion
-from grammars.documents import look_up, read_document
 from grammars.errors import SchemaError
-from grammars.flat_lowering import FlatLowering
-from grammars.inhabitation import NEVER, find_cause, prune
-from grammars.keywords import are_disjoint, find_overlaps, is_idle
-from grammars.merging import ANNOTATIONS, merge
-from grammars.negation import Resolve
-from grammars.presence_keywords import find_presence
-from grammars.resources import stands_alone
-from grammars.schema import AnyValue, Json, Node, Object, Reference, Schema, Union, flatten
-from grammars.unevaluated import settle
+from grammars.lowering.conditions import Split, divide, find_split, is_exclusion
+from grammars.lowering.documents import look_up, read_document
+from grammars.lowering.flat import FlatLowering
+from grammars.lowering.inhabitation import NEVER, find_cause, prune
+from grammars.lowering.keywords import are_disjoint, find_overlaps, is_idle
+from grammars.lowering.merging import ANNOTATIONS, merge
+from grammars.lowering.negation import Resolve
+from grammars.lowering.presence_keywords import find_presence
+from grammars.lowering.resources import stands_alone
+from grammars.lowering.unevaluated import settle
+from grammars.schema.nodes import AnyValue, Json, Node, Object, Reference, Schema, Union, flatten
 
 OPENNESS = frozenset(["properties", "additionalProperties", "patternProperties"])
 """Keywords that settle whether an object that is silent about other keys admits some."""

@@ -7,10 +7,10 @@ from functools import reduce
 from math import lcm
 from typing import cast
 
-from grammars.keywords import HELD, read_bounds
-from grammars.patterns import translate
-from grammars.schema import Json, are_same, identify
-from grammars.texts import Texts
+from grammars.lowering.keywords import HELD, read_bounds
+from grammars.regex.ecma import translate
+from grammars.regex.texts import Texts
+from grammars.schema.nodes import Json, are_same, identify
 
 ANNOTATIONS = frozenset(
     "$schema $id $comment $anchor $defs definitions title description default examples example "

@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from itertools import product
 from typing import cast
 
-from grammars.keywords import TYPES
-from grammars.merging import ANNOTATIONS, CASES, as_list
-from grammars.schema import Json
+from grammars.lowering.keywords import TYPES
+from grammars.lowering.merging import ANNOTATIONS, CASES, as_list
+from grammars.schema.nodes import Json
 
 MOST = 16
 """More alternatives than these are not written out."""

@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from grammars.members import MOST_BITS, MOST_KEYS
-from grammars.merging import ANNOTATIONS
-from grammars.presence import (
+from grammars.lowering.merging import ANNOTATIONS
+from grammars.schema.members import MOST_BITS, MOST_KEYS
+from grammars.schema.nodes import Json
+from grammars.schema.presence import (
     FALSE,
     TRUE,
     All,
@@ -22,7 +23,6 @@ from grammars.presence import (
     find_keys,
     find_wanted,
 )
-from grammars.schema import Json
 
 MOST_SPOKEN = 8
 """A formula over more optional keys is not held."""

@@ -9,9 +9,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import cast
 
-from grammars.keywords import TYPES
-from grammars.schema import Finding, Json
-from grammars.subschemas import map_parts
+from grammars.lowering.keywords import TYPES
+from grammars.schema.nodes import Finding, Json
+from grammars.schema.subschemas import map_parts
 
 _ALIASES = {
     "dict": "object", "map": "object", "list": "array", "tuple": "array", "str": "string",

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import cast
 from urllib.parse import quote, urljoin
 
-from grammars.schema import Json
-from grammars.subschemas import map_parts
+from grammars.schema.nodes import Json
+from grammars.schema.subschemas import map_parts
 
 _NAMES = re.compile(r'"(\$?id|\$anchor)"\s*:')
 _DYNAMIC = re.compile(r'"\$(dynamicRef|recursiveRef|dynamicAnchor)"\s*:')

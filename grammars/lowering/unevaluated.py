@@ -11,8 +11,8 @@ from itertools import combinations
 from typing import cast
 
 from grammars.errors import SchemaError
-from grammars.negation import Resolve
-from grammars.schema import Json
+from grammars.lowering.negation import Resolve
+from grammars.schema.nodes import Json
 
 MOST = 16
 """More choices than these are not written out."""

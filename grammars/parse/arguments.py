@@ -5,14 +5,14 @@ import re
 from collections.abc import Callable
 from typing import TypeAlias, cast
 
-from grammars.coerce import Told, coerce
 from grammars.errors import CoerceError
-from grammars.scanners import JsonScanner
-from grammars.schema import AnyValue, Constant, Json, Schema, String, flatten
-from grammars.settling import settle
-from grammars.spelling import speaks_json
-from grammars.telling import RawTeller
-from grammars.wire import JsonArguments, JsonCall, JsonStyle
+from grammars.parse.json_writer import RawTeller
+from grammars.parse.scanners import JsonScanner
+from grammars.schema.nodes import AnyValue, Constant, Json, Schema, String, flatten
+from grammars.schema.numbers import settle
+from grammars.spelling.coerce import Told, coerce
+from grammars.spelling.styles import speaks_json
+from grammars.wire.format import JsonArguments, JsonCall, JsonStyle
 
 Tell: TypeAlias = Callable[[str | None, str], None]
 """Is told the name of a call, then (None, more of its arguments)."""

@@ -4,9 +4,9 @@ import re
 from collections.abc import Callable, Generator, Sequence
 from typing import TypeAlias, TypeVar
 
-from grammars.python_ends import Ends
-from grammars.scanners import FaultError, make_scanner
-from grammars.wire import JsonStyle
+from grammars.parse.scanners import FaultError, make_scanner
+from grammars.spelling.python import Ends
+from grammars.wire.format import JsonStyle
 
 T = TypeVar("T")
 Steps: TypeAlias = Generator[None, None, T]

@@ -5,21 +5,20 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import cast
 
-from grammars.coerce import Raw, Told, coerce_members, untell
-from grammars.nested import TreeReader
-from grammars.parse_arguments import JsonCallText, TaggedText, Tell
-from grammars.parse_nested import NestedReader, NestedText
-from grammars.parse_python import PythonReader
-from grammars.python_ends import find_ends
-from grammars.reading import DeepJsonError, read_json, read_value
-from grammars.scan import Buffer, CutError, NotACallError, Steps
-from grammars.scanners import FaultError
-from grammars.schema import Json, Object, Unfit
-from grammars.settling import settle
-from grammars.tagging import tell_text
+from grammars.parse.arguments import JsonCallText, TaggedText, Tell
+from grammars.parse.buffer import Buffer, CutError, NotACallError, Steps
+from grammars.parse.nested import NestedReader, NestedText
+from grammars.parse.python import PythonReader
+from grammars.parse.scanners import FaultError
+from grammars.schema.nodes import Json, Object, Unfit
+from grammars.schema.numbers import settle
+from grammars.spelling.coerce import Raw, Told, coerce_members, untell
+from grammars.spelling.nested import TreeReader
+from grammars.spelling.python import find_ends
+from grammars.spelling.reading import DeepJsonError, read_json, read_value
+from grammars.spelling.tagged import tell_text
 from grammars.turn import Tool, ToolCall
-from grammars.variants import Handle, OneOf
-from grammars.wire import (
+from grammars.wire.format import (
     LONGEST_NAME,
     CallId,
     CallIndex,
@@ -35,6 +34,7 @@ from grammars.wire import (
     PythonArguments,
     TaggedArguments,
 )
+from grammars.wire.variants import Handle, OneOf
 
 _ARGUMENT_KEYS = ("arguments", "parameters", "args")
 _OTHER_KEYS = ("id", "type", "index")

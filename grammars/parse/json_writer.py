@@ -3,8 +3,8 @@
 import json
 import re
 
-from grammars.reading import find_words, read_json
-from grammars.wire import JsonStyle
+from grammars.spelling.reading import find_words, read_json
+from grammars.wire.format import JsonStyle
 
 _WORD = re.compile(r"[^\s,:{}\[\]]+")
 _SIGNS = {"{": "{", "}": "}", "[": "[", "]": "]", ",": ", ", ":": ": "}

@@ -2,8 +2,8 @@
 
 import json
 
-from grammars.scan import Buffer, CutError, NotACallError, Steps
-from grammars.wire import Format, JsonCall
+from grammars.parse.buffer import Buffer, CutError, NotACallError, Steps
+from grammars.wire.format import Format, JsonCall
 
 
 class Lookahead:

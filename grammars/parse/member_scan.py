@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from grammars.reading import read_json
-from grammars.schema import Json
+from grammars.schema.nodes import Json
+from grammars.spelling.reading import read_json
 
 _OUTSIDE = re.compile(r'["{}\[\],:]')
 _INSIDE = re.compile(r'["\\]')

@@ -3,11 +3,11 @@
 import json
 from collections.abc import Callable
 
-from grammars.nested import Tree
-from grammars.reading import DeepJsonError
-from grammars.scan import Buffer, CutError, NotACallError, Steps
-from grammars.schema import Json, Schema, String, flatten
-from grammars.wire import LONGEST_NAME, NestedArguments
+from grammars.parse.buffer import Buffer, CutError, NotACallError, Steps
+from grammars.schema.nodes import Json, Schema, String, flatten
+from grammars.spelling.nested import Tree
+from grammars.spelling.reading import DeepJsonError
+from grammars.wire.format import LONGEST_NAME, NestedArguments
 
 _DEEPEST = 100
 

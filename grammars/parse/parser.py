@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from grammars.lookahead import Lookahead
-from grammars.parse_call import CallReader
-from grammars.scan import Buffer, CutError, NotACallError, Steps
+from grammars.parse.buffer import Buffer, CutError, NotACallError, Steps
+from grammars.parse.calls import CallReader
+from grammars.parse.lookahead import Lookahead
 from grammars.turn import (
     ArgumentsDelta,
     CallCut,
@@ -20,7 +20,7 @@ from grammars.turn import (
     Turn,
     collect,
 )
-from grammars.wire import CallNode, Content, Format, JsonCall, Reasoning
+from grammars.wire.format import CallNode, Content, Format, JsonCall, Reasoning
 
 
 class Parser(Lookahead):

@@ -1,11 +1,11 @@
 """Reads the arguments of a call in Python from the push buffer."""
 
-from grammars.coerce import Raw, Told
-from grammars.parse_arguments import TaggedText
-from grammars.python_ends import Ends
-from grammars.reading import read_value
-from grammars.scan import Buffer, NotACallError, Steps
-from grammars.wire import LONGEST_NAME, PythonArguments
+from grammars.parse.arguments import TaggedText
+from grammars.parse.buffer import Buffer, NotACallError, Steps
+from grammars.spelling.coerce import Raw, Told
+from grammars.spelling.python import Ends
+from grammars.spelling.reading import read_value
+from grammars.wire.format import LONGEST_NAME, PythonArguments
 
 
 class PythonReader:

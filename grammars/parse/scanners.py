@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
-from grammars.wire import JsonStyle
+from grammars.wire.format import JsonStyle
 
 
 class FaultError(ValueError):

@@ -4,8 +4,8 @@ from functools import lru_cache
 from heapq import heappop, heappush
 from threading import Lock
 
-from grammars.characters import pick_representatives
-from grammars.expressions import (
+from grammars.regex.characters import pick_representatives
+from grammars.regex.expressions import (
     ENDLESS,
     Expression,
     both,
@@ -15,7 +15,7 @@ from grammars.expressions import (
     measure,
     other,
 )
-from grammars.regex import UnreadableError, read
+from grammars.regex.reader import UnreadableError, read
 
 MOST_STATES = 20_000
 """When there are more, the automaton begins anew: memory is bounded, and the results the same."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TypeAlias
 
-from grammars.characters import EVERY, Characters
+from grammars.regex.characters import EVERY, Characters
 
 ENDLESS = 10**9
 """The least length of an expression that matches nothing."""

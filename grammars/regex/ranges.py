@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from functools import lru_cache
 
-from grammars.digits import Limit, count, express_exponents, express_fixed, join
+from grammars.regex.digits import Limit, count, express_exponents, express_fixed, join
 
 _EXACT = 15
 """Decimals of so many digits keep their order when they become doubles."""

@@ -6,8 +6,8 @@ depend on flags.
 
 import re
 
-from grammars.characters import EVERY, Characters, find_category
-from grammars.expressions import BLANK, Expression, One, chain, either, repeat
+from grammars.regex.characters import EVERY, Characters, find_category
+from grammars.regex.expressions import BLANK, Expression, One, chain, either, repeat
 
 _LETTERS = {"n": "\n", "r": "\r", "t": "\t", "f": "\f", "v": "\v"}
 _ESCAPE = re.compile(

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from grammars.characters import Characters
-from grammars.expressions import Blank, Chain, Either, Expression, One, Repeat
-from grammars.regex import UnreadableError
+from grammars.regex.characters import Characters
+from grammars.regex.expressions import Blank, Chain, Either, Expression, One, Repeat
+from grammars.regex.reader import UnreadableError
 
 
 def spell_expression(expression: Expression, spell_one: Callable[[Characters], str]) -> str:

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 
-from grammars.characters import Characters
-from grammars.expressions import Chain, Either, Expression, One, Repeat
-from grammars.regex import UnreadableError, read
-from grammars.spelled_patterns import spell_expression, write_code, write_spellings
-from grammars.texts import ANY, Texts, match_words
+from grammars.regex.characters import Characters
+from grammars.regex.expressions import Chain, Either, Expression, One, Repeat
+from grammars.regex.reader import UnreadableError, read
+from grammars.regex.spelled import spell_expression, write_code, write_spellings
+from grammars.regex.texts import ANY, Texts, match_words
 
 _LETTERS = {'"': '"', "\\": "\\", "/": "/", "\b": "b", "\f": "f", "\n": "n", "\r": "r", "\t": "t"}
 _CONTROLS = Characters(((0, 0x1F), (0x7F, 0x7F)))

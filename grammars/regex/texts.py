@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from grammars.automaton import Automaton, compile_regexes
+from grammars.regex.automaton import Automaton, compile_regexes
 
 ANY = "(?s:.*)"
 SPACES = r"\x09-\x0d \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"

@@ -3,12 +3,12 @@
 from typing import cast
 
 from grammars.errors import RenderError
-from grammars.nested import Tree, TreeReader, is_key, is_text
-from grammars.schema import Json, escape
-from grammars.settling import are_equal
-from grammars.spelling import spell
+from grammars.schema.nodes import Json, escape
+from grammars.schema.numbers import are_equal
+from grammars.spelling.nested import Tree, TreeReader, is_key, is_text
+from grammars.spelling.styles import spell
 from grammars.turn import Tool, ToolCall
-from grammars.wire import NestedArguments
+from grammars.wire.format import NestedArguments
 
 
 def render_nested(call: ToolCall, hole: NestedArguments, tool: Tool | None, where: str) -> str:

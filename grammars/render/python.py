@@ -1,12 +1,12 @@
 """The arguments of a call in Python -> text."""
 
 from grammars.errors import RenderError
-from grammars.python_ends import Ends, is_word
-from grammars.python_values import RAW
-from grammars.schema import Json, escape
-from grammars.spelling import spell
+from grammars.schema.nodes import Json, escape
+from grammars.spelling.python import Ends, is_word
+from grammars.spelling.python_values import RAW
+from grammars.spelling.styles import spell
 from grammars.turn import ToolCall
-from grammars.wire import PythonArguments
+from grammars.wire.format import PythonArguments
 
 
 def render_python(call: ToolCall, hole: PythonArguments, ends: Ends, where: str) -> str:

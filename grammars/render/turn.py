@@ -4,24 +4,24 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 
-from grammars.coerce import coerce_members
-from grammars.errors import RenderError
-from grammars.lark_calls import check_name
-from grammars.lark_json_call import (
+from grammars.build.calls import check_name
+from grammars.build.json_call import (
     begin_call,
     close_json_call,
     open_json_call,
     style_arguments,
 )
-from grammars.python_ends import find_ends
-from grammars.render_nested import render_nested
-from grammars.render_python import render_python
-from grammars.schema import Constant, Json, Object, escape, flatten
-from grammars.settling import are_equal
-from grammars.spelling import holds, spell
-from grammars.tagging import excludes_containers, is_key
+from grammars.errors import RenderError
+from grammars.render.nested import render_nested
+from grammars.render.python import render_python
+from grammars.schema.nodes import Constant, Json, Object, escape, flatten
+from grammars.schema.numbers import are_equal
+from grammars.spelling.coerce import coerce_members
+from grammars.spelling.python import find_ends
+from grammars.spelling.styles import holds, spell
+from grammars.spelling.tagged import excludes_containers, is_key
 from grammars.turn import Start, State, Tool, ToolCall, Turn
-from grammars.wire import (
+from grammars.wire.format import (
     CallId,
     CallIndex,
     Fixed,

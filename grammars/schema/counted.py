@@ -7,7 +7,7 @@ from functools import cached_property
 from heapq import heappop, heappush
 from typing import TypeAlias
 
-from grammars.schema import Array, Constant, Node
+from grammars.schema.nodes import Array, Constant, Node
 
 State: TypeAlias = tuple[int, int]
 """How many items are written, and how many of those that are counted, as far as it matters; or the

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable
 
-from grammars.schema import (
+from grammars.schema.nodes import (
     AnyValue,
     Array,
     Boolean,

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import TypeAlias
 
-from grammars.presence import FREE, Presence
-from grammars.schema import Property
-from grammars.unordered import Size
-from grammars.unordered import Unordered as Unordered
+from grammars.schema.nodes import Property
+from grammars.schema.presence import FREE, Presence
+from grammars.schema.unordered import Size
+from grammars.schema.unordered import Unordered as Unordered
 
 MOST_KEYS = 60
 """An object of more declared properties has them in schema order: a rule has 64 bits."""

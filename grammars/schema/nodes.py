@@ -11,12 +11,12 @@ from typing import Any, TypeAlias, cast
 
 import jsonschema_rs
 
-from grammars.pointers import Json as Json
-from grammars.pointers import escape as escape
-from grammars.presence import FREE, Presence
-from grammars.subschemas import map_parts
-from grammars.texts import FREE as ALL_KEYS
-from grammars.texts import Texts
+from grammars.regex.texts import FREE as ALL_KEYS
+from grammars.regex.texts import Texts
+from grammars.schema.pointers import Json as Json
+from grammars.schema.pointers import escape as escape
+from grammars.schema.presence import FREE, Presence
+from grammars.schema.subschemas import map_parts
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ rounded: a float is taken for the integer only where no other number has become 
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias, cast
 
-from grammars.schema import (
+from grammars.schema.nodes import (
     AnyValue,
     Array,
     Boolean,

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from grammars.bits import ALWAYS, NEVER, Condition, both, count, negate
+from grammars.schema.bits import ALWAYS, NEVER, Condition, both, count, negate
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import cast
 
-from grammars.pointers import Json, escape
+from grammars.schema.pointers import Json, escape
 
 MAPS = frozenset(
     "properties patternProperties $defs definitions dependentSchemas dependencies".split()

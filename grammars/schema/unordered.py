@@ -9,9 +9,9 @@ from functools import cached_property
 from itertools import combinations
 from typing import TypeAlias
 
-from grammars.bits import NEVER, Condition, both, count, either, negate
-from grammars.presence import FREE, Presence, find_keys, translate
-from grammars.schema import Property
+from grammars.schema.bits import NEVER, Condition, both, count, either, negate
+from grammars.schema.nodes import Property
+from grammars.schema.presence import FREE, Presence, find_keys, translate
 
 Size: TypeAlias = Callable[[int | None], int | None]
 """How long a member is, with what separates it from others: that of the property with this index,

@@ -20,9 +20,7 @@ from decimal import Decimal, InvalidOperation
 from typing import TypeAlias
 
 from grammars.errors import CoerceError
-from grammars.holes import PYTHON
-from grammars.reading import read_json, read_value
-from grammars.schema import (
+from grammars.schema.nodes import (
     AnyValue,
     Array,
     Boolean,
@@ -38,9 +36,11 @@ from grammars.schema import (
     escape,
     flatten,
 )
-from grammars.settling import settle
-from grammars.spelling import speaks_json
-from grammars.wire import JsonStyle
+from grammars.schema.numbers import settle
+from grammars.spelling.reading import read_json, read_value
+from grammars.spelling.styles import speaks_json
+from grammars.wire.format import JsonStyle
+from grammars.wire.nodes import PYTHON
 
 _WORDS: dict[str, Json] = {"true": True, "false": False, "null": None, "none": None}
 _EXACT = 2**53

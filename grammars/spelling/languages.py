@@ -6,11 +6,11 @@ from fractions import Fraction
 from math import ceil, floor
 from typing import Protocol
 
-from grammars.automaton import Automaton, compile_regexes
-from grammars.lark_numbers import LARGEST, NUMBER
-from grammars.ranges import express_range
-from grammars.schema import Number, String
-from grammars.texts import ANY
+from grammars.build.numbers import LARGEST, NUMBER
+from grammars.regex.automaton import Automaton, compile_regexes
+from grammars.regex.ranges import express_range
+from grammars.regex.texts import ANY
+from grammars.schema.nodes import Number, String
 
 
 class Language(Protocol):

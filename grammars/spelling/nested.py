@@ -7,9 +7,8 @@ from functools import partial
 from operator import itemgetter
 from typing import cast
 
-from grammars.coerce import read_words
-from grammars.languages import speak_number, speak_string
-from grammars.schema import (
+from grammars.regex.texts import SPACES, Texts, match_words
+from grammars.schema.nodes import (
     AnyValue,
     Array,
     Boolean,
@@ -23,10 +22,11 @@ from grammars.schema import (
     String,
     flatten,
 )
-from grammars.settling import Reading, are_equal, find_whole
-from grammars.spelling import spell_scalar
-from grammars.texts import SPACES, Texts, match_words
-from grammars.wire import LONGEST_NAME, JsonStyle, NestedArguments, is_taggable
+from grammars.schema.numbers import Reading, are_equal, find_whole
+from grammars.spelling.coerce import read_words
+from grammars.spelling.languages import speak_number, speak_string
+from grammars.spelling.styles import spell_scalar
+from grammars.wire.format import LONGEST_NAME, JsonStyle, NestedArguments, is_taggable
 
 KEY = rf"[^<>\/\x00-\x20{SPACES}][^<>\x00-\x20{SPACES}]{{0,{LONGEST_NAME - 1}}}"
 """A regular expression for a key that is not declared."""

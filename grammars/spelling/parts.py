@@ -2,9 +2,9 @@
 
 from typing import cast
 
-from grammars.schema import Array, Constant, Json, Node, Object, Property
-from grammars.spelling import sort_keys
-from grammars.wire import JsonStyle
+from grammars.schema.nodes import Array, Constant, Json, Node, Object, Property
+from grammars.spelling.styles import sort_keys
+from grammars.wire.format import JsonStyle
 
 
 def sort_properties(node: Object, style: JsonStyle) -> tuple[Property, ...]:

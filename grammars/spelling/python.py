@@ -9,10 +9,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from grammars.lark_rules import escape_regex
-from grammars.schema import Schema
-from grammars.texts import SPACES, Texts, match_words
-from grammars.wire import LONGEST_NAME, Fixed, Format, Name, Node, PythonArguments
+from grammars.build.rules import escape_regex
+from grammars.regex.texts import SPACES, Texts, match_words
+from grammars.schema.nodes import Schema
+from grammars.wire.format import LONGEST_NAME, Fixed, Format, Name, Node, PythonArguments
 
 _CHARACTER = rf"""[^\x00-\x20{SPACES}=,()\[\]{{}}'"<>]"""
 WORD = f"{_CHARACTER}{{1,{LONGEST_NAME}}}"

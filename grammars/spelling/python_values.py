@@ -4,8 +4,9 @@ follow them."""
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from grammars.bits import ALWAYS, Condition
-from grammars.schema import (
+from grammars.regex.texts import Texts
+from grammars.schema.bits import ALWAYS, Condition
+from grammars.schema.nodes import (
     AnyValue,
     Array,
     Boolean,
@@ -18,7 +19,6 @@ from grammars.schema import (
     String,
     flatten,
 )
-from grammars.texts import Texts
 
 RAW, ESCAPED = "'", '"'
 """What stands around raw strings, and around those of Python."""

@@ -5,14 +5,14 @@ JSON's. The grammar and the completion are made of the same expressions.
 from collections.abc import Sequence
 from functools import lru_cache, partial
 
-from grammars.characters import EVERY, Characters
-from grammars.expressions import Expression
-from grammars.lark_rules import count_times, escape_regex
-from grammars.regex import UnreadableError, read
-from grammars.schema import String
-from grammars.spelled_patterns import spell_expression, write_spellings
-from grammars.texts import ANY, FREE, Texts, match_words
-from grammars.wire import JsonStyle
+from grammars.build.rules import count_times, escape_regex
+from grammars.regex.characters import EVERY, Characters
+from grammars.regex.expressions import Expression
+from grammars.regex.reader import UnreadableError, read
+from grammars.regex.spelled import spell_expression, write_spellings
+from grammars.regex.texts import ANY, FREE, Texts, match_words
+from grammars.schema.nodes import String
+from grammars.wire.format import JsonStyle
 
 _HEX = "[0-9a-fA-F]"
 _LETTERS = {"\\": "\\", "'": "'", '"': '"', "\b": "b", "\f": "f", "\n": "n", "\r": "r", "\t": "t"}

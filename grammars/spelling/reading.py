@@ -9,9 +9,9 @@ import sys
 from functools import lru_cache
 from typing import cast
 
-from grammars.schema import Json
-from grammars.spelling import speaks_json
-from grammars.wire import JsonStyle
+from grammars.schema.nodes import Json
+from grammars.spelling.styles import speaks_json
+from grammars.wire.format import JsonStyle
 
 _ESCAPE = re.compile(
     r"\\(?:(?P<letter>[\\'\"bfnrt])|x(?P<x>[0-9a-fA-F]{2})|u(?P<u>[0-9a-fA-F]{4})"

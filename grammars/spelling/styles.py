@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import cast
 
-from grammars.schema import Json
-from grammars.wire import JsonStyle
+from grammars.schema.nodes import Json
+from grammars.wire.format import JsonStyle
 
 EXACT_LEVELS = 6
 """So many levels below the value the white space is the template's own; a grammar without context

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterable, Sequence
 
-from grammars.schema import (
+from grammars.regex.texts import SPACES, Texts, match_words
+from grammars.schema.nodes import (
     AnyValue,
     Array,
     Boolean,
@@ -14,9 +15,8 @@ from grammars.schema import (
     Object,
     String,
 )
-from grammars.spelling import spell_number
-from grammars.texts import SPACES, Texts, match_words
-from grammars.wire import LONGEST_NAME, TaggedArguments, find_kind, is_taggable
+from grammars.spelling.styles import spell_number
+from grammars.wire.format import LONGEST_NAME, TaggedArguments, find_kind, is_taggable
 
 CONTAINER = r"[\[{](?s:.*)"
 """What begins as an object or a list does."""

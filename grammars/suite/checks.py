@@ -8,7 +8,7 @@ from hypothesis import assume
 from hypothesis import strategies as st
 from hypothesis.strategies import DataObject
 
-from grammars.suite_reading import (
+from grammars.suite.reading import (
     Factory,
     ParserFailure,
     Reading,
@@ -18,7 +18,7 @@ from grammars.suite_reading import (
     is_same,
     listen,
 )
-from grammars.suite_strategies import (
+from grammars.suite.strategies import (
     TEXTS,
     Written,
     chunkings,
@@ -28,7 +28,7 @@ from grammars.suite_strategies import (
     wire_texts,
 )
 from grammars.turn import ArgumentsDelta, CallOpened, CallRead, ContentDelta, Event, ReasoningDelta
-from grammars.wire import Format
+from grammars.wire.format import Format
 
 Check: TypeAlias = Callable[[Factory, Format, DataObject], None]
 

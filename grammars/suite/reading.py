@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, cast
 
-from grammars.parse import collect
-from grammars.schema import Json
+from grammars.parse.parser import collect
+from grammars.schema.nodes import Json
 from grammars.turn import (
     ArgumentsDelta,
     CallCut,

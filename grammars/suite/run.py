@@ -4,7 +4,7 @@ Strategies of Hypothesis draw tools, calls and turns, write the turns as a model
 format, and cut and damage the texts; `assert_parser` checks what holds for every parser.
 
     from grammars.formats import HERMES
-    from grammars.suite import Reading, assert_parser
+    from grammars.suite.run import Reading, assert_parser
 
     def make_parser(tools):
         def parse(text):
@@ -28,9 +28,9 @@ try:
 except ImportError as e:
     raise ImportError("grammars.suite needs Hypothesis: pip install 'constrained[suite]'") from e
 
-from grammars.suite_checks import CHECKS, Check
-from grammars.suite_reading import Factory, ParserFailure, PushParser, Reading
-from grammars.suite_strategies import (
+from grammars.suite.checks import CHECKS, Check
+from grammars.suite.reading import Factory, ParserFailure, PushParser, Reading
+from grammars.suite.strategies import (
     Written,
     calls,
     chunkings,
@@ -40,7 +40,7 @@ from grammars.suite_strategies import (
     turns,
     wire_texts,
 )
-from grammars.wire import Format
+from grammars.wire.format import Format
 
 __all__ = [
     "Factory",

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
 from grammars.errors import RenderError
-from grammars.lowering import lower
-from grammars.render import render
-from grammars.suite_reading import KEYS, WORDS
+from grammars.lowering.lower import lower
+from grammars.render.turn import render
+from grammars.suite.reading import KEYS, WORDS
 from grammars.turn import Tool, ToolCall, Turn
-from grammars.wire import CallId, Format, JsonCall
+from grammars.wire.format import CallId, Format, JsonCall
 
 NAMES = ("get_weather", "write", "f", "set-light", "name")
 _PIECES = (

@@ -9,22 +9,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from grammars.holes import PYTHON as PYTHON
-from grammars.holes import CallId as CallId
-from grammars.holes import CallIndex as CallIndex
-from grammars.holes import Fixed as Fixed
-from grammars.holes import Hole as Hole
-from grammars.holes import JsonArguments as JsonArguments
-from grammars.holes import JsonCall as JsonCall
-from grammars.holes import JsonStyle as JsonStyle
-from grammars.holes import Literal as Literal
-from grammars.holes import Marker as Marker
-from grammars.holes import Name as Name
-from grammars.holes import NestedArguments as NestedArguments
-from grammars.holes import Node as Node
-from grammars.holes import PythonArguments as PythonArguments
-from grammars.holes import TaggedArguments as TaggedArguments
-from grammars.variants import Variant
+from grammars.wire.nodes import PYTHON as PYTHON
+from grammars.wire.nodes import CallId as CallId
+from grammars.wire.nodes import CallIndex as CallIndex
+from grammars.wire.nodes import Fixed as Fixed
+from grammars.wire.nodes import Hole as Hole
+from grammars.wire.nodes import JsonArguments as JsonArguments
+from grammars.wire.nodes import JsonCall as JsonCall
+from grammars.wire.nodes import JsonStyle as JsonStyle
+from grammars.wire.nodes import Literal as Literal
+from grammars.wire.nodes import Marker as Marker
+from grammars.wire.nodes import Name as Name
+from grammars.wire.nodes import NestedArguments as NestedArguments
+from grammars.wire.nodes import Node as Node
+from grammars.wire.nodes import PythonArguments as PythonArguments
+from grammars.wire.nodes import TaggedArguments as TaggedArguments
+from grammars.wire.variants import Variant
 
 CallNode: TypeAlias = Node | Variant
 LONGEST_NAME = 256  # characters; no tool has a longer one, no other text is held back for it

@@ -10,10 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, fields
 from typing import Any, Union, cast, get_args, get_origin, get_type_hints
 
-from grammars import variants, wire
 from grammars.errors import FormatError
-from grammars.schema import escape
-from grammars.wire import CallId, Format, Hole
+from grammars.schema.nodes import escape
+from grammars.wire import format as wire
+from grammars.wire import variants
+from grammars.wire.format import CallId, Format, Hole
 
 _CLASSES: dict[str, type[Any]] = {
     kind.__name__: kind

@@ -6,13 +6,13 @@ from typing import Any
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
-from constrained.vocabulary import Vocabulary
-from server.asking import Service, compile_turn
-from server.chat.request import ChatRequest
+from constrained.vocabulary.vocabulary import Vocabulary
+from server.dialects.chat.request import ChatRequest
 from server.errors import HttpError
-from server.serving import ANSWERS, find_service
-from server.status import NOT_LOADED
-from server.waiting import wait_for_client
+from server.http.disconnects import wait_for_client
+from server.http.serving import ANSWERS, find_service
+from server.http.status import NOT_LOADED
+from server.turns.turn_request import Service, compile_turn
 
 router = APIRouter()
 Json = dict[str, Any]

@@ -6,11 +6,11 @@ from typing import Any, Protocol
 from fastapi import Request
 from fastapi.responses import JSONResponse, Response
 
-from server.begun import Begun, Told
 from server.errors import as_http_error
-from server.serving import note_error
-from server.streaming import DONE, EventStream, collect, encode_event, keep_alive
-from server.waiting import wait_for_client, wait_for_start
+from server.http.disconnects import wait_for_client, wait_for_start
+from server.http.serving import note_error
+from server.http.sse import DONE, EventStream, collect, encode_event, keep_alive
+from server.turns.active_request import Begun, Told
 
 Json = dict[str, Any]
 

@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 from fastapi import Request
 
-from server.begun import Begun
 from server.errors import HttpError
+from server.turns.active_request import Begun
 
 T = TypeVar("T")
 GONE = 499  # what nginx calls it; nobody reads it

@@ -7,8 +7,8 @@ from fastapi import Request
 from pydantic import BaseModel
 
 from constrained.errors import Error
-from server.asking import Service
 from server.errors import HttpError, as_http_error
+from server.turns.turn_request import Service
 
 LOG = logging.getLogger("constrained.server")
 

@@ -7,9 +7,9 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from server.asking import Service
 from server.errors import HttpError
-from server.serving import ANSWERS, find_service
+from server.http.serving import ANSWERS, find_service
+from server.turns.turn_request import Service
 
 router = APIRouter()
 Json = dict[str, Any]

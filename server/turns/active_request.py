@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeAlias
 
+from constrained.decode.events import Exhausted
 from constrained.job import CompiledTurn
 from constrained.logits import TokenDrawn
 from constrained.reply import Reply
-from constrained.told import Exhausted
-from constrained.worker import AsyncStream
+from constrained.schedule.worker import AsyncStream
 from grammars.turn import Event
-from server.asking import Asked, Service, compile_turn, count_down, launch
-from server.reasoning import Thinking
+from server.turns.reasoning import Thinking
+from server.turns.turn_request import Asked, Service, compile_turn, count_down, launch
 
 LOG = logging.getLogger("constrained.server")
 SHORT = 16  # characters of a hash

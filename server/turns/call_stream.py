@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from constrained.decode.events import Exhausted
 from constrained.job import CompiledTurn
 from constrained.reply import derive_id
-from constrained.told import Exhausted
 from grammars.turn import ArgumentsDelta, CallOpened, CallRead, Choice
-from server.begun import Told
 from server.ids import CallIds
+from server.turns.active_request import Told
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from constrained.decoded import digest
+from constrained.prompt.turn_cache import digest
 
 KNOWN = 10_000  # conversations
 _LEADING = ("system", "developer")

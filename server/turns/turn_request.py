@@ -7,14 +7,14 @@ from dataclasses import dataclass, field, replace
 
 from constrained.engine.sampling import SEEDS, Sampling
 from constrained.job import CompiledTurn, Job
-from constrained.model import Model
+from constrained.model.model import Model
 from constrained.reply import Reply
-from constrained.worker import AsyncStream
-from server.dates import Dates
+from constrained.schedule.worker import AsyncStream
 from server.ids import CallIds
 from server.metrics import Counters
-from server.reasoning import Reasoning, Thinking, plan_thinking
 from server.settings import Settings
+from server.turns.dates import Dates
+from server.turns.reasoning import Reasoning, Thinking, plan_thinking
 
 LEAST = 1e-3  # seconds: time that is over is told as such by whoever it is given to
 
@@ -32,7 +32,7 @@ class Asked:
         choices: how many replies.
         reasoning: what the request says of it.
         ignored: fields of the request that are not known.
-        normalised: in how many places its text was made constant, see `server.volatile`.
+        normalised: in how many places its text was made constant, see `server.turns.volatile`.
     """
 
     job: Job

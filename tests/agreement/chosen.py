@@ -9,8 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from grammars.formats import FORMATS
-from grammars.spelling import speaks_json
-from grammars.wire import Content, Format
+from grammars.spelling.styles import speaks_json
+from grammars.wire.format import Content, Format
 from tests.agreement.real import NAMES
 
 _CONSTRUCTS = (

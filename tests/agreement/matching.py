@@ -5,12 +5,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from constrained.frame import byte_tokenizer
 from constrained.mask import Matcher
-from constrained.vocabulary import Tokenizer, Vocabulary
-from grammars.lark import build_grammar
+from constrained.replay.replay_context import byte_tokenizer
+from constrained.vocabulary.vocabulary import Tokenizer, Vocabulary
+from grammars.build.turn import build_grammar
 from grammars.turn import Policy, State, Tool
-from grammars.wire import Format
+from grammars.wire.format import Format
 
 CLOSERS = ('"', "}", "]", "</think>", "\n</parameter>\n</function>", "\n</parameter>\n<parameter=")
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from grammars.lowering import lower
+from grammars.lowering.lower import lower
 from grammars.turn import Tool
 from tests.shapes import Shape
 from tests.texts import TEXTS

@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass
 
 from grammars.turn import Choice, Policy, Start, State, Think
-from grammars.wire import Format, Marker
+from grammars.wire.format import Format, Marker
 
 BLANK = " \t\r\n"
 MOST_BLANK = 4  # characters of white space that may stand in front of a block

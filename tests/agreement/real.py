@@ -4,7 +4,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from constrained.engine.llama_files import read_header
-from constrained.vocabulary import Tokenizer, Vocabulary, build_tokenizer
+from constrained.vocabulary.vocabulary import Tokenizer, Vocabulary, build_tokenizer
 from examples.random_model import read_vocabulary, with_markers, write_model
 from grammars.formats import FORMATS
 from tests.support import require_models_directory

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from grammars.errors import SchemaError
 from grammars.formats import FORMATS
-from grammars.parse import parse
-from grammars.schema import AnyValue, Array, Node, Number, Object, Schema, String, flatten
+from grammars.parse.parser import parse
+from grammars.schema.nodes import AnyValue, Array, Node, Number, Object, Schema, String, flatten
 from grammars.turn import Choice, Start, Think, Tool, Turn
-from grammars.wire import Format, NestedArguments, TaggedArguments, find_format
+from grammars.wire.format import Format, NestedArguments, TaggedArguments, find_format
 from tests.agreement.chosen import EACH, SCALE
 from tests.agreement.matching import Masked
 from tests.strategies import Case, cases, mutate, seeds

@@ -8,14 +8,14 @@ import llguidance
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from constrained.frame import byte_tokenizer
 from constrained.mask import LIMITS
-from grammars.coerce import coerce_members
+from constrained.replay.replay_context import byte_tokenizer
+from grammars.build.turn import build_grammar
 from grammars.formats import QWEN3_CODER
-from grammars.lark import build_grammar
-from grammars.parse import parse
+from grammars.parse.parser import parse
+from grammars.spelling.coerce import coerce_members
 from grammars.turn import Tool
-from grammars.wire import JsonArguments, JsonCall, TaggedArguments
+from grammars.wire.format import JsonArguments, JsonCall, TaggedArguments
 from tests.agreement.chosen import SCALE, each, is_json
 from tests.agreement.offers import offers
 from tests.agreement.test_agreement import QUIET, by_name, modes

@@ -7,11 +7,11 @@ from hypothesis import event, given, reject, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from grammars.complete import Completer
+from grammars.build.values import Rules
+from grammars.complete.turn import Completer
 from grammars.errors import PolicyError
-from grammars.lark_values import Rules
-from grammars.lowering import lower
-from grammars.parse import parse
+from grammars.lowering.lower import lower
+from grammars.parse.parser import parse
 from grammars.turn import (
     Answer,
     Choice,
@@ -24,7 +24,7 @@ from grammars.turn import (
     Think,
     Tool,
 )
-from grammars.wire import Format
+from grammars.wire.format import Format
 from tests.agreement.chosen import EACH, SCALE
 from tests.agreement.matching import Masked
 from tests.agreement.test_agreement import SLOW, assert_obeys, by_name, masked

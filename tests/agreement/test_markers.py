@@ -10,9 +10,9 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from constrained.vocabulary import Tokenizer, Vocabulary
-from grammars.lark import build_grammar
-from grammars.lowering import lower
+from constrained.vocabulary.vocabulary import Tokenizer, Vocabulary
+from grammars.build.turn import build_grammar
+from grammars.lowering.lower import lower
 from grammars.turn import (
     Answer,
     ChoiceAnswer,
@@ -22,7 +22,7 @@ from grammars.turn import (
     State,
     Tool,
 )
-from grammars.wire import Format
+from grammars.wire.format import Format
 from tests.agreement.chosen import SIMPLE
 from tests.agreement.matching import Masked
 from tests.agreement.offers import offers

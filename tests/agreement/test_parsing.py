@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from grammars.parse import Parser, collect, parse
+from grammars.parse.parser import Parser, collect, parse
 from grammars.turn import (
     ArgumentsDelta,
     CallOpened,
@@ -18,7 +18,7 @@ from grammars.turn import (
     Tool,
     Turn,
 )
-from grammars.wire import Format
+from grammars.wire.format import Format
 from tests.agreement.chosen import EACH, SCALE, each, is_plain
 from tests.agreement.test_agreement import by_name, spell
 from tests.strategies import Case, cases, chunkings, mutate, seeds, states

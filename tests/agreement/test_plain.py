@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
-from grammars.parse import parse
+from grammars.parse.parser import parse
 from grammars.turn import KeyOrder, Turn
 from tests.agreement.chosen import SCALE, each, is_json
 from tests.agreement.matching import Masked

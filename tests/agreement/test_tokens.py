@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from constrained.vocabulary import Vocabulary
-from grammars.parse import parse
+from constrained.vocabulary.vocabulary import Vocabulary
+from grammars.parse.parser import parse
 from tests.agreement.chosen import EACH, SCALE
 from tests.agreement.matching import Masked
 from tests.agreement.offers import offers

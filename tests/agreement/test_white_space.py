@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from constrained.teaching import find_teaching
-from constrained.template import ChatTemplate
-from constrained.tools import read_tools
-from grammars.detect import find_state
-from grammars.parse import parse
-from grammars.render import render
+from constrained.format_selection.inferred import find_teaching
+from constrained.template.chat_template import ChatTemplate
+from constrained.tools.shapes import read_tools
+from grammars.infer.detect import find_state
+from grammars.parse.parser import parse
+from grammars.render.turn import render
 from grammars.turn import Policy, Start, State, Turn
-from grammars.wire import Format
+from grammars.wire.format import Format
 from tests.agreement.chosen import SCALE, each, is_plain
 from tests.agreement.matching import Masked
 from tests.agreement.offers import offers

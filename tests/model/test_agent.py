@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from constrained.agent import arun, run
 from constrained.engine.protocol import Sampling
 from constrained.errors import CallError, RequestError
-from constrained.functions import FunctionTool
-from constrained.model import Model
-from constrained.progress import Outcome, Reason, Run
+from constrained.model.agent import arun, run
+from constrained.model.agent_run import Outcome, Reason, Run
+from constrained.model.model import Model
 from constrained.reply import Reply
-from constrained.template import ChatTemplate
+from constrained.template.chat_template import ChatTemplate
+from constrained.tools.functions import FunctionTool
 from grammars.errors import PolicyError, ToolError
 from grammars.turn import ToolCall
 from tests.scripted import scripted

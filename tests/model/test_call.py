@@ -9,18 +9,18 @@ from typing import Any
 import pytest
 from gguf import GGMLQuantizationType
 
+from constrained.decode.request import Request
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.engine.scripted import ScriptedEngine, scripted_logits
 from constrained.errors import ContextError, GrammarError, ReplyError, RequestError
-from constrained.generation import generate
 from constrained.job import Job
-from constrained.loading import load
 from constrained.mask import Matcher
-from constrained.model import Model
-from constrained.request import Request
-from constrained.template import ChatTemplate
-from constrained.tools import read_tools
-from constrained.vocabulary import byte_vocabulary
+from constrained.model.loading import load
+from constrained.model.model import Model
+from constrained.schedule.generation import generate
+from constrained.template.chat_template import ChatTemplate
+from constrained.tools.shapes import read_tools
+from constrained.vocabulary.vocabulary import byte_vocabulary
 from examples.random_model import MARKERS, load_small, with_markers, write_model
 from grammars.turn import Start, Think
 from tests.templates import HERMES, OPEN, PAINT, PING, QWEN3_CODER, hermes_call, tool

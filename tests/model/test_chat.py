@@ -12,7 +12,7 @@ import pytest
 from constrained.commands.chat import SKIPPED, Chat
 from constrained.engine.protocol import Sampling
 from constrained.job import CompiledTurn, Job
-from constrained.model import Model
+from constrained.model.model import Model
 from examples.random_model import MARKERS, load_small, with_markers, write_model
 from tests.command_line import Run, write
 from tests.scripted import scripted

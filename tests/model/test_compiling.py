@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from constrained.compiling import Compiler
-from constrained.encoding import encode_prompt
+from constrained.compile.compiler import Compiler
 from constrained.errors import GrammarError, RequestError, TemplateError
 from constrained.job import Job
-from constrained.loading import load
 from constrained.mask import Matcher
-from constrained.model import Model
-from constrained.quoting import render_prompt
-from constrained.template import ChatTemplate
+from constrained.model.loading import load
+from constrained.model.model import Model
+from constrained.prompt.encoding import encode_prompt
+from constrained.template.chat_template import ChatTemplate
+from constrained.template.special_tokens import render_prompt
 from examples.random_model import MARKERS, load_small, with_markers, write_model
 from grammars.errors import PolicyError, SchemaError, ToolError
 from tests.support import real_templates, require_models_directory

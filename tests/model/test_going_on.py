@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from constrained import Model, Sampling, embedded, load
-from constrained.compiling import Compiler
+from constrained.compile.compiler import Compiler
 from constrained.job import Job
-from constrained.template import ChatTemplate
+from constrained.template.chat_template import ChatTemplate
 from grammars.turn import ContentDelta, RegexAnswer
 from tests.support import require_models_directory
 from tests.templates import HERMES, PING

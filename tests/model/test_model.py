@@ -16,11 +16,11 @@ from pydantic import BaseModel, Field, field_validator
 
 from constrained.engine.protocol import Sampling
 from constrained.errors import GrammarError, ModelError, ReplyError, RequestError
-from constrained.loading import from_llama, load
-from constrained.model import Model
+from constrained.model.loading import from_llama, load
+from constrained.model.model import Model
 from examples.random_model import MARKERS, load_small, with_markers, write_model
 from grammars.errors import PolicyError, SchemaError
-from grammars.parse import collect
+from grammars.parse.parser import collect
 from grammars.turn import ArgumentsDelta, CallOpened, CallRead, ContentDelta, Think
 from tests.support import uncounted
 from tests.templates import HERMES, PAINT, PING, WRITE, tool

@@ -12,8 +12,8 @@ import pytest
 from constrained.engine.llamacpp import load as load_engine
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.errors import ReplyError
-from constrained.loading import load
-from constrained.model import Model
+from constrained.model.loading import load
+from constrained.model.model import Model
 from examples.random_model import MARKERS, load_small, with_markers, write_model
 from examples.random_model.qwen3 import add_tokenizer
 from grammars.turn import ArgumentsDelta, CallRead, Event

@@ -16,7 +16,7 @@ from constrained.engine.protocol import Chunk, Engine, Sampling
 from constrained.engine.scripted import ScriptedEngine, random_logits
 from constrained.errors import RequestError
 from constrained.mask import Matcher
-from constrained.vocabulary import build_tokenizer, byte_vocabulary
+from constrained.vocabulary.vocabulary import build_tokenizer, byte_vocabulary
 
 BYTES = byte_vocabulary()
 GREEDY = Sampling(temperature=0)

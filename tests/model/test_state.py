@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from constrained.decode.request import Generation, Request
 from constrained.engine.llamacpp import LlamaEngine, load
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.errors import ModelError
 from constrained.job import Job
-from constrained.loading import load as load_model
-from constrained.request import Generation, Request
-from constrained.schedule import BLOCK, Schedule, Seat
-from constrained.snapshots import Cache
+from constrained.kv.snapshots import Cache
+from constrained.model.loading import load as load_model
+from constrained.schedule.scheduler import BLOCK, Schedule, Seat
 from examples.random_model import MARKERS, load_small, with_markers, write_hybrid, write_model
 from grammars.formats import HERMES
-from grammars.parse import Parser
+from grammars.parse.parser import Parser
 from tests.templates import OPEN
 
 GREEDY = Sampling(temperature=0)

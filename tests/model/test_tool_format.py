@@ -7,7 +7,7 @@ import pytest
 
 from constrained.engine.protocol import Sampling
 from constrained.errors import RequestError
-from constrained.loading import from_llama, load
+from constrained.model.loading import from_llama, load
 from examples.random_model import load_small, write_model
 from grammars.formats import QWEN3_CODER
 from tests.templates import HERMES, PAINT

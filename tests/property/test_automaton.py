@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grammars.automaton import Automaton, compile_regexes
-from grammars.characters import Characters
-from grammars.expressions import both, other
-from grammars.regex import UnreadableError, read
-from grammars.string_formats import FORMATS
+from grammars.regex.automaton import Automaton, compile_regexes
+from grammars.regex.characters import Characters
+from grammars.regex.expressions import both, other
+from grammars.regex.reader import UnreadableError, read
+from grammars.regex.string_formats import FORMATS
 
 ALPHABET = "ab0-"
 TEXTS = ["".join(letters) for n in range(5) for letters in product(ALPHABET, repeat=n)]
@@ -133,7 +133,7 @@ def test_long_counts_and_many_states_cost_little() -> None:
 
 
 def test_it_forgets_its_states_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("grammars.automaton.MOST_STATES", 50)
+    monkeypatch.setattr("grammars.regex.automaton.MOST_STATES", 50)
     automaton = Automaton(read("[a-z]{200}x"))
     for length in (100, 200, 3):
         assert automaton.extend("b" * length) == "a" * (200 - length) + "x"

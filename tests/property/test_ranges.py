@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from grammars.automaton import compile_regexes
-from grammars.ranges import express_range
+from grammars.regex.automaton import compile_regexes
+from grammars.regex.ranges import express_range
 
 KEYWORDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 decimals = st.decimals(-2000, 2000, places=3) | st.integers(-30, 30).map(Decimal)

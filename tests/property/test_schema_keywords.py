@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from constrained.schemas import check_schemas
+from constrained.replay.schemas import check_schemas
 from grammars.errors import SchemaError
-from grammars.lowering import lower
+from grammars.lowering.lower import lower
 
 Json = Any
 

@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grammars.coerce import coerce
-from grammars.complete import Completer
+from grammars.complete.turn import Completer
 from grammars.formats import HERMES, MINIMAX_M3, QWEN3_CODER
-from grammars.lowering import lower
-from grammars.parse import parse
-from grammars.schema import are_same
-from grammars.settling import are_equal, settle
+from grammars.lowering.lower import lower
+from grammars.parse.parser import parse
+from grammars.schema.nodes import are_same
+from grammars.schema.numbers import are_equal, settle
+from grammars.spelling.coerce import coerce
 from grammars.turn import Choice, Policy, State, Tool
-from grammars.wire import Format
+from grammars.wire.format import Format
 from tests.agreement.matching import Masked
 from tests.agreement.test_complete import completed
 

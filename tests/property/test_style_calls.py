@@ -6,14 +6,14 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from grammars.complete import Completer
+from grammars.complete.turn import Completer
 from grammars.errors import RenderError, SchemaError
-from grammars.parse import Parser, parse
-from grammars.render import render
-from grammars.schema import are_same
-from grammars.telling import RawTeller
+from grammars.parse.json_writer import RawTeller
+from grammars.parse.parser import Parser, parse
+from grammars.render.turn import render
+from grammars.schema.nodes import are_same
 from grammars.turn import ArgumentsDelta, ToolCall, Turn
-from grammars.wire import Format, JsonArguments, Literal, Marker, Name, TaggedArguments
+from grammars.wire.format import Format, JsonArguments, Literal, Marker, Name, TaggedArguments
 from tests.agreement.matching import Masked
 from tests.property.test_styles import GEMMA, PRETTY, PYTHON, is_writable
 from tests.strategies import Case, cases, chunkings

@@ -12,20 +12,20 @@ from hypothesis import HealthCheck, event, given, reject, settings
 from hypothesis import strategies as st
 from jinja2 import Environment
 
-from constrained.frame import byte_tokenizer
 from constrained.mask import Matcher
-from grammars.complete_json import JsonReader
+from constrained.replay.replay_context import byte_tokenizer
+from grammars.build.values import Rules
+from grammars.complete.json import JsonReader
+from grammars.complete.shortest import Shortest
 from grammars.errors import SchemaError
-from grammars.lark_values import Rules
-from grammars.lowering import lower
-from grammars.quoting import find_extra_keys
-from grammars.reading import DeepJsonError, read_value
-from grammars.scanners import make_scanner
-from grammars.schema import Schema, are_same
-from grammars.settling import are_equal, settle
-from grammars.shortest import Shortest
-from grammars.spelling import has_json_strings, holds, spell
-from grammars.wire import JsonStyle
+from grammars.lowering.lower import lower
+from grammars.parse.scanners import make_scanner
+from grammars.schema.nodes import Schema, are_same
+from grammars.schema.numbers import are_equal, settle
+from grammars.spelling.quoted import find_extra_keys
+from grammars.spelling.reading import DeepJsonError, read_value
+from grammars.spelling.styles import has_json_strings, holds, spell
+from grammars.wire.format import JsonStyle
 from tests.shapes import VALUES, Shape, fitting, leaves, objects, parameters, shapes
 from tests.strategies import seeds
 from tests.texts import KEYS, TEXTS

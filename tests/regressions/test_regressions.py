@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from constrained.check import check_rows
+from constrained.replay.check import check_rows
 
 ROWS = [
     json.loads(line)

@@ -4,7 +4,7 @@ from typing import Any
 
 import httpx
 
-from server.messages.reply import fold
+from server.dialects.messages.reply import fold
 from tests.scripted import TURN
 from tests.serving.running import Json, stream
 

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import uvicorn
 
-from constrained.model import Model
+from constrained.model.model import Model
 from server.app import make_app
 from server.settings import Settings
 

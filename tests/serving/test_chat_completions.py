@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from server.chat.reply import fold
+from server.dialects.chat.reply import fold
 from server.settings import ReasoningField, Settings
 from tests.scripted import OPENED, scripted
 from tests.serving.running import Json, running, stream

@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from constrained.errors import ModelError
-from constrained.model import Model
-from server.gate import find_key
+from constrained.model.model import Model
+from server.http.gate import find_key
 from server.settings import Settings
 from tests.scripted import scripted
 from tests.serving.running import Json, running, wait_until

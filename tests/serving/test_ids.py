@@ -6,8 +6,8 @@ from datetime import datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.dates import Dates
 from server.ids import CallIds, make_id
+from server.turns.dates import Dates
 
 NINE = st.text("abcXYZ019", min_size=9, max_size=9)
 

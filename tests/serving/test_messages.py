@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from server.messages.reply import sign
+from server.dialects.messages.reply import sign
 from server.settings import Settings
 from tests.scripted import scripted
 from tests.serving.messages import (

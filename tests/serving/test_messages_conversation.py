@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from server.dialects.messages.conversation import read_conversation
 from server.errors import HttpError
-from server.messages.conversation import read_conversation
 
 Json = dict[str, Any]
 MARK = {"cache_control": {"type": "ephemeral"}}

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from constrained.engine.scripted import ScriptedEngine, scripted_logits
 from constrained.errors import ModelError
-from constrained.model import Model
-from constrained.template import ChatTemplate
-from server.messages.reply import fold
+from constrained.model.model import Model
+from constrained.template.chat_template import ChatTemplate
+from server.dialects.messages.reply import fold
 from server.settings import Settings
 from tests.scripted import BYTES
 from tests.serving.messages import (

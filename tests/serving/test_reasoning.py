@@ -3,7 +3,7 @@
 import pytest
 
 from grammars.turn import Think
-from server.reasoning import BUDGETS, Effort, Reasoning, Thinking, plan_thinking
+from server.turns.reasoning import BUDGETS, Effort, Reasoning, Thinking, plan_thinking
 
 QWEN = frozenset({"enable_thinking"})
 GPT_OSS = frozenset({"reasoning_effort"})

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from constrained.errors import ReplyError
 from constrained.job import Job
 from constrained.logits import TokenDrawn
-from constrained.model import Model
+from constrained.model.model import Model
 from constrained.reply import Reply, Usage
 from grammars.turn import (
     ArgumentsDelta,
@@ -21,13 +21,13 @@ from grammars.turn import (
     ReasoningDelta,
     ToolCall,
 )
-from server.asking import Asked, Service
-from server.begun import Begun, Told
-from server.reasoning import Thinking
-from server.responses.items import read_input
-from server.responses.reply import ResponseWriter
-from server.responses.sealing import unseal
+from server.dialects.responses.items import read_input
+from server.dialects.responses.reply import ResponseWriter
+from server.dialects.responses.sealing import unseal
 from server.settings import Settings
+from server.turns.active_request import Begun, Told
+from server.turns.reasoning import Thinking
+from server.turns.turn_request import Asked, Service
 from tests.scripted import OPENED, scripted
 from tests.serving.running import Json, running
 from tests.serving.test_responses import ask, events_of, lasting

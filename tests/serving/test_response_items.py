@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from server.dialects.responses import items
+from server.dialects.responses.items import read_input, write_messages
+from server.dialects.responses.sealing import seal, unseal
+from server.dialects.responses.store import Store, Stored, measure
 from server.errors import HttpError
-from server.responses import items
-from server.responses.items import read_input, write_messages
-from server.responses.sealing import seal, unseal
-from server.responses.store import Store, Stored, measure
 from tests.serving.running import Json
 
 USER: Json = {"role": "user", "content": "Hi"}

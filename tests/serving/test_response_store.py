@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from constrained.errors import RequestError
-from server.responses import routes
+from server.dialects.responses import routes
 from server.settings import Settings
 from tests.scripted import scripted
 from tests.serving.running import running

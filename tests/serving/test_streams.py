@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from constrained import load
-from server.chat.reply import fold
+from server.dialects.chat.reply import fold
 from server.settings import Settings
 from tests.scripted import scripted
 from tests.serving.running import Json, running, stream

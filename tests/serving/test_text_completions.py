@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from server.completions.reply import fold
+from server.dialects.completions.reply import fold
 from server.settings import Settings
 from tests.scripted import scripted
 from tests.serving.running import Json, running, stream

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-import constrained.template
+import constrained.template.chat_template
 from constrained.errors import TemplateError
-from constrained.template import ChatTemplate
+from constrained.template.chat_template import ChatTemplate
 from tests.support import real_templates
 
 pytest.importorskip("transformers", reason="needs the extra `compare`")
@@ -103,7 +103,7 @@ def render(monkeypatch: pytest.MonkeyPatch) -> Render:
     from transformers.utils import chat_template_utils
 
     monkeypatch.setattr(chat_template_utils, "datetime", _Clock)
-    monkeypatch.setattr(constrained.template, "datetime", _Clock)
+    monkeypatch.setattr(constrained.template.chat_template, "datetime", _Clock)
 
     def with_transformers(template: ChatTemplate, messages: Any, tools: Any, **kwargs: Any) -> str:
         prompts, _ = chat_template_utils.render_jinja_template(

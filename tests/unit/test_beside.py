@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 import pytest
 
+from constrained.decode.request import Request
 from constrained.engine.protocol import Sampling
 from constrained.engine.scripted import ScriptedEngine, random_logits
 from constrained.errors import GrammarError
 from constrained.job import Job
 from constrained.mask import Matcher
-from constrained.model import Model
+from constrained.model.model import Model
 from constrained.reply import Reply
-from constrained.request import Request
-from constrained.schedule import Schedule, Seat
-from constrained.template import ChatTemplate
+from constrained.schedule.scheduler import Schedule, Seat
+from constrained.template.chat_template import ChatTemplate
 from grammars.formats import HERMES as FORMAT
-from grammars.parse import Parser
+from grammars.parse.parser import Parser
 from tests.scripted import BYTES
 from tests.templates import HERMES, PAINT, PING, WRITE
 

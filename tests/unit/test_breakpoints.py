@@ -6,17 +6,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from constrained.boundaries import MOST, find_boundaries
-from constrained.compiling import Compiler
+from constrained.compile.compiler import Compiler
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.engine.scripted import ScriptedEngine, random_logits
 from constrained.errors import RequestError
 from constrained.job import CompiledTurn, Job
-from constrained.model import Model
-from constrained.quoting import Prompt
-from constrained.snapshots import Cache
-from constrained.template import ChatTemplate
-from constrained.vocabulary import byte_vocabulary
+from constrained.kv.snapshots import Cache
+from constrained.model.model import Model
+from constrained.prompt.cache_breakpoints import MOST, find_boundaries
+from constrained.template.chat_template import ChatTemplate
+from constrained.template.special_tokens import Prompt
+from constrained.vocabulary.vocabulary import byte_vocabulary
 from tests.templates import FOLDER, HERMES, PAINT, PING, QWEN3_CODER
 
 BYTES = byte_vocabulary(("<|im_start|>", "<|im_end|>", "<think>", "</think>"))

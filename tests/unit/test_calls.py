@@ -20,11 +20,11 @@ from hypothesis import strategies as st
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic_core import to_jsonable_python
 
-from constrained.calls import acall_function, call_function, format_result
 from constrained.errors import CallError
-from constrained.functions import FunctionTool, tool
-from constrained.tools import read_tools
-from grammars.schema import Unfit
+from constrained.tools.execution import acall_function, call_function, format_result
+from constrained.tools.functions import FunctionTool, tool
+from constrained.tools.shapes import read_tools
+from grammars.schema.nodes import Unfit
 from grammars.turn import ToolCall
 
 

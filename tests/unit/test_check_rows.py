@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from constrained import check, mask
-from constrained.check import check_rows, read_rows
+from constrained import mask
 from constrained.errors import GrammarError
 from constrained.mask import Matcher
+from constrained.replay import check
+from constrained.replay.check import check_rows, read_rows
 from tests.answers import CALL, KINDS, answer_to, calls, judged
 from tests.templates import HERMES, PING, QWEN3_CODER, WRITE, hermes_call, tool
 

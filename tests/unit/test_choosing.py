@@ -6,23 +6,23 @@ from typing import Any
 
 import pytest
 
-from constrained.choosing import choose_teaching, read_tool_format
-from constrained.compiling import Compiler
+from constrained.compile.compiler import Compiler
 from constrained.errors import RequestError
-from constrained.generic import CHATML, GenericTemplate
+from constrained.format_selection.chosen import choose_teaching, read_tool_format
+from constrained.format_selection.generic import CHATML, GenericTemplate
+from constrained.format_selection.inferred import detect_format
+from constrained.format_selection.plain_calls import EXAMPLES, describe_several, write_example
 from constrained.job import Job
-from constrained.plain_calls import EXAMPLES, describe_several, write_example
-from constrained.teaching import detect_format
-from constrained.template import ChatTemplate
-from constrained.tools import read_tools
-from constrained.vocabulary import byte_vocabulary
-from grammars.detect import Origin
+from constrained.template.chat_template import ChatTemplate
+from constrained.tools.shapes import read_tools
+from constrained.vocabulary.vocabulary import byte_vocabulary
 from grammars.errors import FormatError
-from grammars.format_text import dump_format
 from grammars.formats import FORMATS, GENERIC, HERMES, KIMI_K2, QWEN3_CODER
-from grammars.parse import parse
+from grammars.infer.detect import Origin
+from grammars.parse.parser import parse
 from grammars.turn import Choice, Policy, State
-from grammars.wire import Content, Format, find_format
+from grammars.wire.format import Content, Format, find_format
+from grammars.wire.text import dump_format
 from tests.agreement.matching import Masked
 from tests.command_line import Run, write
 from tests.support import real_templates

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks import coercion
-from grammars.coerce import coerce, coerce_members, read_json
 from grammars.errors import CoerceError
-from grammars.lowering import lower
+from grammars.lowering.lower import lower
+from grammars.spelling.coerce import coerce, coerce_members, read_json
 from tests.shapes import VALUES
 
 CASES = list(coercion.read(coercion.ROWS))

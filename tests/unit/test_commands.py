@@ -11,12 +11,12 @@ import gguf
 import pytest
 from gguf.scripts.gguf_new_metadata import MetadataDetails, copy_with_new_metadata
 
-from constrained.frame import byte_tokenizer
 from constrained.mask import Matcher
+from constrained.replay.replay_context import byte_tokenizer
 from examples.random_model import MARKERS, load_small, with_markers, write_model
-from grammars.format_text import load_format
 from grammars.formats import FORMATS
-from grammars.wire import find_format
+from grammars.wire.format import find_format
+from grammars.wire.text import load_format
 from tests.command_line import Run, write
 from tests.hub_server import Hub, serve
 from tests.templates import FOLDER, HERMES, PAINT, PING, hermes_call, tool

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from grammars.complete import Completer
+from grammars.complete.turn import Completer
 from grammars.formats import FORMATS, GENERIC, HERMES, LLAMA3_JSON, MISTRAL, QWEN3_CODER
-from grammars.lowering import lower
+from grammars.lowering.lower import lower
 from grammars.turn import (
     Answer,
     Choice,
@@ -20,7 +20,7 @@ from grammars.turn import (
     Think,
     Tool,
 )
-from grammars.wire import Content, Format, JsonCall, JsonStyle, Marker
+from grammars.wire.format import Content, Format, JsonCall, JsonStyle, Marker
 from tests.agreement.matching import Masked
 
 REQUIRED = Policy(Choice.REQUIRED)

@@ -6,15 +6,15 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from grammars.complete import Completer
-from grammars.counted import Counted, Distinct, find_items
+from grammars.complete.turn import Completer
 from grammars.errors import SchemaError
 from grammars.formats import FORMATS
-from grammars.lowering import lower
-from grammars.render import render
-from grammars.schema import Array, Boolean, Constant, Contains, Null
+from grammars.lowering.lower import lower
+from grammars.render.turn import render
+from grammars.schema.counted import Counted, Distinct, find_items
+from grammars.schema.nodes import Array, Boolean, Constant, Contains, Null
 from grammars.turn import Choice, KeyOrder, Policy, State, Tool, ToolCall, Turn
-from grammars.wire import Format
+from grammars.wire.format import Format
 from tests.agreement.matching import Masked
 
 NAMES = ("hermes", "qwen3_coder", "lfm2", "minimax_m3", "gemma4", "glm45")

@@ -13,18 +13,18 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from constrained.deadline import Deadline, set_deadline
+from constrained.decode.request import Request
 from constrained.engine.protocol import Sampling
 from constrained.engine.scripted import ScriptedEngine, random_logits, scripted_logits
 from constrained.errors import DeadlineError, RequestError
-from constrained.generation import generate
 from constrained.job import Job
-from constrained.model import Model
-from constrained.request import Request
-from constrained.schedule import Schedule, Seat
-from constrained.template import ChatTemplate
-from constrained.vocabulary import byte_vocabulary
+from constrained.model.model import Model
+from constrained.schedule.generation import generate
+from constrained.schedule.scheduler import Schedule, Seat
+from constrained.template.chat_template import ChatTemplate
+from constrained.vocabulary.vocabulary import byte_vocabulary
 from grammars.formats import HERMES
-from grammars.parse import Parser
+from grammars.parse.parser import Parser
 from tests.command_line import Run
 from tests.templates import HERMES as TEMPLATE
 from tests.templates import WRITE, hermes_call

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from benchmarks.histories import MODES, offer, replay
 from benchmarks.sources import FIVE
 from benchmarks.tool_sets import SAMPLE
-from constrained.compiling import Compiler
-from constrained.decoded import OVERHEAD, Decoded, DecodedTurns
+from constrained.compile.compiler import Compiler
 from constrained.errors import TemplateError
 from constrained.job import CompiledTurn, Job
-from constrained.splicing import Recall
-from constrained.template import ChatTemplate
-from constrained.vocabulary import byte_vocabulary
+from constrained.prompt.prompt_reuse import Recall
+from constrained.prompt.turn_cache import OVERHEAD, Decoded, DecodedTurns
+from constrained.template.chat_template import ChatTemplate
+from constrained.vocabulary.vocabulary import byte_vocabulary
 from tests.templates import HERMES, PAINT, PING
 
 USER = {"role": "user", "content": "Paint it."}

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from constrained.template import ChatTemplate
-from grammars.detect_reasoning import find_reasoning, find_state
+from constrained.template.chat_template import ChatTemplate
 from grammars.formats import HERMES
+from grammars.infer.reasoning import find_reasoning, find_state
 from grammars.turn import Start, State
-from grammars.wire import Format, Marker, Reasoning
+from grammars.wire.format import Format, Marker, Reasoning
 from tests.support import real_templates
 
 FILE = Path(__file__).parent.parent / "data" / "start_states.jsonl"

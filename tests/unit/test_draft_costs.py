@@ -7,12 +7,12 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from constrained.drafting import ALLOWANCE, CREDIT, Purse, find_cost
+from constrained.decode.drafts import ALLOWANCE, CREDIT, Purse, find_cost
 from constrained.engine.protocol import Chunk
 from constrained.engine.scripted import ScriptedEngine
-from constrained.generation import generate
 from constrained.mask import Matcher
-from constrained.vocabulary import build_tokenizer
+from constrained.schedule.generation import generate
+from constrained.vocabulary.vocabulary import build_tokenizer
 from tests.unit.test_drafting import BYTES, GREEDY, ask
 
 

@@ -12,20 +12,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from constrained.drafting import Drafter, fit
+from constrained.decode.drafts import Drafter, fit
+from constrained.decode.request import Finish, Generation, Request
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.engine.scripted import ScriptedEngine
 from constrained.errors import ContextError, Error, GrammarError
-from constrained.generation import generate
 from constrained.mask import Matcher
-from constrained.model import Model
+from constrained.model.model import Model
 from constrained.reply import Usage
-from constrained.request import Finish, Generation, Request
-from constrained.schedule import Schedule, Seat
-from constrained.template import ChatTemplate
-from constrained.vocabulary import Vocabulary, build_tokenizer, byte_vocabulary
+from constrained.schedule.generation import generate
+from constrained.schedule.scheduler import Schedule, Seat
+from constrained.template.chat_template import ChatTemplate
+from constrained.vocabulary.vocabulary import Vocabulary, build_tokenizer, byte_vocabulary
 from grammars.formats import HERMES
-from grammars.parse import Parser
+from grammars.parse.parser import Parser
 from tests.scripted import TURN
 from tests.support import uncounted
 from tests.templates import HERMES as TEMPLATE
@@ -257,7 +257,7 @@ class Breaking(Drafter):
 
 def test_a_draft_that_fails_is_not_the_failure_of_the_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = run(Copyist(), LONG)
-    monkeypatch.setattr("constrained.progression.Drafter", Breaking)
+    monkeypatch.setattr("constrained.decode.turn_decoder.Drafter", Breaking)
     made = run(Copyist(), LONG)
     assert made.drafted == 0
     assert told(made) == told(whole)
@@ -357,7 +357,7 @@ class Kept(Drafter):
 
 
 def test_a_value_that_did_not_fit_is_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("constrained.progression.Drafter", Kept)
+    monkeypatch.setattr("constrained.decode.turn_decoder.Drafter", Kept)
     texts = (note(SAID, f"-{SAID}", True), note(SAID, SAID, True))
     (plain, spent), (drafted, less) = results(texts, f"Write: {SAID}", sampling=GREEDY)
     assert drafted == plain

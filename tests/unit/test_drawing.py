@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from constrained.decode.request import Finish, Request, Timings
 from constrained.engine.drawing import ScriptedSampler
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.engine.scripted import ScriptedEngine, random_logits, scripted_logits
 from constrained.errors import RequestError
-from constrained.generation import generate
-from constrained.model import Model
-from constrained.request import Finish, Request, Timings
-from constrained.schedule import Schedule, Seat
-from constrained.template import ChatTemplate
+from constrained.model.model import Model
+from constrained.schedule.generation import generate
+from constrained.schedule.scheduler import Schedule, Seat
+from constrained.template.chat_template import ChatTemplate
 from grammars.formats import HERMES as FORMAT
-from grammars.parse import Parser
+from grammars.parse.parser import Parser
 from grammars.turn import Think
 from tests.scripted import BYTES, scripted, wishing
 from tests.templates import HERMES, hermes_call, tool

@@ -21,7 +21,7 @@ from constrained.engine.options import (
     read_options,
 )
 from constrained.errors import RequestError
-from constrained.loading import load
+from constrained.model.loading import load
 from tests.command_line import Run
 
 

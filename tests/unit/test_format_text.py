@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grammars.errors import FormatError
-from grammars.format_text import dump_format, load_format
 from grammars.formats import FORMATS, HERMES, MISTRAL
-from grammars.wire import (
+from grammars.wire.format import (
     CallId,
     CallIndex,
     Content,
@@ -24,6 +23,7 @@ from grammars.wire import (
     Reasoning,
     TaggedArguments,
 )
+from grammars.wire.text import dump_format, load_format
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 SPELLINGS = st.lists(TEXTS, min_size=1, max_size=2).map(tuple)

@@ -13,9 +13,9 @@ import pytest
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, RootModel
 from typing_extensions import TypedDict
 
-from constrained.functions import FunctionTool, as_json, as_tool, find_tool, tool
-from constrained.template import ChatTemplate
-from constrained.tools import as_openai, read_tools
+from constrained.template.chat_template import ChatTemplate
+from constrained.tools.functions import FunctionTool, as_json, as_tool, find_tool, tool
+from constrained.tools.shapes import as_openai, read_tools
 from grammars.errors import SchemaError, ToolError
 from tests.support import require_models_directory
 

@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from constrained.errors import TemplateError
-from constrained.generic import CHATML, GenericTemplate
-from constrained.quoting import render_prompt
-from constrained.template import ChatTemplate
-from constrained.vocabulary import byte_vocabulary
-from grammars.detect_reasoning import find_reasoning
+from constrained.format_selection.generic import CHATML, GenericTemplate
+from constrained.template.chat_template import ChatTemplate
+from constrained.template.special_tokens import render_prompt
+from constrained.vocabulary.vocabulary import byte_vocabulary
 from grammars.formats import QWEN3_CODER
 from grammars.formats.generic import GENERIC
-from grammars.parse import parse
+from grammars.infer.reasoning import find_reasoning
+from grammars.parse.parser import parse
 from tests.support import real_templates
 
 TOOL = {

@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from constrained.decode.assistant_prefix import Prefix
+from constrained.decode.token_healing import Healing, find_spellings, spell
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.engine.scripted import ScriptedEngine, scripted_logits
 from constrained.errors import GrammarError
-from constrained.healing import Healing, find_spellings, spell
 from constrained.job import Job
 from constrained.mask import Matcher
-from constrained.model import Model
-from constrained.prefix import Prefix
+from constrained.model.model import Model
 from constrained.reply import Reply
-from constrained.template import ChatTemplate
-from constrained.vocabulary import Vocabulary, build_tokenizer, byte_vocabulary
+from constrained.template.chat_template import ChatTemplate
+from constrained.vocabulary.vocabulary import Vocabulary, build_tokenizer, byte_vocabulary
 from grammars.turn import ContentDelta
 from tests.templates import HERMES, PING
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from grammars.held import Held, find_held
-from grammars.lowering import lower
+from grammars.lowering.checked import Held, find_held
+from grammars.lowering.lower import lower
 
 HOST = {"type": "string", "pattern": "(?=a)b"}
 TEXT = {"type": "string"}

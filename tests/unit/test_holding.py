@@ -8,22 +8,22 @@ from typing import Any
 import pytest
 
 from benchmarks.sources import OURS
+from constrained.decode.checked_values import Watch
+from constrained.decode.request import Finish, Generation, Request
 from constrained.engine.protocol import Sampling
 from constrained.engine.scripted import ScriptedEngine, random_logits
 from constrained.errors import ReplyError
-from constrained.frame import byte_tokenizer
-from constrained.generation import generate
-from constrained.holding import Watch
 from constrained.mask import Matcher
-from constrained.model import Model
-from constrained.request import Finish, Generation, Request
-from constrained.template import ChatTemplate
-from constrained.tools import read_tools
+from constrained.model.model import Model
+from constrained.replay.replay_context import byte_tokenizer
+from constrained.schedule.generation import generate
+from constrained.template.chat_template import ChatTemplate
+from constrained.tools.shapes import read_tools
+from grammars.build.turn import build_grammar
 from grammars.formats import FORMATS, HERMES
-from grammars.held import find_held
-from grammars.lark import build_grammar
-from grammars.parse import Parser
-from grammars.render import render
+from grammars.lowering.checked import find_held
+from grammars.parse.parser import Parser
+from grammars.render.turn import render
 from grammars.turn import (
     ArgumentsDelta,
     CallRead,
@@ -35,7 +35,7 @@ from grammars.turn import (
     Turn,
     collect,
 )
-from grammars.wire import Format
+from grammars.wire.format import Format
 from tests.scripted import BYTES, wish, wishing
 from tests.support import uncounted
 from tests.templates import hermes_call, tool

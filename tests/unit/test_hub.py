@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from constrained.engine.llama_files import read_header
 from constrained.engine.llamacpp import load
 from constrained.errors import ModelError, RequestError
-from constrained.hub import PREFERRED, choose, fetch
+from constrained.model.hub import PREFERRED, choose, fetch
 from examples.random_model import load_small, write_model
 from tests.hub_server import Hub, serve
 

@@ -20,9 +20,14 @@ FORBIDDEN = {
 OURS_ELSEWHERE = {"tests", "examples", "benchmarks"}
 ONLY_IN = {
     "llama_cpp": {name for name in NAMES if name.startswith("constrained/engine/llama")},
-    "llguidance": {"constrained/mask.py", "constrained/vocabulary.py"},
+    "llguidance": {"constrained/mask.py", "constrained/vocabulary/vocabulary.py"},
 }
-FOR_TYPES_ONLY = {"llguidance": {"constrained/check.py", "constrained/compiling.py"}}
+FOR_TYPES_ONLY = {
+    "llguidance": {
+        "constrained/replay/check.py",
+        "constrained/compile/compiler.py",
+    }
+}
 
 
 def find_imports(tree: ast.AST) -> Iterator[tuple[str, bool]]:

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from grammars.errors import DetectError
-from grammars.format_text import dump_format, load_format
 from grammars.formats import NATIVE
-from grammars.infer import infer
-from grammars.wire import (
+from grammars.infer.inference import infer
+from grammars.wire.format import (
     CallId,
     CallIndex,
     Content,
@@ -24,6 +23,7 @@ from grammars.wire import (
     TaggedArguments,
     find_format,
 )
+from grammars.wire.text import dump_format, load_format
 from tests.support import real_templates
 
 FILE = Path(__file__).parent.parent / "data" / "inferred_formats.jsonl"

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from constrained.template import ChatTemplate
+from constrained.template.chat_template import ChatTemplate
 from grammars.errors import DetectError, Error
 from grammars.formats import HERMES
-from grammars.infer import Inference, infer
-from grammars.render import render
+from grammars.infer.inference import Inference, infer
+from grammars.render.turn import render
 from grammars.turn import ToolCall, Turn
-from grammars.wire import (
+from grammars.wire.format import (
     CallId,
     CallIndex,
     Content,

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from grammars.errors import SchemaError
-from grammars.lowering import lower
-from grammars.schema import Number, Object, Schema
+from grammars.lowering.lower import lower
+from grammars.schema.nodes import Number, Object, Schema
 
 
 def lower_value(schema: Any, **definitions: Any) -> Schema:

@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
+from constrained.compile.grammar_cache import GrammarTexts
 from constrained.errors import RequestError
-from constrained.grammar_texts import GrammarTexts
-from constrained.tools import read_tools
-from grammars.complete import Completer
+from constrained.tools.shapes import read_tools
+from grammars.complete.turn import Completer
 from grammars.formats import FORMATS
 from grammars.formats.hermes import HERMES
-from grammars.lowering import lower
-from grammars.members import MOST_KEYS
-from grammars.parse import parse
-from grammars.render import render
+from grammars.lowering.lower import lower
+from grammars.parse.parser import parse
+from grammars.render.turn import render
+from grammars.schema.members import MOST_KEYS
 from grammars.turn import Choice, ChoiceAnswer, KeyOrder, Policy, State, Tool, ToolCall, Turn
-from grammars.wire import Format
+from grammars.wire.format import Format
 from tests.agreement.matching import Masked
 from tests.command_line import Run
 from tests.command_line import write as write_file

@@ -4,13 +4,23 @@ from typing import Any
 
 import pytest
 
-from grammars.choices import list_choices
-from grammars.documents import read_document
 from grammars.errors import SchemaError
-from grammars.keys import is_universal
-from grammars.lowering import lower
-from grammars.schema import AnyValue, Array, Boolean, Constant, Null, Number, Schema, String, Union
-from grammars.subschemas import find_keyword
+from grammars.lowering.choices import list_choices
+from grammars.lowering.documents import read_document
+from grammars.lowering.keys import is_universal
+from grammars.lowering.lower import lower
+from grammars.schema.nodes import (
+    AnyValue,
+    Array,
+    Boolean,
+    Constant,
+    Null,
+    Number,
+    Schema,
+    String,
+    Union,
+)
+from grammars.schema.subschemas import find_keyword
 
 OBJECT = {"type": "object"}
 

@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
+from grammars.build.turn import build_grammar
+from grammars.build.values import Rules
 from grammars.errors import SchemaError, ToolError
 from grammars.formats import FORMATS, HERMES, LLAMA3_JSON, QWEN3_CODER
-from grammars.lark import build_grammar
-from grammars.lark_values import Rules
-from grammars.lowering import lower
-from grammars.parse import Parser, collect
-from grammars.render import render
-from grammars.schema import Object, Property, String
+from grammars.lowering.lower import lower
+from grammars.parse.parser import Parser, collect
+from grammars.render.turn import render
+from grammars.schema.nodes import Object, Property, String
 from grammars.turn import (
     Answer,
     Choice,
@@ -26,7 +26,7 @@ from grammars.turn import (
     ToolCall,
     Turn,
 )
-from grammars.wire import Format, JsonStyle
+from grammars.wire.format import Format, JsonStyle
 from tests.agreement.matching import Masked
 
 REQUIRED = Policy(Choice.REQUIRED)

@@ -5,24 +5,25 @@ from typing import Any
 
 import pytest
 
-from constrained import compiling, mask
-from constrained.compiling import Compiler
+from constrained import mask
+from constrained.compile import compiler as compiling
+from constrained.compile.compiler import Compiler
 from constrained.errors import GrammarError
-from constrained.frame import byte_tokenizer
 from constrained.job import Job
 from constrained.mask import MOST_BRANCHES, MOST_RULES, Matcher
-from constrained.template import ChatTemplate
-from constrained.tools import MOST_TOOLS, read_tools
-from constrained.vocabulary import byte_vocabulary
+from constrained.replay.replay_context import byte_tokenizer
+from constrained.template.chat_template import ChatTemplate
+from constrained.tools.shapes import MOST_TOOLS, read_tools
+from constrained.vocabulary.vocabulary import byte_vocabulary
+from grammars.build.turn import build_grammar
 from grammars.errors import SchemaError, ToolError
-from grammars.flat_lowering import MOST_VALUES
 from grammars.formats import FORMATS
-from grammars.keywords import MOST_REMAINDERS
-from grammars.lark import build_grammar
-from grammars.lowering import MOST_PARTS, lower
-from grammars.schema import Number, Schema, String, Union
+from grammars.lowering.flat import MOST_VALUES
+from grammars.lowering.keywords import MOST_REMAINDERS
+from grammars.lowering.lower import MOST_PARTS, lower
+from grammars.schema.nodes import Number, Schema, String, Union
 from grammars.turn import ChoiceAnswer, Policy, State, Tool
-from grammars.wire import find_format
+from grammars.wire.format import find_format
 from tests.templates import HERMES, PING, tool
 
 

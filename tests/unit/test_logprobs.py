@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from constrained.decode.events import Sent
 from constrained.engine.protocol import Sampling
 from constrained.engine.scripted import ScriptedEngine, random_logits
 from constrained.errors import RequestError
 from constrained.job import Job
 from constrained.logits import Scores, TokenDrawn
-from constrained.model import Model
+from constrained.model.model import Model
 from constrained.reply import Reply
-from constrained.template import ChatTemplate
-from constrained.told import Sent
+from constrained.template.chat_template import ChatTemplate
 from grammars.turn import ArgumentsDelta, CallCut, ContentDelta, collect
 from tests.scripted import BYTES, scripted, wishing
 from tests.templates import HERMES, OPEN, PING, WRITE, hermes_call, tool

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from constrained.compiling import Compiler
-from constrained.encoding import check_count, check_text
+from constrained.compile.compiler import Compiler
 from constrained.errors import ContextError
 from constrained.job import Job
-from constrained.template import ChatTemplate
+from constrained.prompt.encoding import check_count, check_text
+from constrained.template.chat_template import ChatTemplate
 from tests.scripted import BYTES, scripted
 from tests.templates import HERMES, PING
 

@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from constrained.tools import read_tools
+from constrained.tools.shapes import read_tools
 from grammars.formats import FORMATS
-from grammars.loosening import loosen
-from grammars.lowering import lower
-from grammars.render import render
-from grammars.schema import AnyValue, Array, Boolean, Null, Number, Object, String, Union
+from grammars.lowering.loosening import loosen
+from grammars.lowering.lower import lower
+from grammars.render.turn import render
+from grammars.schema.nodes import AnyValue, Array, Boolean, Null, Number, Object, String, Union
 from grammars.turn import Policy, State, ToolCall, Turn
-from grammars.wire import Format
+from grammars.wire.format import Format
 from tests.agreement.matching import Masked
 from tests.templates import tool
 

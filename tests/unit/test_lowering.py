@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from grammars.errors import SchemaError
-from grammars.lowering import lower
-from grammars.schema import (
+from grammars.lowering.lower import lower
+from grammars.regex.texts import Texts
+from grammars.schema.nodes import (
     AnyValue,
     Array,
     Boolean,
@@ -20,7 +21,6 @@ from grammars.schema import (
     String,
     Union,
 )
-from grammars.texts import Texts
 
 
 def lower_value(schema: Any, **definitions: Any) -> Schema:

@@ -7,7 +7,7 @@ import pytest
 
 from constrained.errors import GrammarError
 from constrained.mask import Matcher
-from constrained.vocabulary import build_tokenizer, byte_vocabulary
+from constrained.vocabulary.vocabulary import build_tokenizer, byte_vocabulary
 
 MARKERS = ["<think>", "</think>", "<tool_call>"]
 VOCABULARY = byte_vocabulary(MARKERS)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grammars.member_scan import Begun, Ended, MemberScanner
+from grammars.parse.member_scan import Begun, Ended, MemberScanner
 from tests.shapes import VALUES
 
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grammars.merging import merge
-from grammars.schema import are_same
+from grammars.lowering.merging import merge
+from grammars.schema.nodes import are_same
 from tests.shapes import VALUES, shapes
 
 

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from constrained.schemas import check_schemas
-from grammars.exclusion import exclude, spell_others
-from grammars.inhabitation import NEVER
-from grammars.negation import is_expressible, negate
-from grammars.schema import Array, Boolean, Constant, Null, Number, Object, String, Union
+from constrained.replay.schemas import check_schemas
+from grammars.lowering.exclusion import exclude, spell_others
+from grammars.lowering.inhabitation import NEVER
+from grammars.lowering.negation import is_expressible, negate
+from grammars.schema.nodes import Array, Boolean, Constant, Null, Number, Object, String, Union
 
 
 def results(schema: Any, *data: Any, checked: tuple[str, ...] = ()) -> str:

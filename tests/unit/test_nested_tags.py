@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from grammars.complete import Completer
+from grammars.build.turn import build_grammar
+from grammars.complete.turn import Completer
 from grammars.errors import RenderError, SchemaError
-from grammars.format_text import dump_format, load_format
 from grammars.formats import MINIMAX_M3
-from grammars.lark import build_grammar
-from grammars.lowering import lower
-from grammars.parse import Parser, parse
-from grammars.render import render
+from grammars.lowering.lower import lower
+from grammars.parse.parser import Parser, parse
+from grammars.render.turn import render
 from grammars.turn import ArgumentsDelta, Policy, Start, State, Think, Tool, ToolCall, Turn
+from grammars.wire.text import dump_format, load_format
 from tests.agreement.matching import Masked
 
 MARK = "]<]minimax[>["

@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 
-from constrained.offer import read_offer
-from constrained.tools import read_tools
+from constrained.tools.offer import read_offer
+from constrained.tools.shapes import read_tools
 from grammars.formats import FORMATS
-from grammars.lowering import lower
-from grammars.nonempty import require_nonempty
-from grammars.render import render
-from grammars.schema import Node, Object, Reference, String
+from grammars.lowering.lower import lower
+from grammars.lowering.nonempty import require_nonempty
+from grammars.render.turn import render
+from grammars.schema.nodes import Node, Object, Reference, String
 from grammars.turn import Policy, State, ToolCall, Turn
-from grammars.wire import Format
+from grammars.wire.format import Format
 from tests.agreement.matching import Masked
 from tests.command_line import Run, write
 from tests.scripted import scripted

@@ -9,7 +9,7 @@ import pytest
 from benchmarks.sources import OURS
 from constrained.errors import RequestError
 from constrained.job import Job
-from constrained.offer import read_offer
+from constrained.tools.offer import read_offer
 from grammars.errors import SchemaError, ToolError
 from tests.command_line import Run, write
 from tests.scripted import scripted

@@ -2,12 +2,12 @@
 
 import pytest
 
-from grammars.complete import Completer
+from grammars.complete.turn import Completer
 from grammars.formats import COHERE_MOE, COMMAND_R7B, FUNCTIONARY_V32, GLM47, KIMI_K3, LING, SOLAR
-from grammars.lowering import lower
-from grammars.parse import Parser, collect
+from grammars.lowering.lower import lower
+from grammars.parse.parser import Parser, collect
 from grammars.turn import Event, JsonAnswer, Policy, Start, State, Tool, Turn
-from grammars.wire import Format, TaggedArguments
+from grammars.wire.format import Format, TaggedArguments
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "array", "items": {"type": "string"}}}}
 TOOLS = [Tool("f", lower(SCHEMA))]

@@ -3,10 +3,10 @@
 import pytest
 
 from grammars.formats import HERMES, QWEN3_CODER
-from grammars.lowering import lower
-from grammars.parse import Parser, parse
+from grammars.lowering.lower import lower
+from grammars.parse.parser import Parser, parse
 from grammars.turn import ContentDelta, Start, State, Tool, ToolCall, Turn
-from grammars.wire import Format
+from grammars.wire.format import Format
 
 TOOLS = [
     Tool(

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from constrained.frame import byte_tokenizer
 from constrained.mask import Matcher
-from grammars.lark_values import Rules
-from grammars.patterns import translate
-from grammars.schema import String
-from grammars.string_formats import FORMATS
+from constrained.replay.replay_context import byte_tokenizer
+from grammars.build.values import Rules
+from grammars.regex.ecma import translate
+from grammars.regex.string_formats import FORMATS
+from grammars.schema.nodes import String
 from tests.texts import TEXTS
 
 

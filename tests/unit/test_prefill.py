@@ -9,16 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from constrained.answers import read_response_format
-from constrained.compiling import Compiler
+from constrained.compile.compiler import Compiler
 from constrained.engine.protocol import Sampling
 from constrained.engine.scripted import ScriptedEngine, random_logits
 from constrained.errors import RequestError, TemplateError
 from constrained.job import Job
-from constrained.model import Model
+from constrained.model.model import Model
 from constrained.reply import Reply
-from constrained.template import ChatTemplate
-from constrained.vocabulary import byte_vocabulary
-from grammars.render import render
+from constrained.template.chat_template import ChatTemplate
+from constrained.vocabulary.vocabulary import byte_vocabulary
+from grammars.render.turn import render
 from grammars.turn import (
     ContentDelta,
     Event,

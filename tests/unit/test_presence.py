@@ -7,16 +7,16 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from grammars.bits import ALWAYS, NEVER, both, count, either, negate
-from grammars.complete import Completer
+from grammars.complete.shortest import Shortest
+from grammars.complete.turn import Completer
 from grammars.errors import SchemaError
-from grammars.extent import bound_length
 from grammars.formats import FORMATS
-from grammars.lowering import lower
-from grammars.render import render
-from grammars.shortest import Shortest
+from grammars.lowering.lower import lower
+from grammars.render.turn import render
+from grammars.schema.bits import ALWAYS, NEVER, both, count, either, negate
+from grammars.schema.extent import bound_length
 from grammars.turn import Choice, KeyOrder, Policy, State, Tool, ToolCall, Turn
-from grammars.wire import Format, JsonStyle
+from grammars.wire.format import Format, JsonStyle
 from tests.agreement.matching import Masked
 
 NAMES = ("hermes", "qwen3_coder", "lfm2", "minimax_m3", "gemma4")  # a format of each kind

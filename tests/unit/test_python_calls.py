@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 
-from grammars.complete import Completer
+from grammars.build.turn import build_grammar
+from grammars.complete.turn import Completer
 from grammars.errors import RenderError, SchemaError, ToolError
-from grammars.format_text import dump_format, load_format
 from grammars.formats import LFM2
-from grammars.lark import build_grammar
-from grammars.lowering import lower
-from grammars.parse import Parser, parse
-from grammars.render import render
+from grammars.lowering.lower import lower
+from grammars.parse.parser import Parser, parse
+from grammars.render.turn import render
 from grammars.turn import ArgumentsDelta, Policy, State, Tool, ToolCall, Turn
+from grammars.wire.text import dump_format, load_format
 from tests.agreement.matching import Masked
 
 START, END = "<|tool_call_start|>[", "]<|tool_call_end|>"

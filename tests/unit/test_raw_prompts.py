@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from constrained.answers import read_response_format
-from constrained.compiling import Compiler
+from constrained.compile.compiler import Compiler
 from constrained.engine.protocol import Sampling
 from constrained.engine.scripted import ScriptedEngine, scripted_logits
 from constrained.errors import BusyError, GrammarError, ModelError, RequestError
 from constrained.job import Job
-from constrained.model import Model
-from constrained.template import ChatTemplate
-from constrained.vocabulary import byte_vocabulary
+from constrained.model.model import Model
+from constrained.template.chat_template import ChatTemplate
+from constrained.vocabulary.vocabulary import byte_vocabulary
 from grammars.turn import Answer, ContentDelta, GrammarAnswer, RegexAnswer, Think
 from tests.scripted import scripted
 from tests.templates import HERMES, PING, hermes_call

@@ -3,8 +3,8 @@
 import pytest
 
 from constrained.errors import TemplateError
-from constrained.quoting import render_prompt
-from constrained.template import ChatTemplate
+from constrained.template.chat_template import ChatTemplate
+from constrained.template.special_tokens import render_prompt
 from tests.support import real_templates
 
 MARKERS = ("<|im_start|>", "<|im_end|>", "<tool_call>", "</tool_call>", "<｜User｜>", "[INST]")

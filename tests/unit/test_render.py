@@ -6,11 +6,11 @@ import pytest
 
 from grammars.errors import RenderError, ToolError
 from grammars.formats import HERMES, LLAMA3_JSON, QWEN3_CODER
-from grammars.lowering import lower
-from grammars.parse import parse
-from grammars.render import render
+from grammars.lowering.lower import lower
+from grammars.parse.parser import parse
+from grammars.render.turn import render
 from grammars.turn import Start, State, Tool, ToolCall, Turn
-from grammars.wire import Format, Literal, Marker
+from grammars.wire.format import Format, Literal, Marker
 
 OPEN, CLOSED = State(Start.OPEN, "\n"), State(Start.CLOSED, "\n\n")
 TOOL = Tool("f", lower({"type": "object", "properties": {"a": {"type": ["string", "null"]}}}))

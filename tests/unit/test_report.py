@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from grammars.lowering import lower
-from grammars.schema import Null, Number, Object, String, flatten
+from grammars.lowering.lower import lower
+from grammars.schema.nodes import Null, Number, Object, String, flatten
 
 
 def report(value: Any) -> tuple[list[str], list[str]]:

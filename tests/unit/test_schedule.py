@@ -12,19 +12,19 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
+from constrained.decode.request import Finish, Generation, Request
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.engine.scripted import ScriptedEngine, random_logits
 from constrained.errors import BusyError, ContextError, ModelError
-from constrained.generation import generate
-from constrained.request import Finish, Generation, Request
-from constrained.runner import Runner
-from constrained.schedule import BLOCK, Schedule, Seat
-from constrained.sequences import SPARED, Sequences
-from constrained.snapshots import Cache
-from constrained.vocabulary import byte_vocabulary
+from constrained.kv.sequences import SPARED, Sequences
+from constrained.kv.snapshots import Cache
+from constrained.schedule.generation import generate
+from constrained.schedule.runner import Runner
+from constrained.schedule.scheduler import BLOCK, Schedule, Seat
+from constrained.vocabulary.vocabulary import byte_vocabulary
 from grammars.formats import HERMES
-from grammars.parse import Parser
-from grammars.wire import count_common
+from grammars.parse.parser import Parser
+from grammars.wire.format import count_common
 
 BYTES = byte_vocabulary(())
 GREEDY = Sampling(temperature=0)

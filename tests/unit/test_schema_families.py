@@ -11,7 +11,7 @@ import jsonschema_rs
 import pytest
 
 from benchmarks.tool_sets import SAMPLE
-from constrained.schemas import check_schemas
+from constrained.replay.schemas import check_schemas
 
 ROWS: dict[str, dict[str, Any]] = {
     row["id"]: row

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from constrained.check import read_rows
 from constrained.errors import GrammarError
 from constrained.mask import Matcher
-from constrained.schemas import check_schemas
+from constrained.replay.check import read_rows
+from constrained.replay.schemas import check_schemas
 from tests.shapes import VALUES, parameters, shapes
 
 

@@ -11,7 +11,7 @@ from constrained.engine.protocol import Chunk, Sampling
 from constrained.engine.scripted import ScriptedEngine, scripted_logits
 from constrained.errors import GrammarError, RequestError
 from constrained.mask import Matcher
-from constrained.vocabulary import build_tokenizer, byte_vocabulary
+from constrained.vocabulary.vocabulary import build_tokenizer, byte_vocabulary
 
 MARKERS = ["<think>", "<tool_call>"]
 BYTES = byte_vocabulary(MARKERS)

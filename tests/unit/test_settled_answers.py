@@ -7,8 +7,8 @@ from pydantic import BaseModel, ConfigDict
 
 from constrained.answers import read_answer, read_response_format, read_target
 from grammars.errors import SchemaError
-from grammars.lowering import lower
-from grammars.settling import settle
+from grammars.lowering.lower import lower
+from grammars.schema.numbers import settle
 
 
 class Trip(BaseModel):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from constrained.commands.show import DIM, PLAIN, ArgumentsText, Screen, Show, show_reply
 from constrained.reply import Reply, Usage
-from grammars.schema import Unfit
+from grammars.schema.nodes import Unfit
 from grammars.turn import (
     ArgumentsDelta,
     CallCut,

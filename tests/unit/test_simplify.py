@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from constrained import template as templates
-from constrained.compiling import Compiler
+from constrained.compile.compiler import Compiler
 from constrained.errors import TemplateError
 from constrained.job import Job
-from constrained.quoting import render_prompt
-from constrained.simplify import simplify_tools
-from constrained.template import ChatTemplate
-from constrained.vocabulary import byte_vocabulary
+from constrained.template import chat_template as templates
+from constrained.template.chat_template import ChatTemplate
+from constrained.template.simplify import simplify_tools
+from constrained.template.special_tokens import render_prompt
+from constrained.vocabulary.vocabulary import byte_vocabulary
 from tests.support import real_templates
 from tests.templates import tool
 

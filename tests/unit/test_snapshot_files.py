@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from constrained.errors import RequestError
+from constrained.kv.snapshot_files import PREFIX, SnapshotFiles
+from constrained.kv.snapshots import DISK, Outline, Snapshot, Snapshots
 from constrained.metrics import Amount
-from constrained.snapshot_files import PREFIX, SnapshotFiles
-from constrained.snapshots import DISK, Outline, Snapshot, Snapshots
 
 TOKENS = [1, 2, 151_000, 7]
 SNAPSHOT = Snapshot(Outline(TOKENS, 2, (1, 3)), b"a state of some bytes", (b"one", b"three"))

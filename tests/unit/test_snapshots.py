@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from constrained.engine.protocol import Chunk
 from constrained.engine.scripted import ScriptedEngine, random_logits
 from constrained.errors import ModelError
+from constrained.kv.sequence_state import Held, measure
+from constrained.kv.sequences import LATEST, Match, Sequences
+from constrained.kv.snapshots import Cache, Outline, Snapshot, Snapshots
 from constrained.metrics import Amount
-from constrained.prefixes import Held, measure
-from constrained.sequences import LATEST, Match, Sequences
-from constrained.snapshots import Cache, Outline, Snapshot, Snapshots
-from constrained.vocabulary import byte_vocabulary
+from constrained.vocabulary.vocabulary import byte_vocabulary
 
 BYTES = byte_vocabulary(())
 ROOM = 1 << 20

@@ -8,12 +8,12 @@ import pytest
 from benchmarks.histories import offer, replay
 from benchmarks.sources import FIVE
 from benchmarks.tool_sets import SAMPLE
-from constrained.bounds import Bounds
-from constrained.compiling import Compiler
-from constrained.quoting import Prompt
-from constrained.splicing import Missed, Recall
-from constrained.template import ChatTemplate
-from constrained.vocabulary import byte_vocabulary
+from constrained.compile.compiler import Compiler
+from constrained.prompt.prompt_reuse import Missed, Recall
+from constrained.prompt.turn_boundaries import Bounds
+from constrained.template.chat_template import ChatTemplate
+from constrained.template.special_tokens import Prompt
+from constrained.vocabulary.vocabulary import byte_vocabulary
 from grammars.formats import HERMES as HERMES_FORMAT
 from tests.templates import HERMES
 from tests.unit.test_decoded import (

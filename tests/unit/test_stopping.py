@@ -8,18 +8,18 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from constrained import stopping
+from constrained.decode import stop_texts as stopping
+from constrained.decode.events import Sent
+from constrained.decode.request import Request
+from constrained.decode.stop_texts import MOST_CHARACTERS, Stopper, read_stops
+from constrained.decode.transcript import Transcript
 from constrained.engine.protocol import Sampling
 from constrained.errors import ReplyError, RequestError
 from constrained.logits import TokenDrawn
-from constrained.orders import Limits
-from constrained.request import Request
-from constrained.stopping import MOST_CHARACTERS, Stopper, read_stops
-from constrained.told import Sent
-from constrained.transcript import Transcript
-from constrained.vocabulary import Vocabulary
+from constrained.model.call_options import Limits
+from constrained.vocabulary.vocabulary import Vocabulary
 from grammars.formats import HERMES
-from grammars.parse import Parser
+from grammars.parse.parser import Parser
 from grammars.turn import ArgumentsDelta, CallOpened, ContentDelta, Event, ReasoningDelta, collect
 from tests.scripted import BYTES, scripted, wishing
 from tests.templates import OPEN, PING, WRITE, hermes_call, tool

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import settings
 
 from grammars.formats import FORMATS, HERMES
-from grammars.parse import Parser, parse
-from grammars.suite import ParserFailure, Reading, assert_parser, find_failures
-from grammars.suite_reading import as_reading
+from grammars.parse.parser import Parser, parse
+from grammars.suite.reading import as_reading
+from grammars.suite.run import ParserFailure, Reading, assert_parser, find_failures
 from grammars.turn import Tool, Turn
-from grammars.wire import Format
+from grammars.wire.format import Format
 
 FEW = settings(max_examples=6, derandomize=True, database=None)
 CASES = [

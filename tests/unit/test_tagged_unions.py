@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from constrained.check import check_rows
-from constrained.tools import read_tools
+from constrained.replay.check import check_rows
+from constrained.tools.shapes import read_tools
 from grammars.errors import RenderError
 from grammars.formats import FORMATS
-from grammars.render import render
+from grammars.render.turn import render
 from grammars.turn import ToolCall, Turn
-from grammars.wire import find_format
+from grammars.wire.format import find_format
 from tests.templates import tool
 
 TEXTS = ("qwen3_coder", "glm45", "minicpm5")

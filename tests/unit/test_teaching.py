@@ -2,14 +2,14 @@
 
 import pytest
 
-from constrained import teaching
-from constrained.choosing import choose_teaching
-from constrained.compiling import Compiler
+from constrained.compile.compiler import Compiler
 from constrained.errors import TemplateError
-from constrained.generic import CHATML, GenericTemplate
-from constrained.teaching import detect_format, find_block, find_teaching
-from constrained.template import ChatTemplate
-from constrained.vocabulary import byte_vocabulary
+from constrained.format_selection import inferred as teaching
+from constrained.format_selection.chosen import choose_teaching
+from constrained.format_selection.generic import CHATML, GenericTemplate
+from constrained.format_selection.inferred import detect_format, find_block, find_teaching
+from constrained.template.chat_template import ChatTemplate
+from constrained.vocabulary.vocabulary import byte_vocabulary
 from grammars.errors import DetectError
 from grammars.formats import GENERIC, QWEN3_CODER
 from tests.templates import HERMES

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from constrained.errors import TemplateError
 from constrained.messages import normalise
-from constrained.quoting import Prompt, render_prompt
-from constrained.template import RESERVED, ChatTemplate, check_kwargs
+from constrained.template.chat_template import RESERVED, ChatTemplate, check_kwargs
+from constrained.template.special_tokens import Prompt, render_prompt
 
 USER = {"role": "user", "content": "hi"}
 TOOL = {

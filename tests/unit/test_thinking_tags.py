@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from constrained.errors import RequestError
 from constrained.job import Job
 from grammars.formats import FORMATS, GENERIC, HARMONY, HERMES, KIMI_K3, LLAMA3_JSON
-from grammars.lowering import lower
-from grammars.parse import Parser, parse
-from grammars.render import render
+from grammars.lowering.lower import lower
+from grammars.parse.parser import Parser, parse
+from grammars.render.turn import render
 from grammars.turn import (
     THINKING_TAGS,
     Choice,
@@ -27,7 +27,7 @@ from grammars.turn import (
     Turn,
     collect,
 )
-from grammars.wire import Content, Format
+from grammars.wire.format import Content, Format
 from tests.agreement.matching import Masked
 from tests.scripted import scripted
 from tests.templates import PING, hermes_call

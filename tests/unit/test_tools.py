@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from constrained.tools import as_openai, read_policy, read_tools
+from constrained.tools.shapes import as_openai, read_policy, read_tools
 from grammars.errors import PolicyError, SchemaError, ToolError
 from grammars.turn import Choice, Policy, Think
 

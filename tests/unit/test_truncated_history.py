@@ -3,10 +3,10 @@
 import pytest
 
 from benchmarks.rendered import TOOLS, USER, find_start, render_turns
+from constrained.format_selection.inferred import find_teaching
 from constrained.reply import derive_id
-from constrained.teaching import find_teaching
-from constrained.tools import read_tools
-from grammars.parse import parse
+from constrained.tools.shapes import read_tools
+from grammars.parse.parser import parse
 from grammars.turn import Turn
 from tests.support import real_templates
 from tests.unit.test_real_templates import NO_CALLS

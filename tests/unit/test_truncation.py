@@ -5,10 +5,10 @@ import pytest
 from benchmarks import totality
 from benchmarks.texts import TOOLS
 from grammars.formats import FORMATS
-from grammars.parse import parse
-from grammars.render import render
+from grammars.parse.parser import parse
+from grammars.render.turn import render
 from grammars.turn import ToolCall, Turn
-from grammars.wire import Format
+from grammars.wire.format import Format
 
 CALLS = (
     ToolCall("write", {"note": 'a "b"\n</c> {1}', "city": "Zürich"}, id="abcdefgh0"),

@@ -2,12 +2,12 @@
 
 import pytest
 
+from grammars.build.turn import build_grammar
 from grammars.errors import Error, PolicyError, SchemaError, ToolError
 from grammars.formats import FORMATS, HERMES, LLAMA3_JSON, QWEN3_CODER
-from grammars.lark import build_grammar
-from grammars.lowering import lower
+from grammars.lowering.lower import lower
 from grammars.turn import Choice, Policy, Start, State, Think, Tool, ToolCall
-from grammars.wire import Format, Literal, count_common, find_format, is_taggable
+from grammars.wire.format import Format, Literal, count_common, find_format, is_taggable
 
 A, B = (Tool(name, lower({"type": "object"})) for name in "ab")
 

@@ -6,8 +6,8 @@ import pytest
 
 from constrained.engine.llama_vocabulary import read_vocabulary
 from constrained.errors import GrammarError, ModelError
-from constrained.spelling import Encoder, Speller
-from constrained.vocabulary import (
+from constrained.vocabulary.exact_spelling import Encoder, Speller
+from constrained.vocabulary.vocabulary import (
     Vocabulary,
     build_tokenizer,
     byte_vocabulary,

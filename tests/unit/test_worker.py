@@ -10,9 +10,9 @@ import pytest
 from constrained.engine.scripted import ScriptedEngine, scripted_logits
 from constrained.errors import BusyError, ModelError
 from constrained.job import Job
-from constrained.model import Model
-from constrained.template import ChatTemplate
-from constrained.worker import Worker
+from constrained.model.model import Model
+from constrained.schedule.worker import Worker
+from constrained.template.chat_template import ChatTemplate
 from tests.scripted import BYTES
 from tests.templates import HERMES
 

@@ -10,9 +10,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from constrained.snapshot_files import SnapshotFiles
-from constrained.snapshots import DISK, Outline, Snapshot, Snapshots
-from constrained.write_behind import WriteBehind
+from constrained.kv.snapshot_files import SnapshotFiles
+from constrained.kv.snapshots import DISK, Outline, Snapshot, Snapshots
+from constrained.kv.write_behind import WriteBehind
 
 PATIENCE = 60  # seconds
 

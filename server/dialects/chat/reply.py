@@ -6,12 +6,12 @@ from typing import Any
 
 from constrained.logits import LEAST, TokenDrawn
 from constrained.reply import Reply, Usage
-from constrained.vocabulary import Vocabulary
+from constrained.vocabulary.vocabulary import Vocabulary
 from grammars.turn import ContentDelta, ReasoningDelta
-from server.begun import Begun, Told
-from server.calls import Arguments, Calls, Opened, Part
 from server.ids import make_id
 from server.settings import ReasoningField
+from server.turns.active_request import Begun, Told
+from server.turns.call_stream import Arguments, Calls, Opened, Part
 
 Json = dict[str, Any]
 

@@ -13,15 +13,15 @@ from pydantic import BaseModel, ConfigDict, Field
 from constrained.answers import read_response_format, read_target
 from constrained.engine.sampling import SEEDS, Sampling
 from constrained.job import Job
-from constrained.tools import read_policy
+from constrained.tools.shapes import read_policy
 from grammars.turn import Answer
-from server.asking import Asked, Service
 from server.errors import HttpError
-from server.fields import GenerationFields, StructuredOutputs
-from server.parts import check_size, check_sizes, read_text_parts
-from server.reasoning import Effort, Reasoning
 from server.settings import ReasoningField
-from server.volatile import settle_messages
+from server.turns.content_parts import check_size, check_sizes, read_text_parts
+from server.turns.reasoning import Effort, Reasoning
+from server.turns.sampling_fields import GenerationFields, StructuredOutputs
+from server.turns.turn_request import Asked, Service
+from server.turns.volatile import settle_messages
 
 Json = dict[str, Any]
 LONGEST_ID = 10  # digits of a token

@@ -5,12 +5,12 @@ import asyncio
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from server.begun import begin
-from server.chat.reply import ChatWriter, fold
-from server.chat.request import ChatRequest
-from server.chunks import answer
-from server.serving import ANSWERS, find_service
-from server.waiting import wait_for_client
+from server.dialects.chat.reply import ChatWriter, fold
+from server.dialects.chat.request import ChatRequest
+from server.http.chunks import answer
+from server.http.disconnects import wait_for_client
+from server.http.serving import ANSWERS, find_service
+from server.turns.active_request import begin
 
 router = APIRouter()
 

@@ -7,11 +7,11 @@ from typing import Any
 
 from constrained.logits import TokenDrawn
 from constrained.reply import Reply, Usage
-from constrained.vocabulary import Vocabulary
+from constrained.vocabulary.vocabulary import Vocabulary
 from grammars.turn import ContentDelta
-from server.begun import Begun, Told
-from server.chat.reply import count_usage, show_token
+from server.dialects.chat.reply import count_usage, show_token
 from server.ids import make_id
+from server.turns.active_request import Begun, Told
 
 Json = dict[str, Any]
 

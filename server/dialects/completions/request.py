@@ -6,10 +6,10 @@ from typing import Any
 
 from pydantic import Field
 
-from server.asking import Asked, Service
-from server.chat.request import HARMLESS, ChatRequest
+from server.dialects.chat.request import HARMLESS, ChatRequest
 from server.errors import HttpError
-from server.fields import GenerationFields
+from server.turns.sampling_fields import GenerationFields
+from server.turns.turn_request import Asked, Service
 
 Json = dict[str, Any]
 DEFAULT_TOKENS = 16  # as OpenAI has it

@@ -9,14 +9,14 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from constrained.job import CompiledTurn
-from server.asking import Asked, Service, count_down, launch
-from server.begun import Begun
-from server.chunks import answer
-from server.completions.reply import CompletionWriter, fold
-from server.completions.request import CompletionRequest
-from server.reasoning import Thinking
-from server.serving import ANSWERS, find_service
-from server.waiting import wait_for_client
+from server.dialects.completions.reply import CompletionWriter, fold
+from server.dialects.completions.request import CompletionRequest
+from server.http.chunks import answer
+from server.http.disconnects import wait_for_client
+from server.http.serving import ANSWERS, find_service
+from server.turns.active_request import Begun
+from server.turns.reasoning import Thinking
+from server.turns.turn_request import Asked, Service, count_down, launch
 
 LOG = logging.getLogger("constrained.server")
 router = APIRouter()

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from constrained.calls import format_result
+from constrained.tools.execution import format_result
 from server.errors import HttpError
-from server.parts import UNREADABLE, read_text_parts
+from server.turns.content_parts import UNREADABLE, read_text_parts
 
 Json = dict[str, Any]
 ROLES = ("user", "assistant", "system")

@@ -10,9 +10,9 @@ from pydantic_core import from_json
 
 from constrained.reply import Reply
 from grammars.turn import ContentDelta, ReasoningDelta
-from server.begun import Begun, Told
-from server.calls import Arguments, Calls, Closed, Opened, Part
 from server.ids import make_id
+from server.turns.active_request import Begun, Told
+from server.turns.call_stream import Arguments, Calls, Closed, Opened, Part
 
 Json = dict[str, Any]
 PING: Json = {"type": "ping"}

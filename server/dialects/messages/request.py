@@ -16,12 +16,12 @@ from constrained.errors import ReplyError
 from constrained.job import CompiledTurn, Job
 from grammars.errors import Error
 from grammars.turn import Answer
-from server.asking import Asked, Service
+from server.dialects.messages.conversation import Conversation, is_marked, read_conversation
 from server.errors import HttpError
-from server.messages.conversation import Conversation, is_marked, read_conversation
-from server.parts import check_sizes
-from server.reasoning import Effort, Reasoning
-from server.volatile import settle_messages
+from server.turns.content_parts import check_sizes
+from server.turns.reasoning import Effort, Reasoning
+from server.turns.turn_request import Asked, Service
+from server.turns.volatile import settle_messages
 
 Json = dict[str, Any]
 HARMLESS = frozenset(

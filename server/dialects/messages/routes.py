@@ -7,14 +7,14 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
-from server.asking import compile_turn
-from server.begun import Begun, begin
+from server.dialects.messages.reply import PING, MessagesWriter, fold
+from server.dialects.messages.request import CountRequest, MessagesJob, MessagesRequest
 from server.errors import Dialect, as_http_error
-from server.messages.reply import PING, MessagesWriter, fold
-from server.messages.request import CountRequest, MessagesJob, MessagesRequest
-from server.serving import ANSWERS, find_service, note_error
-from server.streaming import EventStream, collect, encode_event, keep_alive
-from server.waiting import wait_for_client, wait_for_start
+from server.http.disconnects import wait_for_client, wait_for_start
+from server.http.serving import ANSWERS, find_service, note_error
+from server.http.sse import EventStream, collect, encode_event, keep_alive
+from server.turns.active_request import Begun, begin
+from server.turns.turn_request import compile_turn
 
 router = APIRouter()
 Json = dict[str, Any]

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from server.dialects.responses.sealing import seal
 from server.ids import make_id
-from server.responses.sealing import seal
 
 Json = dict[str, Any]
 

@@ -4,16 +4,16 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from constrained.decode.events import Exhausted
 from constrained.logits import TokenDrawn
 from constrained.reply import Reply, Usage
-from constrained.told import Exhausted
 from grammars.turn import ContentDelta, ReasoningDelta
-from server.begun import Begun, Told
-from server.calls import Arguments, Calls, Closed, Opened, Part
-from server.chat.reply import show_token
+from server.dialects.chat.reply import show_token
+from server.dialects.responses.output import MESSAGE, REASONING, CallItem, Kind, TextItem
 from server.errors import as_http_error
 from server.ids import make_id
-from server.responses.output import MESSAGE, REASONING, CallItem, Kind, TextItem
+from server.turns.active_request import Begun, Told
+from server.turns.call_stream import Arguments, Calls, Closed, Opened, Part
 
 Json = dict[str, Any]
 DONE = "response.output_item.done"

@@ -8,10 +8,10 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from grammars.errors import Error
-from server.asking import Asked, Service
-from server.chat.request import ChatRequest, ReasoningOptions
+from server.dialects.chat.request import ChatRequest, ReasoningOptions
 from server.errors import HttpError
-from server.fields import SamplingFields
+from server.turns.sampling_fields import SamplingFields
+from server.turns.turn_request import Asked, Service
 
 Json = dict[str, Any]
 HARMLESS = frozenset(

@@ -9,17 +9,17 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse, Response
 
-from server.asking import Asked, Service
-from server.begun import Begun, begin
+from server.dialects.responses.items import check_json, read_input, write_messages
+from server.dialects.responses.reply import ResponseWriter
+from server.dialects.responses.request import ResponsesRequest, naming_places
+from server.dialects.responses.store import Store, Stored, measure
 from server.errors import HttpError
-from server.gate import find_key
-from server.responses.items import check_json, read_input, write_messages
-from server.responses.reply import ResponseWriter
-from server.responses.request import ResponsesRequest, naming_places
-from server.responses.store import Store, Stored, measure
-from server.serving import ANSWERS, find_service, note_error
-from server.streaming import EventStream, encode_event, keep_alive
-from server.waiting import wait_for_client, wait_for_start
+from server.http.disconnects import wait_for_client, wait_for_start
+from server.http.gate import find_key
+from server.http.serving import ANSWERS, find_service, note_error
+from server.http.sse import EventStream, encode_event, keep_alive
+from server.turns.active_request import Begun, begin
+from server.turns.turn_request import Asked, Service
 
 router = APIRouter()
 Json = dict[str, Any]

@@ -1,0 +1,4 @@
+"""What a model's tokens stand for, and how text becomes tokens.
+
+Needs llguidance. Start with `vocabulary`.
+"""

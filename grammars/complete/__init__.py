@@ -1,0 +1,1 @@
+"""The shortest legal completion of a turn."""

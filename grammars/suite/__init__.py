@@ -1,0 +1,8 @@
+"""A test suite for parsers of tool calls, also for those of others (extra `suite`).
+
+Needs Hypothesis. Start with `run`.
+"""
+
+from grammars.suite.run import Reading, assert_parser, find_failures
+
+__all__ = ["Reading", "assert_parser", "find_failures"]

@@ -1,0 +1,1 @@
+"""The HTTP dialects: a folder each, which decodes requests and encodes replies."""

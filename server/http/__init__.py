@@ -1,0 +1,1 @@
+"""What every path shares: the gate, server-sent events, clients that leave, faults."""

@@ -1,0 +1,1 @@
+"""What a request of any dialect comes to, and what is told of its turn."""
