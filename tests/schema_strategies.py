@@ -10,7 +10,7 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 
 from grammars.regex.string_formats import FORMATS
 from grammars.schema.nodes import make_validator
-from tests.texts import KEYS, TEXTS
+from tests.text_strategies import KEYS, TEXTS
 
 Json = Any
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from constrained import load
-from tests.serving.running import running
+from tests.server.running_server import running
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parent.parent
 
 
 @pytest.fixture(scope="module")

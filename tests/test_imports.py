@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 PACKAGES = ("grammars", "constrained", "server")
 FILES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 NAMES = [path.relative_to(ROOT).as_posix() for path in FILES]

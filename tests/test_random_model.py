@@ -34,7 +34,8 @@ from examples.random_model.package_index import (
 )
 from examples.random_model.train_vocabulary import N_MERGES, train
 from examples.random_model.vocabulary import BYTE_LETTERS
-from tests.support import Model, loaded, require_models_directory
+from tests.llama_c_api import Model, loaded
+from tests.real_templates import require_models_directory
 
 SEPARATOR = "\n__ggml_vocab_test__\n"
 

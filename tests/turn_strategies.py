@@ -15,8 +15,8 @@ from grammars.lowering.lower import lower
 from grammars.render.turn import render
 from grammars.turn import Choice, KeyOrder, Policy, Start, State, Think, Tool, ToolCall, Turn
 from grammars.wire.format import Format, Name
-from tests.shapes import Shape, fitting, parameters
-from tests.texts import FRAGMENTS, KEYS, TEXTS, UNTAGGED_KEYS
+from tests.schema_strategies import Shape, fitting, parameters
+from tests.text_strategies import FRAGMENTS, KEYS, TEXTS, UNTAGGED_KEYS
 
 NAMES = ["get", "get_weather", "x", "a-b.c", "Größe", "name", "tool_call", "f" * 60]
 

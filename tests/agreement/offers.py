@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from grammars.lowering.lower import lower
 from grammars.turn import Tool
-from tests.shapes import Shape
-from tests.texts import TEXTS
+from tests.schema_strategies import Shape
+from tests.text_strategies import TEXTS
 
 _TEXT = {"type": "string"}
 _POINT = {

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.lark import from_lark
 from hypothesis.strategies import SearchStrategy
 
-from tests.texts import TEXTS
+from tests.text_strategies import TEXTS
 
 PIECE = re.compile(
     r'(?P<string>"(?:[^"\\]|\\.)*")|/(?P<regex>(?:[^/\\]|\\.)*)/|(?P<name>[A-Za-z]\w*)'

@@ -7,7 +7,7 @@ from constrained.engine.llama_files import read_header
 from constrained.vocabulary.vocabulary import Tokenizer, Vocabulary, build_tokenizer
 from examples.random_model import read_vocabulary, with_markers, write_model
 from grammars.formats import FORMATS
-from tests.support import require_models_directory
+from tests.real_templates import require_models_directory
 
 NAMES = ("hermes", "qwen3_coder", "mistral", "mistral_small", "llama3_json", "generic")
 """Formats whose markers are one tag each, with nothing around content or around all calls."""

@@ -19,7 +19,7 @@ from grammars.wire.format import JsonArguments, JsonCall, TaggedArguments
 from tests.agreement.chosen import SCALE, each, is_json
 from tests.agreement.offers import offers
 from tests.agreement.test_agreement import QUIET, by_name, modes
-from tests.strategies import Case, cases
+from tests.turn_strategies import Case, cases
 
 ARGUMENT = re.compile(r"<parameter=([^>]*)>\n((?s:.*?))\n</parameter>\n(?=<parameter=|</function>)")
 

@@ -29,8 +29,8 @@ from tests.agreement.offers import offers
 from tests.agreement.places import Place
 from tests.agreement.real import marked
 from tests.agreement.test_agreement import QUIET, by_name
-from tests.strategies import policies, seeds, states
-from tests.texts import FRAGMENTS
+from tests.text_strategies import FRAGMENTS
+from tests.turn_strategies import policies, seeds, states
 
 PIECE = re.compile(r'"(?:[^"\\]|\\.)*"|/(?:[^/\\]|\\.)*/')
 ANSWERS: tuple[Answer | None, ...] = (

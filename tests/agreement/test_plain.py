@@ -12,7 +12,7 @@ from tests.agreement.matching import Masked
 from tests.agreement.offers import offers
 from tests.agreement.plain import turns
 from tests.agreement.test_agreement import QUIET, assert_obeys, by_name
-from tests.strategies import Case, policies, states
+from tests.turn_strategies import Case, policies, states
 
 
 @each(is_json)

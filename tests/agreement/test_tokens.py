@@ -16,7 +16,7 @@ from tests.agreement.matching import Masked
 from tests.agreement.offers import offers
 from tests.agreement.real import spelled
 from tests.agreement.test_agreement import QUIET, by_name, spell
-from tests.strategies import cases, seeds
+from tests.turn_strategies import cases, seeds
 
 LONGEST = 16  # bytes; of the longer tokens hardly one occurs in a call
 

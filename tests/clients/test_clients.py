@@ -12,7 +12,7 @@ import pytest
 
 from constrained import load
 from tests.clients.run import CLIENTS, HERE, QUIET, compare, judge
-from tests.serving.running import running
+from tests.server.running_server import running
 
 NAMES = (
     "plain auto required named none parallel stream reasoning_on reasoning_off round_trip error "

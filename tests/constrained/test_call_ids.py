@@ -1,8 +1,8 @@
 """Ids of calls: what the model wrote, unless a call of the conversation or of the turn has it."""
 
 from constrained.reply import Reply
-from tests.scripted import scripted
-from tests.support import real_templates
+from tests.real_templates import real_templates
+from tests.scripted_model import scripted
 from tests.templates import PING
 
 MISTRAL = real_templates()["Mistral-Small-3.2-24B-Instruct-2506"].source

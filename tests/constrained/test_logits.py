@@ -21,7 +21,7 @@ from constrained.model.model import Model
 from constrained.reply import Reply
 from constrained.template.chat_template import ChatTemplate
 from grammars.turn import ArgumentsDelta, CallCut, ContentDelta, collect
-from tests.scripted import BYTES, scripted, wishing
+from tests.scripted_model import BYTES, scripted, wishing
 from tests.templates import HERMES, OPEN, PING, WRITE, hermes_call, tool
 
 GREEDY = Sampling(temperature=0)

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from tests.scripted import OPENED, scripted
-from tests.serving.running import running
+from tests.scripted_model import OPENED, scripted
+from tests.server.running_server import running
 from tests.templates import OPEN, hermes_call
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from constrained.errors import ModelError
 from server.settings import Settings
-from tests.scripted import scripted
-from tests.serving.running import Json, running, stream
-from tests.serving.test_chat_completions import CHAT, HELLO, SHORT, ask
+from tests.scripted_model import scripted
+from tests.server.dialects.chat.test_chat import CHAT, HELLO, SHORT, ask
+from tests.server.running_server import Json, running, stream
 from tests.templates import PING
 
 

@@ -15,7 +15,7 @@ from constrained.job import CompiledTurn, Job
 from constrained.model.model import Model
 from examples.random_model import MARKERS, load_small, with_markers, write_model
 from tests.command_line import Run, write
-from tests.scripted import scripted
+from tests.scripted_model import scripted
 from tests.templates import HERMES, PAINT, PING, hermes_call
 from tests.terminal import Terminal
 

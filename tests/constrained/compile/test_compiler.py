@@ -18,9 +18,9 @@ from constrained.template.chat_template import ChatTemplate
 from constrained.template.special_tokens import render_prompt
 from examples.random_model import MARKERS, load_small, with_markers, write_model
 from grammars.errors import PolicyError, SchemaError, ToolError
-from tests.support import real_templates, require_models_directory
+from tests.constrained.vocabulary.test_vocabulary import vocabulary_of
+from tests.real_templates import real_templates, require_models_directory
 from tests.templates import HERMES, PAINT, PING, tool
-from tests.unit.test_vocabulary import vocabulary_of
 
 USER = [{"role": "user", "content": "Paint it."}]
 TOOLS = [PING, PAINT]

@@ -28,7 +28,7 @@ from grammars.turn import (
     Turn,
     collect,
 )
-from tests.scripted import BYTES, TURN, scripted
+from tests.scripted_model import BYTES, TURN, scripted
 from tests.templates import FOLDER, HERMES, OPEN, PING, QWEN3_CODER, hermes_call
 
 MISTRAL = (FOLDER / "mistral.jinja").read_text(encoding="utf-8")

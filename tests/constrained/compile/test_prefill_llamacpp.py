@@ -10,9 +10,9 @@ from constrained.compile.compiler import Compiler
 from constrained.job import Job
 from constrained.template.chat_template import ChatTemplate
 from grammars.turn import ContentDelta, RegexAnswer
-from tests.support import require_models_directory
+from tests.constrained.vocabulary.test_vocabulary import vocabulary_of
+from tests.real_templates import require_models_directory
 from tests.templates import HERMES, PING
-from tests.unit.test_vocabulary import vocabulary_of
 
 GREEDY = Sampling(temperature=0)
 WEATHER: dict[str, Any] = {

@@ -36,8 +36,8 @@ from grammars.turn import (
     collect,
 )
 from grammars.wire.format import Format
-from tests.scripted import BYTES, wish, wishing
-from tests.support import uncounted
+from tests.replies import uncounted
+from tests.scripted_model import BYTES, wish, wishing
 from tests.templates import hermes_call, tool
 
 HOST = {"type": "string", "pattern": "^(?![-_])"}  # no mask holds what must not follow

@@ -13,7 +13,7 @@ from constrained.engine.scripted import ScriptedEngine
 from constrained.mask import Matcher
 from constrained.schedule.generation import generate
 from constrained.vocabulary.vocabulary import build_tokenizer
-from tests.unit.test_drafting import BYTES, GREEDY, ask
+from tests.constrained.decode.test_drafts import BYTES, GREEDY, ask
 
 
 @given(st.lists(st.tuples(st.integers(0, 12), st.floats(0, 1)), max_size=200))

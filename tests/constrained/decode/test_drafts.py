@@ -26,8 +26,8 @@ from constrained.template.chat_template import ChatTemplate
 from constrained.vocabulary.vocabulary import Vocabulary, build_tokenizer, byte_vocabulary
 from grammars.formats import HERMES
 from grammars.parse.parser import Parser
-from tests.scripted import TURN
-from tests.support import uncounted
+from tests.replies import uncounted
+from tests.scripted_model import TURN
 from tests.templates import HERMES as TEMPLATE
 from tests.templates import hermes_call, tool
 

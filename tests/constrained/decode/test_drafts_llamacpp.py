@@ -13,8 +13,8 @@ from constrained.engine.llamacpp import LlamaEngine, borrow
 from constrained.engine.llamacpp import load as load_engine
 from constrained.engine.protocol import MOST_DRAFTED, Chunk
 from examples.random_model import MARKERS, load_small, with_markers, write_model
-from tests.model.test_resampling import write_recurrent
-from tests.support import uncounted
+from tests.constrained.decode.test_retry import write_recurrent
+from tests.replies import uncounted
 from tests.templates import HERMES
 
 GREEDY = Sampling(temperature=0)

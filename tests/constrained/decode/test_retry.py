@@ -17,7 +17,7 @@ from constrained.model.model import Model
 from examples.random_model import MARKERS, load_small, with_markers, write_model
 from examples.random_model.qwen3 import add_tokenizer
 from grammars.turn import ArgumentsDelta, CallRead, Event
-from tests.support import uncounted
+from tests.replies import uncounted
 from tests.templates import HERMES, tool
 
 ODD = {"type": "integer", "minimum": 0, "maximum": 99, "not": {"multipleOf": 2}}

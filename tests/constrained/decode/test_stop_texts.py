@@ -21,7 +21,7 @@ from constrained.vocabulary.vocabulary import Vocabulary
 from grammars.formats import HERMES
 from grammars.parse.parser import Parser
 from grammars.turn import ArgumentsDelta, CallOpened, ContentDelta, Event, ReasoningDelta, collect
-from tests.scripted import BYTES, scripted, wishing
+from tests.scripted_model import BYTES, scripted, wishing
 from tests.templates import OPEN, PING, WRITE, hermes_call, tool
 
 GREEDY = Sampling(temperature=0)

@@ -19,7 +19,7 @@ from constrained.template.chat_template import ChatTemplate
 from grammars.formats import HERMES as FORMAT
 from grammars.parse.parser import Parser
 from grammars.turn import Think
-from tests.scripted import BYTES, scripted, wishing
+from tests.scripted_model import BYTES, scripted, wishing
 from tests.templates import HERMES, hermes_call, tool
 
 GREEDY = Sampling(temperature=0)

@@ -25,7 +25,7 @@ from grammars.wire.format import Content, Format, find_format
 from grammars.wire.text import dump_format
 from tests.agreement.matching import Masked
 from tests.command_line import Run, write
-from tests.support import real_templates
+from tests.real_templates import real_templates
 from tests.templates import HERMES as HERMES_SOURCE
 from tests.templates import PING, tool
 

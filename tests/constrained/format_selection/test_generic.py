@@ -18,7 +18,7 @@ from grammars.formats import QWEN3_CODER
 from grammars.formats.generic import GENERIC
 from grammars.infer.reasoning import find_reasoning
 from grammars.parse.parser import parse
-from tests.support import real_templates
+from tests.real_templates import real_templates
 
 TOOL = {
     "type": "function",

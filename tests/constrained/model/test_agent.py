@@ -23,7 +23,7 @@ from constrained.template.chat_template import ChatTemplate
 from constrained.tools.functions import FunctionTool
 from grammars.errors import PolicyError, ToolError
 from grammars.turn import ToolCall
-from tests.scripted import scripted
+from tests.scripted_model import scripted
 from tests.templates import HERMES, PING, QWEN3_CODER, hermes_call
 
 GREEDY = Sampling(temperature=0)

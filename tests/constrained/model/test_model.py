@@ -22,7 +22,7 @@ from examples.random_model import MARKERS, load_small, with_markers, write_model
 from grammars.errors import PolicyError, SchemaError
 from grammars.parse.parser import collect
 from grammars.turn import ArgumentsDelta, CallOpened, CallRead, ContentDelta, Think
-from tests.support import uncounted
+from tests.replies import uncounted
 from tests.templates import HERMES, PAINT, PING, WRITE, tool
 
 SEEDED = Sampling(temperature=1.5, seed=5)

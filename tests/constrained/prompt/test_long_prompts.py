@@ -11,7 +11,7 @@ from constrained.errors import ContextError
 from constrained.job import Job
 from constrained.prompt.encoding import check_count, check_text
 from constrained.template.chat_template import ChatTemplate
-from tests.scripted import BYTES, scripted
+from tests.scripted_model import BYTES, scripted
 from tests.templates import HERMES, PING
 
 LENGTH = 1_000  # tokens

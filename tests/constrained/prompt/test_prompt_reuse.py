@@ -15,8 +15,7 @@ from constrained.template.chat_template import ChatTemplate
 from constrained.template.special_tokens import Prompt
 from constrained.vocabulary.vocabulary import byte_vocabulary
 from grammars.formats import HERMES as HERMES_FORMAT
-from tests.templates import HERMES
-from tests.unit.test_decoded import (
+from tests.constrained.prompt.test_turn_cache import (
     DROPPING,
     MARKERS,
     RESULT,
@@ -27,6 +26,7 @@ from tests.unit.test_decoded import (
     start,
     write,
 )
+from tests.templates import HERMES
 
 END = "{{- '<|im_end|>\\n' }}\n{%- elif message.role == 'tool' %}"
 ENDLESS = HERMES.replace(END, END.replace("<|im_end|>", ""))

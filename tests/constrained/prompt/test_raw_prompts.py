@@ -18,7 +18,7 @@ from constrained.model.model import Model
 from constrained.template.chat_template import ChatTemplate
 from constrained.vocabulary.vocabulary import byte_vocabulary
 from grammars.turn import Answer, ContentDelta, GrammarAnswer, RegexAnswer, Think
-from tests.scripted import scripted
+from tests.scripted_model import scripted
 from tests.templates import HERMES, PING, hermes_call
 
 BYTES = byte_vocabulary(("<think>", "</think>", "<tool_call>", "</tool_call>", "<|im_start|>"))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from examples.random_model import MARKERS, load_small, with_markers, write_model
-from tests.answers import CALL, KINDS, answer_to, calls, judged
+from tests.check_answers import CALL, KINDS, answer_to, calls, judged
 from tests.templates import HERMES, OPEN, PING, QWEN3_CODER, WRITE, hermes_call, tool
 
 

@@ -12,7 +12,7 @@ from constrained.errors import GrammarError
 from constrained.mask import Matcher
 from constrained.replay import check
 from constrained.replay.check import check_rows, read_rows
-from tests.answers import CALL, KINDS, answer_to, calls, judged
+from tests.check_answers import CALL, KINDS, answer_to, calls, judged
 from tests.templates import HERMES, PING, QWEN3_CODER, WRITE, hermes_call, tool
 
 QWEN3_CODER_CALL = "<tool_call>\n<function=ping>\n</function>\n</tool_call>"

@@ -12,7 +12,7 @@ from constrained.errors import GrammarError
 from constrained.mask import Matcher
 from constrained.replay.check import read_rows
 from constrained.replay.schemas import check_schemas
-from tests.shapes import VALUES, parameters, shapes
+from tests.schema_strategies import VALUES, parameters, shapes
 
 
 def check(schema: Any, *data: Any, close: bool = False) -> dict[str, Any]:

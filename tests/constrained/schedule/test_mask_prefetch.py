@@ -20,7 +20,7 @@ from constrained.schedule.scheduler import Schedule, Seat
 from constrained.template.chat_template import ChatTemplate
 from grammars.formats import HERMES as FORMAT
 from grammars.parse.parser import Parser
-from tests.scripted import BYTES
+from tests.scripted_model import BYTES
 from tests.templates import HERMES, PAINT, PING, WRITE
 
 GREEDY = Sampling(temperature=0)

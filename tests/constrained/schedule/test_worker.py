@@ -13,7 +13,7 @@ from constrained.job import Job
 from constrained.model.model import Model
 from constrained.schedule.worker import Worker
 from constrained.template.chat_template import ChatTemplate
-from tests.scripted import BYTES
+from tests.scripted_model import BYTES
 from tests.templates import HERMES
 
 FULL = r"2 requests are waiting already\. Try again later"

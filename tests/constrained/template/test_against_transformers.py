@@ -14,7 +14,7 @@ import pytest
 import constrained.template.chat_template
 from constrained.errors import TemplateError
 from constrained.template.chat_template import ChatTemplate
-from tests.support import real_templates
+from tests.real_templates import real_templates
 
 pytest.importorskip("transformers", reason="needs the extra `compare`")
 pytestmark = pytest.mark.filterwarnings("ignore")  # what transformers warns of is its own

@@ -5,7 +5,7 @@ import pytest
 from constrained.errors import TemplateError
 from constrained.template.chat_template import ChatTemplate
 from constrained.template.special_tokens import render_prompt
-from tests.support import real_templates
+from tests.real_templates import real_templates
 
 MARKERS = ("<|im_start|>", "<|im_end|>", "<tool_call>", "</tool_call>", "<｜User｜>", "[INST]")
 MARKERS += ("<|eot_id|>", "<|turn>", "<turn|>", '<|"|>', "<think>", "</think>", "<|im_")

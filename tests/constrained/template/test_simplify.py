@@ -13,7 +13,7 @@ from constrained.template.chat_template import ChatTemplate
 from constrained.template.simplify import simplify_tools
 from constrained.template.special_tokens import render_prompt
 from constrained.vocabulary.vocabulary import byte_vocabulary
-from tests.support import real_templates
+from tests.real_templates import real_templates
 from tests.templates import tool
 
 USER = [{"role": "user", "content": "Hi"}]

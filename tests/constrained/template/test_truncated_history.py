@@ -8,8 +8,8 @@ from constrained.reply import derive_id
 from constrained.tools.shapes import read_tools
 from grammars.parse.parser import parse
 from grammars.turn import Turn
-from tests.support import real_templates
-from tests.unit.test_real_templates import NO_CALLS
+from tests.constrained.template.test_real_templates import NO_CALLS
+from tests.real_templates import real_templates
 
 
 def as_history(turn: Turn) -> list[dict]:

@@ -17,7 +17,7 @@ from constrained.template.chat_template import ChatTemplate
 from constrained.tools.functions import FunctionTool, as_json, as_tool, find_tool, tool
 from constrained.tools.shapes import as_openai, read_tools
 from grammars.errors import SchemaError, ToolError
-from tests.support import require_models_directory
+from tests.real_templates import require_models_directory
 
 
 class Color(enum.Enum):

@@ -12,7 +12,7 @@ from constrained.job import Job
 from constrained.tools.offer import read_offer
 from grammars.errors import SchemaError, ToolError
 from tests.command_line import Run, write
-from tests.scripted import scripted
+from tests.scripted_model import scripted
 from tests.templates import PAINT, PING, hermes_call, tool
 
 BAD = tool("bad", {"a": {"$ref": "http://elsewhere/a"}})

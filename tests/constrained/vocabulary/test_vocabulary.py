@@ -13,7 +13,7 @@ from constrained.vocabulary.vocabulary import (
     byte_vocabulary,
 )
 from examples.random_model import MARKERS, load_small, with_markers, write_model
-from tests.support import require_models_directory
+from tests.real_templates import require_models_directory
 
 REAL = ["qwen2", "llama-bpe", "llama-spm", "gemma-4", "phi-3", "deepseek-coder", "gpt-neox"]
 TEXTS = [

@@ -6,8 +6,8 @@ import pytest
 
 import grammars.formats
 from benchmarks.templates import Row, describe_all, write_markdown
-from tests.support import require_models_directory
-from tests.unit.test_real_templates import NO_CALLS
+from tests.constrained.template.test_real_templates import NO_CALLS
+from tests.real_templates import require_models_directory
 
 TABLE = Path(grammars.formats.__file__).parent / "README.md"
 

@@ -13,7 +13,7 @@ from grammars.infer.registered import find_registered
 from grammars.render.turn import render
 from grammars.turn import Start, State, ToolCall, Turn
 from grammars.wire.format import Format, JsonCall, JsonStyle, Marker
-from tests.support import real_templates
+from tests.real_templates import real_templates
 
 Message = Mapping[str, Any]
 

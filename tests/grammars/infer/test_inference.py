@@ -24,9 +24,9 @@ from grammars.wire.format import (
     find_format,
 )
 from grammars.wire.text import dump_format, load_format
-from tests.support import real_templates
+from tests.real_templates import real_templates
 
-FILE = Path(__file__).parent.parent / "data" / "inferred_formats.jsonl"
+FILE = Path(__file__).parents[2] / "data" / "inferred_formats.jsonl"
 ROWS = [json.loads(line) for line in FILE.read_text(encoding="utf-8").splitlines()]
 
 

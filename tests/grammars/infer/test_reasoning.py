@@ -12,9 +12,9 @@ from grammars.formats import HERMES
 from grammars.infer.reasoning import find_reasoning, find_state
 from grammars.turn import Start, State
 from grammars.wire.format import Format, Marker, Reasoning
-from tests.support import real_templates
+from tests.real_templates import real_templates
 
-FILE = Path(__file__).parent.parent / "data" / "start_states.jsonl"
+FILE = Path(__file__).parents[2] / "data" / "start_states.jsonl"
 ROWS = [json.loads(line) for line in FILE.read_text(encoding="utf-8").splitlines()]
 SWITCHES: dict[str, dict[str, Any]] = {
     "unset": {},

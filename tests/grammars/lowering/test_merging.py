@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from grammars.lowering.merging import merge
 from grammars.schema.nodes import are_same
-from tests.shapes import VALUES, shapes
+from tests.schema_strategies import VALUES, shapes
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from grammars.turn import Policy, State, ToolCall, Turn
 from grammars.wire.format import Format
 from tests.agreement.matching import Masked
 from tests.command_line import Run, write
-from tests.scripted import scripted
+from tests.scripted_model import scripted
 from tests.templates import hermes_call, tool
 
 EDIT = tool(

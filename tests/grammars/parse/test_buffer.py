@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from grammars.parse.buffer import Buffer, CutError
 from grammars.parse.scanners import JsonScanner
-from tests.shapes import VALUES
+from tests.schema_strategies import VALUES
 
 CONTAINERS = VALUES.filter(lambda value: isinstance(value, list | dict))
 

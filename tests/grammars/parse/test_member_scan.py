@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grammars.parse.member_scan import Begun, Ended, MemberScanner
-from tests.shapes import VALUES
+from tests.schema_strategies import VALUES
 
 
 @given(st.dictionaries(st.text(), VALUES), st.integers(0, 2**32), st.sampled_from([None, 1]))

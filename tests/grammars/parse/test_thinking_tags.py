@@ -29,7 +29,7 @@ from grammars.turn import (
 )
 from grammars.wire.format import Content, Format
 from tests.agreement.matching import Masked
-from tests.scripted import scripted
+from tests.scripted_model import scripted
 from tests.templates import PING, hermes_call
 
 TOOLS = [Tool("ping", lower({"type": "object"}))]

@@ -14,7 +14,7 @@ from grammars.build.values import Rules
 from grammars.regex.ecma import translate
 from grammars.regex.string_formats import FORMATS
 from grammars.schema.nodes import String
-from tests.texts import TEXTS
+from tests.text_strategies import TEXTS
 
 
 def matches(expression: str, text: str) -> bool:

@@ -21,7 +21,7 @@ from grammars.wire.format import Format
 from tests.agreement.matching import Masked
 from tests.command_line import Run
 from tests.command_line import write as write_file
-from tests.scripted import scripted
+from tests.scripted_model import scripted
 from tests.templates import hermes_call, tool
 
 EACH = pytest.mark.parametrize("format", FORMATS, ids=lambda f: f.name)

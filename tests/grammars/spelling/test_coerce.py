@@ -11,7 +11,7 @@ from benchmarks import coercion
 from grammars.errors import CoerceError
 from grammars.lowering.lower import lower
 from grammars.spelling.coerce import coerce, coerce_members, read_json
-from tests.shapes import VALUES
+from tests.schema_strategies import VALUES
 
 CASES = list(coercion.read(coercion.ROWS))
 

@@ -26,9 +26,9 @@ from grammars.spelling.quoted import find_extra_keys
 from grammars.spelling.reading import DeepJsonError, read_value
 from grammars.spelling.styles import has_json_strings, holds, spell
 from grammars.wire.format import JsonStyle
-from tests.shapes import VALUES, Shape, fitting, leaves, objects, parameters, shapes
-from tests.strategies import seeds
-from tests.texts import KEYS, TEXTS
+from tests.schema_strategies import VALUES, Shape, fitting, leaves, objects, parameters, shapes
+from tests.text_strategies import KEYS, TEXTS
+from tests.turn_strategies import seeds
 
 QUOTE = '<|"|>'
 PYTHON = JsonStyle(

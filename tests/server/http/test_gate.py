@@ -11,9 +11,9 @@ from constrained.errors import ModelError
 from constrained.model.model import Model
 from server.http.gate import find_key
 from server.settings import Settings
-from tests.scripted import scripted
-from tests.serving.running import Json, running, wait_until
-from tests.serving.test_chat_completions import CHAT, HELLO, ask
+from tests.scripted_model import scripted
+from tests.server.dialects.chat.test_chat import CHAT, HELLO, ask
+from tests.server.running_server import Json, running, wait_until
 from tests.templates import PING
 
 

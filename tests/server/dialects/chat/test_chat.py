@@ -8,8 +8,8 @@ import pytest
 
 from server.dialects.chat.reply import fold
 from server.settings import ReasoningField, Settings
-from tests.scripted import OPENED, scripted
-from tests.serving.running import Json, running, stream
+from tests.scripted_model import OPENED, scripted
+from tests.server.running_server import Json, running, stream
 from tests.templates import HERMES, OPEN, PAINT, PING, WRITE, hermes_call
 
 CHAT = "/v1/chat/completions"

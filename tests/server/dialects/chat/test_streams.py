@@ -9,9 +9,9 @@ import pytest
 from constrained import load
 from server.dialects.chat.reply import fold
 from server.settings import Settings
-from tests.scripted import scripted
-from tests.serving.running import Json, running, stream
-from tests.serving.test_chat_completions import CHAT, HELLO
+from tests.scripted_model import scripted
+from tests.server.dialects.chat.test_chat import CHAT, HELLO
+from tests.server.running_server import Json, running, stream
 from tests.templates import HERMES, PAINT, PING, WRITE
 
 REQUESTS = 12

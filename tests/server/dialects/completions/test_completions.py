@@ -8,8 +8,8 @@ import pytest
 
 from server.dialects.completions.reply import fold
 from server.settings import Settings
-from tests.scripted import scripted
-from tests.serving.running import Json, running, stream
+from tests.scripted_model import scripted
+from tests.server.running_server import Json, running, stream
 
 COMPLETIONS = "/v1/completions"
 PROMPT = "Once upon>"

@@ -5,8 +5,8 @@ from typing import Any
 import httpx
 
 from server.dialects.messages.reply import fold
-from tests.scripted import TURN
-from tests.serving.running import Json, stream
+from tests.scripted_model import TURN
+from tests.server.running_server import Json, stream
 
 PATH = "/v1/messages"
 COUNT = "/v1/messages/count_tokens"

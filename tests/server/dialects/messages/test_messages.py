@@ -8,8 +8,8 @@ import pytest
 
 from server.dialects.messages.reply import sign
 from server.settings import Settings
-from tests.scripted import scripted
-from tests.serving.messages import (
+from tests.scripted_model import scripted
+from tests.server.dialects.messages.message_client import (
     BASE,
     BEHIND_THINKING,
     COUNT,
@@ -25,7 +25,7 @@ from tests.serving.messages import (
     same,
     total,
 )
-from tests.serving.running import Json, running
+from tests.server.running_server import Json, running
 from tests.templates import OPEN, hermes_call
 
 PAINTED = {"color": "red", "glossy": True}

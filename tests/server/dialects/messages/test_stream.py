@@ -18,8 +18,8 @@ from constrained.model.model import Model
 from constrained.template.chat_template import ChatTemplate
 from server.dialects.messages.reply import fold
 from server.settings import Settings
-from tests.scripted import BYTES
-from tests.serving.messages import (
+from tests.scripted_model import BYTES
+from tests.server.dialects.messages.message_client import (
     BASE,
     BEHIND_THINKING,
     MARK,
@@ -31,7 +31,7 @@ from tests.serving.messages import (
     same,
     total,
 )
-from tests.serving.running import PATIENCE, Json, read_events, running
+from tests.server.running_server import PATIENCE, Json, read_events, running
 from tests.templates import OPEN, hermes_call
 
 ASKED = re.compile(rb"SAY ([0-9a-f]*)\.")

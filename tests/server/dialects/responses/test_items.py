@@ -11,7 +11,7 @@ from server.dialects.responses.items import read_input, write_messages
 from server.dialects.responses.sealing import seal, unseal
 from server.dialects.responses.store import Store, Stored, measure
 from server.errors import HttpError
-from tests.serving.running import Json
+from tests.server.running_server import Json
 
 USER: Json = {"role": "user", "content": "Hi"}
 

@@ -28,9 +28,9 @@ from server.settings import Settings
 from server.turns.active_request import Begun, Told
 from server.turns.reasoning import Thinking
 from server.turns.turn_request import Asked, Service
-from tests.scripted import OPENED, scripted
-from tests.serving.running import Json, running
-from tests.serving.test_responses import ask, events_of, lasting
+from tests.scripted_model import OPENED, scripted
+from tests.server.dialects.responses.test_responses import ask, events_of, lasting
+from tests.server.running_server import Json, running
 from tests.templates import OPEN, WRITE, hermes_call
 
 USAGE = Usage(7, 5, 1, reasoning_tokens=2, cached_tokens=3)

@@ -6,9 +6,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.scripted import scripted
-from tests.serving.running import Json, running
-from tests.serving.test_responses import FLAT_PING, RESPONSES, refuse
+from tests.scripted_model import scripted
+from tests.server.dialects.responses.test_responses import FLAT_PING, RESPONSES, refuse
+from tests.server.running_server import Json, running
 
 
 @pytest.fixture(scope="module")

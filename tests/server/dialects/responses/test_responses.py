@@ -8,8 +8,8 @@ import pytest
 
 from constrained import load
 from server.settings import Settings
-from tests.scripted import OPENED, scripted
-from tests.serving.running import Json, running, stream
+from tests.scripted_model import OPENED, scripted
+from tests.server.running_server import Json, running, stream
 from tests.templates import OPEN, PAINT, PING, WRITE, hermes_call, tool
 
 RESPONSES = "/v1/responses"

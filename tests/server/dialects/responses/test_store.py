@@ -10,9 +10,9 @@ import pytest
 from constrained.errors import RequestError
 from server.dialects.responses import routes
 from server.settings import Settings
-from tests.scripted import scripted
-from tests.serving.running import running
-from tests.serving.test_responses import RESPONSES, ask, refuse
+from tests.scripted_model import scripted
+from tests.server.dialects.responses.test_responses import RESPONSES, ask, refuse
+from tests.server.running_server import running
 
 
 @pytest.fixture(scope="module")
