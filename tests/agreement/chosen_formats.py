@@ -11,7 +11,7 @@ import pytest
 from grammars.formats import FORMATS
 from grammars.spelling.styles import speaks_json
 from grammars.wire.format import Content, Format
-from tests.agreement.real import NAMES
+from tests.agreement.real_vocabularies import NAMES
 
 _CONSTRUCTS = (
     "hermes",  # a JSON call between markers

@@ -12,7 +12,7 @@ from grammars.parse.parser import parse
 from grammars.schema.nodes import AnyValue, Array, Node, Number, Object, Schema, String, flatten
 from grammars.turn import Choice, Start, Think, Tool, Turn
 from grammars.wire.format import Format, NestedArguments, TaggedArguments, find_format
-from tests.agreement.chosen import EACH, SCALE
+from tests.agreement.chosen_formats import EACH, SCALE
 from tests.agreement.matching import Masked
 from tests.turn_strategies import Case, cases, mutate, seeds
 

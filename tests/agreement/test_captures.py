@@ -16,8 +16,8 @@ from grammars.parse.parser import parse
 from grammars.spelling.coerce import coerce_members
 from grammars.turn import Tool
 from grammars.wire.format import JsonArguments, JsonCall, TaggedArguments
-from tests.agreement.chosen import SCALE, each, is_json
-from tests.agreement.offers import offers
+from tests.agreement.chosen_formats import SCALE, each, is_json
+from tests.agreement.sample_tools import offers
 from tests.agreement.test_agreement import QUIET, by_name, modes
 from tests.turn_strategies import Case, cases
 

@@ -25,7 +25,7 @@ from grammars.turn import (
     Tool,
 )
 from grammars.wire.format import Format
-from tests.agreement.chosen import EACH, SCALE
+from tests.agreement.chosen_formats import EACH, SCALE
 from tests.agreement.matching import Masked
 from tests.agreement.test_agreement import SLOW, assert_obeys, by_name, masked
 from tests.schema_strategies import Shape, fitting, leaves, objects, parameters, shapes

@@ -19,7 +19,7 @@ from grammars.turn import (
     Turn,
 )
 from grammars.wire.format import Format
-from tests.agreement.chosen import EACH, SCALE, each, is_plain
+from tests.agreement.chosen_formats import EACH, SCALE, each, is_plain
 from tests.agreement.test_agreement import by_name, spell
 from tests.text_strategies import FRAGMENTS, TEXTS
 from tests.turn_strategies import Case, cases, chunkings, mutate, seeds, states
