@@ -2,8 +2,9 @@
 
     python -m benchmarks.shape [FOLDER ...]
 
-A folder is a checkout of this project; without one, this checkout is measured. Everything is read
-from the syntax trees; nothing of the folder is imported or run.
+A folder is a checkout of this project; without one, this checkout is measured. Of several folders,
+the last table has the sums side by side. Everything is read from the syntax trees; nothing of a
+folder is imported or run.
 """
 
 import argparse
@@ -250,20 +251,24 @@ def p95(values: Sequence[int]) -> float:
     return quantiles(values, n=20, method="inclusive")[-1]
 
 
-def describe(root: Path) -> Iterator[str]:
-    """The lines of a report on a checkout."""
-    modules = read_modules(root)
+def count_packages(modules: Sequence[Module]) -> dict[str, Counts]:
+    """Counts in each top-level package, and in all of them ("all")."""
     single_importers = find_single_importers(modules)
-    parts: dict[str, list[Module]] = {package: [] for package in PACKAGES}
+    counts: dict[str, Counts] = {}
+    for package in PACKAGES:
+        inside = [module for module in modules if module.path.parts[0] == package]
+        counts[package] = count(inside, single_importers)
+    counts["all"] = count(modules, single_importers)
+    return counts
+
+
+def describe(modules: Sequence[Module]) -> Iterator[str]:
+    """The lines of a report on the modules of a checkout."""
+    yield from _write_table(count_packages(modules))
+
     folders: dict[str, list[Module]] = defaultdict(list)
     for module in modules:
-        parts[module.path.parts[0]].append(module)
         folders[module.path.parent.as_posix()].append(module)
-
-    columns = {name: count(part, single_importers) for name, part in parts.items()}
-    columns["all"] = count(modules, single_importers)
-    yield from _write_table(columns)
-
     yield f"\n{'folder':36}{'lines':>8}{'modules':>9}"
     for folder, inside in sorted(folders.items()):
         lines = sum(len(module.lines) for module in inside)
@@ -274,6 +279,7 @@ def describe(root: Path) -> Iterator[str]:
     for name, places in repeated.items():
         yield f"  {name}: {', '.join(places)}"
 
+    single_importers = find_single_importers(modules)
     yield f"\nmodules with a single importer: {len(single_importers)}"
     for name, importer in single_importers.items():
         yield f"  {name} <- {importer}"
@@ -320,11 +326,16 @@ def main() -> None:
         description="Prints size and shape of the product code of checkouts."
     )
     parser.add_argument("folders", metavar="FOLDER", nargs="*", type=Path, default=[ROOT])
-    for folder in parser.parse_args().folders:
+    sums: dict[str, Counts] = {}
+    for number, folder in enumerate(parser.parse_args().folders, 1):
         missing = [package for package in PACKAGES if not (folder / package).is_dir()]
         if missing:
             parser.error(f"{folder} is no checkout of this project: it has no {missing[0]}/")
-        print(f"# {folder.resolve()}\n", *describe(folder), sep="\n", end="\n\n")
+        modules = read_modules(folder)
+        print(f"# {number}: {folder.resolve()}\n", *describe(modules), sep="\n", end="\n\n")
+        sums[str(number)] = count_packages(modules)["all"]
+    if len(sums) > 1:
+        print("# side by side\n", *_write_table(sums), sep="\n")
 
 
 if __name__ == "__main__":

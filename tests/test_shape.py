@@ -96,7 +96,8 @@ def test_the_command(
     printed = capsys.readouterr().out
     assert "in grammars: grammars.build <-> grammars.spell\n" in printed
     assert "constrained.model <- server.app\n" in printed
-    assert f"# {shape.ROOT}\n" in printed
+    assert f"# 2: {shape.ROOT}\n" in printed
+    assert printed.count("modules with a single importer   ") == 3, "one each, and side by side"
 
 
 def test_a_folder_that_is_no_checkout(
