@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks.forced import make_model
-from constrained.decode.drafts import find_cost
+from constrained.decode.speculation import find_cost
 from constrained.engine.protocol import Chunk
 from constrained.model.loading import load
 

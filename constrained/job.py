@@ -10,8 +10,8 @@ from typing import Any
 
 from constrained.decode.assistant_prefix import Prefix
 from constrained.decode.checked_values import Watch
-from constrained.decode.completion_reserve import Reserve
-from constrained.decode.reasoning_budget import Budget
+from constrained.decode.completion_reserve import CompletionReserve
+from constrained.decode.reasoning_budget import ReasoningBudget
 from constrained.errors import RequestError
 from constrained.mask import Matcher
 from constrained.prompt.prompt_reuse import Missed, Recall
@@ -142,7 +142,7 @@ class CompiledTurn(Composed):
     policy: Policy
     grammar: str | None
     matcher: Matcher | None
-    budget: Budget | None
+    budget: ReasoningBudget | None
     vocabulary: Vocabulary
     markers: Mapping[str, int]
     thinking_tags: bool = True
@@ -199,10 +199,10 @@ class CompiledTurn(Composed):
                 pass
         return ceil(MARGIN * longest / max(1, size))
 
-    def reserve(self, limit: int) -> Reserve:
+    def reserve(self, limit: int) -> CompletionReserve:
         """A new reserve for a turn of at most so many tokens."""
         complete = self._completer.complete
-        return Reserve(complete, self.vocabulary, self.markers, self._stride, limit)
+        return CompletionReserve(complete, self.vocabulary, self.markers, self._stride, limit)
 
 
 def check_job(job: Job) -> None:

@@ -7,7 +7,7 @@ from functools import cached_property, lru_cache
 from constrained.assistant_prefill import Begun, narrow, read_begun
 from constrained.compile.grammar_cache import GrammarTexts
 from constrained.compile.prefill import go_on
-from constrained.decode.reasoning_budget import Budget, make_budget
+from constrained.decode.reasoning_budget import ReasoningBudget, make_budget
 from constrained.errors import GrammarError, RequestError
 from constrained.format_selection.chosen import choose_teaching
 from constrained.format_selection.inferred import Teaching, find_teaching
@@ -205,7 +205,7 @@ class Compiler:
         )
         return go_on(turn, begun, place)
 
-    def _budget(self, job: Job, format: Format) -> Budget | None:
+    def _budget(self, job: Job, format: Format) -> ReasoningBudget | None:
         """The reasoning budget; None where the format knows no reasoning."""
         block = format.reasoning
         if job.reasoning_budget is None or block is None:

@@ -1,4 +1,4 @@
-"""Text of the client that a turn goes on with: it counts as written, and is not told again."""
+"""Text of the client that a turn goes on with: it counts as written, and is not sent again."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -66,20 +66,26 @@ class Prefix:
         return whole
 
 
-class Trim:
-    """Takes the prefix out of the events of one turn, the first of which tell of it."""
+class PrefixFilter:
+    """Takes the prefix out of the events of one turn, the first of which repeat it."""
 
     def __init__(self, prefix: Prefix):
         self._content = prefix.content
-        self._reasoning = "" if prefix.content else prefix.reasoning  # then it is in the prompt
+        # Where there is content, the reasoning is closed, and the prompt has it.
+        self._reasoning = "" if prefix.content else prefix.reasoning
 
-    def take(self, told: Sequence[T]) -> list[T]:
-        """What is told, without what was there before; to be given all of it, in order."""
-        return [new for one in told if (new := self._cut(one)) is not None]
+    def take(self, events: Sequence[T]) -> list[T]:
+        """What is new in the events; to be given all of a turn, in order."""
+        kept: list[T] = []
+        for event in events:
+            new = self._cut(event)
+            if new is not None:
+                kept.append(new)
+        return kept
 
     def _cut(self, event: Any) -> Any:
-        # What the parser has taken for padding in the end is told by nobody: it must not be
-        # looked for in what comes behind.
+        # No event repeats what the parser has taken for padding in the end: it must not be looked
+        # for in what comes behind.
         match event:
             case ReasoningDelta(text):
                 text, self._reasoning = _cut_known(text, self._reasoning)

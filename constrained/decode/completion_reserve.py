@@ -1,4 +1,4 @@
-"""The reserve: at every step an ending of the turn is known that fits into the tokens left.
+"""The completion reserve: at every step, an ending of the turn is known that still fits.
 
 Before a token is taken, the shortest ending behind it is looked for, on a fork of the matcher. If
 it no longer fits, the token is not taken, and the ending that was known before is written instead.
@@ -6,13 +6,13 @@ So a turn never outgrows its tokens, and nothing that was streamed is taken back
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
 
-from constrained.decode.token_healing import spell
+from constrained.decode.token_healing import spell_along
+from constrained.decode.turn_part import TurnPart, TurnProgress, TurnView
 from constrained.mask import Matcher
 from constrained.vocabulary.vocabulary import Vocabulary, ends_inside
 
@@ -23,18 +23,8 @@ COSTLY = 2_000  # tokens of an ending; a longer one is not looked for at every s
 PATIENCE = 32  # tokens kept in hand while no ending is known
 
 
-@dataclass(frozen=True)
-class Place:
-    """How far a turn has come: its matcher, its tokens, its bytes, and what has to come next."""
-
-    matcher: Matcher
-    count: int
-    text: bytes
-    rest: bytes = b""
-
-
-class Reserve:
-    """Watches one turn.
+class CompletionReserve(TurnPart):
+    """Watches one turn. Most steps need no look: the last known ending still fits for sure.
 
     Args:
         complete: knows how the turn can end.
@@ -43,6 +33,10 @@ class Reserve:
         stride: by how many tokens one token makes the shortest ending longer, at most; where it is
             more, the turn may be cut.
         limit: how many tokens the turn may have.
+
+    Attributes:
+        ending: the tokens that end the turn from where it was looked at last; None: no ending is
+            known.
     """
 
     def __init__(
@@ -59,75 +53,87 @@ class Reserve:
         self._stride = stride
         self._limit = limit
         self._safe = 0  # so many more tokens can be taken without a look
-        self._last = 0
+        self._last = 0  # tokens that the turn had at the last look
         self._was_known = False
+        self._before: TurnProgress | None = None  # set if the next tokens need a look
         self.ending: list[int] | None = None
 
-    def start(self, place: Place) -> int | None:
+    def start(self, progress: TurnProgress) -> int | None:
         """Looks for the shortest turn from here on; returns its length in tokens, None if none is
         known."""
-        self.ending = self._find(place)
-        self._look_again(place.count)
-        return None if self.ending is None else place.count + len(self.ending)
+        self.ending = self._find(progress)
+        self._plan_look(progress.count)
+        if self.ending is None:
+            return None
+        return progress.count + len(self.ending)
 
-    def needs_no_look(self, count: int) -> bool:
-        """Can a turn of so many tokens still end in time for sure?"""
-        return count <= self._limit and count - self._last <= self._safe
+    def before_commit(self, tokens: Sequence[int], turn: TurnView) -> None:
+        """Keeps the place in front of the tokens, unless the turn can end in time for sure."""
+        self._before = None
+        count = len(turn.tokens) + len(tokens)
+        if count <= self._limit and count - self._last <= self._safe:
+            return
+        if turn.matcher is not None:
+            self._before = turn.measure(turn.matcher.fork())
 
-    def admits(self, before: Place, after: Place) -> bool:
-        """Can a turn that has come so far still end in time?
+    def after_commit(self, tokens: Sequence[int], turn: TurnView) -> bool:
+        """Whether the turn can still end in time behind the tokens.
 
         If not, and if it still could before, `ending` is what has to be written there.
-
-        Args:
-            before: where the turn is.
-            after: where it would be.
         """
+        if self._before is None or turn.matcher is None:
+            return True
+        return self._admits(self._before, turn.measure(turn.matcher, tokens))
+
+    def _admits(self, before: TurnProgress, after: TurnProgress) -> bool:
         if after.count > self._limit:
             self._look_back(before)
             return False
         ending = self._find(after)
-        count = after.count + len(ending or ())
-        # Where no ending is known, the turn goes on, but not to the last token.
-        wanted = count if ending is not None else count + 2 * len(self.ending or ()) + PATIENCE
+        if ending is not None:
+            wanted = after.count + len(ending)
+        else:  # the turn goes on, but not to the last token
+            wanted = after.count + 2 * len(self.ending or ()) + PATIENCE
         if wanted > self._limit:
             self._look_back(before)
             return self.ending is None
         self.ending = ending
-        self._look_again(after.count)
+        self._plan_look(after.count)
         return True
 
-    def _look_back(self, place: Place) -> None:
-        """Makes sure that `ending` is one from here that fits; None if there is none."""
-        if self._last != place.count:
-            self.ending = self._find(place)
-            self._last, self._safe = place.count, 0
-        if self.ending is not None and place.count + len(self.ending) > self._limit:
+    def _look_back(self, before: TurnProgress) -> None:
+        """Makes sure that `ending` is one from there that fits; None if there is none."""
+        if self._last != before.count:
+            self.ending = self._find(before)
+            self._last, self._safe = before.count, 0
+        if self.ending is not None and before.count + len(self.ending) > self._limit:
             self.ending = None
 
-    def _look_again(self, count: int) -> None:
+    def _plan_look(self, count: int) -> None:
         """How far the turn can go on before any ending might no longer fit."""
         self._last = count
-        slack = self._limit - count - len(self.ending or ())
-        if self.ending is None:  # if there has never been one, it may be long until there is
+        if self.ending is None:
+            # If there has never been one, it may be long until there is.
+            slack = self._limit - count
             self._safe = 0 if self._was_known else min(PATIENCE, slack // 4)
-        else:
-            self._was_known = True
-            self._safe = max(0, slack // (self._stride + 1))
-            if len(self.ending) > COSTLY:
-                self._safe = max(self._safe, min(slack // 2, COSTLY // 32))
+            return
+        self._was_known = True
+        # A token taken and `stride` more of the ending: both come out of the slack.
+        slack = self._limit - count - len(self.ending)
+        self._safe = max(0, slack // (self._stride + 1))
+        if len(self.ending) > COSTLY:
+            self._safe = max(self._safe, min(slack // 2, COSTLY // 32))
 
-    def _find(self, place: Place) -> list[int] | None:
+    def _find(self, progress: TurnProgress) -> list[int] | None:
         """An ending that the matcher takes from here."""
-        matcher = place.matcher.fork()
-        begun = spell(matcher, place.rest, self._vocabulary)
-        if begun is None:
+        matcher = progress.matcher.fork()
+        healed = spell_along(matcher, progress.rest, self._vocabulary)
+        if healed is None:
             return None
-        written = place.text + self._vocabulary.text(begun)
+        written = progress.text + self._vocabulary.text(healed)
         character = finish_character(matcher, written, self._vocabulary)
         if character is None:
             return None
-        begun += character
         written += self._vocabulary.text(character)
         suffix = self._complete(written.decode("utf-8", "replace"))
         if suffix is None:
@@ -135,7 +141,7 @@ class Reserve:
         for ending in self._spell(suffix):
             fork = matcher.fork()
             if fork.takes(ending) and fork.is_complete:
-                return [*begun, *ending]
+                return [*healed, *character, *ending]
         return None
 
     def _spell(self, text: str) -> Iterator[list[int]]:

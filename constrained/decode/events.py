@@ -1,4 +1,4 @@
-"""What is told of a turn while it is written."""
+"""The events of a turn under way, as they are streamed to whoever asked for it."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,13 +10,14 @@ from grammars.turn import Event
 
 @dataclass(frozen=True)
 class Exhausted:
-    """The tokens have run out: what is told of the turn from here on is its shortest ending."""
+    """The tokens have run out: all later events of the turn are of its shortest completion."""
 
 
-Sent: TypeAlias = Event | TokenDrawn | Exhausted
-"""An event of the turn, or what goes with it."""
+StreamEvent: TypeAlias = Event | TokenDrawn | Exhausted
+"""An event that the parser has read in the turn, or one about its tokens."""
+Sent: TypeAlias = StreamEvent
 
 
-def find_events(told: Iterable[Sent]) -> list[Event]:
-    """What the parser has read, of what is told."""
-    return [one for one in told if not isinstance(one, TokenDrawn | Exhausted)]
+def find_events(stream: Iterable[StreamEvent]) -> list[Event]:
+    """The events that the parser has read, out of those that are streamed."""
+    return [event for event in stream if not isinstance(event, TokenDrawn | Exhausted)]

@@ -1,10 +1,11 @@
-"""The reasoning budget: how many tokens the model may think, and how its block is closed."""
+"""The reasoning budget: how many tokens the model may reason, and how its block is closed."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from constrained.decode.turn_part import TurnPart, TurnView
 from constrained.errors import GrammarError
 from constrained.mask import Matcher
 from constrained.vocabulary.vocabulary import Vocabulary
@@ -14,8 +15,8 @@ LONGEST_REST = 3  # bytes that can follow the first one of a UTF-8 character
 
 
 @dataclass(frozen=True)
-class Budget:
-    """At most `tokens` tokens inside the reasoning block.
+class ReasoningBudget(TurnPart):
+    """At most `tokens` tokens inside the reasoning block. Stateless: the turn counts them.
 
     Args:
         tokens: the bound; what closes the block is not counted.
@@ -25,20 +26,23 @@ class Budget:
     tokens: int
     closings: tuple[tuple[int, ...], ...]
 
-    def keep_whole(self, logits: np.ndarray, thought: int, vocabulary: Vocabulary) -> None:
-        """Forbids, in place, to begin a character that the budget might cut.
+    def steer(self, logits: np.ndarray, turn: TurnView) -> None:
+        """Forbids to begin a character that the budget might cut: one token may be one byte."""
+        if not turn.is_reasoning or self.tokens - turn.reasoning_tokens > LONGEST_REST:
+            return
+        others = np.where(turn.vocabulary.beginnings, -np.inf, logits)
+        if np.isfinite(others).any():
+            logits[:] = others
 
-        Args:
-            logits: as the mask has left them.
-            thought: how many tokens of the budget are spent.
-            vocabulary: that of the logits.
-        """
-        if self.tokens - thought <= LONGEST_REST:
-            others = np.where(vocabulary.beginnings, -np.inf, logits)
-            if np.isfinite(others).any():
-                logits[:] = others
+    def insert(self, turn: TurnView) -> Sequence[int]:
+        """What closes the block once the budget is spent."""
+        if not turn.is_reasoning or turn.reasoning_tokens < self.tokens:
+            return ()
+        if turn.matcher is None or turn.is_healing:
+            return ()
+        return self._find_closing(turn.matcher, turn.limit - len(turn.tokens))
 
-    def find_closing(self, matcher: Matcher, room: int) -> Sequence[int]:
+    def _find_closing(self, matcher: Matcher, room: int) -> Sequence[int]:
         """The first closing that the grammar takes and that has room; else the shortest.
 
         Raises:
@@ -47,7 +51,10 @@ class Budget:
         legal = [c for c in self.closings if matcher.accepts(c) == len(c)]
         if not legal:
             raise GrammarError("the reasoning block cannot be closed here")
-        return next((c for c in legal if 2 * len(c) <= room), min(legal, key=len))
+        for closing in legal:
+            if 2 * len(closing) <= room:
+                return closing
+        return min(legal, key=len)
 
 
 def make_budget(
@@ -56,7 +63,7 @@ def make_budget(
     vocabulary: Vocabulary,
     markers: Mapping[str, int],
     sentence: str = "",
-) -> Budget:
+) -> ReasoningBudget:
     """The budget of a request.
 
     Args:
@@ -67,5 +74,5 @@ def make_budget(
     """
     pad, closer = block.pad_close, block.closer.text
     texts = dict.fromkeys([sentence + pad + closer, pad + closer, closer])
-    closings = (tuple(vocabulary.encode_marked(text, markers)) for text in texts)
-    return Budget(tokens, tuple(closings))
+    closings = [tuple(vocabulary.encode_marked(text, markers)) for text in texts]
+    return ReasoningBudget(tokens, tuple(closings))

@@ -7,9 +7,9 @@ from enum import StrEnum
 from constrained.deadline import Deadline, Timings
 from constrained.decode.assistant_prefix import Prefix
 from constrained.decode.checked_values import Watch
-from constrained.decode.completion_reserve import Reserve
-from constrained.decode.events import Sent
-from constrained.decode.reasoning_budget import Budget
+from constrained.decode.completion_reserve import CompletionReserve
+from constrained.decode.events import StreamEvent
+from constrained.decode.reasoning_budget import ReasoningBudget
 from constrained.engine.protocol import Sampling
 from constrained.logits import TokenDrawn
 from constrained.mask import Matcher
@@ -63,9 +63,9 @@ class Request:
     sampling: Sampling = DEFAULT_SAMPLING
     max_tokens: int = 1024
     force: bool = True
-    budget: Budget | None = None
-    reserve: Callable[[int], Reserve] | None = None
-    sink: Callable[[Sequence[Sent]], None] = field(default=lambda events: None)
+    budget: ReasoningBudget | None = None
+    reserve: Callable[[int], CompletionReserve] | None = None
+    sink: Callable[[Sequence[StreamEvent]], None] = field(default=lambda events: None)
     is_wanted: Callable[[], bool] = field(default=lambda: True)
     watch: Watch = field(default_factory=Watch)
     deadline: Deadline | None = None

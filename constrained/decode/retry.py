@@ -1,66 +1,109 @@
-"""Going back to where something that does not fit began, to write it once more."""
+"""Retry: what does not fit is written once more, differently.
 
-from dataclasses import dataclass
+A value that the mask cannot hold alone is checked when it is whole (`checked_values`). If it does
+not fit, the turn goes back to where it began: nothing of it has been sent. On the way forward,
+`RetryBan` sees to it that not the same text is written again.
+"""
 
-from constrained.decode.completion_reserve import Reserve
-from constrained.decode.limits import find_limit
-from constrained.decode.request import Request
-from constrained.decode.retry_ban import Deviation
-from constrained.decode.transcript import Transcript
-from constrained.kv.sequences import Sequences
-from constrained.mask import Matcher
+import numpy as np
 
+from constrained.decode.checked_values import Fault, What
+from constrained.decode.turn_part import TurnPart, TurnView
+from constrained.decode.turn_state import TurnState
+from constrained.vocabulary.vocabulary import Vocabulary
 
-@dataclass(frozen=True)
-class Retry:
-    """What a turn goes on with.
-
-    Args:
-        head: what stays of it.
-        matcher: behind the head.
-        discarded: how many tokens were written in vain.
-        limit: how many tokens the turn may have now.
-        reserve: that of so many tokens.
-        deviation: sees to it that not the same is written again.
-    """
-
-    head: Transcript
-    matcher: Matcher
-    discarded: int
-    limit: int
-    reserve: Reserve | None
-    deviation: Deviation
+_INSIGNIFICANT = b" \t\r\n\"'"  # bytes that can differ although the value is the same
 
 
-def plan_retry(
-    sequences: Sequences,
-    request: Request,
-    start: Matcher | None,
-    read: Transcript,
-    place: int | None,
-    discarded: int,
-) -> Retry | None:
-    """A turn that goes back; None if too few tokens would be left, or nothing holds it.
+class RetryBan:
+    """Steers a turn off the text that it had before, where the mask first leaves a choice.
+
+    There, all tokens are forbidden that go along that text (blanks and quotes apart), however it
+    was cut into tokens; among the others, the sampler draws as it always does. So also the most
+    likely token is another one, and the same seed gives the same.
 
     Args:
-        sequences: of the engine.
-        request: what is generated.
-        start: the matcher at the beginning of the turn.
-        read: the turn so far.
-        place: how many of its tokens stay; None: that is not known.
-        discarded: how many tokens were written in vain before.
+        text: the turn as it was.
+        start: from this byte on, it is thrown away.
+        vocabulary: that of the logits.
     """
-    if start is None or place is None or place >= len(read.tokens):
-        return None
-    head, matcher = read.head(place), start.fork()
-    for token in head.tokens:
-        matcher.commit(token)
-    spent = discarded + len(read.tokens) - place
-    limit = find_limit(sequences, request, spent)
-    reserve = request.reserve(limit) if request.reserve else None
-    shortest = reserve.start(head.place(matcher)) if reserve else None
-    if (place + 1 if shortest is None else shortest) > limit:
-        return None
-    since = max(len(head.data), len(request.prefix.rest))  # what was given stays
-    deviation = Deviation(bytes(read.data), since, sequences.vocabulary)
-    return Retry(head, matcher, spent, limit, reserve, deviation)
+
+    def __init__(self, text: bytes, start: int, vocabulary: Vocabulary):
+        self._text = _squeeze(text[start:])
+        self._start = start
+        self._vocabulary = vocabulary
+
+    def forbid(self, logits: np.ndarray, written: bytes | bytearray) -> bool:
+        """Forbids, in place, what goes along the text; False if the turn is off it for good.
+
+        Args:
+            logits: as the mask has left them.
+            written: the bytes of the turn so far.
+        """
+        done = _squeeze(bytes(written[self._start :]))
+        if len(done) >= len(self._text) or not self._text.startswith(done):
+            return False
+        rest = self._text[len(done) :]
+        allowed = np.flatnonzero(np.isfinite(logits))
+        along = np.array([self._goes_along(token, rest) for token in allowed.tolist()], bool)
+        if not along.all():
+            logits[allowed[along]] = -np.inf
+        return True
+
+    def _goes_along(self, token: int, rest: bytes) -> bool:
+        if token in self._vocabulary.end:
+            return False
+        text = _squeeze(self._vocabulary.tokens[token])
+        return rest.startswith(text) or text.startswith(rest)
+
+
+class Retry(TurnPart):
+    """Lets one turn go back, at most once for each value.
+
+    Args:
+        state: of the turn, which has nothing yet.
+    """
+
+    def __init__(self, state: TurnState):
+        self._state = state
+        # Where a turn has to go back to is known only afterwards. No fork is kept for each of its
+        # tokens: one of the start commits those that stay once more.
+        self._start = state.matcher.fork() if state.matcher else None
+        self._retried: set[What] = set()
+        self._is_spoilt = False  # something does not fit, and cannot be written again
+        self._ban: RetryBan | None = None
+
+    def steer(self, logits: np.ndarray, turn: TurnView) -> None:
+        if self._ban is None or turn.is_healing:
+            return
+        if not self._ban.forbid(logits, turn.data):
+            self._ban = None
+
+    def try_again(self, fault: Fault) -> bool:
+        """Goes back to where what does not fit began, so that it is written once more.
+
+        Returns:
+            False if that was done before, or cannot be: the model keeps no past, or too few tokens
+            are left. Then nothing has changed, and the turn is an error.
+        """
+        if not self._is_spoilt and fault.what not in self._retried and self._go_back(fault.since):
+            self._retried.add(fault.what)
+            return True
+        self._is_spoilt = True
+        return False
+
+    def _go_back(self, count: int | None) -> bool:
+        """Cuts the turn to its first `count` tokens; None: what does not fit was sent already."""
+        state = self._state
+        if self._start is None or count is None or count >= len(state.tokens):
+            return False
+        text = bytes(state.data)
+        if not state.rewind(count, self._start.fork()):
+            return False
+        start = max(len(state.data), len(state.request.prefix.rest))  # what was given stays
+        self._ban = RetryBan(text, start, state.vocabulary)
+        return True
+
+
+def _squeeze(text: bytes) -> bytes:
+    return text.translate(None, _INSIGNIFICANT)

@@ -1,37 +1,188 @@
-"""What the model has seen ahead of a turn: drafted tokens, which the turn may not come to have."""
+"""Speculative decoding by prompt lookup: drafts are copied from the text in front of a turn.
 
+Arguments repeat words of the prompt. Where a turn goes along a text that was there before, the next
+tokens of that text are decoded together with the last one that is certain, and then checked one by
+one: they are kept as far as they are what would have been drawn anyway. So are the tokens of a text
+that the grammar forces, where it leaves open how it is cut into tokens. Several tokens then cost
+little more than one; but those that were drafted in vain are a loss, which is kept small.
+"""
+
+from bisect import bisect_left
 from collections.abc import Sequence
+from itertools import accumulate, takewhile
 
-from constrained.decode.drafts import COST, Drafter
-from constrained.errors import GrammarError
+from constrained.decode.turn_part import TurnPart
+from constrained.errors import GrammarError, ModelError
 from constrained.mask import Matcher
+from constrained.vocabulary.vocabulary import Vocabulary
+
+# What a draft costs, of a decode of one token: so much at once, and so much for each token. Fitted
+# to decodes of 1 to 11 tokens on 2 cores (`python -m benchmarks.passes`); more cores make it less.
+START, COST = 0.2, 0.3
+# What drafts of one kind may lose, in decodes: so much at once in the beginning, ...
+CREDIT = 1.5
+# ... so much with each decode, ...
+ALLOWANCE = 0.007
+# ... and so much of what they have saved.
+MOST_CREDIT = 8.0
+FEWEST_BYTES = 4  # shorter texts are found everywhere
+LONGEST = 48  # bytes of a text that are compared
+BYTES_A_TOKEN = 4  # so much has to agree for each token that is drafted
+SURE = 16  # bytes that agree: the text goes on as it did
+MOST_TRIES = 4  # places where a text may stand without being what is looked for
 
 
-class Ahead:
-    """The drafts of one turn.
+def find_cost(drafted: int) -> float:
+    """What a draft of so many tokens costs, in decodes of one token."""
+    return START + COST * drafted if drafted else 0.0
+
+
+class Purse:
+    """How much may still be lost by drafts, in decodes: less than they have saved, and a bit."""
+
+    def __init__(self) -> None:
+        self._credit = CREDIT
+
+    @property
+    def affords(self) -> int:
+        """How many tokens may be drafted now."""
+        return max(0, int((self._credit - START) / COST + 1e-9))
+
+    def settle(self, drafted: int, saved: float) -> None:
+        """A decode is over that had so many drafted tokens, which saved so many decodes."""
+        credit = self._credit + ALLOWANCE + saved - find_cost(drafted)
+        self._credit = min(credit, MOST_CREDIT)
+
+
+class Drafter:
+    """Drafts for one turn, by prompt lookup: no second model, no training.
+
+    Texts are compared, not tokens: what follows a quotation mark is cut into other tokens than what
+    follows a space.
 
     Args:
-        drafter: proposes them; None: there are none.
-
-    Attributes:
-        drafted: how many tokens the model has looked at that were drafted.
-        accepted: how many of those the turn has come to have.
+        prompt: in front of the turn.
+        vocabulary: that of the model.
     """
 
-    def __init__(self, drafter: Drafter | None):
-        self._drafter = drafter
-        self._tokens: list[int] = []
-        self._size = 0
-        self._saved = 0.0
-        self.drafted = self.accepted = 0
+    def __init__(self, prompt: Sequence[int], vocabulary: Vocabulary):
+        self._vocabulary = vocabulary
+        self._stops = vocabulary.control.union(vocabulary.end)
+        self._tokens = list(prompt)
+        self._text = bytearray(vocabulary.text(prompt))
+        self._starts = [0, *accumulate(len(vocabulary.tokens[token]) for token in prompt)]
+        self._head = self._run = len(self._tokens)
+        # What was right so far tells how likely the next draft is, but only one of the same kind.
+        self._guesses, self._copies, self._spellings = Purse(), Purse(), Purse()
+        self._purse = self._guesses  # that of the last draft
+
+    def note(self, token: int, *, is_forced: bool) -> None:
+        """The turn goes on with this token; one that is forced says nothing of what is copied."""
+        self._text += self._vocabulary.tokens[token]
+        self._tokens.append(token)
+        self._starts.append(len(self._text))
+        if is_forced:
+            self._run = len(self._tokens)
+
+    def cut(self, count: int) -> None:
+        """The turn has only its first tokens, so many."""
+        length = self._head + count
+        del self._tokens[length:], self._text[self._starts[length] :], self._starts[length + 1 :]
+        self._run = min(self._run, length)
+
+    def settle(self, drafted: int, saved: float) -> None:
+        """A decode is over that had so many drafted tokens, which saved so many decodes."""
+        for purse in (self._guesses, self._copies, self._spellings):
+            if purse is self._purse:
+                purse.settle(drafted, saved)
+            else:
+                purse.settle(0, 0.0)
+
+    def propose(self, matcher: Matcher | None, most: int) -> list[int]:
+        """Tokens that may come next, at most so many; none if that is not worth it."""
+        copied = self._copy(most)
+        if matcher is None:
+            return copied
+        draft = extend_draft(matcher, copied, most, self._vocabulary)
+        if copied and draft[:1] == copied[:1]:
+            return draft[: min(self._purse.affords, 2 * len(copied) + 1)]
+        self._purse = self._spellings
+        return draft[: self._purse.affords]
+
+    def _copy(self, most: int) -> list[int]:
+        if not (self._guesses.affords or self._copies.affords):
+            return []  # looking for a text takes time, too
+        place = self._find()
+        if place is None:
+            return []
+        same = self._compare(place)
+        self._purse = self._guesses if same < SURE else self._copies
+        return self._read(place, min(most, same // BYTES_A_TOKEN, self._purse.affords))
+
+    def _find(self) -> int | None:
+        """Where the text goes on that the turn goes along; None: it goes along none."""
+        for count in (4, 2, 1):
+            start = self._starts[max(self._run, len(self._tokens) - count)]
+            if len(self._text) - start < FEWEST_BYTES or (count == 1 and not self._begins(start)):
+                continue
+            place = self._search(start)
+            if place is not None:
+                return place
+        return None
+
+    def _begins(self, start: int) -> bool:
+        """Does a value begin here? One token of it is enough to look for it then."""
+        before = self._text[start - 1 : start]
+        return not (_is_letter(before) or before.isspace()) or before == b"\n"
+
+    def _search(self, start: int) -> int | None:
+        """Where the text from `start` on was last, its end; words are not found inside others."""
+        text, place = bytes(self._text[start:]), len(self._text) - 1
+        is_word = _is_letter(text[:1]) and not _is_letter(self._text[start - 1 : start])
+        for _ in range(MOST_TRIES):
+            place = self._text.rfind(text, 0, place)
+            if place < 0:
+                return None
+            if not (is_word and _is_letter(self._text[place - 1 : place])):
+                return place + len(text)
+            place += len(text) - 1
+        return None
+
+    def _compare(self, place: int) -> int:
+        """How many bytes in front of the place are those that the turn has last."""
+        begin, end = self._starts[self._run], len(self._text)
+        most = min(LONGEST, end - begin, place)
+        for same in range(most):
+            if self._text[place - 1 - same] != self._text[end - 1 - same]:
+                return same
+        return most
+
+    def _read(self, place: int, most: int) -> list[int]:
+        """At most so many tokens of the text from a place on."""
+        first = bisect_left(self._starts, place)
+        rest = bytes(self._text[place : self._starts[first]])  # of the token that the place is in
+        head = spell_text(rest, self._vocabulary)
+        if rest and not head:
+            return []
+        tokens = (head + self._tokens[first : first + most])[:most]
+        return [*takewhile(lambda token: token not in self._stops, tokens)]
+
+
+class Speculation(TurnPart):
+    """Speculative decoding of one turn: drafts tokens, and keeps the account of what they save.
+
+    Args:
+        prompt: in front of the turn.
+        vocabulary: that of the model.
+    """
+
+    def __init__(self, prompt: Sequence[int], vocabulary: Vocabulary):
+        self._drafter: Drafter | None = Drafter(prompt, vocabulary)
+        self._drafted = 0  # tokens of the last draft
+        self._saved = 0.0  # decodes that it has saved
 
     @property
-    def place(self) -> int:
-        """How many tokens of the last draft the turn has, if it has none but those."""
-        return self._size - len(self._tokens)
-
-    @property
-    def may_draft(self) -> bool:
+    def is_on(self) -> bool:
         """Is there any use in asking for a draft?"""
         return self._drafter is not None
 
@@ -45,32 +196,69 @@ class Ahead:
             self._drafter = None
             return []
 
-    def see(self, draft: Sequence[int]) -> None:
-        """The model has seen these tokens ahead of the turn."""
-        self._tokens, self._size, self._saved = [*draft], len(draft), 0.0
-        self.drafted += len(draft)
+    def begin(self, drafted: int) -> None:
+        """The model has seen so many drafted tokens; the turn has none of them yet."""
+        self._drafted, self._saved = drafted, 0.0
 
-    def note(self, token: int, *, is_forced: bool) -> bool:
-        """The turn goes on with this token; has the model seen it already?"""
-        if self._drafter:
+    def after_write(self, token: int, *, is_forced: bool, is_computed: bool) -> None:
+        if self._drafter is not None:
             self._drafter.note(token, is_forced=is_forced)
-        if self._tokens[:1] == [token]:
-            del self._tokens[0]
-            self.accepted += 1
-            self._saved += COST if is_forced else 1  # a forced one would have gone with the next
-            return True
-        self._tokens.clear()
-        return False
+        if is_computed:
+            # Without the draft, a forced token would have been one more of the next decode.
+            self._saved += COST if is_forced else 1.0
 
-    def settle(self) -> bool:
-        """The turn has taken what it could of the last draft; was there one?"""
-        if self._drafter:
-            self._drafter.settle(self._size, self._saved)
-        self._tokens.clear()
-        return self._size > 0
+    def settle(self) -> None:
+        """The turn has taken what it could of the last draft."""
+        if self._drafter is not None:
+            self._drafter.settle(self._drafted, self._saved)
 
-    def cut(self, count: int) -> None:
-        """The turn has only its first tokens, so many."""
-        self._tokens.clear()
-        if self._drafter:
+    def rewind(self, count: int) -> None:
+        if self._drafter is not None:
             self._drafter.cut(count)
+
+
+def _is_letter(byte: bytes | bytearray) -> bool:
+    return byte.isalnum() or byte > b"\x7f"
+
+
+def extend_draft(
+    matcher: Matcher, copied: Sequence[int], most: int, vocabulary: Vocabulary
+) -> list[int]:
+    """What of copied tokens the grammar allows, and what has to follow then.
+
+    Args:
+        matcher: where the turn is; it stays there.
+        copied: tokens that are likely to come next; none: only what is forced.
+        most: tokens of the draft, at most.
+        vocabulary: that of the matcher.
+    """
+    tokens: Sequence[int] = ()
+    if copied:
+        tokens = copied[: matcher.accepts(copied)]
+    if not tokens:
+        tokens = spell_text(matcher.forced_text(), vocabulary)
+    if not tokens:
+        return []
+    draft: list[int] = []
+    fork = matcher.fork()
+    while len(draft) < most:
+        legal = tokens[: fork.accepts(tokens)]
+        if not legal:
+            break
+        for token in legal:
+            fork.commit(token)
+        draft += legal
+        # llguidance names forced tokens only where their cut is certain; the text it always knows.
+        tokens = fork.forced() or spell_text(fork.forced_text(), vocabulary)
+        tokens = [*takewhile(lambda token: not fork.ends(token), tokens)]
+    return draft[:most]
+
+
+def spell_text(text: bytes, vocabulary: Vocabulary) -> list[int]:
+    """The tokens that a text most likely has; none if it breaks off inside a character."""
+    if not text:
+        return []
+    try:
+        return vocabulary.encode(text.decode())
+    except (UnicodeDecodeError, ModelError):  # also where there is no token for a byte
+        return []

@@ -7,7 +7,7 @@ by something else, such as a call, is two texts: no stop text is looked for acro
 from collections.abc import Sequence
 from typing import Any
 
-from constrained.decode.events import Sent
+from constrained.decode.events import StreamEvent
 from constrained.errors import RequestError
 from constrained.logits import TokenDrawn
 from grammars.turn import ContentDelta
@@ -33,7 +33,8 @@ def read_stops(given: Any) -> tuple[str, ...]:
         raise RequestError(message, where="/stop")
     if "" in stops:
         raise RequestError("a stop text is empty", where="/stop", hint="Leave it out")
-    if (longest := max(map(len, stops), default=0)) > MOST_CHARACTERS:
+    longest = max(map(len, stops), default=0)
+    if longest > MOST_CHARACTERS:
         message = f"a stop text has {longest:,} characters, the limit is {MOST_CHARACTERS:,}"
         raise RequestError(message, where="/stop", hint="Give the beginning of it")
     return tuple(stops)
@@ -58,18 +59,22 @@ class _Scan:
             self.length and self.stop[self.length] != character
         ):
             self.length = self._shorter[self.length - 1]
-        self.length += self.stop[self.length] == character
+        if self.stop[self.length] == character:
+            self.length += 1
         return self.length == len(self.stop)
 
 
-class Stopper:
-    """Lets what is told of one turn through, in order, up to the first stop text.
+class StopFilter:
+    """Lets the events of one turn through, in order, up to the first stop text.
 
     The one that begins first counts, and of two that begin together the shorter one, however the
     text is cut.
 
     Args:
         stops: the texts, none empty.
+
+    Attributes:
+        found: the stop text that has ended the turn, if one has.
     """
 
     def __init__(self, stops: Sequence[str]):
@@ -82,29 +87,34 @@ class Stopper:
         for scan in self._scans:
             scan.length = 0
         self._end = 0  # characters of the text
-        self._held: list[tuple[int, Sent]] = []  # and where in the text it stands
+        self._queue: list[tuple[int, StreamEvent]] = []  # and where in the text it stands
         self._match: tuple[int, str] | None = None  # may still turn out not to be the first one
 
-    def take(self, told: Sequence[Sent]) -> list[Sent]:
+    def take(self, events: Sequence[StreamEvent]) -> list[StreamEvent]:
         """Reads on; returns what may be sent."""
-        sent: list[Sent] = []
-        for one in told:
+        sent: list[StreamEvent] = []
+        for event in events:
             if self.found is not None:
                 break
-            if isinstance(one, ContentDelta | TokenDrawn):
-                self._held.append((self._end, one))
-                if isinstance(one, ContentDelta):
-                    self._read(one.text)
-            else:
-                sent += self.close()
-                sent += [one] if self.found is None else []
+            match event:
+                case ContentDelta(text):
+                    self._queue.append((self._end, event))
+                    self._read(text)
+                case TokenDrawn():
+                    self._queue.append((self._end, event))
+                case _:
+                    sent += self.close()
+                    if self.found is None:
+                        sent.append(event)
         return [*sent, *self._release(self._safe)]
 
-    def close(self) -> list[Sent]:
+    def close(self) -> list[StreamEvent]:
         """The text is over; returns what may be sent."""
-        if self._match and self.found is None:
-            self.found = self._match[1]
-        sent = self._release(self._match[0] if self._match else self._end)
+        end = self._end
+        if self._match is not None:
+            end, stop = self._match
+            self.found = self.found or stop
+        sent = self._release(end)
         self._begin()
         return sent
 
@@ -130,20 +140,22 @@ class Stopper:
     @property
     def _safe(self) -> int:
         """Up to where it is certain that there is no stop text."""
-        return min(self._first_open, self._match[0] if self._match else self._end)
+        end = self._end if self._match is None else self._match[0]
+        return min(self._first_open, end)
 
-    def _release(self, end: int) -> list[Sent]:
+    def _release(self, end: int) -> list[StreamEvent]:
         """What stands in front of this place. A token does if its text begins there, or if nothing
         is held back."""
-        sent: list[Sent] = []
-        while self._held:
-            at, one = self._held[0]
-            if at >= end and not at == end == self._end:
+        sent: list[StreamEvent] = []
+        while self._queue:
+            start, event = self._queue[0]
+            is_all = start == end == self._end
+            if start >= end and not is_all:
                 break
-            del self._held[0]
-            if isinstance(one, ContentDelta) and at + len(one.text) > end:
-                sent.append(ContentDelta(one.text[: end - at]))
-                self._held.insert(0, (end, ContentDelta(one.text[end - at :])))
+            del self._queue[0]
+            if isinstance(event, ContentDelta) and start + len(event.text) > end:
+                sent.append(ContentDelta(event.text[: end - start]))
+                self._queue.insert(0, (end, ContentDelta(event.text[end - start :])))
                 break
-            sent.append(one)
+            sent.append(event)
         return sent

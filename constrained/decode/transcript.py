@@ -1,15 +1,15 @@
-"""What a turn says so far: its tokens, their text, and what the parser reads in it."""
+"""The turn so far: its tokens, their text, and the events that the parser reads in it."""
 
 import codecs
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from constrained.decode.assistant_prefix import Trim
+from constrained.decode.assistant_prefix import PrefixFilter
 from constrained.decode.checked_values import Fault, Holder
-from constrained.decode.completion_reserve import Place
-from constrained.decode.events import Sent, find_events
+from constrained.decode.events import StreamEvent, find_events
 from constrained.decode.request import Request
-from constrained.decode.stop_texts import Stopper
+from constrained.decode.stop_texts import StopFilter
+from constrained.decode.turn_part import TurnProgress
 from constrained.logits import Scores, TokenDrawn, describe_token
 from constrained.mask import Matcher
 from constrained.vocabulary.vocabulary import Vocabulary
@@ -17,38 +17,50 @@ from grammars.turn import Event
 
 
 class Transcript:
-    """One turn as it is written. A part of it can be read again from the start (`head`).
+    """One turn as it is written. Its first tokens can be read again from the start (`cut`).
 
-    The prefix of the request is read first; it is not in what follows, but in `thought`.
+    On their way out, events pass three filters: values that are checked wait until they are whole,
+    the text of the assistant prefix is left out, and nothing passes behind a stop text.
+
+    The prefix of the request is read first; it is not in what follows, but in `reasoning_tokens`.
 
     Attributes:
         tokens: those that were written.
-        data: what they spell.
+        data: the bytes that they spell.
         events: what was read in it; of a turn that a stop text has ended, what may be sent of it.
-        drawn: how likely its tokens were, if the request asks for that; likewise.
-        thought: how many of them are reasoning, without those that close it.
+        logprobs: how likely its tokens were, if the request asks for that; likewise.
+        reasoning_tokens: how many of them are reasoning, without those that close it.
     """
 
     def __init__(self, request: Request, vocabulary: Vocabulary):
         self._request = request
+        self._prefix = request.prefix
         self._vocabulary = vocabulary
         self._parser = request.parser()
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._holder = Holder(request.watch)
-        self._stopper = Stopper(request.stops)
-        self._sent: list[Sent] = []
-        self._counted: list[bool] = []
-        self._head = len(request.prefix.head)  # characters
+        self._checks = Holder(request.watch)
+        self._stops = StopFilter(request.stops)
+        # Checked values come late, so the two streams meet the prefix at different times.
+        self._read_filter = PrefixFilter(self._prefix)
+        self._sent_filter = PrefixFilter(self._prefix)
+        self._sent: list[StreamEvent] = []
+        self._counted: list[bool] = []  # for each token: it counts as reasoning, if it is
+        self._head = len(self._prefix.head)  # characters
         self._ends: list[int] = []  # how many characters the head and the first n tokens have
+        self._healed = len(self._prefix.rest)  # bytes
         self._is_closed = False
-        self._read_of, self._sent_of = Trim(request.prefix), Trim(request.prefix)
         self.tokens: list[int] = []
         self.data = bytearray()
         self.events: list[Event] = []
-        self.drawn: list[TokenDrawn] = []
-        self.thought = request.prefix.thought
-        if request.prefix.head:
-            self._take(self._parser.feed(request.prefix.head), -1)
+        self.logprobs: list[TokenDrawn] = []
+        self.reasoning_tokens = self._prefix.thought
+        if self._prefix.head:
+            self._filter(self._parser.feed(self._prefix.head), -1)
+
+    @property
+    def is_healing(self) -> bool:
+        """Is text of the assistant prefix left that the next tokens have to spell?"""
+        return len(self.data) < self._healed
 
     @property
     def is_reasoning(self) -> bool:
@@ -57,17 +69,17 @@ class Transcript:
 
     @property
     def fault(self) -> Fault | None:
-        """What does not fit, if anything."""
-        return self._holder.fault
+        """The checked value that does not fit, if one does not."""
+        return self._checks.fault
 
     @property
     def stopped(self) -> str | None:
         """The stop text that has ended the turn, if one has."""
-        return self._stopper.found
+        return self._stops.found
 
     def write(
         self, token: int, *, counted: bool = True, scores: Scores | None = None
-    ) -> Sequence[Sent]:
+    ) -> Sequence[StreamEvent]:
         """Appends a token; returns what may be sent.
 
         Args:
@@ -76,28 +88,35 @@ class Transcript:
             scores: how likely each token was there, if the request asks for that and the model
                 has said so.
         """
-        count = self._request.logprobs
         data = self._vocabulary.text([token])
-        drawn = None if count is None else describe_token(token, data, scores, count)
-        return self._append(token, data, counted, drawn)
+        drawn = None
+        if self._request.logprobs is not None:
+            drawn = describe_token(token, data, scores, self._request.logprobs)
+        return self._append(token, data, counted=counted, drawn=drawn)
 
     def _append(
-        self, token: int, data: bytes, counted: bool, drawn: TokenDrawn | None
-    ) -> Sequence[Sent]:
+        self, token: int, data: bytes, *, counted: bool, drawn: TokenDrawn | None
+    ) -> Sequence[StreamEvent]:
         place = len(self.tokens)
+        start = self._ends[-1] if self._ends else self._head
         text = self._decoder.decode(data)
         self.tokens.append(token)
         self._counted.append(counted)
-        self._ends.append((self._ends[-1] if self._ends else self._head) + len(text))
+        self._ends.append(start + len(text))
         self.data += data
         was_reasoning = self.is_reasoning
-        events = self._parser.feed(text) if text else []
+        events: Sequence[StreamEvent] = self._parser.feed(text) if text else ()
         if was_reasoning and counted:
-            self.thought += 1 if self.is_reasoning else -self._count_closer()
-        self.drawn += [drawn] if drawn else []
-        return self._take([drawn, *events] if drawn else events, place)
+            if self.is_reasoning:
+                self.reasoning_tokens += 1
+            else:
+                self.reasoning_tokens -= self._count_closer()
+        if drawn is not None:
+            self.logprobs.append(drawn)
+            events = [drawn, *events]
+        return self._filter(events, place)
 
-    def close(self, *, is_whole: bool) -> Sequence[Sent]:
+    def close(self, *, is_whole: bool) -> Sequence[StreamEvent]:
         """The turn is over; returns what may be sent. A second time does nothing.
 
         Args:
@@ -107,48 +126,62 @@ class Transcript:
             return ()
         self._is_closed = True
         rest = self._decoder.decode(b"", final=True)
-        if self._request.prefix.behind(self.data)[1]:  # half a character that was given
+        _, unspelled = self._prefix.behind(self.data)
+        if unspelled:  # half a character of the prefix, which whoever gave it knows whole
             rest = ""
-        events = [*(self._parser.feed(rest) if rest else ()), *self._parser.close()]
-        sent = [*self._take(events, len(self.tokens))]
+        events: list[Event] = []
+        if rest:
+            events += self._parser.feed(rest)
+        events += self._parser.close()
+        sent = [*self._filter(events, len(self.tokens))]
         if self.stopped is None:
-            held = self._sent_of.take(self._holder.close(is_whole=is_whole))
-            sent += self._stop(held, is_over=True)
+            checked = self._checks.close(is_whole=is_whole)
+            sent += self._stop(self._sent_filter.take(checked), is_over=True)
         return sent
 
-    def place(self, matcher: Matcher, tokens: Sequence[int] = ()) -> Place:
-        """How far the turn has come when these tokens follow; the matcher is behind them."""
+    def measure(self, matcher: Matcher, tokens: Sequence[int] = ()) -> TurnProgress:
+        """How far the turn has come once these tokens follow; the matcher is behind them."""
         data = self.data + self._vocabulary.text(tokens)
-        count = len(self.tokens) + len(tokens)
-        return Place(matcher, count, *self._request.prefix.behind(data))
+        text, rest = self._prefix.behind(data)
+        return TurnProgress(matcher, len(self.tokens) + len(tokens), text, rest)
 
-    def head(self, count: int) -> "Transcript":
+    def cut(self, count: int) -> "Transcript":
         """The first tokens of this turn, as if no others had come. Their events were sent."""
         head = Transcript(self._request, self._vocabulary)
-        drawn = self.drawn or [None] * len(self.tokens)
-        for token, counted, one in zip(self.tokens[:count], self._counted, drawn, strict=False):
-            head._append(token, self._vocabulary.text([token]), counted, one)
+        for place, token in enumerate(self.tokens[:count]):
+            head._append(
+                token,
+                self._vocabulary.text([token]),
+                counted=self._counted[place],
+                drawn=self.logprobs[place] if self.logprobs else None,
+            )
         return head
 
-    def _take(self, events: Sequence[Sent], place: int) -> Sequence[Sent]:
+    def _filter(self, events: Sequence[StreamEvent], place: int) -> Sequence[StreamEvent]:
+        """Notes what was read in the token at a place of the turn; returns what may be sent."""
         if not events:
             return ()
-        self.events += self._read_of.take(find_events(events))
+        self.events += self._read_filter.take(find_events(events))
         # Of a token that the call only begins in, the rest belongs to what was there before.
         start = self._parser.began
         began = bisect_left(self._ends, start) + 1 if start > self._head else 0
-        return self._stop(self._sent_of.take(self._holder.take(events, place, began)))
+        checked = self._checks.take(events, place, began)
+        return self._stop(self._sent_filter.take(checked))
 
-    def _stop(self, told: Sequence[Sent], *, is_over: bool = False) -> Sequence[Sent]:
+    def _stop(
+        self, events: Sequence[StreamEvent], *, is_over: bool = False
+    ) -> Sequence[StreamEvent]:
         """What of this comes before a stop text; if there is one, the turn has nothing else."""
         if not self._request.stops:
-            return told
-        sent = [*self._stopper.take(told), *(self._stopper.close() if is_over else ())]
+            return events
+        sent = self._stops.take(events)
+        if is_over:
+            sent += self._stops.close()
         self._sent += sent
         if self.stopped is not None:
             self._is_closed = True
             self.events = find_events(self._sent)
-            self.drawn = [one for one in self._sent if isinstance(one, TokenDrawn)]
+            self.logprobs = [event for event in self._sent if isinstance(event, TokenDrawn)]
         return sent
 
     def _count_closer(self) -> int:

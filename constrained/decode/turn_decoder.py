@@ -1,4 +1,8 @@
-"""A turn under way: the tokens it takes, and when it is over."""
+"""One turn, token by token: mask, steer, sample, commit, write, follow.
+
+What is not the grammar's business is in parts with one interface (`turn_part`): token healing, the
+reasoning budget, the completion reserve, retries and speculation.
+"""
 
 import time
 from collections.abc import Sequence
@@ -6,24 +10,23 @@ from collections.abc import Sequence
 import numpy as np
 
 from constrained.deadline import Clock, Stopwatch
-from constrained.decode.checked_values import Fault, What
-from constrained.decode.drafts import Drafter
-from constrained.decode.events import Exhausted, Sent
-from constrained.decode.limits import find_limit, find_reserve
+from constrained.decode.checked_values import Fault
 from constrained.decode.request import Finish, Generation, Request
-from constrained.decode.retry import plan_retry
-from constrained.decode.retry_ban import Deviation
-from constrained.decode.speculation import Ahead
-from constrained.decode.token_healing import Healing
-from constrained.decode.transcript import Transcript
+from constrained.decode.retry import Retry
+from constrained.decode.speculation import Speculation
+from constrained.decode.token_healing import TokenHealing
+from constrained.decode.turn_part import TurnPart
+from constrained.decode.turn_state import TurnState
 from constrained.engine.protocol import Chunk
 from constrained.kv.sequences import Sequences
 from constrained.logits import Scores, find_unavoidable
-from constrained.mask import Matcher
 
 
-class Progression:
+class TurnDecoder:
     """One turn under way, on one sequence.
+
+    The scheduler asks for the next chunk (`next_chunk`), decodes it with those of other turns
+    (`note_decoded`), and hands over the logits (`advance`), until there is a `finish`.
 
     Args:
         sequences: of the engine.
@@ -33,8 +36,7 @@ class Progression:
         clock: what the turn is timed with.
 
     Raises:
-        ContextError, RequestError: see `find_limit` and `find_reserve`; a token has a bias that
-            there is not.
+        ContextError, RequestError: see `TurnState`.
     """
 
     def __init__(
@@ -46,84 +48,62 @@ class Progression:
         clock: Clock = time.monotonic,
     ):
         self._watch = Stopwatch(clock)
-        self._limit = find_limit(sequences, request)
-        self._sequences = sequences
-        self._number = number
         self._request = request
-        self._matcher = request.matcher
-        self._start = request.matcher.fork() if request.matcher else None
-        self._budget = request.budget
-        self._reserve = find_reserve(request, self._limit)
-        self._sampler = sequences.sampler(request.sampling)
         self._banned = request.sampling.banned
         self._ends = frozenset(sequences.vocabulary.end)
-        self._cached = self._position = cached
-        self.prompt = list(request.prompt)
-        self._pending = self.prompt[cached:]
-        self._passes = 0
-        self._read = Transcript(request, sequences.vocabulary)
-        self._ended_at: int | None = None
-        self._healing = Healing(request.prefix, sequences.vocabulary)
-        self._deviation: Deviation | None = None
-        self._mended: set[What] = set()
-        self._is_spoilt = False  # what does not fit cannot be written again
-        self._discarded = 0
-        drafts = request.draft and request.logprobs is None
-        self._ahead = Ahead(Drafter(self.prompt, sequences.vocabulary) if drafts else None)
-        self.finish: Finish | None = None
-        self._recall(self.prompt)
+        self._state = state = TurnState(sequences, number, request, cached)
+        self._healing = None
+        if request.prefix.rest or request.prefix.halves:
+            self._healing = TokenHealing(request.prefix, state.vocabulary)
+        self._retry = Retry(state)
+        self._speculation = None
+        if request.draft and request.logprobs is None:
+            self._speculation = Speculation(state.input.prompt, state.vocabulary)
+        self._parts = self._list_parts()
+        self.input = state.input
         self._follow()
 
-    @property
-    def pending(self) -> int:
-        """How many tokens the model has not seen yet."""
-        return len(self._pending)
+    def _list_parts(self) -> list[TurnPart]:
+        """The parts that this turn has, in the order in which they steer."""
+        request, state = self._request, self._state
+        parts = (self._healing, request.budget, self._retry, state.reserve, self._speculation)
+        return [part for part in parts if part is not None]
 
     @property
-    def position(self) -> int:
-        """How many tokens the model has seen that are part of the turn."""
-        return self._position
-
-    @property
-    def unread(self) -> int:
-        """How many tokens of the prompt it has not."""
-        return max(0, len(self.prompt) - self._position)
+    def finish(self) -> Finish | None:
+        """Why the turn is over; None: it is not."""
+        return self._state.finish
 
     @property
     def generated(self) -> int:
         """How many tokens were generated."""
-        return self._discarded + len(self._read.tokens)
+        return self._state.discarded + len(self._state.tokens)
 
     def next_chunk(self, most: int, spare: int = 0) -> Chunk:
-        """What the model has not seen yet, at most so many tokens of it, and perhaps a draft.
+        """The tokens that the model has not seen yet, and perhaps a draft behind them.
 
         Args:
             most: how many tokens at most, those drafted included.
             spare: how many tokens may be drafted.
         """
-        if most < len(self._pending):
-            return Chunk(self._number, self._pending[:most], self._position, wanted=0)
-        draft = self._draft(min(spare, most - len(self._pending)))
-        tokens = [*self._pending, *draft]
-        return Chunk(self._number, tokens, self._position, wanted=1 + len(draft))
+        draft = self._draft(min(spare, most - self.input.pending))
+        return self.input.next_chunk(most, draft)
 
-    def _draft(self, most: int) -> list[int]:
-        """What may come next, at most so many tokens; none if the model could not forget them."""
-        most = min(most, self._limit - len(self._read.tokens) - 1)
-        held = len(self._sequences.tokens(self._number))
-        if not self._ahead.may_draft or self.unread or most < 1 or self._is_healing:
-            return []
-        if not self._sequences.can_cut(self._number, held - 1):
-            return []
-        return self._ahead.propose(self._matcher, most)
+    def _draft(self, most: int) -> Sequence[int]:
+        """Tokens that may come next, at most so many; none if the model could not forget them."""
+        state, speculation = self._state, self._speculation
+        most = min(most, state.limit - len(state.tokens) - 1)
+        if speculation is None or not speculation.is_on or most < 1:
+            return ()
+        if state.is_healing or not self.input.can_draft:
+            return ()
+        return speculation.propose(state.matcher, most)
 
-    def note(self, chunk: Chunk) -> None:
+    def note_decoded(self, chunk: Chunk) -> None:
         """The model has seen the chunk."""
-        size = min(len(chunk.tokens), len(self._pending))
-        self._position += size
-        self._passes += 1
-        self._ahead.see(chunk.tokens[size:])
-        del self._pending[:size]
+        drafted = self.input.note_decoded(chunk)
+        if self._speculation is not None:
+            self._speculation.begin(drafted)
 
     def prepare(self) -> None:
         """Computes the mask of the next token; also in another thread, while the model decodes.
@@ -131,12 +111,12 @@ class Progression:
         Raises:
             GrammarError: the matcher fails, now and from then on.
         """
-        if self._matcher:
-            self._matcher.prepare()
+        if self._state.matcher:
+            self._state.matcher.prepare()
 
     def cancel(self) -> None:
         """Ends the turn where it is."""
-        self.finish = Finish.CANCELLED
+        self._state.finish = Finish.CANCELLED
 
     def advance(self, slot: int, rows: Sequence[np.ndarray]) -> None:
         """Takes the next token and all that it forces; the next ones too, as far as they were
@@ -145,100 +125,69 @@ class Progression:
         Args:
             slot: where the rows begin among those of the last decode.
             rows: the logits after the last token that is certain, and after each drafted one.
+
+        Raises:
+            GrammarError: the matcher fails, or a part finds no token that it allows.
         """
         self._watch.note_read()
-        while self.finish is None and not self._pending:
-            at = self._ahead.place
-            self._advance_one(slot + at, rows[at])
-        if self._ahead.settle():
-            self._forget_draft()
+        while self._state.finish is None and not self.input.pending:
+            row = self.input.row
+            self._take_next(slot + row, rows[row])
+        if self._speculation is not None:
+            self._speculation.settle()
+        self.input.forget_draft(self._state.tokens)
 
-    def _advance_one(self, slot: int, logits: np.ndarray) -> None:
-        scores = None if self._request.logprobs is None else Scores(logits)
-        token = self._matcher.apply(logits) if self._matcher else None
+    def _take_next(self, slot: int, logits: np.ndarray) -> None:
+        """Chooses one token from the logits, and goes on behind it."""
+        scores = None
+        if self._request.logprobs is not None:
+            scores = Scores(logits)  # before the mask changes them
+        token = self._find_only(logits)
+        is_drawn = token is None
         if token is None:
-            self._steer(logits)
-            token = find_unavoidable(logits, self._banned)
-        accepted = token is None
-        if token is None:
-            token = self._sampler.sample(slot)
-        if self._matcher.ends(token) if self._matcher else token in self._ends:
-            self._heal([token])
-            if self._matcher:
-                self._matcher.commit(token)
-            self._stop()
-        elif self._take([token], accepted=accepted, scores=scores):
+            token = self._state.sampler.sample(slot)
+        if self._is_end(token):
+            self._take_end(token)
+        elif self._take([token], is_drawn=is_drawn, scores=scores):
             self._follow()
 
-    def _steer(self, logits: np.ndarray) -> None:
-        """Forbids what the mask allows, but not this turn."""
-        self._healing.steer(logits, self._read.data)
-        if self._budget and self._read.is_reasoning:
-            self._budget.keep_whole(logits, self._read.thought, self._sequences.vocabulary)
-        if (
-            self._deviation
-            and not self._is_healing
-            and not self._deviation.steer(logits, self._read.data)
-        ):
-            self._deviation = None
+    def _find_only(self, logits: np.ndarray) -> int | None:
+        """Masks the logits, in place; returns the token that need not be drawn, if there is one."""
+        matcher = self._state.matcher
+        only = matcher.apply(logits) if matcher else None
+        if only is not None:
+            return only
+        for part in self._parts:
+            part.steer(logits, self._state)
+        return find_unavoidable(logits, self._banned)
 
-    def _follow(self) -> None:
-        """Takes forced tokens; ends the turn where nothing more can come, or the limit is met."""
-        if self._close_reasoning() and self._take_forced():
-            if self._matcher and self._matcher.is_finished:
-                self._stop()
-            elif len(self._read.tokens) >= self._limit:
-                self.finish = Finish.LENGTH
+    def _is_end(self, token: int) -> bool:
+        if self._state.matcher:
+            return self._state.matcher.ends(token)
+        return token in self._ends
 
-    def _stop(self) -> None:
-        """The turn is over, unless its answer does not fit and can be written again."""
-        self._send(self._read.close(is_whole=True))
-        if self._ends_at_stop():
-            return
-        fault = self._read.fault
-        if fault is None or not self._mend(fault):
-            self.finish = Finish.STOP
-
-    def _ends_at_stop(self) -> bool:
-        """Has a stop text ended the turn?"""
-        if self._read.stopped is None:
-            return False
-        if self.finish is not Finish.CANCELLED:
-            self.finish, self._ended_at = Finish.STOP, None
-        return True
-
-    def _close_reasoning(self) -> bool:
-        """Closes the reasoning block if its budget is spent; False if that ended the turn."""
-        budget, read = self._budget, self._read
-        is_spent = budget and read.is_reasoning and read.thought >= budget.tokens
-        if budget and self._matcher and is_spent and not self._is_healing:
-            room = self._limit - len(read.tokens)
-            return self._take(budget.find_closing(self._matcher, room), counted=False)
-        return True
-
-    def _take_forced(self) -> bool:
-        if not (self._matcher and self._request.force and self._request.logprobs is None):
-            return True
-        tokens = self._matcher.forced()
-        ends = (n for n, token in enumerate(tokens) if self._matcher.ends(token))
-        tokens = tokens[: next(ends, len(tokens))]
-        if self._reserve is None:
-            tokens = tokens[: max(0, self._limit - len(self._read.tokens))]
-        return self._take(tokens)
+    def _take_end(self, token: int) -> None:
+        """Takes an end token, which is no part of the turn."""
+        if self._healing is not None:
+            self._healing.before_commit([token], self._state)
+        if self._state.matcher:
+            self._state.matcher.commit(token)
+        self._stop()
 
     def _take(
         self,
         tokens: Sequence[int],
         *,
-        accepted: bool = False,
+        is_drawn: bool = False,
         counted: bool = True,
         scores: Scores | None = None,
     ) -> bool:
-        """Takes these tokens, or ends the turn in the shortest way if it could not end behind them.
+        """Commits tokens and writes them, or ends the turn in front of them if it must not have
+        them.
 
         Args:
             tokens: what comes next.
-            accepted: the sampler has taken note of them.
+            is_drawn: the sampler has drawn them.
             counted: they count as reasoning, if they are.
             scores: how likely they were, if the request asks for that and the model knows.
 
@@ -247,153 +196,140 @@ class Progression:
         """
         if not tokens:
             return True
-        self._heal(tokens)
-        if self._matcher and not self._commit(self._matcher, tokens):
-            return False
-        return self._write(tokens, accepted=accepted, counted=counted, scores=scores)
+        self._commit(tokens)
+        for part in self._parts:
+            if not part.after_commit(tokens, self._state):
+                self._complete()
+                return False
+        return self._write(tokens, is_drawn=is_drawn, counted=counted, scores=scores)
 
-    @property
-    def _is_healing(self) -> bool:
-        """Is the text of the client, which the turn goes on with, not whole yet?"""
-        return not self._healing.is_over(self._read.data)
-
-    def _heal(self, tokens: Sequence[int]) -> None:
-        """Makes sure that the next tokens are along that text."""
-        if self._is_healing:
-            self._healing.check(tokens, self._read.data)
-
-    def _commit(self, matcher: Matcher, tokens: Sequence[int]) -> bool:
-        """Commits the tokens; if the turn could not end behind them, ends it before them."""
-        count = len(self._read.tokens) + len(tokens)
-        if self._reserve is None or self._reserve.needs_no_look(count):
+    def _commit(self, tokens: Sequence[int]) -> None:
+        state = self._state
+        for part in self._parts:
+            part.before_commit(tokens, state)
+        if state.matcher:
             for token in tokens:
-                matcher.commit(token)
-            return True
-        before = self._read.place(matcher)
-        self._matcher = matcher.fork()
-        for token in tokens:
-            self._matcher.commit(token)
-        if self._reserve.admits(before, self._read.place(self._matcher, tokens)):
-            return True
-        self._finish_early()
-        return False
+                state.matcher.commit(token)
 
-    def _finish_early(self) -> None:
+    def _complete(self) -> None:
         """The tokens run out: writes the ending that was kept for that, if there is one."""
-        assert self._reserve is not None
-        self.finish = Finish.LENGTH
-        if self._reserve.ending is not None:
-            self._ended_at = len(self._read.events)
-            self._send([Exhausted()])
-            self._write(self._reserve.ending, counted=False)
+        state = self._state
+        state.finish = Finish.LENGTH
+        if state.reserve is not None and state.reserve.ending is not None:
+            state.run_out()
+            self._write(state.reserve.ending, counted=False)
 
     def _write(
         self,
         tokens: Sequence[int],
         *,
-        accepted: bool = False,
+        is_drawn: bool = False,
         counted: bool = True,
         scores: Scores | None = None,
     ) -> bool:
         """Writes tokens; False if one of them completes what does not fit, and changed the turn, or
         a stop text, which ends it."""
+        state = self._state
         for token in tokens:
-            if not accepted:
-                self._sampler.accept(token)
-            self._append(token, is_forced=not accepted)
-            self._send(self._read.write(token, counted=counted, scores=scores))
-            if self._ends_at_stop():
-                return False
-            if (fault := self._read.fault) is None or self.finish is not None:
-                continue
-            if self._mend(fault):
-                return False
-            if fault.is_final:  # the turn is an error: there is no use in what would follow
-                self.finish = Finish.STOP
+            is_computed = state.write(token, is_drawn=is_drawn, counted=counted, scores=scores)
+            for part in self._parts:
+                part.after_write(token, is_forced=not is_drawn, is_computed=is_computed)
+            if self._ends_at_stop_text() or self._changes_at_fault():
                 return False
         return True
 
-    def _append(self, token: int, *, is_forced: bool) -> None:
-        """The turn has a token more, which the model may have seen already."""
-        if self._ahead.note(token, is_forced=is_forced):
-            self._position += 1
-        else:
-            self._pending.append(token)
-
-    def _forget_draft(self) -> None:
-        """Makes the model forget what it has seen and the turn does not have."""
-        held = len(self._sequences.tokens(self._number))
-        if held == self._position or self._sequences.rollback(self._number, self._position):
+    def _follow(self) -> None:
+        """Takes what needs no logits; ends the turn where nothing more can come, or the limit is
+        met."""
+        state = self._state
+        for part in self._parts:
+            if not self._take(part.insert(state), counted=False):
+                return
+        if not self._take(self._find_forced()):
             return
-        # It could forget when that was asked, but a window has moved on: read all of it again.
-        self._sequences.release(self._number)
-        self._position, self._pending = 0, [*self.prompt, *self._read.tokens]
+        if state.matcher and state.matcher.is_finished:
+            self._stop()
+        elif len(state.tokens) >= state.limit:
+            state.finish = Finish.LENGTH
 
-    def _send(self, events: Sequence[Sent]) -> None:
-        if events:
-            self._request.sink(events)
+    def _find_forced(self) -> Sequence[int]:
+        """The tokens that the grammar leaves no choice about (fast-forward tokens)."""
+        state = self._state
+        if state.matcher is None or not self._request.force or self._request.logprobs is not None:
+            return ()
+        tokens = state.matcher.forced()
+        for place, token in enumerate(tokens):
+            if state.matcher.ends(token):
+                tokens = tokens[:place]
+                break
+        if state.reserve is None:
+            tokens = tokens[: max(0, state.limit - len(state.tokens))]
+        return tokens
 
-    def _recall(self, tokens: Sequence[int]) -> None:
-        """Tells the sampler what is there, if that matters."""
-        if self._request.sampling.has_penalties:
-            self._sampler.recall(tokens)
+    def _stop(self) -> None:
+        """The turn is over, unless its answer does not fit and can be written again."""
+        state = self._state
+        state.close(is_whole=True)
+        if self._ends_at_stop_text():
+            return
+        fault = state.transcript.fault
+        if fault is None or not self._try_again(fault):
+            state.finish = Finish.STOP
 
-    def _mend(self, fault: Fault) -> bool:
-        """Goes back to where what does not fit began, so that it is written once more. False if
-        that was done before, or cannot be: the model keeps no past, or too few tokens are left."""
-        if not self._is_spoilt and fault.what not in self._mended and self._write_again(fault):
-            self._mended.add(fault.what)
-            return True
-        self._is_spoilt = True
-        return False
-
-    def _write_again(self, fault: Fault) -> bool:
-        turn = self._sequences, self._request, self._start, self._read
-        retry = plan_retry(*turn, fault.since, self._discarded)
-        if retry is None or not self._go_back(retry.head):
+    def _ends_at_stop_text(self) -> bool:
+        """Has a stop text ended the turn?"""
+        state = self._state
+        if state.transcript.stopped is None:
             return False
-        self._read, self._matcher, self._reserve = retry.head, retry.matcher, retry.reserve
-        self._discarded, self._limit = retry.discarded, retry.limit
-        self._deviation = retry.deviation
+        if state.finish is not Finish.CANCELLED:
+            state.finish = Finish.STOP
+            state.ended_at = None
         return True
 
-    def _go_back(self, head: Transcript) -> bool:
-        """Makes the model forget all but this; the last token of it has to be decoded again."""
-        tokens = [*self.prompt, *head.tokens]
-        position = min(self._position, len(tokens) - 1)
-        if position < self._position:
-            kept = self._sequences.go_back(self._number, position)
-            if kept is None:
-                return False
-            position = kept
-        self._position, self._pending = position, tokens[position:]
-        self._ahead.cut(len(head.tokens))
-        self._recall(tokens)
+    def _changes_at_fault(self) -> bool:
+        """Has the turn gone back for a value that does not fit, or ended with it?"""
+        state = self._state
+        fault = state.transcript.fault
+        if fault is None or state.finish is not None:
+            return False
+        if self._try_again(fault):
+            return True
+        if fault.is_final:  # the turn is an error: there is no use in what would follow
+            state.finish = Finish.STOP
+        return fault.is_final
+
+    def _try_again(self, fault: Fault) -> bool:
+        if not self._retry.try_again(fault):
+            return False
+        self._parts = self._list_parts()  # there is another reserve, for the tokens that are left
+        for part in self._parts:
+            part.rewind(len(self._state.tokens))
         return True
 
     def result(self) -> Generation:
         """The finished turn."""
-        is_whole = self.finish is Finish.STOP or self._ended_at is not None
-        self._send(self._read.close(is_whole=is_whole))
-        self._ends_at_stop()
-        assert self.finish is not None
+        state = self._state
+        assert state.finish is not None
+        state.close(is_whole=state.finish is Finish.STOP or state.ended_at is not None)
+        self._ends_at_stop_text()
+        transcript = state.transcript
         return Generation(
-            tokens=tuple(self._read.tokens),
-            text=self._read.data.decode("utf-8", "replace"),
-            events=tuple(self._read.events),
-            finish=self.finish,
-            forward_passes=self._passes,
-            reasoning_tokens=max(0, self._read.thought - self._request.prefix.thought),
-            ended_at=self._ended_at,
-            discarded=self._discarded,
-            cached=self._cached,
-            drafted=self._ahead.drafted,
-            accepted=self._ahead.accepted,
-            stopped=self._read.stopped,
-            logprobs=tuple(self._read.drawn),
+            tokens=tuple(transcript.tokens),
+            text=transcript.data.decode("utf-8", "replace"),
+            events=tuple(transcript.events),
+            finish=state.finish,
+            forward_passes=self.input.passes,
+            reasoning_tokens=max(0, transcript.reasoning_tokens - self._request.prefix.thought),
+            ended_at=state.ended_at,
+            discarded=state.discarded,
+            cached=self.input.cached,
+            drafted=self.input.drafted,
+            accepted=self.input.accepted,
+            stopped=transcript.stopped,
+            logprobs=tuple(transcript.logprobs),
             timings=self._watch.read(),
         )
 
     def close(self) -> None:
         """Frees the sampler; what the sequence holds stays, for whoever goes on with it."""
-        self._sampler.close()
+        self._state.sampler.close()

@@ -113,8 +113,15 @@ class Model:
         self._draft = draft
         self._worker = Worker("compile", max_waiting)
         self._clock = clock
-        how: Any = {"deterministic": deterministic, "step": step, "clock": clock, "cache": cache}
-        self._runner = Runner(engine, "decode", most_waiting=max_waiting, **how)
+        self._runner = Runner(
+            engine,
+            "decode",
+            deterministic=deterministic,
+            step=step,
+            clock=clock,
+            most_waiting=max_waiting,
+            cache=cache,
+        )
 
     def call(
         self, messages: Messages, tools: Sequence[Any] | None = None, **options: Unpack[Options]

@@ -1,15 +1,15 @@
-"""Masks that are computed while the model decodes, where that is done by another device."""
+"""Masks that are computed while the model decodes, where another device does that."""
 
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 
-from constrained.decode.turn_decoder import Progression
+from constrained.decode.turn_decoder import TurnDecoder
 from constrained.errors import GrammarError
 
 
-class Beside:
-    """A thread for the masks.
+class MaskPrefetch:
+    """A thread that computes masks. llguidance lets go of the interpreter lock meanwhile.
 
     On a CPU the model takes all cores, and there is nothing to be gained.
 
@@ -22,12 +22,13 @@ class Beside:
         self._pool: ThreadPoolExecutor | None = None
 
     @contextmanager
-    def preparing(self, turns: Iterable[Progression]) -> Iterator[None]:
+    def preparing(self, turns: Iterable[TurnDecoder]) -> Iterator[None]:
         """Meanwhile, the masks of the next token of each turn are computed; then they are there."""
         if not self._is_on:
             yield
             return
-        self._pool = self._pool or ThreadPoolExecutor(1, thread_name_prefix="masks")
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(1, thread_name_prefix="masks")
         done = self._pool.submit(_prepare, [*turns])
         try:
             yield
@@ -36,12 +37,12 @@ class Beside:
 
     def close(self) -> None:
         """Ends the thread; another one is made if need be."""
-        if self._pool:
+        if self._pool is not None:
             self._pool.shutdown()
         self._pool = None
 
 
-def _prepare(turns: Iterable[Progression]) -> None:
+def _prepare(turns: Iterable[TurnDecoder]) -> None:
     for turn in turns:
         with suppress(GrammarError):  # the turn fails of it when it comes to its token
             turn.prepare()

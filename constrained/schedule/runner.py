@@ -4,7 +4,6 @@ import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any
 
 from constrained.deadline import Clock
 from constrained.decode.request import Generation, Request
@@ -38,8 +37,9 @@ class Runner:
         most_waiting: int = MOST_WAITING,
         cache: Cache = NO_CACHE,
     ):
-        how: Any = {"step": step, "deterministic": deterministic, "clock": clock, "cache": cache}
-        self._schedule = Schedule(engine, **how)
+        self._schedule = Schedule(
+            engine, step=step, deterministic=deterministic, clock=clock, cache=cache
+        )
         self._saves = cache.folder is not None
         self._most_waiting = most_waiting
         self._pool = ThreadPoolExecutor(1, thread_name_prefix=name)

@@ -1,4 +1,4 @@
-"""Which request is on which sequence, step by step: continuous batching."""
+"""Continuous batching: which request is on which sequence, and what each step decodes."""
 
 import time
 from collections import deque
@@ -10,13 +10,13 @@ import numpy as np
 
 from constrained.deadline import Clock
 from constrained.decode.request import Finish, Generation, Request
-from constrained.decode.turn_decoder import Progression
+from constrained.decode.turn_decoder import TurnDecoder
 from constrained.engine.protocol import Chunk, Engine
 from constrained.errors import ContextError
 from constrained.kv.sequences import SPARED, Sequences
 from constrained.kv.snapshots import NO_CACHE, Cache
 from constrained.metrics import Metrics
-from constrained.schedule.mask_prefetch import Beside
+from constrained.schedule.mask_prefetch import MaskPrefetch
 from grammars.wire.format import count_common
 
 BLOCK = 64  # tokens of a prompt that are decoded together where that has to be always the same
@@ -37,12 +37,21 @@ class Seat:
     result: Future[Generation] = field(default_factory=_make_future)
 
 
+@dataclass(frozen=True)
+class Running:
+    """A request that has been admitted to a sequence."""
+
+    seat: Seat
+    turn: TurnDecoder
+
+
 class Schedule:
     """The requests of one engine. Not for two threads at once.
 
     Requests are admitted in their order, as soon as a sequence is free. Each step decodes what
     those under way have to say next, and beside that a part of the prompts that are not read yet,
-    in equal shares. What a prompt has in common with what a sequence holds is not computed again.
+    in equal shares (chunked prefill). What a prompt has in common with what a sequence holds is not
+    computed again (prefix cache).
 
     Args:
         engine: runs the model.
@@ -66,18 +75,17 @@ class Schedule:
         cache: Cache = NO_CACHE,
     ):
         self._sequences = Sequences(engine, BLOCK if deterministic else 1, cache)
-        self._beside = Beside(engine.offloads)
+        self._masks = MaskPrefetch(engine.offloads)
         self._step = step
         self._deterministic = deterministic
         self._clock = clock
         self._waiting: deque[Seat] = deque()
-        self._seats: dict[int, Seat] = {}
-        self._turns: dict[int, Progression] = {}
+        self._running: dict[int, Running] = {}  # by the number of the sequence
 
     @property
     def is_idle(self) -> bool:
         """Is there nothing to do?"""
-        return not (self._waiting or self._turns)
+        return not (self._waiting or self._running)
 
     @property
     def waiting(self) -> int:
@@ -86,168 +94,192 @@ class Schedule:
 
     @property
     def metrics(self) -> Metrics:
-        """What is held of earlier requests; also for other threads."""
-        held = self._sequences.metrics
-        return replace(held, running=len(self._turns), waiting=len(self._waiting))
+        """What the KV cache has of earlier requests; also for other threads."""
+        cached = self._sequences.metrics
+        return replace(cached, running=len(self._running), waiting=len(self._waiting))
 
     def add(self, seat: Seat) -> None:
         """Queues a request."""
         self._waiting.append(seat)
 
     def step(self) -> None:
-        """Drops what nobody wants or has no time left, admits what there is room for, decodes,
-        takes the tokens."""
+        """Schedules, decodes, and takes the tokens: one decode of all turns under way."""
         self._drop_unwanted()
         self._drop_late()
         self._admit()
         chunks = self._choose_chunks()
         while chunks:
             try:
-                with self._beside.preparing(self._turns[c.sequence] for c in chunks if c.wanted):
-                    logits = self._sequences.decode(chunks)
+                logits = self._decode(chunks)
             except ContextError as error:
-                drafted = any(chunk.wanted > 1 for chunk in chunks)
-                if not drafted:
-                    self._make_room(error)
-                chunks = self._choose_chunks(drafts=False)
+                chunks = self._choose_fewer_chunks(chunks, error)
                 continue
             except Exception as error:  # what the sequences of all of them held is lost
                 for chunk in chunks:
-                    self._leave(chunk.sequence, error)
+                    self._fail(chunk.sequence, error)
                 return
             self._advance(chunks, logits)
             return
 
     def clear(self, error: Exception) -> None:
         """Forgets what the sequences hold; requests that are not done fail with the error."""
-        for number in list(self._turns):
-            self._leave(number, error)
+        for number in list(self._running):
+            self._fail(number, error)
         while self._waiting:
             self._waiting.popleft().result.set_exception(error)
         self._sequences.clear()
-        self._beside.close()
+        self._masks.close()
 
     def save(self) -> None:
         """Writes to files what the sequences hold, if there are any; nothing may be under way."""
         self._sequences.save()
 
     def _drop_unwanted(self) -> None:
-        for seat in [seat for seat in self._waiting if not seat.request.is_wanted()]:
-            self._waiting.remove(seat)
-            seat.result.set_result(Generation((), "", (), Finish.CANCELLED, 0))
-        for number, turn in list(self._turns.items()):
-            if not self._seats[number].request.is_wanted():
-                turn.cancel()
+        """Ends the requests whose caller has gone away."""
+        for seat in list(self._waiting):
+            if not seat.request.is_wanted():
+                self._waiting.remove(seat)
+                seat.result.set_result(Generation((), "", (), Finish.CANCELLED, 0))
+        for number, running in list(self._running.items()):
+            if not running.seat.request.is_wanted():
+                running.turn.cancel()
                 self._retire(number)
 
     def _drop_late(self) -> None:
+        """Fails the requests whose time is over."""
         now = self._clock()
         for seat in list(self._waiting):
-            if (deadline := seat.request.deadline) and deadline.is_over(now):
+            deadline = seat.request.deadline
+            if deadline and deadline.is_over(now):
                 self._waiting.remove(seat)
                 seat.result.set_exception(deadline.fail_waiting())
-        for number, turn in list(self._turns.items()):
-            if (deadline := self._seats[number].request.deadline) and deadline.is_over(now):
-                size = len(turn.prompt)
-                error = deadline.fail_begun(size - turn.unread, size, turn.generated)
-                self._leave(number, error)
+        for number, running in list(self._running.items()):
+            deadline = running.seat.request.deadline
+            if deadline and deadline.is_over(now):
+                turn = running.turn
+                size = len(turn.input.prompt)
+                read = size - turn.input.unread
+                self._fail(number, deadline.fail_begun(read, size, turn.generated))
 
     def _admit(self) -> None:
+        """Gives waiting requests a sequence, as long as there is one."""
         for seat in list(self._waiting):
-            idle = self._idle()
+            idle = self._find_idle()
             if not idle:
                 return
             if not self._is_being_read(seat.request.prompt):
                 self._waiting.remove(seat)
                 self._begin(seat, idle)
 
-    def _idle(self) -> list[int]:
-        return [n for n in range(self._sequences.max_sequences) if n not in self._turns]
+    def _find_idle(self) -> list[int]:
+        return [n for n in range(self._sequences.max_sequences) if n not in self._running]
 
     def _is_being_read(self, prompt: Sequence[int]) -> bool:
         """Is much of the prompt about to be computed for somebody else? Then it is worth waiting
         for: it can be copied."""
-        reading = [turn for turn in self._turns.values() if turn.unread]
-        shared = max((count_common(turn.prompt, [*prompt]) for turn in reading), default=0)
+        shared = 0
+        for running in self._running.values():
+            if running.turn.input.unread:
+                shared = max(shared, count_common(running.turn.input.prompt, [*prompt]))
         return shared > SPARED and shared > self._sequences.find(prompt) + SPARED
 
     def _begin(self, seat: Seat, idle: list[int]) -> None:
-        prompt = seat.request.prompt
-        try:  # it waits nowhere any more: who asks has to be told of whatever goes wrong
-            match = self._sequences.claim(prompt, idle)
+        request = seat.request
+        try:  # it waits nowhere any more: who asks has to learn of whatever goes wrong
+            match = self._sequences.claim(request.prompt, idle)
             number = match.sequence
-            boundaries, closed = seat.request.boundaries, seat.request.closed
-            self._sequences.pin(number, len(prompt), boundaries, closed)
-            turn = Progression(self._sequences, number, seat.request, match.length, self._clock)
+            self._sequences.pin(number, len(request.prompt), request.boundaries, request.closed)
+            turn = TurnDecoder(
+                self._sequences, number, request, cached=match.length, clock=self._clock
+            )
         except Exception as error:
             seat.result.set_exception(error)
             return
-        self._seats[number], self._turns[number] = seat, turn
+        self._running[number] = Running(seat, turn)
         if turn.finish is not None:
             self._retire(number)
 
     def _choose_chunks(self, *, drafts: bool = True) -> list[Chunk]:
-        spare = self._sequences.max_drafted if drafts else 0
-        return self._choose_one() if self._deterministic else self._choose_many(spare)
+        """What the next decode computes."""
+        if self._deterministic:
+            return self._choose_one()
+        return self._choose_many(self._sequences.max_drafted if drafts else 0)
 
     def _choose_one(self) -> list[Chunk]:
         """What one turn has to say next, one after the other."""
-        if not self._turns:
+        if not self._running:
             return []
-        number, turn = next(iter(self._turns.items()))
-        self._turns[number] = self._turns.pop(number)
-        rest = turn.unread
-        return [turn.next_chunk(min(rest, BLOCK - turn.position % BLOCK) if rest else 1)]
+        number, running = next(iter(self._running.items()))
+        self._running[number] = self._running.pop(number)  # it goes to the end of the line
+        unread = running.turn.input.unread
+        if not unread:
+            return [running.turn.next_chunk(1)]
+        block = BLOCK - running.turn.input.position % BLOCK
+        return [running.turn.next_chunk(min(unread, block))]
 
     def _choose_many(self, spare: int) -> list[Chunk]:
         """What each turn has to say next; who has little to say goes first, and what room that
         leaves is for the prompts. Beside that, so many tokens may be drafted."""
-        turns = sorted(self._turns.items(), key=lambda it: it[1].pending)
-        chunks, room = list[Chunk](), self._step
-        for place, (number, turn) in enumerate(turns):
-            rest = len(turns) - place
+        order = sorted(self._running.items(), key=lambda item: item[1].turn.input.pending)
+        chunks: list[Chunk] = []
+        room = self._step
+        for place, (number, running) in enumerate(order):
+            rest = len(order) - place
             share = min(max(1, room // rest), self._sequences.until_stop(number))
-            chunk = turn.next_chunk(share, spare // rest)
+            chunk = running.turn.next_chunk(share, spare // rest)
             room -= len(chunk.tokens)
             spare -= max(0, chunk.wanted - 1)
             chunks.append(chunk)
         return chunks
 
-    def _make_room(self, error: ContextError) -> None:
-        """The context that the sequences share is full: what nobody uses goes first, then the
-        request that came last."""
-        if not self._sequences.forget_oldest(self._idle()):
-            newest = list(self._turns)[-1]
-            self._leave(newest, error)
+    def _choose_fewer_chunks(self, chunks: Sequence[Chunk], error: ContextError) -> list[Chunk]:
+        """What to decode where the context that the sequences share is full: drafts go first, then
+        what nobody uses, then the request that came last."""
+        drafted = any(chunk.wanted > 1 for chunk in chunks)
+        if not drafted and not self._sequences.forget_oldest(self._find_idle()):
+            newest = list(self._running)[-1]
+            self._fail(newest, error)
             self._sequences.release(newest)
+        return self._choose_chunks(drafts=False)
+
+    def _decode(self, chunks: Sequence[Chunk]) -> list[np.ndarray]:
+        turns = [self._running[chunk.sequence].turn for chunk in chunks if chunk.wanted]
+        with self._masks.preparing(turns):
+            return self._sequences.decode(chunks)
 
     def _advance(self, chunks: Sequence[Chunk], logits: Sequence[np.ndarray]) -> None:
+        """Hands each turn its logits, and retires those that are over."""
         for chunk in chunks:
-            self._turns[chunk.sequence].note(chunk)
-        first = 0
-        for chunk in (chunk for chunk in chunks if chunk.wanted):
-            number, slot, first = chunk.sequence, first, first + chunk.wanted
-            turn = self._turns[number]
-            try:
-                turn.advance(slot, logits[slot:first])
-            except Exception as error:
-                self._leave(number, error)
+            self._running[chunk.sequence].turn.note_decoded(chunk)
+        slot = 0
+        for chunk in chunks:
+            if not chunk.wanted:
                 continue
-            if turn.finish is not None:
-                self._retire(number)
+            rows = logits[slot : slot + chunk.wanted]
+            turn = self._running[chunk.sequence].turn
+            try:
+                turn.advance(slot, rows)
+            except Exception as error:
+                self._fail(chunk.sequence, error)
+            else:
+                if turn.finish is not None:
+                    self._retire(chunk.sequence)
+            slot += chunk.wanted
 
     def _retire(self, number: int) -> None:
-        turn = self._turns[number]
+        """A turn is over."""
+        running = self._running[number]
         try:
-            generation = turn.result()
+            generation = running.turn.result()
         except Exception as error:
-            self._leave(number, error)
+            self._fail(number, error)
             return
-        del self._turns[number]
-        turn.close()
-        self._seats.pop(number).result.set_result(generation)
+        del self._running[number]
+        running.turn.close()
+        running.seat.result.set_result(generation)
 
-    def _leave(self, number: int, error: Exception) -> None:
+    def _fail(self, number: int, error: Exception) -> None:
         """The request of a sequence has failed; the others go on."""
-        self._turns.pop(number).close()
-        self._seats.pop(number).result.set_exception(error)
+        running = self._running.pop(number)
+        running.turn.close()
+        running.seat.result.set_exception(error)

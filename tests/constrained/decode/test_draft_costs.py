@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from constrained.decode.drafts import ALLOWANCE, CREDIT, Purse, find_cost
+from constrained.decode.speculation import ALLOWANCE, CREDIT, Purse, find_cost
 from constrained.engine.protocol import Chunk
 from constrained.engine.scripted import ScriptedEngine
 from constrained.mask import Matcher

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from constrained.decode.drafts import Drafter, fit
 from constrained.decode.request import Finish, Generation, Request
+from constrained.decode.speculation import Drafter, extend_draft
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.engine.scripted import ScriptedEngine
 from constrained.errors import ContextError, Error, GrammarError
@@ -113,10 +113,10 @@ def test_the_grammar_cuts_a_draft_and_goes_on_behind_it() -> None:
     matcher = Matcher.compile(build_tokenizer(BYTES, ()), 'start: "say " /[a-z]+/ "; over" /[x-z]/')
     for token in b"say ":
         matcher.commit(token)
-    assert bytes(fit(matcher, b"red Umbrella", 9, BYTES)) == b"red"
-    assert bytes(fit(matcher, b"red; offer", 20, BYTES)) == b"red; over"
-    assert bytes(fit(matcher, b"red; offer", 5, BYTES)) == b"red; "
-    assert fit(matcher, b"Umbrella", 9, BYTES) == []
+    assert bytes(extend_draft(matcher, b"red Umbrella", 9, BYTES)) == b"red"
+    assert bytes(extend_draft(matcher, b"red; offer", 20, BYTES)) == b"red; over"
+    assert bytes(extend_draft(matcher, b"red; offer", 5, BYTES)) == b"red; "
+    assert extend_draft(matcher, b"Umbrella", 9, BYTES) == []
     assert matcher.accepts(b"coat") == 4  # it is where it was
 
 
@@ -257,7 +257,7 @@ class Breaking(Drafter):
 
 def test_a_draft_that_fails_is_not_the_failure_of_the_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = run(Copyist(), LONG)
-    monkeypatch.setattr("constrained.decode.turn_decoder.Drafter", Breaking)
+    monkeypatch.setattr("constrained.decode.speculation.Drafter", Breaking)
     made = run(Copyist(), LONG)
     assert made.drafted == 0
     assert told(made) == told(whole)
@@ -357,7 +357,7 @@ class Kept(Drafter):
 
 
 def test_a_value_that_did_not_fit_is_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("constrained.decode.turn_decoder.Drafter", Kept)
+    monkeypatch.setattr("constrained.decode.speculation.Drafter", Kept)
     texts = (note(SAID, f"-{SAID}", True), note(SAID, SAID, True))
     (plain, spent), (drafted, less) = results(texts, f"Write: {SAID}", sampling=GREEDY)
     assert drafted == plain

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from constrained.decode import stop_texts as stopping
 from constrained.decode.events import Sent
 from constrained.decode.request import Request
-from constrained.decode.stop_texts import MOST_CHARACTERS, Stopper, read_stops
+from constrained.decode.stop_texts import MOST_CHARACTERS, StopFilter, read_stops
 from constrained.decode.transcript import Transcript
 from constrained.engine.protocol import Sampling
 from constrained.errors import ReplyError, RequestError
@@ -93,7 +93,7 @@ def test_something_else_in_between_begins_another_text(events: list[Event], stop
             break
         wanted.append(event)
         texts.append("")
-    stopper = Stopper(stops)
+    stopper = StopFilter(stops)
     sent = [one for event in events for one in stopper.take([event])] + stopper.close()
     merged = list[Event | str]()
     for one in sent:
@@ -114,7 +114,7 @@ def test_a_stop_text_is_prepared_once(monkeypatch: pytest.MonkeyPatch):
         return scan(stop)
 
     monkeypatch.setattr(stopping, "_Scan", note)
-    stopper = Stopper(("ab", "cd"))
+    stopper = StopFilter(("ab", "cd"))
     for number in range(3):
         stopper.take([ContentDelta("a"), CallOpened(number, "f"), ContentDelta("b")])
     assert made == ["ab", "cd"]
@@ -122,7 +122,7 @@ def test_a_stop_text_is_prepared_once(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_no_more_is_held_back_than_has_to_be():
-    stopper = Stopper(("abac", "cd"))
+    stopper = StopFilter(("abac", "cd"))
     steps = ["x", "a", "b", "a", "b", "a", "x", "c", "c", "d"]
     sent = [content(stopper.take([ContentDelta(step)])) for step in steps]
     assert sent == ["x", "", "", "", "ab", "", "abax", "", "c", ""]
@@ -133,7 +133,7 @@ def test_tokens_are_told_of_in_order_and_only_up_to_the_stop_text():
     def token(number: int) -> TokenDrawn:
         return TokenDrawn(number, b"")
 
-    stopper = Stopper(("END",))
+    stopper = StopFilter(("END",))
     assert stopper.take([token(0), ContentDelta("x")]) == [token(0), ContentDelta("x")]
     assert stopper.take([token(1), ContentDelta("yE")]) == [token(1), ContentDelta("y")]
     assert stopper.take([token(2)]) == []

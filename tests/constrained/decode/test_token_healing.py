@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from constrained.decode.assistant_prefix import Prefix
-from constrained.decode.token_healing import Healing, find_spellings, spell
+from constrained.decode.token_healing import TokenHealing, find_spellings, spell_along
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.engine.scripted import ScriptedEngine, scripted_logits
 from constrained.errors import GrammarError
@@ -115,12 +115,12 @@ def test_no_drafts_while_the_text_is_healed() -> None:
 
 
 def test_when_the_text_is_whole() -> None:
-    healing = Healing(Prefix(healed=" wor"), VOCABULARY)
+    healing = TokenHealing(Prefix(healed=" wor"), VOCABULARY)
     assert [healing.is_over(data) for data in (b"", b" wo", b" wor", b" world")] == [
         *[False] * 2,
         *[True] * 2,
     ]
-    assert Healing(Prefix(), VOCABULARY).is_over(b"")
+    assert TokenHealing(Prefix(), VOCABULARY).is_over(b"")
 
 
 def texts(tokens: Any) -> set[bytes]:
@@ -136,23 +136,23 @@ def test_what_spells_a_text() -> None:
 
 def test_steering_is_in_place_and_draws_among_the_rest() -> None:
     healing, logits = (
-        Healing(Prefix(healed="lo w"), VOCABULARY),
+        TokenHealing(Prefix(healed="lo w"), VOCABULARY),
         np.zeros(len(VOCABULARY.tokens), np.float32),
     )
-    healing.steer(logits, b"")
+    healing.forbid(logits, b"")
     assert texts(np.flatnonzero(np.isfinite(logits))) == {b"l", b"lo"}
     logits = np.zeros(len(VOCABULARY.tokens), np.float32)
     logits[VOCABULARY.encode(" world")] = -np.inf  # the mask forbids it
-    healing.steer(logits, b"lo")
+    healing.forbid(logits, b"lo")
     assert texts(np.flatnonzero(np.isfinite(logits))) == {b" ", b" w", b" wor"}
 
 
 def test_half_a_marker_stays_text() -> None:
-    healing = Healing(Prefix(healed="<t", halves=("ool_call>",)), VOCABULARY)
+    healing = TokenHealing(Prefix(healed="<t", halves=("ool_call>",)), VOCABULARY)
 
     def allowed(written: bytes) -> set[bytes]:
         logits = np.zeros(len(VOCABULARY.tokens), np.float32)
-        healing.steer(logits, written)
+        healing.forbid(logits, written)
         return texts(np.flatnonzero(np.isfinite(logits)))
 
     everything = {*VOCABULARY.tokens}
@@ -163,14 +163,14 @@ def test_half_a_marker_stays_text() -> None:
     logits = np.full(len(VOCABULARY.tokens), -np.inf, np.float32)
     logits[ord(">")] = 0
     with pytest.raises(GrammarError, match="cannot be spelled"):
-        healing.steer(logits, b"<tool_call")
+        healing.forbid(logits, b"<tool_call")
 
 
 def test_nothing_left_is_an_error() -> None:
     logits = np.zeros(len(VOCABULARY.tokens), np.float32)
     logits[[*find_spellings(b"lo", VOCABULARY)]] = -np.inf
     with pytest.raises(GrammarError, match="cannot be spelled"):
-        Healing(Prefix(healed="lo"), VOCABULARY).steer(logits, b"")
+        TokenHealing(Prefix(healed="lo"), VOCABULARY).forbid(logits, b"")
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_nothing_left_is_an_error() -> None:
     ],
 )
 def test_tokens_that_deviate_are_an_error(written: bytes, tokens: list[int], fits: bool) -> None:
-    healing = Healing(Prefix(healed="lo"), VOCABULARY)
+    healing = TokenHealing(Prefix(healed="lo"), VOCABULARY)
     if fits:
         healing.check(tokens, written)
         return
@@ -197,10 +197,10 @@ def test_a_spelling_that_the_grammar_takes() -> None:
     tokenizer = build_tokenizer(VOCABULARY, MARKERS)
     free = Matcher.compile(tokenizer, "start: /Hello wor(ld|k)[!?]/")
     fork = free.fork()
-    assert spell(fork, b"Hello wor", VOCABULARY) == VOCABULARY.encode("Hello wor")
+    assert spell_along(fork, b"Hello wor", VOCABULARY) == VOCABULARY.encode("Hello wor")
     assert fork.accepts(VOCABULARY.encode("ld!")) == 2
-    assert spell(free.fork(), b"", VOCABULARY) == []
-    assert spell(free.fork(), b"Hi", VOCABULARY) is None
+    assert spell_along(free.fork(), b"", VOCABULARY) == []
+    assert spell_along(free.fork(), b"Hi", VOCABULARY) is None
     forced = Matcher.compile(tokenizer, 'start: "Hello world" /[!?]/')
-    assert spell(forced, b"Hello wor", VOCABULARY) == VOCABULARY.encode("Hello world")
+    assert spell_along(forced, b"Hello wor", VOCABULARY) == VOCABULARY.encode("Hello world")
     assert forced.accepts(VOCABULARY.encode("!")) == 1

@@ -1,0 +1,132 @@
+"""The tokens of one turn on their way into the KV cache of its sequence."""
+
+from collections.abc import Sequence
+
+from constrained.engine.protocol import Chunk
+from constrained.kv.sequences import Sequences
+
+
+class SequenceInput:
+    """What the model has to see of one turn: the rest of the prompt, then the tokens of the turn.
+
+    Behind the tokens that are certain, a chunk may have a draft. The KV cache then holds tokens
+    that the turn does not have, until they are verified or forgotten.
+
+    Args:
+        sequences: of the engine.
+        number: of the sequence.
+        prompt: token ids.
+        cached: how many of these the sequence holds already.
+
+    Attributes:
+        position: how many tokens the model has seen that are part of the turn.
+        passes: decodes that the sequence took part in.
+        drafted: how many tokens the model has seen that were drafted.
+        accepted: how many of those the turn has come to have.
+    """
+
+    def __init__(self, sequences: Sequences, number: int, prompt: Sequence[int], cached: int):
+        self._sequences = sequences
+        self._number = number
+        self._pending = list(prompt[cached:])
+        self._certain = cached  # the position behind the certain tokens of the last chunk
+        self.prompt = list(prompt)
+        self.cached = cached
+        self.position = cached
+        self.passes = 0
+        self.drafted = 0
+        self.accepted = 0
+
+    @property
+    def pending(self) -> int:
+        """How many tokens the model has not seen yet."""
+        return len(self._pending)
+
+    @property
+    def unread(self) -> int:
+        """How many tokens of the prompt it has not."""
+        return max(0, len(self.prompt) - self.position)
+
+    @property
+    def row(self) -> int:
+        """How many tokens of the last draft the turn has: the place of the next logits."""
+        return self.position - self._certain
+
+    @property
+    def can_draft(self) -> bool:
+        """Is the prompt read, and could the model forget a token that was drafted in vain?"""
+        if self.unread:
+            return False
+        return self._sequences.can_cut(self._number, self._count_computed() - 1)
+
+    def _count_computed(self) -> int:
+        return len(self._sequences.tokens(self._number))
+
+    def next_chunk(self, most: int, draft: Sequence[int]) -> Chunk:
+        """What the model has to see next.
+
+        Args:
+            most: tokens of the chunk, at most.
+            draft: follows those that are certain, if these fit; then it has to fit as well.
+        """
+        if most < len(self._pending):
+            return Chunk(self._number, self._pending[:most], self.position, wanted=0)
+        tokens = [*self._pending, *draft]
+        return Chunk(self._number, tokens, self.position, wanted=1 + len(draft))
+
+    def note_decoded(self, chunk: Chunk) -> int:
+        """The model has seen the chunk; returns how many tokens of it were drafted."""
+        certain = min(len(chunk.tokens), len(self._pending))
+        drafted = len(chunk.tokens) - certain
+        del self._pending[:certain]
+        self.position += certain
+        self._certain = self.position
+        self.passes += 1
+        self.drafted += drafted
+        return drafted
+
+    def append(self, token: int) -> bool:
+        """The turn has a token more. Has the model seen it already, in the draft?"""
+        if not self._pending:
+            computed = self._sequences.tokens(self._number)
+            if self.position < len(computed) and computed[self.position] == token:
+                self.position += 1
+                self.accepted += 1
+                return True
+        self._pending.append(token)
+        return False
+
+    def forget_draft(self, tokens: Sequence[int]) -> None:
+        """Makes the model forget drafted tokens that the turn does not have.
+
+        Args:
+            tokens: all that the turn has behind its prompt.
+        """
+        if self._count_computed() == self.position:
+            return
+        if self._sequences.rollback(self._number, self.position):
+            return
+        # It could forget when that was asked, but a sliding window has moved on: all is computed
+        # again.
+        self._sequences.release(self._number)
+        self.position = 0
+        self._pending = [*self.prompt, *tokens]
+
+    def rewind(self, tokens: Sequence[int]) -> bool:
+        """Makes the model forget all but the prompt and these tokens.
+
+        The last of them is decoded again, for its logits.
+
+        Returns:
+            False if the model keeps no past; then nothing has changed.
+        """
+        wanted = [*self.prompt, *tokens]
+        position = min(self.position, len(wanted) - 1)
+        if position < self.position:
+            kept = self._sequences.go_back(self._number, position)
+            if kept is None:
+                return False
+            position = kept
+        self.position = position
+        self._pending = wanted[position:]
+        return True

@@ -1,0 +1,117 @@
+"""The interface of the parts of a turn decoder: rules beside the grammar, each in its own module.
+
+The decoder asks all parts at the same places of its loop:
+
+    steer          the mask is applied, the sampler has not drawn yet
+    before_commit  tokens are chosen, the matcher has not seen them yet
+    after_commit   the matcher has taken them, the turn does not have them yet
+    after_write    the turn has a token more
+    insert         the turn can go on with tokens that nobody asks the model about
+    rewind         the turn has been cut to its first tokens, to be written differently
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from constrained.mask import Matcher
+from constrained.vocabulary.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True)
+class TurnProgress:
+    """How far a turn has come.
+
+    Args:
+        matcher: behind its tokens.
+        count: of its tokens.
+        text: the bytes of the turn, those of an assistant prefix included.
+        rest: the bytes that token healing demands next.
+    """
+
+    matcher: Matcher
+    count: int
+    text: bytes
+    rest: bytes = b""
+
+
+class TurnView(Protocol):
+    """The turn under way, as its parts see it."""
+
+    @property
+    def vocabulary(self) -> Vocabulary: ...
+
+    @property
+    def matcher(self) -> Matcher | None:
+        """The grammar, behind all committed tokens; None: the turn is free text."""
+        ...
+
+    @property
+    def limit(self) -> int:
+        """How many tokens the turn may have."""
+        ...
+
+    @property
+    def tokens(self) -> Sequence[int]:
+        """The tokens that are written."""
+        ...
+
+    @property
+    def data(self) -> bytearray:
+        """The bytes that they spell."""
+        ...
+
+    @property
+    def is_healing(self) -> bool:
+        """Is text of the assistant prefix left that the next tokens have to spell?"""
+        ...
+
+    @property
+    def is_reasoning(self) -> bool:
+        """Is the turn inside its reasoning block?"""
+        ...
+
+    @property
+    def reasoning_tokens(self) -> int:
+        """How many tokens count as reasoning."""
+        ...
+
+    def measure(self, matcher: Matcher, tokens: Sequence[int] = ()) -> TurnProgress:
+        """How far the turn has come once these tokens follow; the matcher is behind them."""
+        ...
+
+
+class TurnPart:
+    """One rule of a turn, with the state that it needs. It overrides the hooks that concern it.
+
+    Every hook may raise GrammarError, which ends the request: no rule is ever dropped silently.
+    """
+
+    def steer(self, logits: np.ndarray, turn: TurnView) -> None:
+        """Forbids tokens, in place, that the mask has left."""
+
+    def before_commit(self, tokens: Sequence[int], turn: TurnView) -> None:
+        """Looks at tokens that the turn is about to take."""
+
+    def after_commit(self, tokens: Sequence[int], turn: TurnView) -> bool:
+        """Whether the turn may have the tokens that the matcher has taken; if not, it ends in
+        front of them."""
+        return True
+
+    def after_write(self, token: int, *, is_forced: bool, is_computed: bool) -> None:
+        """Takes note of a token of the turn.
+
+        Args:
+            token: the one that was written.
+            is_forced: it was not drawn.
+            is_computed: it was drafted, and the KV cache has it already.
+        """
+
+    def insert(self, turn: TurnView) -> Sequence[int]:
+        """Tokens that the turn has to go on with, if any."""
+        return ()
+
+    def rewind(self, count: int) -> None:
+        """The turn has only its first `count` tokens now."""

@@ -1,0 +1,185 @@
+"""The state of one turn under way, and what can be done to it."""
+
+from collections.abc import Sequence
+
+from constrained.decode.completion_reserve import CompletionReserve
+from constrained.decode.events import Exhausted, StreamEvent
+from constrained.decode.request import Finish, Request
+from constrained.decode.sequence_input import SequenceInput
+from constrained.decode.transcript import Transcript
+from constrained.decode.turn_part import TurnProgress
+from constrained.errors import ContextError, RequestError
+from constrained.kv.sequences import Sequences
+from constrained.logits import Scores
+from constrained.mask import Matcher
+from constrained.prompt.encoding import check_count
+
+
+class TurnState:
+    """One turn, on one sequence: what is written, where its grammar stands, what it may still have.
+
+    It is the `TurnView` of the parts of the decoder.
+
+    Args:
+        sequences: of the engine.
+        number: of the sequence.
+        request: what to generate.
+        cached: how many tokens of the prompt the sequence holds already.
+
+    Attributes:
+        limit: how many tokens the turn may have.
+        reserve: keeps an ending that fits into these; None: the turn is cut where they run out.
+        finish: why the turn is over; None: it is not.
+        discarded: how many tokens were written in vain, and thrown away.
+        ended_at: how many events had come when the tokens ran out and the ending was written.
+
+    Raises:
+        RequestError: no prompt, no tokens, a limit that the shortest turn does not fit into, or a
+            bias for a token that there is not.
+        ContextError: the prompt fills the context, or leaves no room for the shortest turn.
+    """
+
+    def __init__(self, sequences: Sequences, number: int, request: Request, cached: int):
+        self.request = request
+        self.vocabulary = sequences.vocabulary
+        self.matcher = request.matcher
+        self._room = find_room(request, sequences.context_length)
+        self.limit = min(request.max_tokens, self._room)
+        self.transcript = Transcript(request, sequences.vocabulary)
+        self.reserve = self._start_reserve()
+        self.input = SequenceInput(sequences, number, request.prompt, cached)
+        self.sampler = sequences.sampler(request.sampling)
+        self.finish: Finish | None = None
+        self.discarded = 0
+        self.ended_at: int | None = None
+        self._recall()
+
+    def _start_reserve(self) -> CompletionReserve | None:
+        request = self.request
+        if request.matcher is None or request.reserve is None:
+            return None
+        reserve = request.reserve(self.limit)
+        shortest = reserve.start(self.measure(request.matcher))
+        if shortest is None or shortest <= self.limit:
+            return reserve
+        message = f"the shortest turn that this request allows has {shortest} tokens"
+        if self.limit == request.max_tokens:
+            hint = f"Raise it to {shortest} or more"
+            message = f"{message}, max_tokens is {self.limit}"
+            raise RequestError(message, where="/max_tokens", hint=hint)
+        hint = "Shorten the conversation or the tools, or raise the context length (-c)"
+        raise ContextError(f"{message}, the context has room for {self.limit}", hint=hint)
+
+    @property
+    def tokens(self) -> list[int]:
+        """The tokens that are written."""
+        return self.transcript.tokens
+
+    @property
+    def data(self) -> bytearray:
+        """The bytes that they spell."""
+        return self.transcript.data
+
+    @property
+    def is_healing(self) -> bool:
+        """Is text of the assistant prefix left that the next tokens have to spell?"""
+        return self.transcript.is_healing
+
+    @property
+    def is_reasoning(self) -> bool:
+        """Is the turn inside its reasoning block?"""
+        return self.transcript.is_reasoning
+
+    @property
+    def reasoning_tokens(self) -> int:
+        """How many tokens count as reasoning."""
+        return self.transcript.reasoning_tokens
+
+    def measure(self, matcher: Matcher, tokens: Sequence[int] = ()) -> TurnProgress:
+        """How far the turn has come once these tokens follow; the matcher is behind them."""
+        return self.transcript.measure(matcher, tokens)
+
+    def write(
+        self, token: int, *, is_drawn: bool, counted: bool = True, scores: Scores | None = None
+    ) -> bool:
+        """Appends a token, and sends the events that it brings.
+
+        Args:
+            token: what comes next.
+            is_drawn: the sampler has drawn it, and so taken note of it.
+            counted: it counts as reasoning, if it is.
+            scores: how likely each token was there, if the request asks for that and the model
+                has said so.
+
+        Returns:
+            Whether the KV cache has it already.
+        """
+        if not is_drawn:
+            self.sampler.accept(token)
+        is_computed = self.input.append(token)
+        self.send(self.transcript.write(token, counted=counted, scores=scores))
+        return is_computed
+
+    def send(self, events: Sequence[StreamEvent]) -> None:
+        """Hands events to whoever waits for them."""
+        if events:
+            self.request.sink(events)
+
+    def close(self, *, is_whole: bool) -> None:
+        """Nothing more is written; sends what was held back. A second time does nothing."""
+        self.send(self.transcript.close(is_whole=is_whole))
+
+    def run_out(self) -> None:
+        """The tokens have run out; what is written from here on is the shortest completion."""
+        self.ended_at = len(self.transcript.events)
+        self.send([Exhausted()])
+
+    def rewind(self, count: int, matcher: Matcher) -> bool:
+        """Cuts the turn to its first tokens.
+
+        Args:
+            count: how many stay.
+            matcher: at the beginning of the turn; it is used up.
+
+        Returns:
+            False if too few tokens would be left for the turn, or the model keeps no past. Then
+            nothing has changed.
+        """
+        head = self.transcript.cut(count)
+        for token in head.tokens:
+            matcher.commit(token)
+        discarded = self.discarded + len(self.tokens) - count
+        limit = min(self.request.max_tokens - discarded, self._room)
+        reserve, shortest = None, None
+        if self.request.reserve:
+            reserve = self.request.reserve(limit)
+            shortest = reserve.start(head.measure(matcher))
+        if shortest is None:
+            shortest = count + 1
+        if shortest > limit or not self.input.rewind(head.tokens):
+            return False
+        self.transcript = head
+        self.matcher = matcher
+        self.reserve = reserve
+        self.limit = limit
+        self.discarded = discarded
+        self._recall()
+        return True
+
+    def _recall(self) -> None:
+        """Penalties count the tokens that are there, the prompt included, and no others."""
+        if self.request.sampling.has_penalties:
+            self.sampler.recall([*self.input.prompt, *self.tokens])
+
+
+def find_room(request: Request, context_length: int) -> int:
+    """How many tokens the context has behind the prompt.
+
+    Raises:
+        RequestError: no prompt, or no tokens.
+        ContextError: the prompt fills the context.
+    """
+    if not request.prompt or type(request.max_tokens) is not int or request.max_tokens < 1:
+        raise RequestError("a turn needs a prompt and max_tokens of 1 or more", where="/max_tokens")
+    check_count(len(request.prompt), context_length)
+    return context_length - len(request.prompt)
