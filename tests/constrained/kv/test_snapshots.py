@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from constrained.engine.protocol import Chunk
 from constrained.engine.scripted import ScriptedEngine, random_logits
 from constrained.errors import ModelError
-from constrained.kv.sequence_state import Held, measure
-from constrained.kv.sequences import LATEST, Match, Sequences
+
+from constrained.kv.sequences import LATEST, Match, Sequences, SequenceState, count_reusable
 from constrained.kv.snapshots import Cache, Outline, Snapshot, Snapshots
 from constrained.metrics import Amount
 from constrained.vocabulary.vocabulary import byte_vocabulary
