@@ -26,8 +26,8 @@ ENDLESS = 1 << 62  # tokens
 LATEST = 4  # checkpoints of a sequence, beside the pinned ones
 
 
-class Past(Protocol):
-    """Tokens that have been computed, and where they can be gone back to."""
+class ComputedTokens(Protocol):
+    """Tokens that have been computed, of a sequence or a snapshot, and where they can be cut."""
 
     @property
     def tokens(self) -> list[int]: ...
@@ -39,15 +39,17 @@ class Past(Protocol):
 
     @property
     def checkpoints(self) -> Collection[int]:
-        """How many tokens there were at each."""
+        """Where the model can go back to, if it cannot cut anywhere: numbers of first tokens."""
         ...
 
 
 @dataclass
-class Held:
-    """What a sequence holds: a `Past`.
+class SequenceState:
+    """What a sequence holds: `ComputedTokens`.
 
     Attributes:
+        tokens: those in the KV cache.
+        in_blocks: how many of the first were computed in whole blocks.
         checkpoints: by the number of tokens that there were.
         pins: numbers of tokens that other prompts are likely to have in common with this one.
         stops: where checkpoints are to be taken.
@@ -67,36 +69,47 @@ class Held:
         self.in_blocks = min(self.in_blocks, length)
         self.checkpoints = {at: data for at, data in self.checkpoints.items() if at <= length}
 
-    def copy(self) -> "Held":
+    def copy(self) -> "SequenceState":
         """The same tokens, for another sequence; nothing is pinned there."""
-        return Held([*self.tokens], self.in_blocks, {**self.checkpoints}, used=self.used)
+        return SequenceState([*self.tokens], self.in_blocks, {**self.checkpoints}, used=self.used)
 
 
-def measure(
-    past: Past, tokens: list[int], most: int, block: int, can_cut: Callable[[int], bool]
+def count_reusable(
+    computed: ComputedTokens,
+    tokens: list[int],
+    *,
+    most: int,
+    block: int,
+    can_cut: Callable[[int], bool],
 ) -> int:
-    """How many of the first tokens a past can be cut to.
+    """How many of the first tokens a prompt can go on with.
 
     Args:
-        past: what was computed.
+        computed: what there is.
         tokens: those that are wanted.
         most: so many at most.
         block: whole blocks of so many tokens only.
-        can_cut: tells whether the past can be cut to so many; if not, its checkpoints remain.
+        can_cut: tells whether what was computed can be cut to so many; if not, its checkpoints
+            remain.
     """
-    length = min(count_common(past.tokens, tokens), most)
+    length = min(count_common(computed.tokens, tokens), most)
     if block > 1:
-        length = min(length, past.in_blocks) // block * block
-    if length == len(past.tokens) or can_cut(length):
+        length = min(length, computed.in_blocks) // block * block
+    if length == len(computed.tokens) or can_cut(length):
         return length
-    return max((at for at in past.checkpoints if at <= length and at % block == 0), default=0)
+    places = (at for at in computed.checkpoints if at <= length and at % block == 0)
+    return max(places, default=0)
 
 
-class Saving:
-    """The snapshots of the sequences of an engine; see `Sequences` for the arguments."""
+class PrefixCache:
+    """The snapshots of the sequences of an engine: what is worth saving, what worth restoring.
+
+    See `Sequences` for the arguments.
+    """
 
     def __init__(self, engine: Engine, block: int, cache: Cache):
-        self._engine, self._block = engine, block
+        self._engine = engine
+        self._block = block
         self._snapshots = Snapshots(cache.memory)
         self._writing = None
         if cache.folder is not None:
@@ -104,15 +117,31 @@ class Saving:
             files = SnapshotFiles(cache.folder, name, cache.disk)
             self._writing = WriteBehind(files, cache.memory // WAITING, self._snapshots.note)
             self._snapshots.files = self._writing
-        self._hits = self._misses = 0
-        self.is_off, self.note = self._snapshots.is_off, self._snapshots.note
+        self._hits = 0
+        self._misses = 0
+
+    @property
+    def is_off(self) -> bool:
+        """Is nothing kept at all?"""
+        return self._snapshots.is_off
+
+    def note(self, error: Exception) -> None:
+        """Counts a failure that no request has to suffer from."""
+        self._snapshots.note(error)
 
     def metrics(self, sequences: int, held: Amount) -> Metrics:
         """The figures; `held` is what the sequences hold."""
-        kept = self._snapshots
-        disk = kept.files.amount if kept.files else Amount()
-        counts = (self._hits, self._misses, kept.failures, kept.last_failure)
-        return Metrics(sequences, held, kept.amount, disk, *counts)
+        snapshots = self._snapshots
+        return Metrics(
+            sequences=sequences,
+            held=held,
+            memory=snapshots.amount,
+            disk=snapshots.files.amount if snapshots.files else Amount(),
+            hits=self._hits,
+            misses=self._misses,
+            failures=snapshots.failures,
+            last_failure=snapshots.last_failure,
+        )
 
     def flush(self) -> None:
         """Writes to files what is in memory, and waits for all of it."""
@@ -126,11 +155,13 @@ class Saving:
         most = max(0, len(tokens) - 1)
         if most - known <= SPARED:
             return 0, None
-        length, outline = self._snapshots.find(lambda past: self._measure(past, tokens, most))
+        length, outline = self._snapshots.find(
+            lambda outline: self._count_reusable(outline, tokens, most)
+        )
         return (length, outline) if length - known > SPARED else (0, None)
 
     def look_up(self, tokens: list[int], known: int) -> Snapshot | None:
-        """As `find`, and counts."""
+        """As `find`, and counts hits and misses."""
         while outline := self.find(tokens, known)[1]:
             if snapshot := self._snapshots.take(outline):
                 return snapshot
@@ -138,45 +169,46 @@ class Saving:
             self._misses += 1
         return None
 
-    def restore(self, snapshot: Snapshot, number: int) -> Held:
+    def restore(self, snapshot: Snapshot, number: int) -> SequenceState:
         """Gives an empty sequence the state; raises ModelError, and forgets it, if it is no use."""
         outline = snapshot.outline
         try:
             self._engine.restore(number, len(outline.tokens), snapshot.state)
         except ModelError as error:
             self._snapshots.drop(outline)
-            self._snapshots.note(error)
+            self.note(error)
             raise
         self._hits += 1
         checkpoints = dict(zip(outline.checkpoints, snapshot.checkpoints, strict=True))
-        return Held([*outline.tokens], outline.in_blocks, checkpoints)
+        return SequenceState([*outline.tokens], outline.in_blocks, checkpoints)
 
-    def save(self, number: int, held: Held, known: int, *, is_pinned: bool = False) -> None:
+    def save(
+        self, number: int, state: SequenceState, known: int, *, is_pinned: bool = False
+    ) -> None:
         """Keeps the state of a sequence if it has much more than what is known elsewhere.
 
         Args:
             number: of the sequence.
-            held: what it holds.
+            state: what it holds.
             known: how many of its tokens stay, or are in other sequences.
             is_pinned: others are likely to begin with all of it.
         """
-        tokens = [*held.tokens]
-        worth = held.in_blocks if self._block > 1 else len(tokens)
-        if worth - max(known, self._find_whole(tokens, is_pinned)) <= SPARED:
+        tokens = [*state.tokens]
+        if self._count_usable(state) - max(known, self._find_whole(tokens, is_pinned)) <= SPARED:
             return
-        size = self._engine.state_size(number) + sum(map(len, held.checkpoints.values()))
+        size = self._engine.state_size(number) + sum(map(len, state.checkpoints.values()))
         if not self._snapshots.admits(size):
             return
         try:
-            state = self._engine.save(number)
+            data = self._engine.save(number)
         except (ModelError, MemoryError) as error:
-            self._snapshots.note(error)
+            self.note(error)
             return
-        outline = Outline(tokens, held.in_blocks, tuple(held.checkpoints), is_pinned)
+        outline = Outline(tokens, state.in_blocks, tuple(state.checkpoints), is_pinned)
         for other in [*self._snapshots.outlines()]:
             if self._covers(outline, other):
                 self._snapshots.drop(other)
-        self._snapshots.put(Snapshot(outline, state, tuple(held.checkpoints.values())))
+        self._snapshots.put(Snapshot(outline, data, tuple(state.checkpoints.values())))
 
     def is_worth_pinning(self, tokens: list[int], known: int) -> bool:
         """Is there so far no pinned snapshot of these tokens?"""
@@ -185,24 +217,33 @@ class Saving:
     def _find_whole(self, tokens: list[int], is_pinned: bool) -> int:
         """How many of the tokens there is a snapshot of; only pinned ones stand for pinned ones."""
 
-        def value(past: Outline) -> int:
-            is_of_use = past.is_pinned or not is_pinned
-            return self._measure(past, tokens, len(tokens)) if is_of_use else 0
+        def value(outline: Outline) -> int:
+            if is_pinned and not outline.is_pinned:
+                return 0
+            return self._count_reusable(outline, tokens, len(tokens))
 
         return self._snapshots.find(value)[0]
 
     def _covers(self, new: Outline, old: Outline) -> bool:
         """Is the old one of little use once there is the new one?"""
-        worth = old.in_blocks if self._block > 1 else len(old.tokens)
-        return not old.is_pinned and worth - self._measure(new, old.tokens, worth) <= SPARED
+        if old.is_pinned:
+            return False
+        usable = self._count_usable(old)
+        return usable - self._count_reusable(new, old.tokens, usable) <= SPARED
 
-    def _measure(self, past: Outline, tokens: list[int], most: int) -> int:
+    def _count_usable(self, computed: ComputedTokens) -> int:
+        """How many of the tokens a prompt that begins with all of them could go on with."""
+        return computed.in_blocks if self._block > 1 else len(computed.tokens)
+
+    def _count_reusable(self, outline: Outline, tokens: list[int], most: int) -> int:
         is_cut_anywhere = not self._engine.needs_checkpoints
-        return measure(past, tokens, most, self._block, lambda _: is_cut_anywhere)
+        return count_reusable(
+            outline, tokens, most=most, block=self._block, can_cut=lambda _: is_cut_anywhere
+        )
 
 
 @dataclass(frozen=True)
-class Match:
+class PrefixMatch:
     """A sequence holds the first `length` tokens of a prompt, and nothing else."""
 
     sequence: int
@@ -225,9 +266,9 @@ class Sequences:
     def __init__(self, engine: Engine, block: int = 1, cache: Cache = NO_CACHE):
         self._engine = engine
         self._block = block
-        self._held = [Held() for _ in range(engine.max_sequences)]
+        self._states = [SequenceState() for _ in range(engine.max_sequences)]
         self._clock = count(1)
-        self._saving = Saving(engine, block, cache)
+        self._prefix_cache = PrefixCache(engine, block, cache)
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -240,15 +281,19 @@ class Sequences:
 
     @property
     def max_sequences(self) -> int:
-        return len(self._held)
+        return len(self._states)
 
     @property
     def metrics(self) -> Metrics:
         """What is held and what has come of it, also for other threads."""
-        full = [held for held in self._held if held.tokens]
-        tokens = sum(len(held.tokens) for held in full)
-        sizes = [len(data) for held in full for data in [*held.checkpoints.values()]]
-        return self._saving.metrics(len(self._held), Amount(len(full), tokens, sum(sizes)))
+        count, tokens, size = 0, 0, 0
+        for state in self._states:
+            if state.tokens:
+                count += 1
+                tokens += len(state.tokens)
+                # Another thread may be taking a checkpoint: it must not change what is iterated.
+                size += sum(len(data) for data in [*state.checkpoints.values()])
+        return self._prefix_cache.metrics(len(self._states), Amount(count, tokens, size))
 
     @property
     def max_drafted(self) -> int:
@@ -270,12 +315,13 @@ class Sequences:
                 self.release(chunk.sequence)
             raise
         for chunk in chunks:
-            held, size = self._held[chunk.sequence], len(chunk.tokens)
-            held.tokens += chunk.tokens
-            if chunk.position == held.in_blocks and size == self._block:
-                held.in_blocks += size
-            held.used = next(self._clock)
-            if len(held.tokens) in held.stops:
+            state = self._states[chunk.sequence]
+            size = len(chunk.tokens)
+            state.tokens += chunk.tokens
+            if chunk.position == state.in_blocks and size == self._block:
+                state.in_blocks += size
+            state.used = next(self._clock)
+            if len(state.tokens) in state.stops:
                 self._take_checkpoint(chunk.sequence)
         return logits
 
@@ -283,7 +329,7 @@ class Sequences:
         """As the engine's."""
         if not self._engine.rollback(sequence, length):
             return False
-        self._held[sequence].cut(length)
+        self._states[sequence].cut(length)
         return True
 
     def go_back(self, sequence: int, length: int) -> int | None:
@@ -295,18 +341,18 @@ class Sequences:
         Raises:
             ModelError: the model failed, and the sequence is released.
         """
-        held = self._held[sequence]
-        if length == len(held.tokens) or self.rollback(sequence, length):
+        state = self._states[sequence]
+        if length == len(state.tokens) or self.rollback(sequence, length):
             return length
-        place = max((at for at in held.checkpoints if at <= length), default=None)
+        place = max((at for at in state.checkpoints if at <= length), default=None)
         if place is None:
             return None
         try:
-            self._engine.go_back(sequence, place, held.checkpoints[place])
+            self._engine.go_back(sequence, place, state.checkpoints[place])
         except ModelError:
             self.release(sequence)
             raise
-        held.cut(place)
+        state.cut(place)
         return place
 
     def can_cut(self, sequence: int, length: int) -> bool:
@@ -315,12 +361,12 @@ class Sequences:
 
     def release(self, sequence: int) -> None:
         """Forgets all tokens of a sequence."""
-        self._held[sequence] = Held(used=self._held[sequence].used)
+        self._states[sequence] = SequenceState(used=self._states[sequence].used)
         self._engine.release(sequence)
 
     def tokens(self, sequence: int) -> Sequence[int]:
         """What a sequence holds."""
-        return self._held[sequence].tokens
+        return self._states[sequence].tokens
 
     def pin(self, sequence: int, length: int, boundaries: Iterable[int], closed: int = 0) -> None:
         """Says where in a prompt others are likely to differ from it, and this one may go on anew.
@@ -331,66 +377,80 @@ class Sequences:
             boundaries: numbers of its first tokens; what is kept of these stays longest.
             closed: as in `Request`.
         """
-        held, block = self._held[sequence], self._block
-        inside = (at for at in boundaries if 0 < at <= length)
-        held.pins = tuple(sorted({at - at % block for at in inside} - {0}))
+        state = self._states[sequence]
+        pins: set[int] = set()
+        for boundary in boundaries:
+            if 0 < boundary <= length:
+                pins.add(self._round_down(boundary))
+        state.pins = tuple(sorted(pins - {0}))
         if self._engine.needs_checkpoints:
             last = min(closed or length, length - 1)  # one is computed anew, for its logits
-            held.stops = frozenset((*held.pins, last - last % block))
+            state.stops = frozenset((*state.pins, self._round_down(last)))
+
+    def _round_down(self, length: int) -> int:
+        """To whole blocks."""
+        return length - length % self._block
 
     def until_stop(self, sequence: int) -> int:
         """How many tokens may be appended at once, so that a checkpoint can be taken then."""
-        held = self._held[sequence]
-        size = len(held.tokens)
-        return min((at - size for at in held.stops if at > size), default=ENDLESS)
+        state = self._states[sequence]
+        size = len(state.tokens)
+        return min((at - size for at in state.stops if at > size), default=ENDLESS)
 
     def find(self, tokens: Sequence[int]) -> int:
         """How many of the first tokens are known somewhere, and can be gone on with."""
         tokens = list(tokens)
         known = max(self._compare(tokens))
-        return max(known, self._saving.find(tokens, known)[0])
+        return max(known, self._prefix_cache.find(tokens, known)[0])
 
-    def claim(self, tokens: Sequence[int], idle: Iterable[int]) -> Match:
+    def claim(self, tokens: Sequence[int], idle: Iterable[int]) -> PrefixMatch:
         """Makes an idle sequence hold as many of the first tokens as are known, and no others.
 
         Either the one that has them goes on with them, or they are copied or restored to the one
         that was not used for the longest time: what is lost should be worth as little as possible.
         """
-        tokens, idle, held = list(tokens), list(idle), self._held
-        if (restored := self._restore(tokens, idle)) is not None:
-            return Match(restored, len(held[restored].tokens))
-        lengths, oldest = self._compare(tokens), self._oldest(idle)
-        best = max(range(len(held)), key=lambda n: (lengths[n], n in idle, -len(held[n].tokens)))
-        length = lengths[best]
-        if best in idle and (len(held[best].tokens) - length <= SPARED or best == oldest):
-            self._cut(best, length)
-            return Match(best, len(held[best].tokens))
+        tokens, idle = list(tokens), list(idle)
+        restored = self._restore(tokens, idle)
+        if restored is not None:
+            return PrefixMatch(restored, self._count(restored))
+        lengths = self._compare(tokens)
+        best = max(range(len(self._states)), key=lambda n: (lengths[n], n in idle, -self._count(n)))
+        oldest = self._find_oldest(idle)
+        is_little_lost = self._count(best) - lengths[best] <= SPARED
+        if best in idle and (is_little_lost or best == oldest):
+            self._cut(best, lengths[best])
+            return PrefixMatch(best, self._count(best))
         self._empty(oldest)
-        if length:
-            self._copy(best, oldest, length)
-        return Match(oldest, len(held[oldest].tokens))
+        if lengths[best]:
+            self._copy(best, oldest, lengths[best])
+        return PrefixMatch(oldest, self._count(oldest))
+
+    def _count(self, number: int) -> int:
+        """How many tokens a sequence holds."""
+        return len(self._states[number].tokens)
 
     def forget_oldest(self, idle: Iterable[int]) -> bool:
         """Empties the idle sequence that was not used for the longest time; False if all are."""
-        full = [number for number in idle if self._held[number].tokens]
+        full = [number for number in idle if self._count(number)]
         if full:
-            self._empty(self._oldest(full))
+            self._empty(self._find_oldest(full))
         return bool(full)
 
     def save(self) -> None:
         """Empties all sequences, and writes what is worth it to files, if there are any."""
-        for number in range(len(self._held)):
+        for number in range(len(self._states)):
             self._empty(number)
-        self._saving.flush()
+        self._prefix_cache.flush()
 
     def clear(self) -> None:
         """Forgets everything that the sequences hold."""
-        for number in range(len(self._held)):
+        for number in range(len(self._states)):
             self.release(number)
 
-    def _oldest(self, idle: Collection[int]) -> int:
-        held = self._held
-        return min(idle, key=lambda number: (bool(held[number].tokens), held[number].used))
+    def _find_oldest(self, idle: Collection[int]) -> int:
+        """Which of them to empty first: one that is empty, or the one that was used longest ago."""
+        states = self._states
+        return min(idle, key=lambda number: (bool(states[number].tokens), states[number].used))
 
     def _compare(self, tokens: list[int]) -> list[int]:
         """For each sequence, how many of the first tokens it can be cut to.
@@ -399,45 +459,49 @@ class Sequences:
         cannot cut can go back to its checkpoints alone.
         """
         most = max(0, len(tokens) - 1)
-        return [self._measure(number, tokens, most) for number in range(len(self._held))]
+        return [self._count_reusable(number, tokens, most) for number in range(len(self._states))]
 
-    def _measure(self, number: int, tokens: list[int], most: int) -> int:
-        def can_cut(length: int) -> bool:
-            return self._engine.can_cut(number, length)
-
-        return measure(self._held[number], tokens, most, self._block, can_cut)
+    def _count_reusable(self, number: int, tokens: list[int], most: int) -> int:
+        return count_reusable(
+            self._states[number],
+            tokens,
+            most=most,
+            block=self._block,
+            can_cut=lambda length: self._engine.can_cut(number, length),
+        )
 
     def _restore(self, tokens: list[int], idle: Collection[int]) -> int | None:
         """Restores a snapshot that gains much over what is held; returns where to, or None."""
-        while snapshot := self._saving.look_up(tokens, max(self._compare(tokens))):
-            number = self._oldest(idle)
+        while snapshot := self._prefix_cache.look_up(tokens, max(self._compare(tokens))):
+            number = self._find_oldest(idle)
             self._empty(number)
             try:
-                self._held[number] = self._saving.restore(snapshot, number)
+                self._states[number] = self._prefix_cache.restore(snapshot, number)
             except ModelError:  # it is forgotten, and noted
                 continue
-            self._held[number].used = next(self._clock)
-            self._shorten(number, self._measure(number, tokens, max(0, len(tokens) - 1)))
+            self._states[number].used = next(self._clock)
+            self._shorten(number, self._count_reusable(number, tokens, max(0, len(tokens) - 1)))
             return number
         return None
 
     def _copy(self, source: int, target: int, length: int) -> None:
         """Makes an empty sequence hold what another one can be cut to."""
-        held = self._held[source]
-        whole = not self._engine.can_cut(source, length)
-        self._engine.copy(source, target, len(held.tokens) if whole else length)
-        self._held[target] = held.copy()
-        if whole:
+        state = self._states[source].copy()
+        if self._engine.can_cut(source, length):
+            self._engine.copy(source, target, length)
+            state.cut(length)
+            self._states[target] = state
+        else:  # all of it, and back to a checkpoint
+            self._engine.copy(source, target, len(state.tokens))
+            self._states[target] = state
             self._shorten(target, length)
-        else:
-            self._held[target].cut(length)
 
     def _empty(self, number: int) -> None:
         self._save(number, 0)
         self.release(number)
 
     def _cut(self, number: int, length: int) -> None:
-        if length < len(self._held[number].tokens):
+        if length < self._count(number):
             self._save(number, length)
             self._shorten(number, length)
 
@@ -445,42 +509,46 @@ class Sequences:
         """Cuts a sequence to so many tokens; to none if that fails."""
         if length == 0:
             self.release(number)
-        elif length < len(self._held[number].tokens):
+        elif length < self._count(number):
             try:
                 kept = self.go_back(number, length)
             except ModelError as error:
                 kept = None
-                self._saving.note(error)
+                self._prefix_cache.note(error)
             if kept is None:
                 self.release(number)
 
     def _save(self, number: int, stays: int) -> None:
         """Keeps what a sequence is about to lose, and by itself what others are likely to share."""
-        if self._saving.is_off:
+        if self._prefix_cache.is_off:
             return
-        held = self._held[number]
-        others = [n for n in range(len(self._held)) if n != number]
-
-        def held_elsewhere(tokens: list[int]) -> int:
-            return max((self._measure(n, tokens, len(tokens)) for n in others), default=stays)
-
-        self._saving.save(number, held, max(stays, held_elsewhere(held.tokens)))
-        for pin in reversed(held.pins):
-            head = held.tokens[:pin]
-            if len(head) < pin or pin <= stays or self._measure(number, head, pin) < pin:
+        state = self._states[number]
+        known = self._find_elsewhere(number, state.tokens, stays)
+        self._prefix_cache.save(number, state, max(stays, known))
+        for pin in reversed(state.pins):
+            head = state.tokens[:pin]
+            if len(head) < pin or pin <= stays or self._count_reusable(number, head, pin) < pin:
                 continue
-            known = held_elsewhere(head)
-            if self._saving.is_worth_pinning(head, known):
+            known = self._find_elsewhere(number, head, stays)
+            if self._prefix_cache.is_worth_pinning(head, known):
                 self._shorten(number, pin)
-                self._saving.save(number, self._held[number], known, is_pinned=True)
+                self._prefix_cache.save(number, self._states[number], known, is_pinned=True)
+
+    def _find_elsewhere(self, number: int, tokens: list[int], default: int) -> int:
+        """How many of the first tokens another sequence holds; the default if there is no other."""
+        known: list[int] = []
+        for other in range(len(self._states)):
+            if other != number:
+                known.append(self._count_reusable(other, tokens, len(tokens)))
+        return max(known, default=default)
 
     def _take_checkpoint(self, number: int) -> None:
         """Takes one where the sequence is now; all but the latest and the pinned ones go."""
-        held = self._held[number]
+        state = self._states[number]
         try:
-            held.checkpoints[len(held.tokens)] = self._engine.checkpoint(number)
+            state.checkpoints[len(state.tokens)] = self._engine.checkpoint(number)
         except (ModelError, MemoryError) as error:
-            self._saving.note(error)
-        loose = sorted(at for at in held.checkpoints if at not in held.pins)
+            self._prefix_cache.note(error)
+        loose = sorted(at for at in state.checkpoints if at not in state.pins)
         for place in loose[:-LATEST]:
-            del held.checkpoints[place]
+            del state.checkpoints[place]

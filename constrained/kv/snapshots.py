@@ -37,7 +37,7 @@ NO_CACHE = Cache()
 
 @dataclass(frozen=True)
 class Outline:
-    """What a snapshot is of, without its state; see `prefixes.Past`. A pinned one goes last."""
+    """A snapshot without its state: `ComputedTokens`. A pinned one is given up last."""
 
     tokens: list[int]
     in_blocks: int = 0

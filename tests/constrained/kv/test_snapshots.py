@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from constrained.engine.protocol import Chunk
 from constrained.engine.scripted import ScriptedEngine, random_logits
 from constrained.errors import ModelError
-
-from constrained.kv.sequences import LATEST, Match, Sequences, SequenceState, count_reusable
+from constrained.kv.sequences import LATEST, PrefixMatch, Sequences, SequenceState, count_reusable
 from constrained.kv.snapshots import Cache, Outline, Snapshot, Snapshots
 from constrained.metrics import Amount
 from constrained.vocabulary.vocabulary import byte_vocabulary
@@ -47,7 +46,7 @@ class Engine(ScriptedEngine):
 
 def read(
     sequences: Sequences, prompt: list[int], boundaries: Sequence[int] = (), block: int = ROOM
-) -> Match:
+) -> PrefixMatch:
     """Reads a prompt as a schedule does; returns what was known of it."""
     match = sequences.claim(prompt, range(sequences.max_sequences))
     number, place = match.sequence, match.length
@@ -174,7 +173,7 @@ def test_what_goes_on_takes_the_place_of_what_it_began_with() -> None:
         read(sequences, prompt)
         read(sequences, [number, *head("B", 100)])
         prompt = [*prompt, *head("A")]
-    assert sorted(len(past.tokens) for past in sequences._saving._snapshots.outlines()) == (
+    assert sorted(len(past.tokens) for past in sequences._prefix_cache._snapshots.outlines()) == (
         [101] * 4 + [1000]
     )
 
@@ -195,9 +194,12 @@ def test_a_prefix_that_another_sequence_has_is_not_saved() -> None:
     sequences.decode([Chunk(0, head("x", 20), 250)])
     assert read(sequences, [*head("A"), *head("y", 5)], [200]).length == 200
     read(sequences, head("B"))  # on the sequence with the x, of which 70 tokens are saved
-    assert [len(past.tokens) for past in sequences._saving._snapshots.outlines()] == [270]
+    assert [len(past.tokens) for past in sequences._prefix_cache._snapshots.outlines()] == [270]
     read(sequences, head("C"))  # on the one with the y; nobody else has its prefix now
-    assert [len(past.tokens) for past in sequences._saving._snapshots.outlines()] == [270, 200]
+    assert [len(past.tokens) for past in sequences._prefix_cache._snapshots.outlines()] == [
+        270,
+        200,
+    ]
 
 
 def test_what_another_sequence_has_nearly_all_of_is_not_saved() -> None:
@@ -234,7 +236,7 @@ def test_a_state_that_the_engine_refuses_is_forgotten() -> None:
     metrics = sequences.metrics
     assert (metrics.hits, metrics.failures) == (0, 1)
     assert metrics.last_failure == "a state of 799 bytes is not that of 200 tokens"
-    assert all(past.tokens[0] == ord("B") for past in sequences._saving._snapshots.outlines())
+    assert all(past.tokens[0] == ord("B") for past in sequences._prefix_cache._snapshots.outlines())
 
 
 def test_checkpoints_are_the_pinned_and_the_latest() -> None:
@@ -243,7 +245,7 @@ def test_checkpoints_are_the_pinned_and_the_latest() -> None:
     for number in range(10):
         assert read(sequences, prompt, [150]).length == (0 if number == 0 else len(prompt) - 5)
         prompt = [*prompt, *head("A", 5)]
-    places = sorted(sequences._held[0].checkpoints)
+    places = sorted(sequences._states[0].checkpoints)
     assert places == [150, *(199 + 5 * number for number in range(10 - LATEST, 10))]
     assert sequences.metrics.held == Amount(1, 245, 4 * sum(places))
     assert sequences.go_back(0, 243) == 239
@@ -266,7 +268,7 @@ def test_checkpoints_of_tokens_that_are_gone_are_gone_too() -> None:
     sequences = Sequences(Engine(can_roll_back=False))
     read(sequences, [*head("A"), *head("x", 100)], [200])
     read(sequences, [*head("A"), *head("y", 200)], [200])
-    assert sorted(sequences._held[0].checkpoints) == [200, 399]
+    assert sorted(sequences._states[0].checkpoints) == [200, 399]
     assert read(sequences, [*head("A"), *head("y", 110), 1], [200]).length == 200
 
 
@@ -276,7 +278,7 @@ def test_what_cannot_be_cut_after_all_is_emptied() -> None:
     read(sequences, head("A"))
     engine._can_roll_back = False
     engine.can_cut = lambda sequence, length: True
-    assert read(sequences, [*head("A", 150), 1]) == Match(0, 0)
+    assert read(sequences, [*head("A", 150), 1]) == PrefixMatch(0, 0)
 
 
 def test_files_of_other_blocks_are_of_no_use(tmp_path: Path) -> None:
@@ -295,7 +297,7 @@ def test_a_copy_can_go_back_too() -> None:
     sequences = Sequences(engine)
     read(sequences, [*head("A"), *head("x", 70)], [200])
     match = read(sequences, [*head("A"), *head("y", 70)], [200])
-    assert match == Match(1, 200)
+    assert match == PrefixMatch(1, 200)
     assert len(sequences.tokens(0)) == len(sequences.tokens(1)) == 270
 
 
@@ -315,7 +317,7 @@ def test_a_checkpoint_that_the_engine_refuses_empties_the_sequence() -> None:
 def test_boundaries_outside_of_the_prompt_are_none() -> None:
     sequences = Sequences(Engine(can_roll_back=False))
     read(sequences, head("A"), [-5, 0, 200, 201, 10**9])
-    assert sorted(sequences._held[0].checkpoints) == [199, 200]
+    assert sorted(sequences._states[0].checkpoints) == [199, 200]
 
 
 @given(
@@ -335,7 +337,9 @@ def test_measure_is_the_longest_that_can_be_had(
     block: int,
 ) -> None:
     wanted = [*held[:shared], *rest]
-    past = Held(held, min(in_blocks, len(held)), {at: b"" for at in places if at <= len(held)})
+    past = SequenceState(
+        held, min(in_blocks, len(held)), {at: b"" for at in places if at <= len(held)}
+    )
     for is_cut_anywhere in (True, False):
         possible = {0, len(held), *past.checkpoints}
         if is_cut_anywhere:
@@ -348,5 +352,11 @@ def test_measure_is_the_longest_that_can_be_had(
             and at % block == 0
             and (block == 1 or at <= past.in_blocks)
         ]
-        found = measure(past, wanted, len(wanted), block, lambda _, cut=is_cut_anywhere: cut)
+        found = count_reusable(
+            past,
+            wanted,
+            most=len(wanted),
+            block=block,
+            can_cut=lambda _, cut=is_cut_anywhere: cut,
+        )
         assert found == max(fit)
