@@ -5,7 +5,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, Unpack, cast
 
 import llama_cpp
 import numpy as np
@@ -22,7 +22,6 @@ from constrained.engine.llama_files import (
     warnings,
 )
 from constrained.engine.llama_params import context_params, describe_unused, offloads
-from constrained.engine.llama_sampler import Batch, ChainSampler
 from constrained.engine.llama_state import PART, fingerprint, read_state, state_size, write_state
 from constrained.engine.options import LoadOptions, read_options
 from constrained.engine.protocol import MOST_DRAFTED, Chunk, Sampling
@@ -111,6 +110,121 @@ def _keep(owner: object) -> None:
     """Does nothing to what somebody else owns."""
 
 
+class Batch:
+    """A llama_batch that lies in numpy arrays: filling it takes microseconds, not milliseconds.
+
+    llama-cpp-python's own batch is filled token by token, each a few calls of ctypes.
+    """
+
+    def __init__(self, capacity: int):
+        self.capacity = capacity
+        self._table = np.zeros((3, capacity), np.int32)
+        self._wanted = np.zeros(capacity, np.int8)
+        tokens, positions, sequences = self._table
+        arrays = {
+            "token": tokens,
+            "pos": positions,
+            "n_seq_id": np.ones(capacity, np.int32),
+            # A token may belong to several sequences, so each has a pointer to a list of them.
+            "seq_id": sequences.ctypes.data + 4 * np.arange(capacity, dtype=np.uintp),
+            "logits": self._wanted,
+        }
+        types: dict[str, Any] = dict(cast(Any, llama_cpp.llama_batch._fields_))
+        fields = {name: array.ctypes.data_as(types[name]) for name, array in arrays.items()}
+        self._arrays = arrays  # what the pointers point to
+        self._batch = llama_cpp.llama_batch(**fields)
+
+    def fill(self, table: np.ndarray) -> llama_cpp.llama_batch:
+        """Takes over what `batches` has laid out."""
+        size = table.shape[1]
+        self._table[:, :size] = table[:3]
+        self._wanted[:size] = table[3]
+        self._batch.n_tokens = size
+        return self._batch
+
+
+class ChainSampler:
+    """llama.cpp's sampler chain, in llama-server's order.
+
+    It is not llama-server's grammar sampler: the mask is in the logits already, which llama.cpp
+    reads when it draws.
+
+    Args:
+        sampling: how tokens are drawn.
+        draw: draws with a chain from a row of the logits.
+        n_vocab: how many tokens there are.
+        context_length: in tokens.
+
+    Raises:
+        RequestError: there is no such token as one with a bias.
+    """
+
+    def __init__(
+        self, sampling: Sampling, draw: Callable[[Any, int], int], n_vocab: int, context_length: int
+    ):
+        sampling.check_tokens(n_vocab)
+        chain = llama_cpp.llama_sampler_chain_init(llama_cpp.llama_sampler_chain_default_params())
+        self._chain = chain
+        self._draw = draw
+        self._free = weakref.finalize(self, llama_cpp.llama_sampler_free, chain)
+        self._last = sampling.count_last(context_length)
+        self._penalties = _make_penalties(sampling, n_vocab, self._last)
+        stages = [_make_bias(sampling, n_vocab), self._penalties, *_make_draw(sampling, n_vocab)]
+        for stage in stages:
+            if stage is not None:
+                llama_cpp.llama_sampler_chain_add(chain, stage)
+
+    def sample(self, slot: int) -> int:
+        self._require_open()
+        return self._draw(self._chain, slot)
+
+    def accept(self, token: int) -> None:
+        self._require_open()
+        llama_cpp.llama_sampler_accept(self._chain, token)
+
+    def recall(self, tokens: Sequence[int]) -> None:
+        self._require_open()
+        if self._penalties is None:
+            return
+        # That stage alone: a reset of the chain would give the one that draws its seed again.
+        llama_cpp.llama_sampler_reset(self._penalties)
+        for token in tokens[-self._last :]:
+            llama_cpp.llama_sampler_accept(self._penalties, token)
+
+    def close(self) -> None:
+        self._free()
+
+    def _require_open(self) -> None:
+        if not self._free.alive:
+            raise ModelError("the sampler is closed")
+
+
+def _make_bias(sampling: Sampling, n_vocab: int) -> Any:
+    if not sampling.biases:
+        return None
+    pairs = (llama_cpp.llama_logit_bias * len(sampling.biases))(*sampling.biases)
+    return llama_cpp.llama_sampler_init_logit_bias(n_vocab, len(pairs), pairs)
+
+
+def _make_penalties(sampling: Sampling, n_vocab: int, last: int) -> Any:
+    if not sampling.has_penalties:
+        return None
+    amounts = sampling.repeat_penalty, sampling.frequency_penalty, sampling.presence_penalty
+    return llama_cpp.llama_sampler_init_penalties(n_vocab, last, *amounts)
+
+
+def _make_draw(sampling: Sampling, n_vocab: int) -> list[Any]:
+    if sampling.is_greedy:
+        return [llama_cpp.llama_sampler_init_greedy()]
+    return [
+        llama_cpp.llama_sampler_init_top_k(min(sampling.top_k, n_vocab)),
+        llama_cpp.llama_sampler_init_top_p(sampling.top_p, 1),
+        llama_cpp.llama_sampler_init_min_p(sampling.min_p, 1),
+        llama_cpp.llama_sampler_init_temp(sampling.temperature),
+        llama_cpp.llama_sampler_init_dist(sampling.some_seed()),
+    ]
+
+
 class LlamaEngine:
     """An `Engine` on a model in llama.cpp; made by `load`. Also a context manager.
 
@@ -139,7 +253,9 @@ class LlamaEngine:
         # Whoever owns the model frees it, and lives at least as long as this engine.
         release = partial(_keep, owner) if owner else partial(_free, context, model)
         free = weakref.finalize(self, release)
-        self._free, self._model, self._context = free, model, context
+        self._free = free
+        self._model = model
+        self._context = context
         self._batch = Batch(llama_cpp.llama_n_batch(context))
         self._slots: list[int] = []  # the tokens of the last batch whose logits are wanted
         self.notices = tuple(notices)
@@ -154,9 +270,11 @@ class LlamaEngine:
             llama_cpp.llama_model_is_recurrent(model) or llama_cpp.llama_model_is_hybrid(model)
         )
         self.architecture = header.metadata.get("general.architecture", "")
-        self.chat_templates, self.chat_template = header.chat_templates, header.chat_template
+        self.chat_templates = header.chat_templates
+        self.chat_template = header.chat_template
         self.sampling = header.sampling
-        self.bos_text, self.eos_text = header.bos_text, header.eos_text
+        self.bos_text = header.bos_text
+        self.eos_text = header.eos_text
 
     def __enter__(self) -> "LlamaEngine":
         return self
@@ -176,7 +294,9 @@ class LlamaEngine:
         tables = batches(chunks, self._batch.capacity)
         for number, table in enumerate(tables):
             errors.clear()
-            if status := llama_cpp.llama_decode(self._context, self._batch.fill(table)):
+            status = llama_cpp.llama_decode(self._context, self._batch.fill(table))
+            if status:
+                # llama.cpp undoes a batch that it finds no room for, but not those before it.
                 if status == NO_SLOT and number == 0:
                     raise ContextError("the context that the sequences share is full")
                 for chunk in chunks:
@@ -188,6 +308,7 @@ class LlamaEngine:
         return [self._logits(at) for at in self._slots]
 
     def _logits(self, at: int) -> np.ndarray:
+        # No copy: the mask goes into llama.cpp's own memory, from which its samplers read.
         row = llama_cpp.llama_get_logits_ith(self._context, at)
         return np.ctypeslib.as_array(row, (len(self.vocabulary.tokens),))
 
@@ -223,8 +344,10 @@ class LlamaEngine:
     def copy(self, source: int, target: int, length: int) -> None:
         self._require_open()
         check_copy(self, source, target, length, self._lengths[target])
+        # A model without a KV cache has no memory. Where each sequence has a context of its own,
+        # llama.cpp copies whole sequences only; what is too much is cut off afterwards.
         memory = llama_cpp.llama_get_memory(self._context)
-        if memory:  # the whole first: sequences with contexts of their own cannot copy a part
+        if memory:
             llama_cpp.llama_memory_seq_cp(memory, source, target, -1, -1)
         self._lengths[target] = self._lengths[source]
         self.rollback(target, length)
