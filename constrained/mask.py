@@ -62,12 +62,8 @@ class Matcher:
         Raises:
             GrammarError: the grammar is not valid, or nothing fits it.
         """
-        for limit, what, sign in ((MOST_RULES, "rules", "\n"), (MOST_BRANCHES, "branches", " | ")):
-            if (count := grammar.count(sign)) > limit:
-                raise GrammarError(
-                    f"the grammar has {count:,} {what}, the limit is {limit:,}",
-                    hint="Offer fewer tools, or simpler schemas",
-                )
+        _check_size(grammar.count("\n"), MOST_RULES, "rules")
+        _check_size(grammar.count(" | "), MOST_BRANCHES, "branches")
         matcher = cls(tokenizer, _compile(tokenizer, grammar))
         matcher._check("the grammar is not valid")
         matcher.prepare()  # also finds a grammar that nothing fits
@@ -109,12 +105,15 @@ class Matcher:
             The token, if only one is allowed: the caller need not sample.
         """
         packed = self._bits()
+        # A table of 256 rows in place of unpacking bits: one pass, and no array of booleans.
         logits += BIAS.take(packed, axis=0).reshape(-1)[: self._n_vocab]
         if np.count_nonzero(packed) != 1:
             return None
         at = int(packed.argmax())
         byte = int(packed[at])
-        return at * 8 + byte.bit_length() - 1 if byte.bit_count() == 1 else None
+        if byte.bit_count() != 1:
+            return None
+        return at * 8 + byte.bit_length() - 1
 
     def commit(self, token: int) -> None:
         """Consumes a token, which may be an end token where the turn may end.
@@ -130,7 +129,12 @@ class Matcher:
         self._check(f"token {token} is not allowed here")
 
     def forced(self) -> list[int]:
-        """Returns the tokens that must come next, if any. The caller commits them."""
+        """Returns the tokens that must come next, if any (fast-forward tokens). The caller commits
+        them.
+
+        llguidance leaves out the last ones where a longer token could still change how the text is
+        cut; `forced_text` has all of it.
+        """
         tokens = self._inner.compute_ff_tokens()
         self._check("the grammar failed")
         return tokens
@@ -143,8 +147,13 @@ class Matcher:
 
     def accepts(self, tokens: Sequence[int]) -> int:
         """Returns how many of `tokens` could be committed from here, in order."""
-        known = next((i for i, t in enumerate(tokens) if not 0 <= t < self._n_vocab), len(tokens))
-        count = self._inner.validate_tokens(list(tokens[:known]))
+        known = list(tokens)
+        for place, token in enumerate(tokens):
+            # To ask llguidance about an id that it does not have would put it into its error state.
+            if not 0 <= token < self._n_vocab:
+                known = known[:place]
+                break
+        count = self._inner.validate_tokens(known)
         self._check("the grammar failed")
         return count
 
@@ -170,6 +179,7 @@ class Matcher:
     @property
     def is_finished(self) -> bool:
         """Whether nothing but the end of the turn can follow."""
+        # A matcher that has failed says so, too.
         self._check("the grammar failed")
         return self._inner.is_stopped()
 
@@ -188,6 +198,12 @@ class Matcher:
         raise GrammarError(f"{what}: {cause}" if cause else what)
 
 
+def _check_size(count: int, limit: int, what: str) -> None:
+    if count > limit:
+        message = f"the grammar has {count:,} {what}, the limit is {limit:,}"
+        raise GrammarError(message, hint="Offer fewer tools, or simpler schemas")
+
+
 def read_gbnf(grammar: str) -> str:
     """A grammar of llama.cpp (GBNF) in llguidance's Lark dialect.
 
@@ -201,6 +217,7 @@ def read_gbnf(grammar: str) -> str:
 
 
 def _compile(tokenizer: llguidance.LLTokenizer, grammar: str) -> llguidance.LLMatcher:
+    """Compiles in a thread with a large stack: its size is the only one that Python can choose."""
     with ThreadPoolExecutor(1) as pool:
         with _stack_size:
             before = threading.stack_size(STACK)
