@@ -17,7 +17,7 @@ from grammars.turn import (
 )
 
 if TYPE_CHECKING:
-    from constrained.decode.events import Sent
+    from constrained.decode.events import StreamEvent
     from constrained.reply import Reply
     from constrained.schedule.worker import Stream
 
@@ -72,7 +72,7 @@ class Show:
         self._arguments = ArgumentsText()
         self._is_open = False
 
-    def take(self, event: "Sent") -> None:
+    def take(self, event: "StreamEvent") -> None:
         """Shows an event; how likely tokens were is not shown."""
         match event:
             case ReasoningDelta(text) | ContentDelta(text):

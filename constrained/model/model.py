@@ -11,7 +11,7 @@ from typing import Any, TypeVar, Unpack
 from constrained.answers import read_target
 from constrained.compile.compiler import Compiler
 from constrained.deadline import Clock, Deadline, check_timeout, set_deadline
-from constrained.decode.events import Sent
+from constrained.decode.events import StreamEvent
 from constrained.decode.request import Finish, Generation, Request
 from constrained.engine.options import MOST_WAITING
 from constrained.engine.protocol import Engine, Sampling
@@ -53,7 +53,7 @@ from grammars.wire.format import Format
 T = TypeVar("T")
 
 
-def _ignore(events: Sequence[Sent]) -> None:
+def _ignore(events: Sequence[StreamEvent]) -> None:
     """For whoever wants the reply alone."""
 
 

@@ -1,4 +1,4 @@
-"""Work for threads: requests are started, waited for or not, and tell of events as they happen."""
+"""Work for threads: requests are started, waited for or not, and streamed as they are generated."""
 
 import asyncio
 import threading
@@ -9,14 +9,14 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from pydantic_core import from_json
 
-from constrained.decode.events import Sent
+from constrained.decode.events import StreamEvent
 from constrained.errors import BusyError, ModelError
 from grammars.schema.nodes import Json
 from grammars.turn import ArgumentsDelta, CallOpened, CallRead
 
 S = TypeVar("S")
 T = TypeVar("T")
-Sink: TypeAlias = Callable[[Sequence[Sent]], None]
+Sink: TypeAlias = Callable[[Sequence[StreamEvent]], None]
 Wanted: TypeAlias = Callable[[], bool]
 """Says whether work is still wanted."""
 Start: TypeAlias = Callable[[Wanted, Sink], Future[T]]
@@ -60,7 +60,12 @@ class Worker:
         except RuntimeError as e:
             self._leave()
             raise ModelError("the model is closed") from e
-        future.add_done_callback(lambda done: self._leave() if done.cancelled() else None)
+
+        def leave_if_cancelled(done: Future[T]) -> None:
+            if done.cancelled():  # it was never run
+                self._leave()
+
+        future.add_done_callback(leave_if_cancelled)
         return future
 
     def start(self, work: Callable[[], Future[T]]) -> Future[T]:
@@ -80,7 +85,12 @@ class Worker:
             settle(outer, lambda: outer.set_result(inner.result()))
 
         queued = self.submit(run)
-        outer.add_done_callback(lambda done: done.cancelled() and queued.cancel())
+
+        def cancel_queued(done: Future[T]) -> None:
+            if done.cancelled():
+                queued.cancel()
+
+        outer.add_done_callback(cancel_queued)
         return outer
 
     def _enter(self, most_waiting: int | None) -> None:
@@ -111,9 +121,11 @@ def then(inner: Future[S], make: Callable[[S], T]) -> Future[T]:
     """What is made of a result when it comes."""
     outer = Future[T]()
     outer.set_running_or_notify_cancel()
-    inner.add_done_callback(
-        lambda done: settle(outer, lambda: outer.set_result(make(done.result())))
-    )
+
+    def pass_on(done: Future[S]) -> None:
+        settle(outer, lambda: outer.set_result(make(done.result())))
+
+    inner.add_done_callback(pass_on)
     return outer
 
 
@@ -135,14 +147,14 @@ async def arun(start: Callable[[Wanted], Future[T]]) -> T:
     return await wait(start(lambda: not cancelled.is_set()), cancelled.set)
 
 
-class _Calls:
+class _CallTexts:
     """The calls of a stream, as far as they are written."""
 
     def __init__(self) -> None:
-        self._texts: dict[int, list[str]] = {}
+        self._texts: dict[int, list[str]] = {}  # the JSON of the arguments, in pieces
         self._whole: dict[int, dict[str, Json]] = {}
 
-    def note(self, event: Sent) -> None:
+    def note(self, event: StreamEvent) -> None:
         match event:
             case CallOpened(index):
                 self._texts[index] = []
@@ -160,12 +172,12 @@ class _Calls:
         return from_json(text, allow_partial="trailing-strings") if text else {}
 
 
-class _Watched:
+class _TurnStream:
     """What is known of a turn under way, and the way to end it."""
 
     def __init__(self) -> None:
         self._cancelled = threading.Event()
-        self._calls = _Calls()
+        self._calls = _CallTexts()
 
     def arguments(self, index: int) -> dict[str, Json]:
         """The arguments of a call as far as the events that were read tell of them, typed."""
@@ -179,7 +191,7 @@ class _Watched:
         return not self._cancelled.is_set()
 
 
-class Stream(_Watched, Generic[T]):
+class Stream(_TurnStream, Generic[T]):
     """The events of a turn while it is generated. Iterate over it; then `result` is there.
 
     Where `logprobs` are asked for, each token is told of as well (`TokenDrawn`), in front of the
@@ -189,16 +201,16 @@ class Stream(_Watched, Generic[T]):
     """
 
     def __init__(self, start: Start[T]):
-        self._queue: SimpleQueue[Sent | None] = SimpleQueue()
+        self._queue: SimpleQueue[StreamEvent | None] = SimpleQueue()
         super().__init__()
         self._future = start(self._is_wanted, self._put)
         self._future.add_done_callback(lambda _: self._queue.put(None))
 
-    def _put(self, events: Sequence[Sent]) -> None:
+    def _put(self, events: Sequence[StreamEvent]) -> None:
         for event in events:
             self._queue.put(event)
 
-    def __iter__(self) -> Iterator[Sent]:
+    def __iter__(self) -> Iterator[StreamEvent]:
         try:
             while (event := self._queue.get()) is not None:
                 self._calls.note(event)
@@ -214,22 +226,22 @@ class Stream(_Watched, Generic[T]):
         return self._future.result()
 
 
-class AsyncStream(_Watched, Generic[T]):
+class AsyncStream(_TurnStream, Generic[T]):
     """As `Stream`, for `async for`; `await stream.result()` at the end."""
 
     def __init__(self, start: Start[T]):
         loop = asyncio.get_running_loop()
-        self._queue: asyncio.Queue[Sequence[Sent] | None] = asyncio.Queue()
+        self._queue: asyncio.Queue[Sequence[StreamEvent] | None] = asyncio.Queue()
         super().__init__()
 
-        def put(events: Sequence[Sent] | None) -> None:
+        def put(events: Sequence[StreamEvent] | None) -> None:
             if not loop.is_closed():
                 loop.call_soon_threadsafe(self._queue.put_nowait, events)
 
         self._future = start(self._is_wanted, put)
         self._future.add_done_callback(lambda _: put(None))
 
-    async def __aiter__(self) -> AsyncIterator[Sent]:
+    async def __aiter__(self) -> AsyncIterator[StreamEvent]:
         try:
             while (events := await self._queue.get()) is not None:
                 for event in events:

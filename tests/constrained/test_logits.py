@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from constrained.decode.events import Sent
+from constrained.decode.events import StreamEvent
 from constrained.engine.protocol import Sampling
 from constrained.engine.scripted import ScriptedEngine, random_logits
 from constrained.errors import RequestError
@@ -37,7 +37,7 @@ def log_softmax(logits: np.ndarray) -> np.ndarray:
     return values - np.log(np.exp(values - values.max()).sum()) - values.max()
 
 
-def drawn(told: Sequence[Sent]) -> tuple[TokenDrawn, ...]:
+def drawn(told: Sequence[StreamEvent]) -> tuple[TokenDrawn, ...]:
     return tuple(one for one in told if isinstance(one, TokenDrawn))
 
 
@@ -145,7 +145,7 @@ def test_in_front_of_the_events_of_the_token():
         assert [one.text.decode() for one in drawn(told)] == [*"Well."]
         assert drawn(list(model.stream("Hi", sampling=GREEDY))) == ()
 
-        async def ask() -> list[Sent]:
+        async def ask() -> list[StreamEvent]:
             stream = model.astream("Hi", sampling=GREEDY, logprobs=0)
             return [one async for one in stream]
 

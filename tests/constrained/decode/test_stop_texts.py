@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from constrained.decode import stop_texts as stopping
-from constrained.decode.events import Sent
+from constrained.decode.events import StreamEvent
 from constrained.decode.request import Request
 from constrained.decode.stop_texts import MOST_CHARACTERS, StopFilter, read_stops
 from constrained.decode.transcript import Transcript
@@ -36,7 +36,7 @@ def find_first(text: str, stops: Sequence[str]) -> tuple[int, str | None]:
     return place, stop
 
 
-def content(told: Sequence[Sent]) -> str:
+def content(told: Sequence[StreamEvent]) -> str:
     return "".join(one.text for one in told if isinstance(one, ContentDelta))
 
 
@@ -51,9 +51,9 @@ def test_what_is_sent_is_the_text_in_front_of_the_first_stop_text(
     vocabulary = Vocabulary(pieces, {}, frozenset(), (), BYTES.encode, BYTES.encode_special, None)
     parser = lambda: Parser(HERMES, ())  # noqa: E731
 
-    def write(stops: tuple[str, ...]) -> tuple[Transcript, list[Sent], int]:
+    def write(stops: tuple[str, ...]) -> tuple[Transcript, list[StreamEvent], int]:
         transcript = Transcript(Request([0], None, parser, stops=stops), vocabulary)
-        sent = list[Sent]()
+        sent = list[StreamEvent]()
         for token in range(len(pieces)):
             sent += transcript.write(token)
             if transcript.stopped is not None:
