@@ -2,6 +2,8 @@
 
 from grammars.errors import Error
 
+SHORTEN = "Shorten the conversation or the tools, or raise the context length (-c)"
+
 
 class ModelError(Error):
     """A model file that is missing, damaged or not usable."""
@@ -21,6 +23,14 @@ class GrammarError(Error):
 
 class ContextError(Error):
     """The prompt and the answer do not fit into the context."""
+
+
+def check_count(count: int, context_length: int | None) -> None:
+    """Raises ContextError if a prompt of so many tokens leaves no room in a context of this length;
+    None: there is no limit."""
+    if context_length is not None and count >= context_length:
+        message = f"the prompt has {count} tokens, the context {context_length}"
+        raise ContextError(message, hint=SHORTEN)
 
 
 class BusyError(Error):

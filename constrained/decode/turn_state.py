@@ -8,11 +8,10 @@ from constrained.decode.request import Finish, Request
 from constrained.decode.sequence_input import SequenceInput
 from constrained.decode.transcript import Transcript
 from constrained.decode.turn_part import TurnProgress
-from constrained.errors import ContextError, RequestError
+from constrained.errors import SHORTEN, ContextError, RequestError, check_count
 from constrained.kv.sequences import Sequences
 from constrained.logits import Scores
 from constrained.mask import Matcher
-from constrained.prompt.encoding import check_count
 
 
 class TurnState:
@@ -67,8 +66,7 @@ class TurnState:
             hint = f"Raise it to {shortest} or more"
             message = f"{message}, max_tokens is {self.limit}"
             raise RequestError(message, where="/max_tokens", hint=hint)
-        hint = "Shorten the conversation or the tools, or raise the context length (-c)"
-        raise ContextError(f"{message}, the context has room for {self.limit}", hint=hint)
+        raise ContextError(f"{message}, the context has room for {self.limit}", hint=SHORTEN)
 
     @property
     def tokens(self) -> list[int]:

@@ -1,18 +1,8 @@
 """Prompts as tokens, and whether the context has room for them."""
 
-from constrained.errors import ContextError, RequestError
+from constrained.errors import SHORTEN, ContextError, RequestError
 from constrained.template.special_tokens import Prompt
 from constrained.vocabulary.vocabulary import Vocabulary
-
-_HINT = "Shorten the conversation or the tools, or raise the context length (-c)"
-
-
-def check_count(count: int, context_length: int | None) -> None:
-    """Raises ContextError if a prompt of so many tokens leaves no room in a context of this length;
-    None: there is no limit."""
-    if context_length is not None and count >= context_length:
-        message = f"the prompt has {count} tokens, the context {context_length}"
-        raise ContextError(message, hint=_HINT)
 
 
 def check_text(text: str, vocabulary: Vocabulary, context_length: int | None) -> None:
@@ -26,7 +16,7 @@ def check_text(text: str, vocabulary: Vocabulary, context_length: int | None) ->
             f"the prompt has {size} bytes, the context {context_length} tokens "
             f"of {vocabulary.longest} bytes at most"
         )
-        raise ContextError(message, hint=_HINT)
+        raise ContextError(message, hint=SHORTEN)
 
 
 def encode_prompt(prompt: Prompt, vocabulary: Vocabulary) -> tuple[int, ...]:

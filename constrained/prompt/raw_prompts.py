@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from constrained.errors import RequestError
+from constrained.errors import RequestError, check_count
 from constrained.job import Composed
-from constrained.prompt.encoding import check_count, check_text, encode_prompt
+from constrained.prompt.encoding import check_text, encode_prompt
 from constrained.template.special_tokens import Prompt
 from constrained.vocabulary.vocabulary import Vocabulary
 from grammars.turn import State
