@@ -64,7 +64,7 @@ class Settings:
     cors_origins: tuple[str, ...] = ()
     """Web pages of these origins may ask; none: no page may."""
     keep_volatile: bool = False
-    """Leave text as it is that agents change in every request (see `server.turns.volatile`)."""
+    """Leave text as it is that agents change in every request (see `server.turns.stable_prompts`)."""
     date: datetime | None = None
     """What templates take for today; None: the day on which a conversation began."""
     show_grammar: bool = False

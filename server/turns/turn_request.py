@@ -32,7 +32,7 @@ class Asked:
         choices: how many replies.
         reasoning: what the request says of it.
         ignored: fields of the request that are not known.
-        normalised: in how many places its text was made constant, see `server.turns.volatile`.
+        normalised: in how many places its text was made constant, see `server.turns.stable_prompts`.
     """
 
     job: Job

@@ -5,7 +5,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.turns.volatile import settle_messages, settle_text
+from server.turns.stable_prompts import settle_messages, settle_text
 
 BILLING = "x-anthropic-billing-header: cc_version=2.1.15.abc; cc_entrypoint=cli; cch={};"
 PATH = "/tmp/claude-settings-{}.json"

@@ -17,11 +17,11 @@ from constrained.tools.shapes import read_policy
 from grammars.turn import Answer
 from server.errors import HttpError
 from server.settings import ReasoningField
-from server.turns.content_parts import check_size, check_sizes, read_text_parts
+from server.turns.openai_fields import GenerationFields, StructuredOutputs
 from server.turns.reasoning import Effort, Reasoning
-from server.turns.sampling_fields import GenerationFields, StructuredOutputs
+from server.turns.request_checks import check_size, check_sizes, read_text_parts
+from server.turns.stable_prompts import settle_messages
 from server.turns.turn_request import Asked, Service
-from server.turns.volatile import settle_messages
 
 Json = dict[str, Any]
 LONGEST_ID = 10  # digits of a token

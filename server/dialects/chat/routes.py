@@ -7,8 +7,8 @@ from fastapi.responses import Response
 
 from server.dialects.chat.reply import ChatWriter, fold
 from server.dialects.chat.request import ChatRequest
-from server.http.chunks import answer
 from server.http.disconnects import wait_for_client
+from server.http.replies import answer
 from server.http.serving import ANSWERS, find_service
 from server.turns.active_request import begin
 

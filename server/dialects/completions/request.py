@@ -8,7 +8,7 @@ from pydantic import Field
 
 from server.dialects.chat.request import HARMLESS, ChatRequest
 from server.errors import HttpError
-from server.turns.sampling_fields import GenerationFields
+from server.turns.openai_fields import GenerationFields
 from server.turns.turn_request import Asked, Service
 
 Json = dict[str, Any]

@@ -11,8 +11,8 @@ from fastapi.responses import Response
 from constrained.job import CompiledTurn
 from server.dialects.completions.reply import CompletionWriter, fold
 from server.dialects.completions.request import CompletionRequest
-from server.http.chunks import answer
 from server.http.disconnects import wait_for_client
+from server.http.replies import answer
 from server.http.serving import ANSWERS, find_service
 from server.turns.active_request import Begun
 from server.turns.reasoning import Thinking

@@ -11,7 +11,7 @@ from typing import Any
 
 from constrained.tools.execution import format_result
 from server.errors import HttpError
-from server.turns.content_parts import UNREADABLE, read_text_parts
+from server.turns.request_checks import UNREADABLE, read_text_parts
 
 Json = dict[str, Any]
 ROLES = ("user", "assistant", "system")

@@ -18,10 +18,10 @@ from grammars.errors import Error
 from grammars.turn import Answer
 from server.dialects.messages.conversation import Conversation, is_marked, read_conversation
 from server.errors import HttpError
-from server.turns.content_parts import check_sizes
 from server.turns.reasoning import Effort, Reasoning
+from server.turns.request_checks import check_sizes
+from server.turns.stable_prompts import settle_messages
 from server.turns.turn_request import Asked, Service
-from server.turns.volatile import settle_messages
 
 Json = dict[str, Any]
 HARMLESS = frozenset(

@@ -10,7 +10,7 @@ from typing import Any
 from server.dialects.responses.sealing import unseal
 from server.errors import HttpError
 from server.ids import make_id
-from server.turns.content_parts import read_text_parts
+from server.turns.request_checks import read_text_parts
 
 Json = dict[str, Any]
 ROLES = ("user", "system", "developer", "assistant")

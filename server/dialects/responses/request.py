@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from grammars.errors import Error
 from server.dialects.chat.request import ChatRequest, ReasoningOptions
 from server.errors import HttpError
-from server.turns.sampling_fields import SamplingFields
+from server.turns.openai_fields import SamplingFields
 from server.turns.turn_request import Asked, Service
 
 Json = dict[str, Any]
