@@ -1,71 +1,114 @@
-"""Replies that are made of chunks, whole or as they come: Chat Completions and Completions."""
+"""The reply to a request, streamed or whole, in every dialect.
 
-from collections.abc import AsyncIterator, Callable, Iterator
-from typing import Any, Protocol
+A dialect only writes the chunks of a stream. A whole reply is the fold of the same chunks, so that
+the two cannot differ.
+"""
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Any
 
 from fastapi import Request
 from fastapi.responses import JSONResponse, Response
 
-from server.errors import as_http_error
-from server.http.disconnects import wait_for_client, wait_for_start
-from server.http.serving import note_error
-from server.http.sse import DONE, EventStream, collect, encode_event, keep_alive
-from server.turns.active_request import Begun, Told
+from server.errors import as_http_error, encode_error, log_error
+from server.http.disconnects import wait_for_client
+from server.http.sse import COMMENT, EventStream, encode_event, keep_alive
+from server.turns.active_request import ActiveRequest, TurnEvent
 
 Json = dict[str, Any]
 
 
-class Writer(Protocol):
-    """Writes the chunks of one reply."""
+class ReplyWriter:
+    """Writes the chunks of one reply; a dialect derives from it."""
+
+    ping: bytes = COMMENT
+    """Sent where there is no chunk for long."""
+    end: bytes = b""
+    """What a stream ends with, behind its last chunk."""
 
     def open(self) -> Iterator[Json]:
         """The first chunks."""
-        ...
+        raise NotImplementedError
 
-    def take(self, number: int, told: Told) -> Iterator[Json]:
-        """The chunks that an event of a choice comes to."""
-        ...
+    def take(self, number: int, event: TurnEvent) -> Iterator[Json]:
+        """The chunks of an event, which is one of the choice of this number."""
+        raise NotImplementedError
 
     def close(self) -> Iterator[Json]:
         """The last chunks."""
-        ...
+        return iter(())
+
+    def fail(self, error: Exception) -> Iterator[Json]:
+        """The chunks of a stream that fails after its status was sent."""
+        yield encode_error(as_http_error(error))
+
+    async def before_sending(self, chunk: Json) -> None:
+        """Does what has to be done before a chunk goes out."""
+
+    def fold(self, chunks: Sequence[Json]) -> Json:
+        """The whole reply that the chunks of a stream add up to."""
+        raise NotImplementedError
+
+    def encode(self, chunk: Json) -> bytes:
+        """A chunk as a server-sent event."""
+        return encode_event(chunk)
 
 
 async def answer(
-    request: Request, begun: Begun, writer: Writer, fold: Callable[[list[Json]], Json] | None
+    request: Request, active: ActiveRequest, writer: ReplyWriter, *, is_streamed: bool
 ) -> Response:
-    """The reply.
+    """The reply to a request under way.
 
-    Args:
-        request: who asks.
-        begun: what is asked, under way.
-        writer: writes its chunks.
-        fold: makes the whole reply of them; None: they are sent as they come.
+    Raises:
+        Error: the turn has failed before anything was sent.
+        HttpError: the client has gone away.
     """
-    chunks, settings = _write(begun, writer), begun.service.settings
-    if fold is None:
-        await wait_for_start(request, begun)
-        events = keep_alive(_encode(chunks), settings.ping_seconds)
-        return EventStream(events, settings.idle_seconds, begun.headers, begun.cancel)
-    collected = await wait_for_client(request, collect(chunks), begun.cancel)
-    return JSONResponse(fold(collected), headers=begun.headers)
+    compiled = active.compiled
+    if not is_streamed:
+        chunks = await wait_for_client(request, _collect(active, writer), active.cancel)
+        return JSONResponse(writer.fold(chunks), headers=compiled.headers)
+    settings = compiled.service.settings
+    await _wait_for_start(request, active, settings.ping_seconds)
+    events = keep_alive(_stream(active, writer), settings.ping_seconds, writer.ping)
+    return EventStream(events, settings.idle_seconds, compiled.headers, active.cancel)
 
 
-async def _write(begun: Begun, writer: Writer) -> AsyncIterator[Json]:
+async def _wait_for_start(request: Request, active: ActiveRequest, seconds: float) -> None:
+    """Waits with the status of a stream until there is something to stream, or until a ping is due:
+    what is refused until then is refused with its own status."""
+    try:
+        await wait_for_client(request, active.wait(seconds))
+    except BaseException:
+        active.cancel()
+        raise
+
+
+async def _write(active: ActiveRequest, writer: ReplyWriter) -> AsyncIterator[Json]:
     for chunk in writer.open():
+        await writer.before_sending(chunk)
         yield chunk
-    async for number, told in begun.follow():
-        for chunk in writer.take(number, told):
+    async for number, event in active.follow():
+        for chunk in writer.take(number, event):
+            await writer.before_sending(chunk)
             yield chunk
     for chunk in writer.close():
+        await writer.before_sending(chunk)
         yield chunk
 
 
-async def _encode(chunks: AsyncIterator[Json]) -> AsyncIterator[bytes]:
+async def _collect(active: ActiveRequest, writer: ReplyWriter) -> list[Json]:
+    return [chunk async for chunk in _write(active, writer)]
+
+
+async def _stream(active: ActiveRequest, writer: ReplyWriter) -> AsyncIterator[bytes]:
     try:
-        async for chunk in chunks:
-            yield encode_event(chunk)
-        yield DONE
+        async for chunk in _write(active, writer):
+            yield writer.encode(chunk)
+        if writer.end:
+            yield writer.end
     except Exception as error:  # the status is sent already: the stream says it
-        note_error(error)
-        yield encode_event(as_http_error(error).to_json())
+        chunks = [*writer.fail(error)]
+        log_error(error)
+        for chunk in chunks:
+            await writer.before_sending(chunk)
+            yield writer.encode(chunk)
