@@ -21,6 +21,8 @@ Json = dict[str, Any]
 class ReplyWriter:
     """Writes the chunks of one reply; a dialect derives from it."""
 
+    names_events: bool = False
+    """Server-sent events have names: the `type` of their chunks."""
     ping: bytes = COMMENT
     """Sent where there is no chunk for long."""
     end: bytes = b""
@@ -51,7 +53,7 @@ class ReplyWriter:
 
     def encode(self, chunk: Json) -> bytes:
         """A chunk as a server-sent event."""
-        return encode_event(chunk)
+        return encode_event(chunk, chunk["type"] if self.names_events else "")
 
 
 async def answer(

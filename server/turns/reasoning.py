@@ -1,7 +1,7 @@
-"""How hard the model is to think: what clients ask for, as the template and the engine know it.
+"""Reasoning: what a request says of it, and what becomes of that with the model that is served.
 
-Three layers: the effort becomes thinking on or off and a budget; the template is told by the
-variables that it reads; the engine holds the budget by counting tokens.
+Three layers: the effort becomes reasoning on or off, and a budget; the template gets the variables
+that it reads; the engine enforces the budget by counting tokens.
 """
 
 from collections.abc import Collection, Mapping
@@ -102,35 +102,35 @@ class ReasoningPlan:
 
 
 def plan_reasoning(
-    asked: ReasoningRequest, *, has_block: bool, variables: Collection[str]
+    request: ReasoningRequest, *, has_block: bool, variables: Collection[str]
 ) -> ReasoningPlan:
     """What becomes of a request for reasoning with one model.
 
     Args:
-        asked: what the request says.
+        request: what the request says.
         has_block: whether the format of the model's turns has a reasoning block.
         variables: what the chat template reads.
     """
-    if not asked.is_given:
+    if not request.is_given:
         return ReasoningPlan()
-    values = _fill_variables(asked, variables)
+    values = _fill_variables(request, variables)
     if not has_block:
-        return ReasoningPlan(variables=values, ignored=not asked.is_off)
-    if asked.is_off:
+        return ReasoningPlan(variables=values, ignored=not request.is_off)
+    if request.is_off:
         return ReasoningPlan(Think.FORBIDDEN, None, values)
-    think = Think.REQUIRED if asked.must else Think.OPTIONAL
-    return ReasoningPlan(think, asked.tokens, values)
+    think = Think.REQUIRED if request.must else Think.OPTIONAL
+    return ReasoningPlan(think, request.tokens, values)
 
 
-def _fill_variables(asked: ReasoningRequest, variables: Collection[str]) -> dict[str, Any]:
+def _fill_variables(request: ReasoningRequest, variables: Collection[str]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for name in SWITCHES:
         if name in variables:
-            values[name] = not asked.is_off
-    if EFFORTS in variables and asked.effort is not None:
-        values[EFFORTS] = _round_effort(asked.effort)
-    if BUDGET in variables and asked.tokens is not None:
-        values[BUDGET] = asked.tokens
+            values[name] = not request.is_off
+    if EFFORTS in variables and request.effort is not None:
+        values[EFFORTS] = _round_effort(request.effort)
+    if BUDGET in variables and request.tokens is not None:
+        values[BUDGET] = request.tokens
     return values
 
 

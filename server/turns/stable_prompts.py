@@ -25,7 +25,7 @@ _SETTINGS = re.compile(
 _CONSTANTS = ((_BILLING, "00000"), (_SETTINGS, "00000000-0000-0000-0000-000000000000"))
 
 
-def settle_text(text: str) -> tuple[str, int]:
+def normalise_text(text: str) -> tuple[str, int]:
     """The text with constants in the places of what changes, and how many places changed."""
     changed = 0
     for pattern, constant in _CONSTANTS:
@@ -34,10 +34,10 @@ def settle_text(text: str) -> tuple[str, int]:
     return text, changed
 
 
-def settle_messages(
+def normalise_messages(
     messages: Sequence[Mapping[str, Any]], *, keep: bool = False
 ) -> tuple[list[dict[str, Any]], int]:
-    """Messages in OpenAI's form with `settle_text` done to those of the system, and how many places
+    """Messages in OpenAI's form with `normalise_text` done to those of the system, and how many places
     were changed.
 
     Args:
@@ -48,21 +48,21 @@ def settle_messages(
     for message in messages:
         copy = dict(message)
         if not keep and copy.get("role") in SYSTEM_ROLES:
-            copy["content"], count = _settle_content(copy.get("content"))
+            copy["content"], count = _normalise_content(copy.get("content"))
             changed += count
         settled.append(copy)
     return settled, changed
 
 
-def _settle_content(content: Any) -> tuple[Any, int]:
+def _normalise_content(content: Any) -> tuple[Any, int]:
     if isinstance(content, str):
-        return settle_text(content)
+        return normalise_text(content)
     if not isinstance(content, list):
         return content, 0
     parts, changed = list[Any](), 0
     for part in content:
         if isinstance(part, dict) and isinstance(part.get("text"), str):
-            text, count = settle_text(part["text"])
+            text, count = normalise_text(part["text"])
             parts.append({**part, "text": text})
             changed += count
         else:

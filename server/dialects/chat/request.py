@@ -21,7 +21,7 @@ from server.turns.openai_fields import (
 from server.turns.reasoning import Effort
 from server.turns.request_checks import check_tools, read_text_parts
 from server.turns.service import Service
-from server.turns.stable_prompts import settle_messages
+from server.turns.stable_prompts import normalise_messages
 from server.turns.turn_request import GenerationOptions, TurnRequest
 
 Json = dict[str, Any]
@@ -74,7 +74,7 @@ class ChatRequest(GenerationFields):
         self._check(service)
         read_policy(self.tool_choice)  # a mistake in it is reported before one in the tools
         messages = [_read_message(message, i) for i, message in enumerate(self.messages)]
-        messages, normalised = settle_messages(messages, keep=service.settings.keep_volatile)
+        messages, normalised = normalise_messages(messages, keep=service.settings.keep_volatile)
         job = Job(
             messages=messages,
             tools=self.tools or (),

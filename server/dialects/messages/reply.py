@@ -57,6 +57,7 @@ class MessagesWriter(ReplyWriter):
         decoded: the same, as the client has sent it.
     """
 
+    names_events = True
     ping = encode_event(PING, "ping")
 
     def __init__(self, compiled: CompiledRequest, decoded: DecodedRequest):
@@ -110,9 +111,6 @@ class MessagesWriter(ReplyWriter):
 
     def fold(self, chunks: Sequence[Json]) -> Json:
         return fold(chunks)
-
-    def encode(self, chunk: Json) -> bytes:
-        return encode_event(chunk, chunk["type"])
 
     def _think(self, text: str) -> Iterator[Json]:
         yield from self._enter("thinking", {"thinking": "", "signature": ""})

@@ -21,7 +21,7 @@ from server.turns.openai_fields import find_ignored, replace_given
 from server.turns.reasoning import Effort, ReasoningRequest
 from server.turns.request_checks import check_size, check_tools
 from server.turns.service import Service
-from server.turns.stable_prompts import settle_messages
+from server.turns.stable_prompts import normalise_messages
 from server.turns.turn_request import GenerationOptions, TurnRequest
 
 Json = dict[str, Any]
@@ -96,7 +96,7 @@ class CountRequest(BaseModel):
         tools = [_read_tool(tool, f"/tools/{i}") for i, tool in enumerate(self.tools or ())]
         conversation = read_conversation(self.system, self.messages)
         keep = service.settings.keep_volatile
-        messages, normalised = settle_messages(conversation.messages, keep=keep)
+        messages, normalised = normalise_messages(conversation.messages, keep=keep)
         breakpoints = self._find_breakpoints(conversation)
         job = Job(
             messages=messages,
@@ -180,7 +180,7 @@ class CountRequest(BaseModel):
             case ThinkingOptions(type="disabled"):
                 return ReasoningRequest(Effort.NONE)
             case ThinkingOptions(type="enabled", budget_tokens=budget):
-                # a prefilled turn has begun with its content, and is past thinking
+                # a prefilled turn starts with its content, and is past thinking
                 return ReasoningRequest(effort or Effort.HIGH, budget, must=not prefill)
             case _:
                 return ReasoningRequest(effort or Effort.HIGH)

@@ -1,8 +1,9 @@
 """Responses: the reply, as the events of a stream. Its output is items, one after the other; the
 last event has all of it."""
 
+import asyncio
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,10 +13,8 @@ from constrained.reply import Reply, Usage
 from grammars.turn import ContentDelta, ReasoningDelta
 from server.dialects.chat.reply import show_token
 from server.dialects.responses.items import seal
-from server.dialects.responses.store import ResponseKeeper
 from server.errors import as_http_error
 from server.http.replies import ReplyWriter
-from server.http.sse import encode_event
 from server.ids import make_id
 from server.turns.active_request import TurnEvent
 from server.turns.call_stream import (
@@ -161,19 +160,22 @@ class ResponseWriter(ReplyWriter):
     Args:
         compiled: the request that is answered.
         described: what the response repeats of its request.
-        keeper: keeps the response before its last event goes out; None: it is not kept.
         shows_logprobs: messages have log probabilities.
         seals: reasoning comes sealed as well.
+        keep: stores the response, before its last event goes out: the next request may come at
+            once. None: it is not kept.
     """
+
+    names_events = True
 
     def __init__(
         self,
         compiled: CompiledRequest,
         described: Json,
-        keeper: ResponseKeeper | None = None,
         *,
         shows_logprobs: bool = False,
         seals: bool = False,
+        keep: Callable[[Json], None] | None = None,
     ):
         self._head: Json = {
             "id": make_id("resp_"),
@@ -185,7 +187,7 @@ class ResponseWriter(ReplyWriter):
         }
         self._calls = CallStream(compiled.turn, compiled.service.call_ids)
         self._vocabulary = compiled.service.model.engine.vocabulary
-        self._keeper = keeper
+        self._keep = keep
         self._shows_logprobs = shows_logprobs
         self._seals = seals
         self._output: list[Json] = []
@@ -215,15 +217,12 @@ class ResponseWriter(ReplyWriter):
 
     async def before_sending(self, chunk: Json) -> None:
         response = chunk.get("response")
-        if self._keeper is not None and response and response["status"] != "in_progress":
-            await self._keeper.keep(response)
+        if self._keep is not None and response and response["status"] != "in_progress":
+            await asyncio.to_thread(self._keep, response)
 
     def fold(self, chunks: Sequence[Json]) -> Json:
         """The response of the last event, which is the whole."""
         return chunks[-1]["response"]
-
-    def encode(self, chunk: Json) -> bytes:
-        return encode_event(chunk, chunk["type"])
 
     def _count(self, event: Json) -> Json:
         event["sequence_number"] = self._number

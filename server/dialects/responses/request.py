@@ -19,7 +19,7 @@ from server.turns.openai_fields import (
 )
 from server.turns.request_checks import check_size, check_tools
 from server.turns.service import Service
-from server.turns.stable_prompts import settle_messages
+from server.turns.stable_prompts import normalise_messages
 from server.turns.turn_request import GenerationOptions, TurnRequest
 
 Json = dict[str, Any]
@@ -99,9 +99,11 @@ class ResponsesRequest(SamplingFields):
             check_tools(tools, settings)
             check_size(text_format, settings, "/response_format")
             read_policy(self.tool_choice)  # a mistake in it is reported before one in the tools
-            settled, normalised = settle_messages(messages, keep=settings.keep_volatile)
+            normalised_messages, normalised = normalise_messages(
+                messages, keep=settings.keep_volatile
+            )
             job = Job(
-                messages=settled,
+                messages=normalised_messages,
                 tools=tools,
                 tool_choice=self.tool_choice,
                 parallel=self.parallel_tool_calls is not False,

@@ -11,7 +11,7 @@ from fastapi.responses import Response
 from server.dialects.responses.items import check_json, read_input, write_messages
 from server.dialects.responses.reply import ResponseWriter
 from server.dialects.responses.request import ResponsesRequest, locating_errors
-from server.dialects.responses.store import ResponseKeeper, ResponseStore, StoredResponse
+from server.dialects.responses.store import ResponseStore, StoredResponse
 from server.errors import HttpError
 from server.http.disconnects import wait_for_client
 from server.http.gate import find_key
@@ -39,7 +39,7 @@ async def create_response(body: ResponsesRequest, request: Request) -> Response:
     writer = ResponseWriter(
         active.compiled,
         described,
-        None if body.store is False else ResponseKeeper(store, context, owner),
+        keep=None if body.store is False else partial(store.keep, context, owner),
         shows_logprobs=body.shows_logprobs,
         seals=body.seals,
     )

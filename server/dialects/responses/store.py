@@ -1,6 +1,5 @@
 """Responses: the store, for those that are shown again or continued by `previous_response_id`."""
 
-import asyncio
 import json
 import threading
 from collections import OrderedDict
@@ -59,6 +58,11 @@ class ResponseStore:
         """By the ids of the responses that they are in, the newest last."""
         self._lock = threading.Lock()
 
+    def keep(self, context: tuple[Json, ...], owner: str, response: Json) -> None:
+        """Keeps the response to a conversation. Measuring a long one takes its time."""
+        size = measure(response) + measure(context)
+        self.put(StoredResponse(response, context, owner, size))
+
     def put(self, stored: StoredResponse) -> None:
         """Keeps a response, if it is not too large."""
         id = stored.response["id"]
@@ -105,26 +109,3 @@ class ResponseStore:
                 if places := self._items.get((owner, id)):
                     found[id] = next(reversed(places.values()))
             return found
-
-
-class ResponseKeeper:
-    """Keeps the response to one request.
-
-    Args:
-        store: where.
-        context: what the response answers.
-        owner: whose it is.
-    """
-
-    def __init__(self, store: ResponseStore, context: tuple[Json, ...], owner: str):
-        self._store = store
-        self._context = context
-        self._owner = owner
-
-    async def keep(self, response: Json) -> None:
-        """Keeps the response, in a thread: measuring a long one takes its time."""
-        await asyncio.to_thread(self._keep, response)
-
-    def _keep(self, response: Json) -> None:
-        size = measure(response) + measure(self._context)
-        self._store.put(StoredResponse(response, self._context, self._owner, size))
