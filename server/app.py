@@ -23,7 +23,7 @@ from server.dialects import llamacpp
 from server.dialects.chat import routes as chat
 from server.dialects.completions import routes as completions
 from server.dialects.messages import routes as messages
-from server.dialects.messages.reply import encode_error as encode_messages_error
+from server.dialects.messages.reply import encode_anthropic_error
 from server.dialects.responses import routes as responses
 from server.errors import HttpError, as_http_error, log_error
 from server.http import status
@@ -41,7 +41,7 @@ DIALECTS = (
     Dialect(
         messages.router,
         prefix="/messages",
-        encode_error=encode_messages_error,
+        encode_error=encode_anthropic_error,
         has_request_ids=True,
     ),
     Dialect(responses.router),

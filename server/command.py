@@ -130,8 +130,8 @@ def _read_date(given: str | None) -> datetime | None:
 
 
 def open_socket(listening: socket.socket, idle_seconds: float) -> socket.socket:
-    """The same socket, whose connections the system ends if their client reads nothing for so many
-    seconds. Without that, bytes that were written and never read keep a connection open for ever."""
+    """The same socket, whose connections the system ends if their client reads nothing for so long.
+    Otherwise what was written and is never read would keep the connection open for ever."""
     if sys.platform == "linux":
         milliseconds = int(idle_seconds * 1000)
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)

@@ -62,7 +62,7 @@ class HttpError(Error):
         return {}
 
 
-def encode_error(error: HttpError) -> dict[str, Any]:
+def encode_openai_error(error: HttpError) -> dict[str, Any]:
     """The body of the reply in OpenAI's form."""
     kind = OPENAI_TYPES.get(error.status, "server_error")
     code = error.status if error.status == 503 else error.code  # as llama-server has it

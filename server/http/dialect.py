@@ -6,7 +6,7 @@ from typing import Any
 
 from fastapi import APIRouter
 
-from server.errors import HttpError, encode_error
+from server.errors import HttpError, encode_openai_error
 
 
 @dataclass(frozen=True)
@@ -15,25 +15,21 @@ class Dialect:
 
     Args:
         router: its paths.
-        prefix: what the paths begin with that have its errors, behind `/v1`; "": none has, its
-            errors are OpenAI's.
+        prefix: what the paths begin with, behind `/v1`, that have its errors; "": all those that no
+            other dialect claims.
         encode_error: the body of an error.
         has_request_ids: replies have the header `request-id`, which Anthropic's SDKs show.
     """
 
     router: APIRouter
     prefix: str = ""
-    encode_error: Callable[[HttpError], dict[str, Any]] = encode_error
+    encode_error: Callable[[HttpError], dict[str, Any]] = encode_openai_error
     has_request_ids: bool = False
 
 
-OPENAI = Dialect(APIRouter())
-"""Of paths that belong to no dialect of their own."""
-
-
 def find_dialect(dialects: Iterable[Dialect], path: str) -> Dialect:
-    """The dialect whose errors a path has, also where there is no such path."""
-    for dialect in dialects:
-        if dialect.prefix and path.removeprefix("/v1").startswith(dialect.prefix):
-            return dialect
-    return OPENAI
+    """The dialect whose errors a path has, also where there is no such path; one of `dialects` has
+    to have no prefix."""
+    path = path.removeprefix("/v1")
+    matching = [dialect for dialect in dialects if path.startswith(dialect.prefix)]
+    return max(matching, key=lambda dialect: len(dialect.prefix))

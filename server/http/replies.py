@@ -10,7 +10,7 @@ from typing import Any
 from fastapi import Request
 from fastapi.responses import JSONResponse, Response
 
-from server.errors import as_http_error, encode_error, log_error
+from server.errors import as_http_error, encode_openai_error, log_error
 from server.http.disconnects import wait_for_client
 from server.http.sse import COMMENT, EventStream, encode_event, keep_alive
 from server.turns.active_request import ActiveRequest, TurnEvent
@@ -42,7 +42,7 @@ class ReplyWriter:
 
     def fail(self, error: Exception) -> Iterator[Json]:
         """The chunks of a stream that fails after its status was sent."""
-        yield encode_error(as_http_error(error))
+        yield encode_openai_error(as_http_error(error))
 
     async def before_sending(self, chunk: Json) -> None:
         """Does what has to be done before a chunk goes out."""

@@ -37,21 +37,22 @@ def normalise_text(text: str) -> tuple[str, int]:
 def normalise_messages(
     messages: Sequence[Mapping[str, Any]], *, keep: bool = False
 ) -> tuple[list[dict[str, Any]], int]:
-    """Messages in OpenAI's form with `normalise_text` done to those of the system, and how many places
-    were changed.
+    """Messages in OpenAI's form, those of the system with `normalise_text`, and how many places
+    changed.
 
     Args:
         messages: their content is text, or a list of parts.
         keep: leave all of it as it is.
     """
-    settled, changed = list[dict[str, Any]](), 0
+    normalised = list[dict[str, Any]]()
+    changed = 0
     for message in messages:
         copy = dict(message)
         if not keep and copy.get("role") in SYSTEM_ROLES:
             copy["content"], count = _normalise_content(copy.get("content"))
             changed += count
-        settled.append(copy)
-    return settled, changed
+        normalised.append(copy)
+    return normalised, changed
 
 
 def _normalise_content(content: Any) -> tuple[Any, int]:
@@ -59,7 +60,8 @@ def _normalise_content(content: Any) -> tuple[Any, int]:
         return normalise_text(content)
     if not isinstance(content, list):
         return content, 0
-    parts, changed = list[Any](), 0
+    parts = list[Any]()
+    changed = 0
     for part in content:
         if isinstance(part, dict) and isinstance(part.get("text"), str):
             text, count = normalise_text(part["text"])

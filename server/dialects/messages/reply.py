@@ -39,7 +39,7 @@ ERROR_TYPES = {
 }
 
 
-def encode_error(error: HttpError) -> Json:
+def encode_anthropic_error(error: HttpError) -> Json:
     """The body of an error. The form has no field for the place: the message names it."""
     kind = ERROR_TYPES.get(error.status, "api_error")
     message = error.message
@@ -107,7 +107,7 @@ class MessagesWriter(ReplyWriter):
 
     def fail(self, error: Exception) -> Iterator[Json]:
         self._decoded.locate_error(error)
-        yield encode_error(as_http_error(error))
+        yield encode_anthropic_error(as_http_error(error))
 
     def fold(self, chunks: Sequence[Json]) -> Json:
         return fold(chunks)
