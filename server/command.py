@@ -160,7 +160,7 @@ def read_settings(options: argparse.Namespace) -> Settings:
 
 
 def _read_keys(options: argparse.Namespace) -> tuple[str, ...]:
-    keys = list(options.api_key or ())
+    keys: list[str] = list(options.api_key or ())
     if not keys and os.environ.get("LLAMA_API_KEY"):
         keys.append(os.environ["LLAMA_API_KEY"])
     if options.api_key_file:
