@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from grammars.errors import SchemaError
-from grammars.lowering.documents import look_up
+from grammars.lowering.document.reading import look_up
 from grammars.schema.nodes import Json, Schema, escape
 
 _MEMBERS = ("properties", "patternProperties", "additionalProperties")

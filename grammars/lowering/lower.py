@@ -11,16 +11,16 @@ from functools import partial
 from typing import cast
 
 from grammars.errors import SchemaError
-from grammars.lowering.conditions import Split, divide, find_split, is_exclusion
-from grammars.lowering.documents import look_up, read_document
-from grammars.lowering.flat import FlatLowering
-from grammars.lowering.inhabitation import NEVER, find_cause, prune
+from grammars.lowering.document.reading import look_up, read_document
+from grammars.lowering.document.references import stands_alone
 from grammars.lowering.keywords import are_disjoint, find_overlaps, is_idle
-from grammars.lowering.merging import ANNOTATIONS, merge
-from grammars.lowering.negation import Resolve
-from grammars.lowering.presence_keywords import find_presence
-from grammars.lowering.resources import stands_alone
-from grammars.lowering.unevaluated import settle
+from grammars.lowering.nodes.flat import FlatLowering
+from grammars.lowering.nodes.inhabitation import NEVER, find_cause, prune
+from grammars.lowering.rewrite.conditions import Split, divide, find_split, is_exclusion
+from grammars.lowering.rewrite.merging import ANNOTATIONS, merge
+from grammars.lowering.rewrite.negation import Resolve
+from grammars.lowering.rewrite.presence import find_presence
+from grammars.lowering.rewrite.unevaluated import settle
 from grammars.schema.nodes import AnyValue, Json, Node, Object, Reference, Schema, Union, flatten
 
 OPENNESS = frozenset(["properties", "additionalProperties", "patternProperties"])

@@ -8,7 +8,7 @@ strings and elements of lists stay as they are, and so does what admits no other
 from collections.abc import Mapping
 from dataclasses import replace
 
-from grammars.lowering.inhabitation import prune
+from grammars.lowering.nodes.inhabitation import prune
 from grammars.schema.nodes import (
     Array,
     Constant,

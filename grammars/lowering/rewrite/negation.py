@@ -5,7 +5,7 @@ from itertools import product
 from typing import cast
 
 from grammars.lowering.keywords import TYPES
-from grammars.lowering.merging import ANNOTATIONS, CASES, as_list
+from grammars.lowering.rewrite.merging import ANNOTATIONS, CASES, as_list
 from grammars.schema.nodes import Json
 
 MOST = 16

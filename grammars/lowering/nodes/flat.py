@@ -9,10 +9,6 @@ from functools import partial, reduce
 from typing import cast
 
 from grammars.errors import SchemaError
-from grammars.lowering.choices import list_choices
-from grammars.lowering.exclusion import exclude
-from grammars.lowering.inhabitation import NEVER
-from grammars.lowering.keys import Part, read_keys
 from grammars.lowering.keywords import (
     HELD,
     TYPES,
@@ -22,9 +18,13 @@ from grammars.lowering.keywords import (
     is_light,
     read_bounds,
 )
-from grammars.lowering.merging import ANNOTATIONS, as_list, conjoin
-from grammars.lowering.negation import is_expressible, negate
-from grammars.lowering.presence_keywords import find_presence
+from grammars.lowering.nodes.choices import list_choices
+from grammars.lowering.nodes.exclusion import exclude
+from grammars.lowering.nodes.inhabitation import NEVER
+from grammars.lowering.nodes.keys import Part, read_keys
+from grammars.lowering.rewrite.merging import ANNOTATIONS, as_list, conjoin
+from grammars.lowering.rewrite.negation import is_expressible, negate
+from grammars.lowering.rewrite.presence import find_presence
 from grammars.regex.ecma import translate
 from grammars.regex.string_formats import ASSERTED, FORMATS
 from grammars.schema.counted import MOST_STATES, Counted

@@ -4,8 +4,8 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import cast
 
-from grammars.lowering.merging import ANNOTATIONS, CASES, is_contradiction
-from grammars.lowering.negation import MOST, Resolve, is_expressible, negate
+from grammars.lowering.rewrite.merging import ANNOTATIONS, CASES, is_contradiction
+from grammars.lowering.rewrite.negation import MOST, Resolve, is_expressible, negate
 from grammars.schema.nodes import Json
 
 _DEPENDENT = ("dependentSchemas", "dependencies")

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, reduce
 from typing import cast
 
-from grammars.lowering.merging import ANNOTATIONS, as_list, conjoin
-from grammars.lowering.presence_keywords import Found
+from grammars.lowering.rewrite.merging import ANNOTATIONS, as_list, conjoin
+from grammars.lowering.rewrite.presence import Found
 from grammars.regex.ecma import translate
 from grammars.regex.string_formats import FORMATS
 from grammars.regex.texts import FREE, Texts, match_words

@@ -8,8 +8,8 @@ from urllib.parse import unquote
 import jsonschema_rs
 
 from grammars.errors import SchemaError
-from grammars.lowering.repairs import repair
-from grammars.lowering.resources import localize
+from grammars.lowering.document.references import localize
+from grammars.lowering.document.repairs import repair
 from grammars.schema.nodes import Finding, Json, escape, make_validator
 from grammars.schema.subschemas import LISTS, MAPS, SINGLES
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from itertools import pairwise
 
-from grammars.lowering.inhabitation import NEVER
+from grammars.lowering.nodes.inhabitation import NEVER
 from grammars.regex.automaton import compile_regexes
 from grammars.regex.texts import ANY
 from grammars.schema.nodes import (

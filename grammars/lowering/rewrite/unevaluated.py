@@ -11,7 +11,7 @@ from itertools import combinations
 from typing import cast
 
 from grammars.errors import SchemaError
-from grammars.lowering.negation import Resolve
+from grammars.lowering.rewrite.negation import Resolve
 from grammars.schema.nodes import Json
 
 MOST = 16

@@ -4,7 +4,7 @@ from dataclasses import replace
 from itertools import permutations
 from math import perm
 
-from grammars.lowering.inhabitation import NEVER
+from grammars.lowering.nodes.inhabitation import NEVER
 from grammars.schema.nodes import Array, Boolean, Constant, Json, Node, Null, Union
 
 MOST = 400

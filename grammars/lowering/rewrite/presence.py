@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from grammars.lowering.merging import ANNOTATIONS
+from grammars.lowering.rewrite.merging import ANNOTATIONS
 from grammars.schema.members import MOST_BITS, MOST_KEYS
 from grammars.schema.nodes import Json
 from grammars.schema.presence import (
