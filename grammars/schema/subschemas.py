@@ -1,9 +1,14 @@
-"""Where the subschemas of a schema stand."""
+"""JSON values, JSON pointers (RFC 6901), and where the subschemas of a JSON Schema stand.
 
-from collections.abc import Callable, Mapping
-from typing import cast
+The keywords are those of all drafts from 3 to 2020-12 together (JSON Schema Core 10 and 11, and
+what went before); one that a draft does not know cannot be told from one that it does.
+"""
 
-from grammars.schema.pointers import Json, escape
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias, cast
+
+Json: TypeAlias = Any
+"""A JSON value: None, bool, int, float, str, list or dict with string keys."""
 
 MAPS = frozenset(
     "properties patternProperties $defs definitions dependentSchemas dependencies".split()
@@ -18,6 +23,16 @@ SINGLES = frozenset(
 """Keywords whose value is a schema."""
 
 
+def escape(key: str) -> str:
+    """A key as a reference token of a JSON pointer (RFC 6901, section 4)."""
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+def point_to(steps: Iterable[str | int]) -> str:
+    """The JSON pointer of these steps: keys, and indices of lists."""
+    return "".join(f"/{escape(str(step))}" for step in steps)
+
+
 def map_parts(flat: Mapping[str, Json], change: Callable[[Json, str], Json]) -> dict[str, Json]:
     """The schema with each subschema right below it changed.
 
@@ -26,22 +41,26 @@ def map_parts(flat: Mapping[str, Json], change: Callable[[Json, str], Json]) -> 
         change: gives what stands for a subschema; its second argument is the JSON pointer from
             `flat` to it.
     """
+
+    def change_schema(part: Json, pointer: str) -> Json:
+        if isinstance(part, dict | bool):
+            return change(cast(Json, part), pointer)
+        return part  # a list of names in `dependencies`, or no schema at all
+
     changed = dict(flat)
     for keyword, value in flat.items():
         if keyword in MAPS and isinstance(value, dict):
-            named = cast(dict[str, Json], value).items()
+            named = cast(dict[str, Json], value)
             changed[keyword] = {
-                k: change(v, f"/{keyword}/{escape(k)}") if isinstance(v, dict | bool) else v
-                for k, v in named
+                key: change_schema(part, f"/{keyword}/{escape(key)}") for key, part in named.items()
             }
         elif keyword in LISTS and isinstance(value, list):
-            parts = cast(list[Json], value)
+            listed = cast(list[Json], value)
             changed[keyword] = [
-                change(v, f"/{keyword}/{i}") if isinstance(v, dict | bool) else v
-                for i, v in enumerate(parts)
+                change_schema(part, f"/{keyword}/{i}") for i, part in enumerate(listed)
             ]
-        elif keyword in SINGLES and isinstance(value, dict | bool):
-            changed[keyword] = change(cast(Json, value), f"/{keyword}")
+        elif keyword in SINGLES:
+            changed[keyword] = change_schema(value, f"/{keyword}")
     return changed
 
 
