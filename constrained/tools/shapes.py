@@ -14,9 +14,8 @@ from grammars.errors import PolicyError, SchemaError, ToolError
 from grammars.lowering.loosening import loosen
 from grammars.lowering.lower import lower
 from grammars.lowering.nonempty import require_nonempty
-from grammars.names import check_names
 from grammars.schema.nodes import Schema
-from grammars.turn import Choice, Policy, Think, Tool
+from grammars.turn import Choice, Policy, Think, Tool, check_names
 
 _SCHEMA_KEYS = ("parameters", "input_schema", "inputSchema")
 MOST_TOOLS = 1000  # in one request
