@@ -1,4 +1,4 @@
-"""An upper bound of the shortest value of a schema, in bytes: what a completion may have to write."""
+"""An upper bound of the shortest value of a schema, in bytes: so much a completion may write."""
 
 import json
 from collections.abc import Iterable

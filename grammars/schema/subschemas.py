@@ -5,7 +5,7 @@ what went before); one that a draft does not know cannot be told from one that i
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias, TypeGuard
 
 Json: TypeAlias = Any
 """A JSON value: None, bool, int, float, str, list or dict with string keys."""
@@ -21,6 +21,16 @@ SINGLES = frozenset(
     "propertyNames not if then else".split()
 )
 """Keywords whose value is a schema."""
+
+
+def is_object(value: Json) -> TypeGuard[dict[str, Json]]:
+    """Is it a JSON object?"""
+    return isinstance(value, dict)
+
+
+def is_list(value: Json) -> TypeGuard[list[Json]]:
+    """Is it a JSON array?"""
+    return isinstance(value, list)
 
 
 def escape(key: str) -> str:
@@ -43,21 +53,19 @@ def map_parts(flat: Mapping[str, Json], change: Callable[[Json, str], Json]) -> 
     """
 
     def change_schema(part: Json, pointer: str) -> Json:
-        if isinstance(part, dict | bool):
-            return change(cast(Json, part), pointer)
+        if is_object(part) or isinstance(part, bool):
+            return change(part, pointer)
         return part  # a list of names in `dependencies`, or no schema at all
 
     changed = dict(flat)
     for keyword, value in flat.items():
-        if keyword in MAPS and isinstance(value, dict):
-            named = cast(dict[str, Json], value)
+        if keyword in MAPS and is_object(value):
             changed[keyword] = {
-                key: change_schema(part, f"/{keyword}/{escape(key)}") for key, part in named.items()
+                key: change_schema(part, f"/{keyword}/{escape(key)}") for key, part in value.items()
             }
-        elif keyword in LISTS and isinstance(value, list):
-            listed = cast(list[Json], value)
+        elif keyword in LISTS and is_list(value):
             changed[keyword] = [
-                change_schema(part, f"/{keyword}/{i}") for i, part in enumerate(listed)
+                change_schema(part, f"/{keyword}/{i}") for i, part in enumerate(value)
             ]
         elif keyword in SINGLES:
             changed[keyword] = change_schema(value, f"/{keyword}")
@@ -66,11 +74,10 @@ def map_parts(flat: Mapping[str, Json], change: Callable[[Json, str], Json]) -> 
 
 def find_keywords(schema: Json) -> frozenset[str]:
     """All keywords in a schema and below, in definitions that nothing refers to as well."""
-    if not isinstance(schema, dict):
+    if not is_object(schema):
         return frozenset()
-    flat = cast(Mapping[str, Json], schema)
-    found = set(flat)
-    map_parts(flat, lambda part, _: found.update(find_keywords(part)))
+    found = set(schema)
+    map_parts(schema, lambda part, _: found.update(find_keywords(part)))
     return frozenset(found)
 
 

@@ -7,8 +7,8 @@ import pytest
 from grammars.errors import SchemaError
 from grammars.lowering.document.reading import read_document
 from grammars.lowering.lower import lower
-from grammars.lowering.nodes.choices import list_choices
 from grammars.lowering.nodes.keys import is_universal
+from grammars.lowering.nodes.listed import list_choices
 from grammars.schema.nodes import (
     AnyValue,
     Array,

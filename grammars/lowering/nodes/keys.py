@@ -1,22 +1,24 @@
-"""Which keys an object may have, and what their values are: `properties`, `patternProperties`,
-`additionalProperties` and `propertyNames` as declared keys and sets of others."""
+"""Which keys an object may have, and the schemas of their values: `properties`,
+`patternProperties`, `additionalProperties` and `propertyNames` as declared keys and sets of others.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, reduce
-from typing import cast
 
-from grammars.lowering.rewrite.merging import ANNOTATIONS, as_list, conjoin
-from grammars.lowering.rewrite.presence import Found
+from grammars.lowering.keywords import as_list, drop_annotations
+from grammars.lowering.rewrite.merging import conjoin
+from grammars.lowering.rewrite.presence import PresenceKeywords
 from grammars.regex.ecma import translate
 from grammars.regex.string_formats import FORMATS
 from grammars.regex.texts import FREE, Texts, match_words
 from grammars.schema.nodes import Json
+from grammars.schema.subschemas import is_object
 
 MOST_NAMES = 200
 """Of more names than these in `propertyNames` no properties are made."""
 
-MOST_PARTS = 16
+MOST_SETS = 16
 """Into more sets than these undeclared keys are not told apart."""
 
 Validate = Callable[[Json], Callable[[Json], bool]]
@@ -24,160 +26,163 @@ Validate = Callable[[Json], Callable[[Json], bool]]
 
 
 @dataclass(frozen=True)
-class Part:
+class KeySet:
     """Undeclared keys, and the schema of their values.
 
     Args:
-        where: the patterns that these keys match.
+        patterns: those of `patternProperties` that these keys match.
     """
 
     schema: Json
     keys: Texts
-    where: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
-class Keys:
-    """The members of an object.
+class ObjectKeys:
+    """The keys of an object.
 
     Args:
         declared: schemas by key.
         others: the other keys.
-        loose: the keywords that are not held, each with the reason.
+        checked: the keywords that the mask cannot enforce, each with the reason.
     """
 
     declared: dict[str, Json]
-    others: list[Part]
-    loose: dict[str, str]
+    others: list[KeySet]
+    checked: dict[str, str] = field(default_factory=dict[str, str])
 
 
-def read_keys(flat: Mapping[str, Json], rest: Json, found: Found, validate: Validate) -> Keys:
+def read_keys(
+    flat: Mapping[str, Json], rest: Json, present: PresenceKeywords, validate: Validate
+) -> ObjectKeys:
     """The keys of a flat schema.
 
     Args:
         flat: the schema.
-        rest: what holds for keys that neither `properties` nor `patternProperties` speak of.
-        found: what its keywords say of the presence of keys.
+        rest: the schema for keys that neither `properties` nor `patternProperties` speak of.
+        present: its keywords that say which keys there have to be.
         validate: the validator.
     """
-    patterns = cast(Mapping[str, Json], flat.get("patternProperties", {}))
+    patterns: Mapping[str, Json] = flat.get("patternProperties", {})
     names = flat.get("propertyNames", True)
     tests = {pattern: validate({"pattern": pattern}) for pattern in patterns}
 
-    def match(key: str) -> list[Json]:
-        return [patterns[pattern] for pattern, fits in tests.items() if fits(key)]
+    def find_matching(key: str) -> list[Json]:
+        return [patterns[pattern] for pattern, matches in tests.items() if matches(key)]
 
-    declared = {
-        key: reduce(conjoin, match(key), schema)
-        for key, schema in cast(Mapping[str, Json], flat.get("properties", {})).items()
-    }
-    spoken = {"additionalProperties", "patternProperties"} & set(flat)
+    declared: dict[str, Json] = {}
+    for key, schema in flat.get("properties", {}).items():
+        declared[key] = reduce(conjoin, find_matching(key), schema)
     listed = _list_names(names)
     is_closed = rest is False and not patterns
-    asked = [*flat.get("required", []), *(found.wanted if is_closed else found.spoken)]
-    # a key that is only asked for is declared, too
-    for key in (*asked, *(listed or ())):
+    asked = [*flat.get("required", []), *(present.wanted if is_closed else present.spoken)]
+    says_rest = "additionalProperties" in flat or "patternProperties" in flat
+    for key in (*asked, *(listed or ())):  # a key that is only asked for is declared, too
         if key not in declared:
-            open_value = rest if spoken or key in (listed or ()) else True
-            declared[key] = reduce(conjoin, match(key) or [open_value])
+            is_rest = says_rest or key in (listed or ())
+            declared[key] = reduce(conjoin, find_matching(key) or [rest if is_rest else True])
     if names is not True:
         is_name = validate(names)
-        declared = {k: v if is_name(k) else False for k, v in declared.items()}
+        for key in declared:
+            if not is_name(key):
+                declared[key] = False
     if listed is not None:
-        return Keys(declared, [], {})
-    return _divide(declared, patterns, rest, names)
+        return ObjectKeys(declared, [])
+    return _find_others(declared, patterns, rest, names)
 
 
-def _divide(
+def _find_others(
     declared: dict[str, Json], patterns: Mapping[str, Json], rest: Json, names: Json
-) -> Keys:
+) -> ObjectKeys:
     """Keys that are not declared, by the patterns that they match."""
-    limits, loose = read_names(names), dict[str, str]()
-    if limits is None and (patterns or rest is not False):
-        loose["propertyNames"] = "not held by the mask"
-    taken = (limits or FREE).both(Texts((), match_words(list(declared))))
-    parts = _part(patterns, rest, limits or FREE, taken)
-    if parts is not None:
-        return Keys(declared, parts, loose)
-    loose["patternProperties"] = "which keys match is not held by the mask"
-    wide = [value for pattern, value in patterns.items() if is_universal(pattern)]
-    if wide:
-        rest = reduce(conjoin, wide)
+    checked: dict[str, str] = {}
+    limits = read_names(names)
+    if limits is None:
+        limits = FREE
+        if patterns or rest is not False:
+            checked["propertyNames"] = "not held by the mask"
+    undeclared = limits.both(Texts((), match_words(list(declared))))
+    sets = _tell_apart(patterns, KeySet(rest, limits), undeclared)
+    if sets is not None:
+        return ObjectKeys(declared, sets, checked)
+    checked["patternProperties"] = "which keys match is not held by the mask"
+    universal = [value for pattern, value in patterns.items() if is_universal(pattern)]
+    if universal:
+        rest = reduce(conjoin, universal)
     else:
-        loose["additionalProperties"] = "beside patternProperties"
+        checked["additionalProperties"] = "beside patternProperties"
         rest = {"anyOf": [*patterns.values(), rest]}
-    return Keys(declared, [Part(rest, limits or FREE)], loose)
+    return ObjectKeys(declared, [KeySet(rest, limits)], checked)
 
 
-def _part(
-    patterns: Mapping[str, Json], rest: Json, limits: Texts, taken: Texts
-) -> list[Part] | None:
-    """The sets of keys that match the same patterns; None where they cannot be told apart.
-
-    Args:
-        taken: the limits, and no declared key.
-    """
-    parts = [Part(rest, limits)]
+def _tell_apart(
+    patterns: Mapping[str, Json], rest: KeySet, undeclared: Texts
+) -> list[KeySet] | None:
+    """The sets of keys that match the same patterns; None where they cannot be told apart."""
+    sets = [rest]
     for pattern, value in patterns.items():
-        expression = translate(pattern)
-        if expression is None or Texts((expression,)).automaton is None or len(parts) > MOST_PARTS:
+        regex = translate(pattern)
+        if regex is None or Texts((regex,)).automaton is None or len(sets) > MOST_SETS:
             return None
-        parts = [p for part in parts for p in _cut(part, pattern, expression, value, taken)]
-    ends = (part.keys.both(taken).extend("") for part in parts)
-    return None if None in ends else parts
+        matching = KeySet(value, Texts((regex,)), (pattern,))
+        sets = [part for some in sets for part in _cut(some, matching, undeclared)]
+    for some in sets:
+        if some.keys.both(undeclared).extend("") is None:
+            return None
+    return sets
 
 
-def _cut(part: Part, pattern: str, expression: str, value: Json, taken: Texts) -> Iterator[Part]:
-    """The keys that match a pattern, and those that do not, as far as there are any."""
-    inside, outside = Texts((expression,)), Texts((), (expression,))
-    matches, others = (not part.keys.both(t).both(taken).is_empty() for t in (inside, outside))
-    if matches:
-        schema = conjoin(part.schema, value) if part.where else value
-        keys = part.keys.both(inside) if others else part.keys
-        yield Part(schema, keys, (*part.where, pattern))
-    if others:
-        yield replace(part, keys=part.keys.both(outside)) if matches else part
+def _cut(some: KeySet, matching: KeySet, undeclared: Texts) -> Iterator[KeySet]:
+    """The keys of a set that match a pattern, and those that do not, as far as there are any."""
+    inside = some.keys.both(matching.keys)
+    outside = some.keys.both(Texts((), matching.keys.parts))
+    has_matches = not inside.both(undeclared).is_empty()
+    has_others = not outside.both(undeclared).is_empty()
+    if has_matches:
+        schema = conjoin(some.schema, matching.schema) if some.patterns else matching.schema
+        keys = inside if has_others else some.keys
+        yield KeySet(schema, keys, some.patterns + matching.patterns)
+    if has_others:
+        yield replace(some, keys=outside) if has_matches else some
 
 
 def read_names(names: Json) -> Texts | None:
     """The texts that `propertyNames` admits; None where that cannot be said."""
     if isinstance(names, bool):
         return FREE if names else None
-    said = {k: v for k, v in cast(dict[str, Json], names).items() if k not in ANNOTATIONS}
     texts = FREE
-    for keyword, value in said.items():
+    for keyword, value in drop_annotations(names).items():
         match keyword:
             case "pattern":
-                expression = translate(value)
+                regex = translate(value)
             case "format":
-                expression = FORMATS.get(value)
+                regex = FORMATS.get(value)
             case "minLength":
-                expression = f"(?s:.{{{int(value)},}})"
+                regex = f"(?s:.{{{int(value)},}})"
             case "maxLength":
-                expression = f"(?s:.{{0,{int(value)}}})"
+                regex = f"(?s:.{{0,{int(value)}}})"
             case "type" if "string" in as_list(value):
                 continue
             case _:
-                expression = None
-        if expression is None:
+                regex = None
+        if regex is None:
             return None
-        texts = texts.both(Texts((expression,)))
+        texts = texts.both(Texts((regex,)))
     return None if texts.automaton is None else texts
 
 
 def _list_names(names: Json) -> list[str] | None:
     """The keys that `propertyNames` lists; None if it does not."""
-    if not isinstance(names, dict) or not {"enum", "const"} & set(cast(Json, names)):
+    if not is_object(names) or not {"enum", "const"} & names.keys():
         return None
-    values = cast(list[Json], names["enum"] if "enum" in names else [names["const"]])
-    listed = [v for v in values if isinstance(v, str)]
+    values: list[Json] = names["enum"] if "enum" in names else [names["const"]]
+    listed = [value for value in values if isinstance(value, str)]
     return listed if len(listed) <= MOST_NAMES else None
 
 
 @lru_cache(maxsize=512)
 def is_universal(pattern: str) -> bool:
     """Does every text match?"""
-    expression = translate(pattern)
-    if expression is None:
-        return False
-    return Texts((), (expression,)).is_empty()
+    regex = translate(pattern)
+    return regex is not None and Texts((), (regex,)).is_empty()

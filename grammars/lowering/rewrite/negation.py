@@ -1,16 +1,18 @@
-"""What a schema excludes, as schemas: `not` taken apart down to what nodes can express."""
+"""The negation of a schema, as schemas: `not` taken apart down to what nodes can express."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from itertools import product
-from typing import cast
+from math import prod
 
-from grammars.lowering.keywords import TYPES
-from grammars.lowering.rewrite.merging import ANNOTATIONS, CASES, as_list
+from grammars.lowering.keywords import ANNOTATIONS, CASES, TYPES, as_list
+from grammars.lowering.rewrite.merging import is_listing
 from grammars.schema.nodes import Json
+from grammars.schema.subschemas import is_list, is_object
 
 MOST = 16
 """More alternatives than these are not written out."""
-_STEPS = {  # keyword: the type it speaks of, the keyword for the others, the step between both
+
+_OPPOSITES = {  # keyword: the type it speaks of, the opposite keyword, and what its bound is more
     "minLength": ("string", "maxLength", -1),
     "maxLength": ("string", "minLength", 1),
     "minItems": ("array", "maxItems", -1),
@@ -31,19 +33,32 @@ def negate(schema: Json, resolve: Resolve | None = None) -> list[Json]:
     """Schemas that together admit exactly what this one does not.
 
     What cannot be said without it stays in a `not` with one keyword inside.
+
+    Args:
+        schema: the schema.
+        resolve: follows references, one step deep; None: a `$ref` stays in a `not`.
     """
     if isinstance(schema, bool):
         return [] if schema else [True]
-    flat = cast(Mapping[str, Json], schema)
-    conditions = [k for k in CASES if k in flat]
     options: list[Json] = []
-    for keyword, value in flat.items():
-        if keyword in ANNOTATIONS or keyword in conditions:
-            continue
-        options += _negate_keyword(keyword, value, resolve)
-    if "if" in flat and len(conditions) > 1:
-        options.append({"not": {k: flat[k] for k in conditions}})
+    for keyword, value in schema.items():
+        if keyword not in ANNOTATIONS and keyword not in CASES:
+            options += _negate_keyword(keyword, value, resolve)
+    cases = {k: schema[k] for k in CASES if k in schema}
+    if "if" in cases and len(cases) > 1:
+        options.append({"not": cases})
     return options
+
+
+def is_expressible(schema: Json) -> bool:
+    """Does no `not` stand in there but of an enum?"""
+    if is_list(schema):
+        return all(map(is_expressible, schema))
+    if not is_object(schema):
+        return True
+    if "not" in schema and not is_listing(schema["not"]):
+        return False
+    return all(is_expressible(v) for k, v in schema.items() if k not in ("enum", "const"))
 
 
 def _negate_keyword(keyword: str, value: Json, resolve: Resolve | None) -> list[Json]:
@@ -53,19 +68,21 @@ def _negate_keyword(keyword: str, value: Json, resolve: Resolve | None) -> list[
         case "const":
             return [{"not": {"enum": [value]}}]
         case "required":
-            return [_with_member(key, False) for key in value]
+            return [_require(key, False) for key in value]
         case "properties":
-            members = cast(dict[str, Json], value).items()
-            return [_with_member(k, n) for k, v in members for n in negate(v, resolve)]
+            options: list[Json] = []
+            for key, schema in value.items():
+                options += [_require(key, option) for option in negate(schema, resolve)]
+            return options
         case "not":
             return [value]
         case "allOf":
-            return [n for part in value for n in negate(part, resolve)]
+            return [option for part in value for option in negate(part, resolve)]
         case "anyOf":
-            return _negate_all(value, resolve)
+            return _negate_any_of(value, resolve)
         case "$ref" if resolve is not None:
             return negate(resolve(value), None)
-        case _ if keyword in _STEPS and not isinstance(value, bool):
+        case _ if keyword in _OPPOSITES and not isinstance(value, bool):
             return _negate_bound(keyword, value)
         case _:
             return [{"not": {keyword: value}}]
@@ -78,43 +95,32 @@ def _negate_types(types: list[Json]) -> list[Json]:
     return [{"type": others}] if others else []
 
 
-def _with_member(key: str, value: Json) -> Json:
-    """Objects with that member; without it if it is false."""
-    inner: dict[str, Json] = {"type": "object", "properties": {key: value}}
-    return inner if value is False else inner | {"required": [key]}
+def _require(key: str, value: Json) -> Json:
+    """Objects with that member; without it if its schema is false."""
+    schema: dict[str, Json] = {"type": "object", "properties": {key: value}}
+    if value is not False:
+        schema["required"] = [key]
+    return schema
 
 
-def _negate_all(parts: list[Json], resolve: Resolve | None) -> list[Json]:
-    each = [negate(part, resolve) for part in parts]
-    count = 1
-    for options in each:
-        count *= len(options)
-    if count > MOST:
+def _negate_any_of(parts: list[Json], resolve: Resolve | None) -> list[Json]:
+    """All parts are negated at once; each has alternatives, and each choice of them is one."""
+    negated = [negate(part, resolve) for part in parts]
+    if prod(map(len, negated)) > MOST:
         return [{"not": {"anyOf": parts}}]
-    if all(len(options) == 1 and _is_rest(options[0]) for options in each):
-        return [{"not": {"anyOf": [options[0]["not"] for options in each]}}]
-    return [{"allOf": list(chosen)} for chosen in product(*each)]
+    if all(len(options) == 1 and _is_negation(options[0]) for options in negated):
+        return [{"not": {"anyOf": [options[0]["not"] for options in negated]}}]
+    return [{"allOf": list(chosen)} for chosen in product(*negated)]
 
 
-def _is_rest(schema: Json) -> bool:
+def _is_negation(schema: Json) -> bool:
     """Is it a `not` that could not be taken apart?"""
-    return isinstance(schema, dict) and cast(Json, schema).keys() == {"not"}
+    return is_object(schema) and schema.keys() == {"not"}
 
 
 def _negate_bound(keyword: str, value: float) -> list[Json]:
-    kind, other, step = _STEPS[keyword]
+    kind, opposite, step = _OPPOSITES[keyword]
     bound = value + step
-    return [] if bound < 0 and kind != "number" else [{"type": kind, other: bound}]
-
-
-def is_expressible(schema: Json) -> bool:
-    """Does no `not` stand in there but of an enum?"""
-    if isinstance(schema, list):
-        return all(map(is_expressible, cast(list[Json], schema)))
-    if not isinstance(schema, dict):
-        return True
-    flat = cast(Mapping[str, Json], schema)
-    excluded = flat.get("not", {"enum": []})
-    if not (isinstance(excluded, dict) and excluded.keys() == {"enum"}):
-        return False
-    return all(map(is_expressible, (v for k, v in flat.items() if k not in ("enum", "const"))))
+    if bound < 0 and kind != "number":  # no length is negative
+        return []
+    return [{"type": kind, opposite: bound}]

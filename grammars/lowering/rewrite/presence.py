@@ -6,13 +6,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
 
-from grammars.lowering.rewrite.merging import ANNOTATIONS
+from grammars.lowering.keywords import ANNOTATIONS
 from grammars.schema.members import MOST_BITS, MOST_KEYS
 from grammars.schema.nodes import Json
 from grammars.schema.presence import (
     FALSE,
+    FREE,
     TRUE,
     All,
     Formula,
@@ -23,9 +23,10 @@ from grammars.schema.presence import (
     find_keys,
     find_wanted,
 )
+from grammars.schema.subschemas import is_list
 
 MOST_SPOKEN = 8
-"""A formula over more optional keys is not held."""
+"""A formula over more optional keys is not enforced."""
 
 _CASES = ("then", "else")
 _FORMULAS = (
@@ -52,49 +53,62 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Found:
-    """What the keywords of a schema say together.
+class PresenceKeywords:
+    """The keywords of a schema that speak of presence only, and what they say together.
 
     Args:
-        keywords: those that speak of presence only.
-        wanted: keys that are declared by being asked for.
-        spoken: all keys that they speak of.
-        others: may it be anything else than an object?
+        keywords: those keywords.
+        presence: the condition on the keys.
+        others: may the value be anything else than an object?
     """
 
-    keywords: frozenset[str]
-    presence: Presence
-    wanted: tuple[str, ...]
-    spoken: tuple[str, ...]
-    others: bool
+    keywords: frozenset[str] = frozenset()
+    presence: Presence = FREE
+    others: bool = True
+
+    @property
+    def spoken(self) -> tuple[str, ...]:
+        """All keys that they speak of."""
+        return find_keys(self.presence.formula)
+
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        """The keys that are declared by being asked for."""
+        return find_wanted(self.presence.formula)
 
 
-def find_presence(flat: Mapping[str, Json]) -> Found:
-    """What a schema without `$ref` and `allOf` says of the presence of keys, as far as a rule can
-    hold it: nothing of objects of many keys, and no number of keys beside a formula."""
-    nothing = Found(frozenset(), Presence(), (), (), True)
+def find_presence(flat: Mapping[str, Json]) -> PresenceKeywords:
+    """What a schema without `$ref` and `allOf` says of the presence of keys, as far as a rule of
+    the grammar can enforce it: nothing of objects of many keys, and no number of keys beside a
+    formula."""
     if not KEYWORDS & flat.keys():
-        return nothing
-    required = cast(list[str], flat.get("required", []))
-    read = ((k, _read_keyword(k, flat)) for k in _FORMULAS)
-    claims = {k: claim for k, claim in read if claim is not None and find_keys(claim.formula)}
+        return PresenceKeywords()
+    claims: dict[str, Claim] = {}
+    for keyword in _FORMULAS:
+        claim = _read_keyword(keyword, flat)
+        if claim is not None and find_keys(claim.formula):
+            claims[keyword] = claim
     if "allOf" in flat and "allOf" not in claims:  # what stands there has to meet the branches
-        claims = {k: claim for k, claim in claims.items() if k not in ("anyOf", "oneOf")}
+        claims.pop("anyOf", None)
+        claims.pop("oneOf", None)
     formula = _join([claim.formula for claim in claims.values()])
-    spoken = find_keys(formula)
-    declared = {*cast(Mapping[str, Json], flat.get("properties", {})), *required, *spoken}
-    if len(declared) > MOST_KEYS or len({*spoken} - {*required}) > MOST_SPOKEN:
-        return nothing
-    keywords = {*claims, *(k for k in _CASES if "if" in claims and k in flat)}
-    least, most = int(flat.get("minProperties", 0)), flat.get("maxProperties")
+    spoken = set(find_keys(formula))
+    required = set(flat.get("required", ()))
+    declared = required.union(flat.get("properties", ()), spoken)
+    if len(declared) > MOST_KEYS or len(spoken - required) > MOST_SPOKEN:
+        return PresenceKeywords()
+    keywords = set(claims)
+    if "if" in claims:
+        keywords.update(k for k in _CASES if k in flat)
+    presence = Presence(formula)
     counts = [k for k in _COUNTS if k in flat and (k, flat[k]) != ("minProperties", 0)]
-    if counts and not spoken and len(declared) + int(most or least) <= MOST_BITS:
-        keywords |= {*counts}
-        presence = Presence(formula, least, None if most is None else int(most))
-    else:
-        presence = Presence(formula)
+    if counts and not spoken:
+        least, most = int(flat.get("minProperties", 0)), flat.get("maxProperties")
+        if len(declared) + int(most or least) <= MOST_BITS:
+            keywords.update(counts)
+            presence = Presence(formula, least, None if most is None else int(most))
     others = all(claim.others for claim in claims.values())
-    return Found(frozenset(keywords), presence, find_wanted(formula), spoken, others)
+    return PresenceKeywords(frozenset(keywords), presence, others)
 
 
 def _read_keyword(keyword: str, flat: Mapping[str, Json]) -> Claim | None:
@@ -110,16 +124,16 @@ def _read_keyword(keyword: str, flat: Mapping[str, Json]) -> Claim | None:
         case "allOf":
             return _join_claims(list(map(_read, value)))
         case "anyOf":
-            return _read_some(value, exactly=False)
+            return _read_any_of(value)
         case "oneOf":
-            return _read_some(value, exactly=True)
+            return _read_one_of(value)
         case "not":
             claim = _read(value)
-            return claim and Claim(_deny(claim.formula), not claim.others)
+            return None if claim is None else Claim(_deny(claim.formula), not claim.others)
         case "if":
             return _read_cases(value, flat.get("then", True), flat.get("else", True))
         case "dependentRequired" | "dependentSchemas" | "dependencies":
-            return _join_claims([_depend(k, v) for k, v in value.items()])
+            return _join_claims([_read_dependency(k, v) for k, v in value.items()])
         case _:
             return None
 
@@ -128,50 +142,61 @@ def _read(schema: Json) -> Claim | None:
     """What a schema says; None if it says more than what is present."""
     if isinstance(schema, bool):
         return Claim(TRUE if schema else FALSE, schema)
-    flat = cast(Mapping[str, Json], schema)
     claims: list[Claim | None] = []
-    for keyword in flat.keys() - ANNOTATIONS - {*_CASES}:
-        if keyword == "type" and flat["type"] == "object":
+    for keyword in schema.keys() - ANNOTATIONS - {*_CASES}:
+        if keyword == "type" and schema["type"] == "object":
             claims.append(Claim(TRUE, others=False))
         else:
-            claims.append(_read_keyword(keyword, flat))
+            claims.append(_read_keyword(keyword, schema))
     return _join_claims(claims)
 
 
 def _read_member(key: str, schema: Json) -> Claim | None:
     """A property that may not be there; another one would be declared by this."""
-    return Claim(Not(Has(key))) if schema is False or schema == {"not": {}} else None
+    if schema is False or schema == {"not": {}}:
+        return Claim(Not(Has(key)))
+    return None
 
 
-def _depend(key: str, value: Json) -> Claim | None:
+def _read_dependency(key: str, value: Json) -> Claim | None:
     """What has to be so where that key is present."""
-    if isinstance(value, list):
-        return Claim(_imply(Has(key), _join([Has(k) for k in cast(list[str], value)])))
+    if is_list(value):
+        return Claim(_imply(Has(key), _join([Has(needed) for needed in value])))
     claim = _read(value)
-    return claim and Claim(_imply(Has(key), claim.formula))
+    return None if claim is None else Claim(_imply(Has(key), claim.formula))
 
 
-def _read_some(parts: list[Json], *, exactly: bool) -> Claim | None:
-    """One of these at least, or exactly one."""
-    claims = [claim for claim in map(_read, parts) if claim is not None]
-    if len(claims) < len(parts):
+def _read_any_of(parts: list[Json]) -> Claim | None:
+    claims = _read_all(parts)
+    if claims is None:
         return None
-    formulas, count = [claim.formula for claim in claims], sum(c.others for c in claims)
-    if not exactly:
-        return Claim(any_of(formulas), count > 0)
-    alone = [
-        _join([one, *(_deny(other) for j, other in enumerate(formulas) if j != i)])
-        for i, one in enumerate(formulas)
-    ]
-    return Claim(any_of(alone), count == 1)
+    return Claim(any_of([claim.formula for claim in claims]), any(c.others for c in claims))
+
+
+def _read_one_of(parts: list[Json]) -> Claim | None:
+    claims = _read_all(parts)
+    if claims is None:
+        return None
+    alone: list[Formula] = []
+    for i, claim in enumerate(claims):
+        others = [_deny(other.formula) for j, other in enumerate(claims) if j != i]
+        alone.append(_join([claim.formula, *others]))
+    return Claim(any_of(alone), sum(c.others for c in claims) == 1)
+
+
+def _read_all(parts: list[Json]) -> list[Claim] | None:
+    """What each of the schemas says; None if one says more than what is present."""
+    claims = [claim for claim in map(_read, parts) if claim is not None]
+    return None if len(claims) < len(parts) else claims
 
 
 def _read_cases(condition: Json, then: Json, otherwise: Json) -> Claim | None:
-    told, yes, no = _read(condition), _read(then), _read(otherwise)
-    if told is None or yes is None or no is None:
+    claims = _read_all([condition, then, otherwise])
+    if claims is None:
         return None
-    formula = _join([_imply(told.formula, yes.formula), _imply(_deny(told.formula), no.formula)])
-    return Claim(formula, yes.others if told.others else no.others)
+    case, yes, no = claims
+    formula = _join([_imply(case.formula, yes.formula), _imply(_deny(case.formula), no.formula)])
+    return Claim(formula, yes.others if case.others else no.others)
 
 
 def _join_claims(claims: Sequence[Claim | None]) -> Claim | None:
@@ -182,6 +207,7 @@ def _join_claims(claims: Sequence[Claim | None]) -> Claim | None:
 
 
 def _join(parts: Sequence[Formula]) -> Formula:
+    """All of these formulas."""
     return parts[0] if len(parts) == 1 else All(tuple(parts))
 
 

@@ -1,4 +1,5 @@
-"""`unevaluatedProperties` and `unevaluatedItems` as what stands beside keywords that are known.
+"""`unevaluatedProperties` and `unevaluatedItems` (JSON Schema Core, 11) as `additionalProperties`
+and `items` beside keywords that are known.
 
 Which members a schema evaluates depends on which of its alternatives hold. For each such choice it
 is known, so the schema becomes alternatives that say what the other members are. One under which
@@ -6,9 +7,8 @@ less is evaluated admits less, so it needs no condition that says where it is me
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import cast
 
 from grammars.errors import SchemaError
 from grammars.lowering.rewrite.negation import Resolve
@@ -21,8 +21,8 @@ _DYNAMIC = frozenset(["$dynamicRef", "$recursiveRef"])
 
 
 @dataclass(frozen=True)
-class Seen:
-    """What is evaluated under a choice.
+class Evaluated:
+    """The members that are evaluated under a choice.
 
     Args:
         given: what holds then, as schemas.
@@ -40,118 +40,129 @@ class Seen:
     @property
     def is_nothing(self) -> bool:
         """Is nothing evaluated?"""
-        return not (self.keys or self.patterns or self.everything or self.items or self.every_item)
+        return replace(self, given=()) == Evaluated()
 
-    def join(self, other: "Seen") -> "Seen":
+    def join(self, other: "Evaluated") -> "Evaluated":
         """Both at once."""
-        return Seen(
-            self.given + other.given,
-            tuple(dict.fromkeys(self.keys + other.keys)),
-            tuple(dict.fromkeys(self.patterns + other.patterns)),
-            self.everything or other.everything,
-            max(self.items, other.items),
-            self.every_item or other.every_item,
+        return Evaluated(
+            given=self.given + other.given,
+            keys=tuple(dict.fromkeys(self.keys + other.keys)),
+            patterns=tuple(dict.fromkeys(self.patterns + other.patterns)),
+            everything=self.everything or other.everything,
+            items=max(self.items, other.items),
+            every_item=self.every_item or other.every_item,
         )
 
 
 class _UnknownError(Exception):
-    """What is evaluated cannot be said."""
+    """It cannot be said what is evaluated."""
 
 
-def settle(flat: Mapping[str, Json], keyword: str, resolve: Resolve) -> Json | None:
+def state_evaluated(flat: Mapping[str, Json], keyword: str, resolve: Resolve) -> Json | None:
     """The schema without that keyword, as one that says the same; None where it cannot be said."""
     rest = {k: v for k, v in flat.items() if k != keyword}
     try:
-        choices = _see(rest, resolve, 0)
+        choices = _list_choices(rest, resolve, 0)
     except (_UnknownError, SchemaError):
         return None
-    branches = next(_list_choices(flat, resolve, 1))
-    if not all(branch.is_nothing for branch in branches):
+    any_of = next(_list_alternatives(flat, resolve, 1))
+    if not all(branch.is_nothing for branch in any_of):
         del rest["anyOf"]  # each choice says which branches hold
-    parts = [_close(seen, keyword, flat[keyword]) for seen in choices]
-    options = [{"allOf": [rest, *seen.given, p]} for seen, p in zip(choices, parts, strict=True)]
+    options: list[Json] = []
+    for choice in choices:
+        others = _close(choice, keyword, flat[keyword])
+        options.append({"allOf": [rest, *choice.given, others]})
     return options[0] if len(options) == 1 else {"anyOf": options}
 
 
-def _close(seen: Seen, keyword: str, value: Json) -> Json:
-    """What the members have to be that are not evaluated."""
+def _close(choice: Evaluated, keyword: str, value: Json) -> Json:
+    """The schema that says of the members that are not evaluated what `value` says."""
+    closed: dict[str, Json] = {}
     if keyword == "unevaluatedItems":
-        if seen.every_item:
+        if choice.every_item:
             return True
-        prefix = {"prefixItems": [True] * seen.items} if seen.items else {}
-        return {**prefix, "items": value}
-    if seen.everything:
+        if choice.items:
+            closed["prefixItems"] = [True] * choice.items
+        closed["items"] = value
+        return closed
+    if choice.everything:
         return True
-    patterns: Json = dict.fromkeys(seen.patterns, True)
-    return {
-        "properties": dict.fromkeys(seen.keys, True),
-        **({"patternProperties": patterns} if patterns else {}),
-        "additionalProperties": value,
-    }
+    closed["properties"] = dict.fromkeys(choice.keys, True)
+    if choice.patterns:
+        closed["patternProperties"] = dict.fromkeys(choice.patterns, True)
+    closed["additionalProperties"] = value
+    return closed
 
 
-def _see(schema: Json, resolve: Resolve, depth: int) -> list[Seen]:
-    """What is evaluated, under each choice that there is."""
+def _list_choices(schema: Json, resolve: Resolve, depth: int) -> list[Evaluated]:
+    """For each choice between the alternatives in a schema what is evaluated under it."""
     if isinstance(schema, bool):
-        return [Seen()]
-    flat = cast(Mapping[str, Json], schema)
+        return [Evaluated()]
+    flat: Mapping[str, Json] = schema
     if depth > _DEEPEST or _DYNAMIC & flat.keys():
         raise _UnknownError
-    seen = [_see_own(flat)]
-    parts = list(cast(list[Json], flat.get("allOf", [])))
-    parts += [resolve(flat["$ref"])] if "$ref" in flat else []
+    choices = [_find_own(flat)]
+    parts: list[Json] = list(flat.get("allOf", []))
+    if "$ref" in flat:
+        parts.append(resolve(flat["$ref"]))
     for part in parts:
-        seen = _cross(seen, _see(part, resolve, depth + 1))
-    for options in _list_choices(flat, resolve, depth + 1):
-        if not all(option.is_nothing for option in options):
-            seen = _cross(seen, options)
-    return seen
+        choices = _cross(choices, _list_choices(part, resolve, depth + 1))
+    for alternatives in _list_alternatives(flat, resolve, depth + 1):
+        if not all(alternative.is_nothing for alternative in alternatives):
+            choices = _cross(choices, alternatives)
+    return choices
 
 
-def _see_own(flat: Mapping[str, Json]) -> Seen:
-    is_old = isinstance(flat.get("items"), list)  # a tuple, as drafts before 2020-12 write it
-    prefix = cast(list[Json], flat["items"] if is_old else flat.get("prefixItems", []))
-    rest = "additionalItems" if is_old else "items"
+def _find_own(flat: Mapping[str, Json]) -> Evaluated:
+    """What a schema evaluates itself."""
     if "contains" in flat:  # it evaluates what matches
         raise _UnknownError
-    return Seen(
-        (),
-        tuple(flat.get("properties", ())),
-        tuple(flat.get("patternProperties", ())),
-        bool({"additionalProperties", "unevaluatedProperties"} & flat.keys()),
-        len(prefix),
-        bool({rest, "unevaluatedItems"} & flat.keys()),
+    prefix, rest = flat.get("prefixItems", []), "items"
+    if isinstance(flat.get("items"), list):  # a tuple, as drafts before 2020-12 write it
+        prefix, rest = flat["items"], "additionalItems"
+    return Evaluated(
+        keys=tuple(flat.get("properties", ())),
+        patterns=tuple(flat.get("patternProperties", ())),
+        everything="additionalProperties" in flat or "unevaluatedProperties" in flat,
+        items=len(prefix),
+        every_item=rest in flat or "unevaluatedItems" in flat,
     )
 
 
-def _list_choices(flat: Mapping[str, Json], resolve: Resolve, depth: int) -> Iterator[list[Seen]]:
-    """For each keyword that has alternatives, what is evaluated under each."""
+def _list_alternatives(
+    flat: Mapping[str, Json], resolve: Resolve, depth: int
+) -> Iterator[list[Evaluated]]:
+    """For each keyword that has alternatives what is evaluated under each; `anyOf` comes first."""
 
-    def see(*parts: Json) -> list[Seen]:
+    def see(*parts: Json) -> list[Evaluated]:
         """What is evaluated where all of these hold."""
-        found = [Seen(parts)]
+        found = [Evaluated(parts)]
         for part in parts:
-            found = _cross(found, _see(part, resolve, depth))
+            found = _cross(found, _list_choices(part, resolve, depth))
         return found
 
-    branches = cast(list[Json], flat.get("anyOf", []))
+    branches: list[Json] = flat.get("anyOf", [])
     if 1 << len(branches) > MOST:
         raise _UnknownError
-    some = (chosen for n in range(1, len(branches) + 1) for chosen in combinations(branches, n))
-    yield [seen for chosen in some for seen in see(*chosen)]
-    yield [seen for branch in cast(list[Json], flat.get("oneOf", [])) for seen in see(branch)]
+    any_of: list[Evaluated] = []
+    for number in range(1, len(branches) + 1):
+        for chosen in combinations(branches, number):
+            any_of += see(*chosen)
+    yield any_of
+    yield [choice for branch in flat.get("oneOf", []) for choice in see(branch)]
     if "if" in flat:
-        held = see(flat["if"], flat.get("then", True))
-        otherwise = _see(flat.get("else", True), resolve, depth)
-        if all(seen.is_nothing for seen in otherwise):
-            yield [*held, Seen()]
+        condition, otherwise = flat["if"], flat.get("else", True)
+        cases = see(condition, flat.get("then", True))
+        if all(choice.is_nothing for choice in _list_choices(otherwise, resolve, depth)):
+            yield [*cases, Evaluated()]
         else:
-            yield [*held, *see({"not": flat["if"]}, flat.get("else", True))]
-    for key, schema in cast(Mapping[str, Json], flat.get("dependentSchemas", {})).items():
-        yield [*see({"required": [key], "type": "object"}, schema), Seen()]
+            yield [*cases, *see({"not": condition}, otherwise)]
+    for key, schema in flat.get("dependentSchemas", {}).items():
+        yield [*see({"required": [key], "type": "object"}, schema), Evaluated()]
 
 
-def _cross(some: list[Seen], others: list[Seen]) -> list[Seen]:
+def _cross(some: list[Evaluated], others: list[Evaluated]) -> list[Evaluated]:
+    """Each of the first with each of the others."""
     if len(some) * len(others) > MOST:
         raise _UnknownError
     return [a.join(b) for a in some for b in others]
