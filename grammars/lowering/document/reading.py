@@ -52,11 +52,11 @@ def _shapes() -> Any:
     schema: Json = {"$ref": "#"}
     names: Json = {"type": "array", "items": {"type": "string"}}
     shapes: dict[str, Json] = {}
-    for keyword in SINGLES - {"items"}:
+    for keyword in sorted(SINGLES - {"items"}):
         shapes[keyword] = schema
-    for keyword in LISTS - {"items"}:
+    for keyword in sorted(LISTS - {"items"}):
         shapes[keyword] = {"type": "array", "items": schema}
-    for keyword in MAPS - {"dependencies"}:
+    for keyword in sorted(MAPS - {"dependencies"}):
         shapes[keyword] = {"additionalProperties": schema}
     shapes["dependentSchemas"] = {"type": "object", "additionalProperties": schema}
     shapes["dependentRequired"] = {"type": "object", "additionalProperties": names}

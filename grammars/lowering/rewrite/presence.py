@@ -143,7 +143,9 @@ def _read(schema: Json) -> Claim | None:
     if isinstance(schema, bool):
         return Claim(TRUE if schema else FALSE, schema)
     claims: list[Claim | None] = []
-    for keyword in schema.keys() - ANNOTATIONS - {*_CASES}:
+    for keyword in schema:  # in order: the grammar spells the formula, and is the same each time
+        if keyword in ANNOTATIONS or keyword in _CASES:
+            continue
         if keyword == "type" and schema["type"] == "object":
             claims.append(Claim(TRUE, others=False))
         else:
