@@ -25,7 +25,7 @@ _ZEROS = rf"(\.0{{1,{_EXACT}}})?"
 
 @dataclass(frozen=True)
 class Limit:
-    """A bound; `strict`: it is excluded itself."""
+    """A bound of numbers; `strict`: it is excluded itself."""
 
     value: Decimal
     strict: bool = False
@@ -66,7 +66,7 @@ class _Kind:
 
 
 def express_range(bounds: Mapping[str, float], *, integer: bool) -> str | None:
-    """An expression for the numbers within bounds; None if none can be written.
+    """A regex for the numbers within bounds; None if none can be written.
 
     Args:
         bounds: `minimum`, `maximum`, `exclusiveMinimum`, `exclusiveMaximum`, any of them.
@@ -77,20 +77,26 @@ def express_range(bounds: Mapping[str, float], *, integer: bool) -> str | None:
 
 @lru_cache(maxsize=512)
 def _express(bounds: tuple[tuple[str, float], ...], integer: bool) -> str | None:
-    lows, highs = list[Limit](), list[Limit]()
+    lows: list[Limit] = []
+    highs: list[Limit] = []
     for keyword, bound in bounds:
-        limit = Limit(_read(bound), keyword.startswith("exclusive"))
         is_lower = keyword.lower().endswith("minimum")
-        limit = _round(limit, is_lower) if integer else limit
-        (lows if is_lower else highs).append(limit)
+        limit = Limit(_read(bound), keyword.startswith("exclusive"))
+        if integer:
+            limit = _round(limit, is_lower)
+        if is_lower:
+            lows.append(limit)
+        else:
+            highs.append(limit)
     low = max(lows, key=lambda limit: (limit.value, limit.strict), default=None)
     high = min(highs, key=lambda limit: (limit.value, not limit.strict), default=None)
-    kind = _Kind(integer, _EXACT if any(x.strict and x.value for x in lows + highs) else _DIGITS)
-    options = _positive(kind, _or_zero(low), high)
+    is_exact = any(limit.strict and limit.value for limit in lows + highs)
+    kind = _Kind(integer, _EXACT if is_exact else _DIGITS)
+    options: list[str | None] = [*_positive(kind, _or_zero(low), high)]
     negative = _positive(kind, _or_zero(_negate(high)), _negate(low))
     if negative and (low is None or low.value < 0):
         options.append(f"-({'|'.join(negative)})")
-    return join(options)
+    return _join(options)
 
 
 def _read(bound: float) -> Decimal:
@@ -125,23 +131,26 @@ def _positive(kind: _Kind, low: Limit, high: Limit | None) -> list[str]:
 
 
 def _plain(kind: _Kind, low: Limit, high: Limit | None) -> list[str]:
-    first, last = low.whole, _LONGEST if high is None else min(high.whole, _LONGEST)
+    """Decimals: those with as many integer digits as a limit, then those with more or fewer."""
+    first = low.whole
+    last = _LONGEST if high is None else min(high.whole, _LONGEST)
     if not kind.integer:
         last = min(last, kind.digits)
-    options = list[str | None]()
-    edges = {first, last if high is not None and high.whole == last else first}
-    for length in sorted(edge for edge in edges if edge <= last):
+    options: list[str | None] = []
+    between: list[int] = []
+    for length in range(first, last + 1):
         below = low if length == low.whole else None
         above = high if high is not None and length == high.whole else None
-        tail = _tail(kind, length)
-        options.append(express_fixed(length, below, above, tail))
-    between = [n for n in range(first + 1, last + 1) if n not in edges]
+        if below is None and above is None:
+            between.append(length)
+        else:
+            options.append(_express_fixed(length, below, above, _tail(kind, length)))
     if kind.integer:
         options += _group([n for n in between if n <= _EXACT], _ZEROS)
         options += _group([n for n in between if n > _EXACT], "")
     else:
-        for n in between:
-            options += _group([n], count("[0-9]", kind.digits - n, r"\."))
+        for length in between:
+            options += _group([length], _up_to(kind.digits - length, r"\."))
     return [option for option in options if option is not None]
 
 
@@ -153,34 +162,39 @@ def _tail(kind: _Kind, length: int) -> int | str:
 
 
 def _group(lengths: list[int], tail: str) -> list[str]:
+    """All numbers of so many integer digits."""
     if not lengths:
         return []
     return [f"[1-9][0-9]{{{lengths[0] - 1},{lengths[-1] - 1}}}{tail}"]
 
 
 def _scientific(kind: _Kind, low: Limit, high: Limit | None) -> list[str]:
-    first, last = kind.exponents
-    tail = _ZEROS if kind.integer else kind.digits - 1
+    """Numbers with an exponent: those with the exponent of a limit, then those between."""
     if high is not None and high.value == 0:
         return []
-    edges = dict[int, tuple[Limit | None, Limit | None]]()
+    first, last = kind.exponents
+    tail = _ZEROS if kind.integer else kind.digits - 1
+    edges: dict[int, tuple[Limit | None, Limit | None]] = {}
     if low.value > 0:
         edges[low.exponent] = _scale(kind, low, is_lower=True), None
         first = max(first, low.exponent)
     if high is not None:
-        below = edges.get(high.exponent, (None, None))[0]
+        below, _ = edges.get(high.exponent, (None, None))
         edges[high.exponent] = below, _scale(kind, high, is_lower=False)
         last = min(last, high.exponent)
-    options = list[str]()
+    options: list[str] = []
     for exponent, (below, above) in edges.items():
         if first <= exponent <= last and _is_between(below, above):
-            mantissa = express_fixed(1, below, above, tail, zero=False)
+            mantissa = _express_fixed(1, below, above, tail, zero=False)
             if mantissa is not None:
-                options.append(f"({mantissa})[eE]{express_exponents(exponent, exponent)}")
-    first, last = first + (first in edges), last - (last in edges)
+                options.append(f"({mantissa})[eE]{_express_exponents(exponent, exponent)}")
+    if first in edges:
+        first += 1
+    if last in edges:
+        last -= 1
     if first <= last:
-        mantissa = express_fixed(1, None, None, tail, zero=False)
-        options.append(f"({mantissa})[eE]{express_exponents(first, last)}")
+        mantissa = _express_fixed(1, None, None, tail, zero=False)
+        options.append(f"({mantissa})[eE]{_express_exponents(first, last)}")
     return options
 
 
@@ -227,18 +241,20 @@ class _Rest:
 _GoOn: TypeAlias = Callable[[_Rest | None, _Rest | None], str | None]
 
 
-def join(options: Iterable[str | None]) -> str | None:
-    """Any of the expressions that there are; None if there are none."""
+def _join(options: Iterable[str | None]) -> str | None:
+    """Any of the regexes that there are; None if there are none."""
     found = dict.fromkeys(option for option in options if option is not None)
     return "|".join(found) if found else None
 
 
-def count(what: str, most: int, before: str = "") -> str:
-    """So many at most, behind a text that stands only before some."""
-    return f"({before}{what}{{1,{most}}})?" if most > 0 else ""
+def _up_to(most: int, before: str) -> str:
+    """At most so many digits, behind a text that stands only before some."""
+    if most <= 0:
+        return ""
+    return f"({before}[0-9]{{1,{most}}})?"
 
 
-def express_fixed(
+def _express_fixed(
     length: int,
     low: Limit | None,
     high: Limit | None,
@@ -268,13 +284,15 @@ def _integer(
             return tail
         return _fraction(low, high, tail)
     if low is None and high is None:
-        body = f"[{least}-9]" + ("" if length == 1 else f"[0-9]{{{length - 1}}}")
-        return body + (tail if isinstance(tail, str) else count("[0-9]", tail, r"\."))
+        body = f"[{least}-9]"
+        if length > 1:
+            body += f"[0-9]{{{length - 1}}}"
+        return body + (tail if isinstance(tail, str) else _up_to(tail, r"\."))
 
     def go_on(low: _Rest | None, high: _Rest | None) -> str | None:
         return _integer(length - 1, low, high, tail)
 
-    return join(_branch(low, high, least, go_on))
+    return _join(_branch(low, high, least, go_on))
 
 
 def _fraction(low: _Rest | None, high: _Rest | None, most: int) -> str | None:
@@ -299,13 +317,16 @@ def _digits(
     may_end = is_open and _may_end(low, high)
     if most == 0:
         return "" if may_end else None
-    if low is None and (high is None or (high.is_zero and not high.strict)):
-        return f"{'0' if high else '[0-9]'}{{{int(not is_open)},{most}}}"
+    fewest = 0 if is_open else 1
+    if low is None and high is None:
+        return f"[0-9]{{{fewest},{most}}}"
+    if low is None and high is not None and high.is_zero and not high.strict:
+        return f"0{{{fewest},{most}}}"
 
     def go_on(low: _Rest | None, high: _Rest | None) -> str | None:
         return _digits(low, high, most - 1)
 
-    found = join(_branch(low, high, 0, go_on))
+    found = _join(_branch(low, high, 0, go_on))
     if found is None:
         return "" if may_end else None
     return f"({found})?" if may_end else found
@@ -313,15 +334,16 @@ def _digits(
 
 def _branch(low: _Rest | None, high: _Rest | None, least: int, go_on: _GoOn) -> list[str | None]:
     """A digit and what follows it: as in one of the limits, or free between them."""
-    low = None if low and low.is_below_all else low
-    bottom, top = least, 9
-    options = list[str | None]()
-    if low and high and low.first == high.first:
+    if low is not None and low.is_below_all:
+        low = None
+    if low is not None and high is not None and low.first == high.first:
         return [_follow(low.first, low.first, go_on(low.next, high.next))]
-    if low and low.first >= least:
+    bottom, top = least, 9
+    options: list[str | None] = []
+    if low is not None and low.first >= least:
         options.append(_follow(low.first, low.first, go_on(low.next, None)))
         bottom = low.first + 1
-    if high and high.first >= least:
+    if high is not None and high.first >= least:
         options.append(_follow(high.first, high.first, go_on(None, high.next)))
         top = high.first - 1
     if bottom <= top:
@@ -330,29 +352,31 @@ def _branch(low: _Rest | None, high: _Rest | None, least: int, go_on: _GoOn) -> 
 
 
 def _follow(first: int, last: int, rest: str | None) -> str | None:
+    """A digit from one to the other, and the rest behind it."""
     if rest is None:
         return None
     digit = str(first) if first == last else f"[{first}-{last}]"
     return digit + (f"({rest})" if "|" in rest else rest)
 
 
-def express_exponents(first: int, last: int) -> str:
+def _express_exponents(first: int, last: int) -> str:
     """The numbers from one to the other, as exponents: with a sign or zeros in front."""
-    options = list[str | None]()
+    options: list[str | None] = []
     if last >= 0:
         options.append(rf"\+?({_express_numbers(max(first, 0), last)})")
     if first < 0:
         options.append(f"-({_express_numbers(max(-last, 1), -first)})")
-    return f"({join(options)})"
+    return f"({_join(options)})"
 
 
 def _express_numbers(first: int, last: int) -> str | None:
-    """With one zero in front of a single digit."""
-    options = list[str | None]()
+    """Natural numbers from one to the other; a single digit may have one zero in front."""
+    options: list[str | None] = []
     for length in range(len(str(first)), len(str(last)) + 1):
         low = Limit(Decimal(first)) if length == len(str(first)) else None
         high = Limit(Decimal(last)) if length == len(str(last)) else None
-        zero = "0?" if length == 1 else ""
-        fixed = express_fixed(length, low, high, "")
-        options.append(None if fixed is None else f"{zero}({fixed})")
-    return join(options)
+        fixed = _express_fixed(length, low, high, "")
+        if fixed is not None:
+            zero = "0?" if length == 1 else ""
+            options.append(f"{zero}({fixed})")
+    return _join(options)
