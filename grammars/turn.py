@@ -1,4 +1,4 @@
-"""An assistant turn: tools and their names, calls, the events of a turn as it is parsed, the state
+"""An assistant turn: tools, calls, the events of a turn as it is parsed, the state
 that the prompt leaves it in, and the policy of a request."""
 
 from collections.abc import Sequence
@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
-from grammars.errors import PolicyError, ToolError
+from grammars.errors import PolicyError
+from grammars.names import check_names
 from grammars.schema.members import KeyOrder as KeyOrder
 from grammars.schema.nodes import Json, Schema, Unfit
 
@@ -254,15 +255,3 @@ class Policy:
         if self.choice is Choice.NONE:
             return ()
         return selected
-
-
-def check_names(names: Sequence[str]) -> None:
-    """Refuses two tools of one name.
-
-    Raises:
-        ToolError: `where` is the second one.
-    """
-    for i, name in enumerate(names):
-        if name in names[:i]:
-            hint = "Rename one of them"
-            raise ToolError(f"two tools are called {name!r}", where=f"/tools/{i}", hint=hint)

@@ -11,8 +11,9 @@ from typing import Any
 from constrained.tools.findings import explain_refusal
 from constrained.tools.shapes import read_entries
 from grammars.errors import Error, SchemaError
+from grammars.names import check_names
 from grammars.schema.nodes import Json
-from grammars.turn import Policy, Tool, check_names
+from grammars.turn import Policy, Tool
 
 
 @dataclass(frozen=True)

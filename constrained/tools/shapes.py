@@ -13,8 +13,9 @@ from constrained.tools.functions import as_json
 from grammars.errors import PolicyError, SchemaError, ToolError
 from grammars.lowering.lower import lower
 from grammars.lowering.tool_options import loosen, require_nonempty
+from grammars.names import check_names
 from grammars.schema.nodes import Schema
-from grammars.turn import Choice, Policy, Think, Tool, check_names
+from grammars.turn import Choice, Policy, Think, Tool
 
 _SCHEMA_KEYS = ("parameters", "input_schema", "inputSchema")
 MOST_TOOLS = 1000  # in one request

@@ -1,4 +1,4 @@
-"""A lazy deterministic automaton of a regular expression, and its shortest texts."""
+"""A deterministic automaton that is made while it is used, and its shortest texts."""
 
 from functools import lru_cache
 from heapq import heappop, heappush
@@ -86,7 +86,7 @@ class Automaton:
             self._reset()
         state, steps = 0, self._next
         for character in text:
-            following = steps[state].get(character)  # of a known state, without a further call
+            following = steps[state].get(character)
             state = self._step(state, character) if following is None else following
         return state
 
@@ -125,8 +125,7 @@ class Automaton:
 
 @lru_cache(maxsize=512)
 def compile_regexes(regexes: tuple[str, ...], without: tuple[str, ...] = ()) -> Automaton | None:
-    """The automaton of the texts that all of `regexes` match and none of `without`; None if one of
-    them cannot be read."""
+    """What all of `regexes` match and none of `without`; None if one of them cannot be read."""
     try:
         parts = [read(regex) for regex in regexes]
         parts += [other(read(regex)) for regex in without]

@@ -24,10 +24,9 @@ class Texts:
 
     @property
     def lark(self) -> str:
-        """The same as a terminal, in llguidance's Lark dialect."""
-        terms = [slash(part) for part in self.parts or (ANY,)]
-        terms += ["~" + slash(regex) for regex in self.without]
-        return " & ".join(terms)
+        """The same as a terminal."""
+        parts = self.parts or (ANY,)
+        return " & ".join([*map(slash, parts), *("~" + slash(w) for w in self.without)])
 
     @property
     def automaton(self) -> Automaton | None:
@@ -69,7 +68,7 @@ FREE = Texts()
 
 
 def slash(regex: str) -> str:
-    """A regex as a terminal."""
+    """An expression as a terminal."""
     return "/" + regex.replace("\\/", "/").replace("/", "\\/") + "/"
 
 
