@@ -10,7 +10,7 @@ import jsonschema_rs
 
 from benchmarks.tool_sets import usable
 from constrained.answers import read_response_format, read_target
-from constrained.format_selection.inferred import Teaching
+from constrained.format_selection.selection import Teaching
 from constrained.job import CompiledTurn, Job
 from constrained.reply import Reply
 from constrained.tools.shapes import as_openai

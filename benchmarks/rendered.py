@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from constrained.format_selection.inferred import Teaching
+from constrained.format_selection.selection import Teaching
 from grammars.errors import Error
 from grammars.infer.detect import find_state
 from grammars.turn import Start, State

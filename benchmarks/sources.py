@@ -4,7 +4,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from constrained.format_selection.generic import CHATML
-from constrained.format_selection.inferred import Teaching, find_teaching
+from constrained.format_selection.selection import Teaching, find_teaching
 from constrained.template.chat_template import ChatTemplate
 from examples.random_model import models_directory
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.rendered import SWITCHES, TOOLS, USER, Rendered, find_start, render_turns
-from constrained.format_selection.inferred import find_teaching
+from constrained.format_selection.selection import find_teaching
 from constrained.replay.check import check_rows
 from constrained.template.chat_template import ChatTemplate
 from examples.random_model import models_directory

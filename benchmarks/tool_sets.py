@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from constrained.format_selection.inferred import Teaching
+from constrained.format_selection.selection import Teaching
 from constrained.tools.shapes import as_openai, read_tools
 from grammars.build.turn import build_grammar
 from grammars.errors import Error

@@ -10,7 +10,7 @@ from constrained.commands.input import read_text
 from constrained.commands.output import print_json, print_text
 from constrained.engine.header import choose_template
 from constrained.engine.host import GGUF
-from constrained.format_selection.inferred import detect_format
+from constrained.format_selection.selection import detect_format
 from constrained.template.chat_template import ChatTemplate
 from grammars.formats import FORMATS
 from grammars.render.turn import render

@@ -10,7 +10,7 @@ from constrained.compile.prefill import go_on
 from constrained.decode.reasoning_budget import Budget, make_budget
 from constrained.errors import GrammarError, RequestError
 from constrained.format_selection.chosen import choose_teaching
-from constrained.format_selection.inferred import Teaching, find_teaching
+from constrained.format_selection.selection import Teaching, find_teaching
 from constrained.job import CompiledTurn, Job, check_job
 from constrained.mask import Matcher
 from constrained.messages import read_call_ids

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from constrained.errors import RequestError
 from constrained.format_selection.generic import GenericTemplate
-from constrained.format_selection.inferred import Teaching, detect_format, find_block
 from constrained.format_selection.plain_calls import EXAMPLES, write_example
+from constrained.format_selection.selection import Teaching, detect_format, find_block
 from constrained.template.chat_template import ChatTemplate
 from grammars.errors import DetectError, FormatError, RenderError
 from grammars.formats import FORMATS

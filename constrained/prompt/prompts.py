@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
-from constrained.format_selection.inferred import Teaching
+from constrained.format_selection.selection import Teaching
 from constrained.job import CompiledTurn, Composed, Job
 from constrained.messages import normalise
 from constrained.prompt.cache_breakpoints import count_closed, find_boundaries

@@ -12,7 +12,7 @@ from constrained.engine.header import choose_template
 from constrained.errors import RequestError
 from constrained.format_selection.chosen import choose_teaching, read_tool_format
 from constrained.format_selection.generic import CHATML
-from constrained.format_selection.inferred import find_teaching
+from constrained.format_selection.selection import find_teaching
 from constrained.template.chat_template import ChatTemplate, check_kwargs
 from constrained.vocabulary.vocabulary import (
     Tokenizer,

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from constrained.format_selection.inferred import find_teaching
+from constrained.format_selection.selection import find_teaching
 from constrained.template.chat_template import ChatTemplate
 from constrained.tools.shapes import read_tools
 from grammars.infer.detect import find_state

@@ -10,8 +10,8 @@ from constrained.compile.compiler import Compiler
 from constrained.errors import RequestError
 from constrained.format_selection.chosen import choose_teaching, read_tool_format
 from constrained.format_selection.generic import CHATML, GenericTemplate
-from constrained.format_selection.inferred import detect_format
 from constrained.format_selection.plain_calls import EXAMPLES, describe_several, write_example
+from constrained.format_selection.selection import detect_format
 from constrained.job import Job
 from constrained.template.chat_template import ChatTemplate
 from constrained.tools.shapes import read_tools

@@ -4,10 +4,10 @@ import pytest
 
 from constrained.compile.compiler import Compiler
 from constrained.errors import TemplateError
-from constrained.format_selection import inferred as teaching
+from constrained.format_selection import selection as teaching
 from constrained.format_selection.chosen import choose_teaching
 from constrained.format_selection.generic import CHATML, GenericTemplate
-from constrained.format_selection.inferred import detect_format, find_block, find_teaching
+from constrained.format_selection.selection import detect_format, find_block, find_teaching
 from constrained.template.chat_template import ChatTemplate
 from constrained.vocabulary.vocabulary import byte_vocabulary
 from grammars.errors import DetectError

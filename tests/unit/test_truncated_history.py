@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks.rendered import TOOLS, USER, find_start, render_turns
-from constrained.format_selection.inferred import find_teaching
+from constrained.format_selection.selection import find_teaching
 from constrained.reply import derive_id
 from constrained.tools.shapes import read_tools
 from grammars.parse.parser import parse
