@@ -41,7 +41,7 @@ def _read_tool_format(options: argparse.Namespace) -> "Format | None":
     """
     if options.tool_format is None:
         return None
-    from constrained.format_selection.chosen import read_tool_format
+    from constrained.format_selection.selection import read_tool_format
 
     return read_tool_format(options.tool_format)
 

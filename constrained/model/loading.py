@@ -10,8 +10,8 @@ from constrained import embedded
 from constrained.engine.header import TOOL_USE, choose_template
 from constrained.engine.options import MOST_WAITING, LoadOptions, read_options
 from constrained.errors import RequestError, TemplateError
-from constrained.format_selection.chosen import read_tool_format
 from constrained.format_selection.generic import CHATML
+from constrained.format_selection.selection import read_tool_format
 from constrained.kv.snapshots import CACHE_RAM, Cache
 from constrained.model.model import Model
 from constrained.template.chat_template import ChatTemplate
