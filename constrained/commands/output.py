@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from typing import Any, TextIO
 
-from constrained.tools.findings import describe_report
+from constrained.tools.reports import describe_report
 from grammars.schema.nodes import Schema
 from grammars.turn import Tool
 

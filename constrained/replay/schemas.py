@@ -8,7 +8,7 @@ from typing import Any
 from constrained.errors import GrammarError, RequestError
 from constrained.mask import Matcher
 from constrained.replay.replay_context import byte_tokenizer
-from constrained.tools.findings import STATES, explain_refusal, show_report
+from constrained.tools.reports import STATES, explain_refusal, show_report
 from grammars.build.values import Rules
 from grammars.errors import Error, SchemaError
 from grammars.lowering.lower import lower
