@@ -35,9 +35,9 @@ def _run(options: argparse.Namespace) -> int:
     kwargs = shared.read_kwargs(options)
     context = _read_context(options)
     offer = read_offer(raw, nonempty=options.require_nonempty)
-    think = shared.THINKING[options.reasoning]
-    if context.format.reasoning is None:
-        think = Think.OPTIONAL
+    think = Think.OPTIONAL
+    if context.format.reasoning is not None:
+        think = shared.THINKING[options.reasoning]
     choice = shared.read_choice(options)
     policy = read_policy(choice, parallel=not options.no_parallel, think=think)
     policy = replace(policy, key_order=KeyOrder(options.key_order))
@@ -46,8 +46,14 @@ def _run(options: argparse.Namespace) -> int:
     print_notes(map(str, offer.refused))
     print_notes(describe_checked(offer.tools))
     if options.json:
-        known = {"format": context.format.name, "start_state": state.start.value}
-        print_json({**known, "markers": context.ids, "grammar": grammar})
+        print_json(
+            {
+                "format": context.format.name,
+                "start_state": state.start.value,
+                "markers": context.ids,
+                "grammar": grammar,
+            }
+        )
     else:
         print_text(grammar.rstrip("\n"))
     return 0
@@ -71,5 +77,11 @@ def _read_context(options: argparse.Namespace) -> ReplayContext:
         raise RequestError("nothing says in which format calls are written", hint=hint)
     if model and options.markers:
         raise RequestError("--markers is of no use with a model", hint="Its vocabulary decides")
-    row = {"model": model, "template": template, "markers": options.markers}
-    return read_context({**row, "tool_format": options.tool_format})
+    return read_context(
+        {
+            "model": model,
+            "template": template,
+            "markers": options.markers,
+            "tool_format": options.tool_format,
+        }
+    )

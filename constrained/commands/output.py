@@ -1,4 +1,4 @@
-"""What commands print."""
+"""Output of commands: JSON and text on stdout, notes and errors on stderr."""
 
 import json
 import sys
@@ -23,15 +23,15 @@ def make_printable(text: str, out: TextIO) -> str:
     """The text with escapes for what the stream's encoding lacks, and on a terminal for control
     characters: a model could write whatever moves the cursor or sets the title."""
     if out.isatty():
-        text = "".join(
-            c if c in "\n\t" or unicodedata.category(c) != "Cc" else _spell(c) for c in text
-        )
+        text = "".join(map(_escape_control, text))
     encoding = out.encoding or "utf-8"
     return text.encode(encoding, "backslashreplace").decode(encoding)
 
 
-def _spell(control: str) -> str:
-    return f"\\x{ord(control):02x}"
+def _escape_control(char: str) -> str:
+    if char in "\n\t" or unicodedata.category(char) != "Cc":
+        return char
+    return f"\\x{ord(char):02x}"
 
 
 def print_text(text: str) -> None:

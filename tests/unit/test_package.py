@@ -29,7 +29,8 @@ def test_the_package_is_light():
 
 
 def test_public_names():
-    from constrained import FunctionTool, Model, Sampling, from_llama, load, loading, tool
+    from constrained import FunctionTool, Model, Sampling, from_llama, load, tool
+    from constrained.model import loading
 
     assert (load, from_llama) == (loading.load, loading.from_llama)
     assert constrained.Model is Model
