@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -153,15 +154,11 @@ def _make(
     """The model of a loaded engine, which is closed if this fails."""
     try:
         sources = {"": chat_template} if chat_template else _find_templates(engine.chat_templates)
-        templates = [
-            ChatTemplate(
-                source,
-                bos_token=engine.bos_text,
-                eos_token=engine.eos_text,
-                name=f"{name} ({key})" if key else name,
-            )
-            for key, source in (sources or {"": CHATML}).items()
-        ]
+        make = partial(ChatTemplate, bos_token=engine.bos_text, eos_token=engine.eos_text)
+        template = make(sources.get("", CHATML), name=name)
+        tool_template = None
+        if TOOL_USE in sources:
+            tool_template = make(sources[TOOL_USE], name=f"{name} ({TOOL_USE})")
         notices = (*engine.header.notes, *engine.notices)
         if not sources:
             used = "the generic tool format"
@@ -170,7 +167,8 @@ def _make(
             notices = (_NO_TEMPLATE.format(name=name, tool_format=used), *notices)
         model = Model(
             engine,
-            *templates,
+            template,
+            tool_template,
             sampling=engine.sampling,
             notices=notices,
             tool_format=tool_format,
