@@ -88,13 +88,13 @@ DENIED = {"no_kv_offload": "kv_offload", "no_mmap": "mmap"}
 
 
 def add_rows(parser: argparse.ArgumentParser) -> None:
-    """For commands that answer JSON Lines."""
+    """Declares the input of commands that answer JSON Lines."""
     parser.add_argument("rows", nargs="?", default="-", help="JSON Lines; - or nothing: stdin")
     parser.add_argument("--json", action="store_true", help="(the answers are JSON Lines always)")
 
 
 def add_tool_options(parser: argparse.ArgumentParser, *, required: bool = False) -> None:
-    """The tools of a request, and what it allows."""
+    """Declares the tools of a request, and what it allows."""
     add = parser.add_argument_group("tools").add_argument
     add("--tools", metavar="FILE", required=required, help="JSON list of tools")
     add("--tool-choice", default="auto", help="auto, none, required, or a tool")
@@ -106,7 +106,7 @@ def add_tool_options(parser: argparse.ArgumentParser, *, required: bool = False)
 
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
-    """Which model, and how it is prompted."""
+    """Declares the options that name a model and its prompt."""
     add = parser.add_argument_group("model").add_argument
     add(
         "-m",
@@ -129,13 +129,13 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_tool_format(parser: argparse.ArgumentParser) -> None:
-    """How calls are written, where the user knows better than the template."""
+    """Declares the wire format, for users who know better than the template."""
     help = "how calls are written: a known format, or a file of `formats detect --save`"
     parser.add_argument("--tool-format", metavar="NAME|FILE", help=help)
 
 
 def add_answer_options(parser: argparse.ArgumentParser) -> None:
-    """What the content of a reply has to be."""
+    """Declares the constraints on the content of a reply."""
     group = parser.add_argument_group("answer, any text by default; with tools: calls or this")
     add = group.add_mutually_exclusive_group().add_argument
     add("-j", "--json-schema", metavar="JSON_OR_FILE", help="JSON that fits this schema")
@@ -145,7 +145,7 @@ def add_answer_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_reasoning_options(parser: argparse.ArgumentParser) -> None:
-    """How long the model thinks."""
+    """Declares the budget of the reasoning, and what becomes of it in later turns."""
     add = parser.add_argument_group("reasoning").add_argument
     help = "at most so many tokens; -1, the default: as many as it likes (LLAMA_ARG_THINK_BUDGET)"
     add("--reasoning-budget", type=int, metavar="N", help=help)
@@ -161,7 +161,7 @@ def add_reasoning_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_engine_options(parser: argparse.ArgumentParser) -> None:
-    """How the engine runs the model, in llama-server's spelling."""
+    """Declares how the engine runs the model."""
     add = parser.add_argument_group("engine").add_argument
     help = f"of each sequence; default: {EngineOptions.context_length}; 0: the model's"
     add("-c", "--ctx-size", type=int, metavar="TOKENS", help=help)
@@ -192,7 +192,7 @@ def add_engine_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_devices(add: Callable[..., Any]) -> None:
-    """What is on which GPU."""
+    """Declares what is on which GPU."""
     add("-ngl", "--gpu-layers", metavar="N", help="layers on the GPU; default: all")
     help = "how several GPUs share the model; default: layer"
     add("-sm", "--split-mode", choices=get_args(SplitMode), help=help)
@@ -203,7 +203,7 @@ def _add_devices(add: Callable[..., Any]) -> None:
 
 
 def add_sampling_options(parser: argparse.ArgumentParser) -> None:
-    """How tokens are drawn."""
+    """Declares how tokens are drawn."""
     add = parser.add_argument_group("sampling, by default as the model recommends").add_argument
     add("-n", "--max-tokens", type=int, default=1024)
     add("--seed", type=int, help="default, and -1: another one each time")
@@ -261,7 +261,7 @@ def read_value(name: str, text: str, read: Callable[[str], Any]) -> Any:
 
 
 def read_engine_options(options: argparse.Namespace) -> LoadOptions:
-    """What the completed options say, by the names of the library."""
+    """The completed options of the engine, by the names of the library."""
     given: dict[str, Any] = {name: getattr(options, name) for name in SAME}
     given |= {name: getattr(options, option) for option, name in NAMES.items()}
     given |= {name: False for option, name in DENIED.items() if getattr(options, option)}
@@ -340,12 +340,12 @@ def read_kwargs(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def read_system(options: argparse.Namespace) -> list[dict[str, Any]]:
-    """How the conversation begins."""
+    """The messages that the conversation begins with."""
     return [{"role": "system", "content": options.system}] if options.system else []
 
 
 def read_sampling(options: argparse.Namespace, base: Sampling) -> Sampling:
-    """How to draw tokens: what the command line says, over `base`.
+    """The sampling: the options of the command line, over `base`.
 
     Raises:
         RequestError: a value is out of its range.

@@ -40,23 +40,27 @@ def print_text(text: str) -> None:
 
 
 def print_error(message: str) -> None:
-    """What went wrong, on stderr."""
+    """An error on stderr."""
     print(f"constrained: error: {message}", file=sys.stderr)
 
 
 def print_notes(notes: Iterable[str]) -> None:
-    """What the user should know although it is no error, on stderr."""
+    """Notes on stderr: no errors, but good to know."""
     for note in notes:
         print(f"constrained: note: {note}", file=sys.stderr)
 
 
 def describe_checked(tools: Iterable[Tool]) -> Iterator[str]:
-    """What the mask does not hold of the tools' schemas."""
+    """The keywords of the tools' schemas that the mask does not enforce."""
     for tool in tools:
         yield from describe_findings(f"tool {tool.name!r}", tool.schema)
 
 
 def describe_findings(name: str, schema: Schema) -> Iterator[str]:
-    """What the mask does not hold of a schema, which is called `name`, and what was repaired."""
+    """The keywords of a schema that the mask does not enforce, or that were repaired.
+
+    Args:
+        name: begins each line.
+    """
     for line in describe_report(schema.report, ("repaired", "checked")):
         yield f"{name}: {line}"

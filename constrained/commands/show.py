@@ -177,7 +177,7 @@ class ArgumentsText:
         self._in_string = self._is_escaped = False
 
     def feed(self, text: str) -> str:
-        """What the next piece of JSON adds."""
+        """The text for the next piece of JSON."""
         return "".join(map(self._step, text))
 
     def _step(self, char: str) -> str:

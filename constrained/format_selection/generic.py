@@ -105,7 +105,7 @@ class GenericTemplate(ChatTemplate):
 
     @cached_property
     def _has_system_role(self) -> bool:
-        """Does the template write a system message? Some refuse it, others drop it."""
+        """True if the template writes a system message; some refuse it, others drop it."""
         messages = [{"role": "system", "content": _PROBE}, {"role": "user", "content": "Hello"}]
         try:
             return _PROBE in super().render(messages)

@@ -1,4 +1,4 @@
-"""Which wire format a model gets: the one that its chat template teaches, the one that the user
+"""Selection of a model's wire format: the one that its chat template teaches, the one that the user
 chooses, or the generic one.
 
 What is taught is what is enforced. Where the template does not teach the format, or does not
@@ -109,7 +109,7 @@ def find_block(template: ChatTemplate) -> Reasoning | None:
 
 
 class _Probe:
-    """What is found out of a template by rendering probes, each when it is first asked for."""
+    """Facts of a template that rendering probes shows, each found when it is first asked for."""
 
     def __init__(self, template: ChatTemplate):
         self._template = template
@@ -129,7 +129,7 @@ class _Probe:
 
     @cached_property
     def describes_tools(self) -> bool:
-        """Does the prompt name the tools that are offered?"""
+        """True if the prompt names the tools that are offered."""
         messages: list[dict[str, Json]] = [{"role": "user", "content": "Hello"}]
         parameters: Json = {"type": "object", "properties": {"a": {"type": "string"}}}
         function: Json = {"name": _PROBE, "description": "A probe", "parameters": parameters}
@@ -202,7 +202,7 @@ def _select_chosen(template: ChatTemplate, format: Format) -> SelectedFormat:
 
 
 def _is_same(own: Format, format: Format) -> bool:
-    """Does the template teach this format? One of the registry is meant by its name."""
+    """True if the template teaches this format; one of the registry is meant by its name."""
     if own == format:
         return True
     return own.name == format.name and find_format(format.name, FORMATS) == format

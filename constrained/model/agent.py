@@ -23,7 +23,7 @@ LONGEST_ERROR = 1000  # characters of an error that the model is shown
 
 Verdict: TypeAlias = bool | str
 Approve: TypeAlias = Callable[[ToolCall], Verdict | Awaitable[Verdict]]
-"""Is asked before a call is executed; async only in `arun`."""
+"""Approves a call before it is executed, or declines it; async only in `arun`."""
 
 
 class ChatModel(Protocol):
@@ -50,7 +50,7 @@ class Reason(StrEnum):
 
 
 class Outcome(StrEnum):
-    """What became of a call."""
+    """The outcome of a call."""
 
     DONE = "done"
     FAILED = "failed"
@@ -64,7 +64,7 @@ class CallResult:
     """A call and what became of it.
 
     Args:
-        content: what the model is told.
+        content: the result as the model reads it.
         result: what the function returned.
         error: what it raised, or why its arguments do not fit.
     """

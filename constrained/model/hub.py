@@ -19,7 +19,7 @@ from huggingface_hub.utils import tqdm
 from constrained.errors import ModelError, RequestError
 
 PREFERRED = ("Q4_K_M", "Q4_0", "Q4_K_S", "IQ4_NL", "IQ4_XS", "MXFP4", "Q8_0")
-"""What a name without a quantisation takes, the first that is there; else the first by name."""
+"""Quantisations for a name without one: the first that is there, else the first file by name."""
 
 TIMEOUT = 10  # seconds, for the list of files; huggingface_hub has the same for the rest
 SPEC = re.compile(r"(?:hf:)?([\w.-]+/[\w.-]+)(?::(.+))?", re.ASCII)
@@ -51,11 +51,11 @@ def fetch(
             `user/repo:path.gguf`, a file of the repository. May begin with `hf:`.
         token: of an account that may read the repository; None for HF_TOKEN or the saved login.
         offline: look into the cache alone. So is done, too, where the Hub cannot be reached.
-        progress: is told the part downloaded, 0 to 1.
+        progress: called with the part downloaded, 0 to 1.
         endpoint: the address of the Hub; None for HF_ENDPOINT, else https://huggingface.co.
 
     Returns:
-        The file to load: of a split model the first part, the others lie beside it.
+        The file to load: of a split model the first part, the others are in the same folder.
 
     Raises:
         RequestError: the name is not of that form.
@@ -281,4 +281,4 @@ class _Bar(tqdm):
         self.progress.add(int(n or 0))
 
     def update_transfer(self, n: float | None = 1) -> None:
-        """What has come over the network; counted is what lies on the disk."""
+        """Bytes over the network: not counted, since `update` has what is on the disk."""

@@ -65,7 +65,7 @@ def load(
         max_waiting: how many requests may wait; further ones fail with a BusyError.
         token: for the Hub; None for HF_TOKEN or the saved login.
         offline: look for a model of the Hub in the cache alone.
-        progress: is told the part downloaded, then the part loaded, 0 to 1.
+        progress: called with the part downloaded, then the part loaded, 0 to 1.
         options: how the model is run, such as `context_length`, `sequences`, `threads` and
             `gpu_layers`; see `EngineOptions`.
 

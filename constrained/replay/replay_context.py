@@ -31,7 +31,7 @@ DEFAULT_MESSAGES = [{"role": "user", "content": "Hello"}]
 
 @dataclass(frozen=True)
 class ReplayContext:
-    """What the text of a recorded turn is read against.
+    """The format, template and vocabulary that a recorded turn is checked with.
 
     Args:
         template: what wrote the prompt; None where a row names the format alone.

@@ -100,7 +100,7 @@ class _Trial:
         self._matcher = self._compile()
 
     def run(self, instance: Any) -> dict[str, bool]:
-        """Does the instance get through the mask, and is it valid?"""
+        """Whether the mask lets the instance through, and whether it is valid, too."""
         try:
             accepted = self._accepts(instance)
         except GrammarError as e:

@@ -42,7 +42,7 @@ _FAILURES = (
     TypeError,
     ValueError,
 )
-"""What a template can raise."""
+"""The exceptions that a template can raise."""
 _HINTS: tuple[tuple[type[Exception], str], ...] = (
     (TemplateSyntaxError, "Correct the template, or use another one"),
     (SecurityError, "Templates run in a sandbox; this one is broken or hostile: use another one"),
@@ -95,7 +95,7 @@ def _tojson(
 
 
 def read_now() -> datetime:
-    """What templates take for the present; see `freeze`."""
+    """The moment that templates take for the present; see `freeze`."""
     return _frozen.get() or datetime.now()
 
 
@@ -132,7 +132,7 @@ def check_kwargs(kwargs: Mapping[str, Any]) -> None:
 
 
 def _tests_content_for_none(tree: nodes.Template) -> bool:
-    """Does it ask `message.content is none`, or `message["content"] is none`?"""
+    """True if it asks `message.content is none`, or `message["content"] is none`."""
     for test in tree.find_all(nodes.Test):
         if test.name != "none":
             continue

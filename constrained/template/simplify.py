@@ -133,7 +133,7 @@ def _without(node: Node, *keys: str) -> Node:
 
 
 def _find(root: Any, reference: Any) -> Any:
-    """What a JSON pointer into the schema itself names; None for any other reference."""
+    """The target of a JSON pointer into the schema itself; None for any other reference."""
     if not isinstance(reference, str) or not reference.startswith("#/"):
         return None
     for part in reference[2:].split("/"):

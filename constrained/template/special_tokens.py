@@ -53,11 +53,15 @@ class Prompt:
 
     @cached_property
     def text(self) -> str:
-        """What the model reads."""
+        """The whole prompt."""
         return "".join(self.pieces)
 
     def find(self, marker: str, start: int = 0) -> int:
-        """Where the template, not the data, writes a marker, from `start` on; -1 if nowhere."""
+        """Offset of the first marker written by the template, not the data; -1 if there is none.
+
+        Args:
+            start: the offset to search from.
+        """
         at = 0
         for piece in self.pieces:
             found = piece.find(marker, max(0, start - at))

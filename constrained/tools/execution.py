@@ -41,7 +41,7 @@ async def acall_function(call: ToolCall, tools: Iterable[Any]) -> Any:
 
 
 def is_async(function: Any) -> bool:
-    """Is it an async function, or an object that is called as one?"""
+    """True for an async function, and for an object with an async `__call__`."""
     called = getattr(type(function), "__call__", None)  # noqa: B004
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
 

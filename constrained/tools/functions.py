@@ -16,7 +16,7 @@ _MARK = "__constrained_tool__"
 
 @dataclass(frozen=True)
 class _Options:
-    """What `@tool` or the caller says in place of the function itself."""
+    """Name, description and strictness given by `@tool` or the caller, not the function itself."""
 
     name: str | None = None
     description: str | None = None
@@ -84,7 +84,7 @@ class FunctionTool:
     Args:
         name: what the model calls it.
         parameters: JSON Schema of the arguments.
-        description: what the model is told about it.
+        description: shown to the model.
         function: sync or async; None leaves calls to whoever gets the reply.
         strict: whether calls have to fit the schema wholly; None is the default, True.
         bind: JSON arguments -> those of the function; raises CallError.
@@ -226,7 +226,7 @@ def as_json(thing: Any) -> Any:
 
 
 def _is_mcp(thing: Any) -> bool:
-    """Has it the attributes of `mcp.types.Tool`?"""
+    """Tells an `mcp.types.Tool` by its attributes: the package `mcp` need not be installed."""
     return hasattr(thing, "name") and hasattr(thing, "inputSchema")
 
 

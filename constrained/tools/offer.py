@@ -43,7 +43,7 @@ class Refusal:
 
     @property
     def reason(self) -> str:
-        """What is wrong, without the name."""
+        """The message of the error, without the name of the tool."""
         return self.error.message.removeprefix(f"tool {self.name!r}: ")
 
 

@@ -63,7 +63,7 @@ class ToolReport:
 
     @property
     def is_refused(self) -> bool:
-        """Can the tool not be offered?"""
+        """True if the tool cannot be offered."""
         return self.error is not None
 
     def to_json(self) -> dict[str, Any]:

@@ -186,7 +186,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _documented(function: Any) -> Any:
-    """What carries the docstring; an instance or partial has that of its class."""
+    """The object with the docstring; that of an instance or partial is that of its class."""
     while isinstance(function, functools.partial):
         function = function.func
     return function if inspect.isroutine(function) else type(function).__call__
@@ -233,7 +233,7 @@ def _pointer(steps: Sequence[int | str]) -> str:
 
 
 def is_model(kind: Any) -> TypeGuard[type]:
-    """Is it a class whose fields can be arguments: a pydantic model or a dataclass?"""
+    """True for a class whose fields can be arguments: a pydantic model or a dataclass."""
     if not isinstance(kind, type):
         return False
     return issubclass(kind, BaseModel) or hasattr(kind, "__dataclass_fields__")

@@ -12,7 +12,7 @@ import numpy as np
 from constrained.errors import GrammarError, ModelError
 
 Tokenizer: TypeAlias = llguidance.LLTokenizer
-"""What grammars are compiled against."""
+"""The tokenizer that llguidance compiles grammars against."""
 
 
 class Encode(Protocol):
@@ -64,7 +64,7 @@ class Vocabulary:
     encode: Encode
     encode_special: EncodeSpecial
     bos: int | None
-    """What a prompt starts with, if the GGUF asks for it (`add_bos_token`)."""
+    """The first token of each prompt, if the GGUF asks for one (`add_bos_token`)."""
 
     @cached_property
     def _ids(self) -> Mapping[str, int]:
@@ -97,7 +97,7 @@ class Vocabulary:
 
     @cached_property
     def longest(self) -> int:
-        """How many bytes a token stands for, or is named by, at most."""
+        """Bytes of the longest token or name of a token."""
         names = (name.encode(errors="surrogatepass") for name in self.names.values())
         return max(map(len, (*self.tokens, *names)))
 
@@ -109,12 +109,12 @@ class Vocabulary:
 
     @cached_property
     def continuations(self) -> np.ndarray:
-        """Which tokens are one byte that goes on with a UTF-8 character: booleans."""
+        """Booleans by id: the token is one byte that continues a UTF-8 character."""
         return np.array([len(t) == 1 and 0x80 <= t[0] < 0xC0 for t in self.tokens])
 
     @cached_property
     def beginnings(self) -> np.ndarray:
-        """Which tokens begin a UTF-8 character that they do not finish: booleans."""
+        """Booleans by id: the token begins a UTF-8 character that it does not finish."""
         return np.array([ends_inside(t) for t in self.tokens])
 
     def text(self, tokens: Iterable[int]) -> bytes:
@@ -130,7 +130,7 @@ def _split_at(text: str, names: Iterable[str]) -> list[str]:
 
 
 def ends_inside(text: bytes) -> bool:
-    """Does the text end inside a UTF-8 character whose beginning it has?"""
+    """True if the text ends inside a UTF-8 character whose first byte it has."""
     for size in range(1, min(3, len(text)) + 1):  # bytes of the last character that are there
         byte = text[-size]
         if byte < 0x80:
