@@ -128,7 +128,7 @@ def _find_end(text: str, end: str, format: Format) -> int:
 def _match(
     row: Mapping[str, Any], context: ReplayContext, tools: tuple[Tool, ...], state: State, text: str
 ) -> tuple[int, bool]:
-    """The number of bytes that the grammar accepts, and whether the whole text is a complete turn."""
+    """The number of bytes that the grammar accepts, and whether the text is a complete turn."""
     parallel = read_field(row, "parallel_tool_calls", True)
     policy = read_policy(row.get("tool_choice"), parallel=parallel)
     policy = replace(policy, answer=read_response_format(row.get("response_format")))
