@@ -78,7 +78,7 @@ def _select_own(template: ChatTemplate) -> SelectedFormat:
             registered, not inferred from what this template writes.
     """
     found = detect_format(template)
-    if _probe(template).describes_tools:
+    if _find_facts(template).describes_tools:
         return SelectedFormat(template, found.format, found.origin)
     message = "the chat template does not describe the tools"
     if found.origin is not Origin.INFERRED:
@@ -95,7 +95,7 @@ def detect_format(template: ChatTemplate) -> Detection:
         TemplateError: the template fails on a plain message.
         DetectError: it writes calls in a format that is not known.
     """
-    found = _probe(template).detection
+    found = _find_facts(template).detection
     if isinstance(found, Detection):
         return found
     # Detection cannot tell a template without tools from one that always fails. This can.
@@ -105,10 +105,10 @@ def detect_format(template: ChatTemplate) -> Detection:
 
 def find_block(template: ChatTemplate) -> Reasoning | None:
     """The reasoning block that a template writes or prefills; None if it knows none."""
-    return _probe(template).reasoning_block
+    return _find_facts(template).reasoning_block
 
 
-class _Probe:
+class _TemplateFacts:
     """Facts of a template that rendering probes shows, each found when it is first asked for."""
 
     def __init__(self, template: ChatTemplate):
@@ -138,10 +138,10 @@ class _Probe:
         )
 
 
-def _probe(template: ChatTemplate) -> _Probe:
+def _find_facts(template: ChatTemplate) -> _TemplateFacts:
     """Probing takes some 0.3 s, so its findings are kept for the next template of that text."""
     if type(template) is not ChatTemplate:
-        return _Probe(template)  # a subclass may render what its source does not tell
+        return _TemplateFacts(template)  # a subclass may render what its source does not tell
     texts = [template.source]
     texts += [f"{name}={text}" for name, text in sorted(template.tokens.items())]
     digests = [hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest() for text in texts]
@@ -157,8 +157,8 @@ class _TemplateKey:
 
 
 @lru_cache(maxsize=REMEMBERED)
-def _remember(key: _TemplateKey) -> _Probe:
-    return _Probe(key.template)
+def _remember(key: _TemplateKey) -> _TemplateFacts:
+    return _TemplateFacts(key.template)
 
 
 def read_tool_format(given: str | os.PathLike[str] | Format) -> Format:
