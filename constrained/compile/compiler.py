@@ -6,7 +6,7 @@ from functools import cached_property, lru_cache
 
 from constrained.assistant_prefill import Begun, narrow, read_begun
 from constrained.compile.grammar_cache import GrammarTexts
-from constrained.compile.prefill import go_on
+from constrained.compile.assistant_prefill import go_on
 from constrained.decode.reasoning_budget import Budget, make_budget
 from constrained.errors import GrammarError, RequestError
 from constrained.format_selection.chosen import choose_teaching
