@@ -8,7 +8,7 @@ from typing import Any
 from constrained.errors import TemplateError
 
 MARSHAL = 2  # the last version that writes equal values equally
-THOUGHTS = ("reasoning_content", "thinking", "reasoning")
+REASONING_NAMES = ("reasoning_content", "thinking", "reasoning")
 """Names under which clients give the reasoning of a message."""
 
 
@@ -59,8 +59,8 @@ def _normal_message(message: Any, where: str) -> dict[str, Any]:
     return normal
 
 
-def _name_thought(message: dict[str, Any]) -> dict[str, Any]:
-    thought = read_thought(message)
+def _name_reasoning(message: dict[str, Any]) -> dict[str, Any]:
+    thought = read_reasoning(message)
     if thought is None:
         return message
     return {"thinking": thought, **message, "reasoning_content": thought}
@@ -88,9 +88,9 @@ def is_text_parts(content: Any) -> bool:
     )
 
 
-def read_thought(message: Mapping[str, Any]) -> Any:
+def read_reasoning(message: Mapping[str, Any]) -> Any:
     """The reasoning of a message, under whichever name the client gave it; None if it has none."""
-    return next((message[name] for name in THOUGHTS if message.get(name) is not None), None)
+    return next((message[name] for name in REASONING_NAMES if message.get(name) is not None), None)
 
 
 def is_silent(message: Mapping[str, Any]) -> bool:
@@ -123,7 +123,7 @@ def write_messages(
     """
     written = copy_json(messages)
     if named:
-        written = [_name_thought(message) for message in written]
+        written = [_name_reasoning(message) for message in written]
     for message in written:
         if is_silent(message):
             message["content"] = blank

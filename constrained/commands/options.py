@@ -15,7 +15,7 @@ from constrained.commands.input import read_json, read_text
 from constrained.commands.variables import read_flag, read_value, read_variable
 from constrained.engine.protocol import Sampling
 from constrained.errors import RequestError
-from constrained.prompt.prompt_reuse import Recall
+from constrained.job import Recall
 from constrained.template.chat_template import check_kwargs
 from constrained.tools.offer import read_offer
 from grammars.turn import KeyOrder, Think

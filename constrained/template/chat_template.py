@@ -23,7 +23,7 @@ from constrained.messages import (
     is_silent,
     is_text_parts,
     normalise,
-    read_thought,
+    read_reasoning,
     write_messages,
 )
 from constrained.template.simplify import simplify_tools
@@ -200,7 +200,7 @@ class ChatTemplate:
         """In which forms the template may want messages and tools, the usual one first."""
         silent = any(map(is_silent, normal))
         calls = any("tool_calls" in message for message in normal)
-        thoughts = any(read_thought(message) is not None for message in normal)
+        thoughts = any(read_reasoning(message) is not None for message in normal)
         return itertools.product(
             # Ministral refuses a turn of neither content nor calls: one cut while it reasoned
             ["", " "] if silent else [""],

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeAlias
 
+from constrained.compile.compiled_turn import CompiledTurn
 from constrained.decode.events import Exhausted
-from constrained.job import CompiledTurn
 from constrained.logits import TokenDrawn
 from constrained.reply import Reply
 from constrained.schedule.worker import AsyncStream
@@ -109,8 +109,10 @@ class Begun:
         """What the reply says of itself: format and start, and what was not done as asked."""
         turn = self.turn
         said = {"X-Tool-Format": turn.format.name, "X-Turn-Start": turn.state.start.value}
-        if turn.head:  # what all prompts with these tools and system messages begin with
-            said["X-Head-Hash"] = hash_text(repr(turn.tokens[: turn.head]))
+        if (
+            turn.prompt.breakpoints.shared
+        ):  # what all prompts with these tools and system messages begin with
+            said["X-Head-Hash"] = hash_text(repr(turn.tokens[: turn.prompt.breakpoints.shared]))
         if self.grammar_hash is not None:
             said["X-Grammar-Hash"] = self.grammar_hash
         if turn.refused:

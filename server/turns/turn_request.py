@@ -5,8 +5,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from constrained.compile.compiled_turn import CompiledTurn
 from constrained.engine.sampling import SEEDS, Sampling
-from constrained.job import CompiledTurn, Job
+from constrained.job import Job
 from constrained.model.model import Model
 from constrained.reply import Reply
 from constrained.schedule.worker import AsyncStream

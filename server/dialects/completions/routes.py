@@ -8,7 +8,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from constrained.job import CompiledTurn
+from constrained.compile.compiled_turn import CompiledTurn
 from server.dialects.completions.reply import CompletionWriter, fold
 from server.dialects.completions.request import CompletionRequest
 from server.http.chunks import answer

@@ -11,9 +11,10 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from constrained.answers import read_response_format
+from constrained.compile.compiled_turn import CompiledTurn
 from constrained.engine.protocol import Sampling
 from constrained.errors import ReplyError
-from constrained.job import CompiledTurn, Job
+from constrained.job import Job
 from grammars.errors import Error
 from grammars.turn import Answer
 from server.dialects.messages.conversation import Conversation, is_marked, read_conversation
@@ -209,8 +210,8 @@ class MessagesJob:
         if not self.marks:
             return 0
         if self.marks[-1] <= self.conversation.leading:
-            return turn.head
-        return max(turn.boundaries, default=0)
+            return turn.prompt.breakpoints.shared
+        return max(turn.prompt.breakpoints.places, default=0)
 
     @contextmanager
     def locating(self) -> Iterator[None]:
