@@ -1,4 +1,4 @@
-"""What a finished turn says, typed: content, reasoning, calls, and how it ended."""
+"""The reply: content, reasoning and calls of a finished turn, and how it ended."""
 
 import hashlib
 import string
@@ -130,7 +130,7 @@ def make_reply(generation: Generation, turn: CompiledTurn) -> Reply:
 def _mark(
     calls: Sequence[ToolCall], generation: Generation, turn: CompiledTurn
 ) -> tuple[ToolCall, ...]:
-    """The calls with ids, and with a mark on those that were closed for want of tokens.
+    """The calls with ids, and with a mark on those that were closed because the tokens ran out.
 
     A call that the model had not even named is none of its own, and is left out, unless a call or
     an answer has to be there and there is no other.

@@ -29,7 +29,9 @@ def main() -> None:
         invoice = model.generate(LETTER, schema=Invoice, **options)
         assert_type(invoice, Invoice)  # for type checkers, too
         print(type(invoice).__name__, invoice.model_dump())
-        print("regex ", model.generate(f"When? {LETTER}", regex=r"\d{4}-\d{2}-\d{2}", **options))
+        day = model.generate(f"When? {LETTER}", regex=r"\d{4}-\d{2}-\d{2}", **options)
+        assert_type(day, str)
+        print("regex ", day)
         print("choice", model.generate(f"Spam? {LETTER}", choice=["yes", "no"], **options))
 
 

@@ -227,7 +227,9 @@ class Prompts:
         with scene.teaching.template.failures():
             messages = normalise(job.messages)
         history = self._turns.recall(scene.key, messages)
-        return history if job.recall != Recall.DROP else replace(history, messages=messages)
+        if job.recall == Recall.DROP:
+            return replace(history, messages=messages)
+        return history
 
     def _encode(
         self, prompt: Prompt, scene: _Scene, history: History, recall: Recall

@@ -229,14 +229,21 @@ class TurnCache:
         for number, message in enumerate(messages):
             longer = list[_Path]()
             for path in paths:
-                found = self._find(path.key, message) if message["role"] == "assistant" else []
-                longer += [path.follow(number, turn) for turn in found]
-                longer += [] if found else [path.pass_by(message)]
+                found = list[CachedTurn]()
+                if message["role"] == "assistant":
+                    found = self._find(path.key, message)
+                if found:
+                    longer += [path.follow(number, turn) for turn in found]
+                else:
+                    longer.append(path.pass_by(message))
             longer.sort(key=lambda path: -len(path.turns))
             paths = longer[:MOST_PATHS]
         best = paths[0]
         self._touch(best.places)
-        restored = [_restore(m, best.turns.get(n)) for n, m in enumerate(messages)]
+        restored = [
+            _restore_reasoning(message, best.turns.get(number))
+            for number, message in enumerate(messages)
+        ]
         return History(best.key, restored, best.turns)
 
     def _find(self, key: bytes, message: Mapping[str, Any]) -> list[CachedTurn]:
@@ -276,7 +283,7 @@ class TurnCache:
             del self._of[key]
 
 
-def _restore(message: dict[str, Any], turn: CachedTurn | None) -> dict[str, Any]:
+def _restore_reasoning(message: dict[str, Any], turn: CachedTurn | None) -> dict[str, Any]:
     if turn is None or read_reasoning(message) or not turn.reasoning:
         return message
     return message | {"reasoning_content": read_reasoning(turn.message)}
