@@ -5,13 +5,12 @@ import logging
 import os
 import socket
 import sys
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from constrained.commands import engine, request
 from constrained.commands import options as shared
+from constrained.commands import request
 from constrained.commands.input import read_text
 from constrained.commands.output import print_error
 from constrained.deadline import check_timeout
@@ -37,7 +36,7 @@ def add(commands: Any) -> None:
     _add_server_options(parser)
     shared.add_model_options(parser)
     shared.add_tool_format(parser)
-    engine.add_engine_options(parser)
+    shared.add_engine_options(parser)
     shared.add_sampling_options(parser)
 
 
@@ -76,7 +75,7 @@ def _run(options: argparse.Namespace) -> int:
     settings = read_settings(options)
     shared.read_sampling(options, Sampling())
     shared.complete(options)
-    read_options(engine.read_engine_options(options))
+    read_options(shared.read_engine_options(options))
     logging.basicConfig(level=options.log_level.upper(), format="%(levelname)s: %(message)s")
     if settings.api_keys == () and options.host not in LOCAL:
         LOG.warning("anybody who reaches %s may ask: there is no --api-key", options.host)
@@ -121,16 +120,18 @@ def _serve(options: argparse.Namespace, settings: Settings, name: str) -> int:
 
 
 def _read_date(given: str | None) -> datetime | None:
+    if given is None:
+        return None
     try:
-        return None if given is None else datetime.fromisoformat(given)
+        return datetime.fromisoformat(given)
     except ValueError as error:
         hint = "Write it as YYYY-MM-DD"
         raise RequestError(f"--date is {given!r}", where="/date", hint=hint) from error
 
 
 def open_socket(listening: socket.socket, idle_seconds: float) -> socket.socket:
-    """The same socket; the system ends a connection whose client takes nothing for so long. What
-    was written for it would keep it open for ever."""
+    """The same socket, whose connections the system ends if their client reads nothing for so long.
+    Otherwise what was written and is never read would keep the connection open for ever."""
     if sys.platform == "linux":
         milliseconds = int(idle_seconds * 1000)
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
@@ -143,24 +144,27 @@ def read_settings(options: argparse.Namespace) -> Settings:
     Raises:
         RequestError: a key is empty, or a limit is too small.
     """
-    keys = options.api_key or ([key] if (key := os.environ.get("LLAMA_API_KEY")) else [])
-    if options.api_key_file:
-        keys = [*keys, *read_text(options.api_key_file, "--api-key-file").split()]
-    if not all(keys) or (options.api_key_file and not keys):
-        raise RequestError("an API key is empty", where="/api_key")
-    settings = Settings(
-        api_keys=tuple(keys),
+    return Settings(
+        api_keys=_read_keys(options),
         alias=options.alias,
         reasoning_field=ReasoningField(options.reasoning_field),
         timeout=options.timeout,
         idle_seconds=options.idle_timeout,
         max_body=options.max_body << 20,
         cors_origins=tuple(options.cors_origin),
-    )
-    return replace(
-        settings,
         keep_volatile=options.keep_volatile,
         date=_read_date(options.date),
         show_grammar=options.show_grammar,
         log_prompts=options.log_prompts,
     )
+
+
+def _read_keys(options: argparse.Namespace) -> tuple[str, ...]:
+    keys: list[str] = list(options.api_key or ())
+    if not keys and os.environ.get("LLAMA_API_KEY"):
+        keys.append(os.environ["LLAMA_API_KEY"])
+    if options.api_key_file:
+        keys += read_text(options.api_key_file, "--api-key-file").split()
+    if not all(keys) or (options.api_key_file and not keys):
+        raise RequestError("an API key is empty", where="/api_key")
+    return tuple(keys)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from constrained.decode.assistant_prefix import Prefix
+from constrained.decode.assistant_prefix import AssistantPrefix
 from constrained.decode.turn_part import TurnPart, TurnView
 from constrained.errors import GrammarError
 from constrained.mask import Matcher
@@ -24,7 +24,7 @@ class TokenHealing(TurnPart):
         vocabulary: that of the model.
     """
 
-    def __init__(self, prefix: Prefix, vocabulary: Vocabulary):
+    def __init__(self, prefix: AssistantPrefix, vocabulary: Vocabulary):
         self._text = prefix.rest
         self._markers = [(prefix.healed + half).encode() for half in prefix.halves]
         self._vocabulary = vocabulary

@@ -11,7 +11,7 @@ import numpy as np
 
 from constrained.deadline import Clock, Stopwatch
 from constrained.decode.checked_values import Fault
-from constrained.decode.request import Finish, Generation, Request
+from constrained.decode.request import Finish, Generation, Request, Usage
 from constrained.decode.retry import Retry
 from constrained.decode.speculation import Speculation
 from constrained.decode.token_healing import TokenHealing
@@ -313,18 +313,24 @@ class TurnDecoder:
         state.close(is_whole=state.finish is Finish.STOP or state.ended_at is not None)
         self._ends_at_stop_text()
         transcript = state.transcript
+        given = self._request.prefix.thought
+        usage = Usage(
+            prompt_tokens=len(self.input.prompt),
+            completion_tokens=self.generated,
+            forward_passes=self.input.passes,
+            reasoning_tokens=max(0, transcript.reasoning_tokens - given),
+            discarded_tokens=state.discarded,
+            cached_tokens=self.input.cached,
+            drafted_tokens=self.input.drafted,
+            accepted_tokens=self.input.accepted,
+        )
         return Generation(
             tokens=tuple(transcript.tokens),
             text=transcript.data.decode("utf-8", "replace"),
             events=tuple(transcript.events),
             finish=state.finish,
-            forward_passes=self.input.passes,
-            reasoning_tokens=max(0, transcript.reasoning_tokens - self._request.prefix.thought),
+            usage=usage,
             ended_at=state.ended_at,
-            discarded=state.discarded,
-            cached=self.input.cached,
-            drafted=self.input.drafted,
-            accepted=self.input.accepted,
             stopped=transcript.stopped,
             logprobs=tuple(transcript.logprobs),
             timings=self._watch.read(),

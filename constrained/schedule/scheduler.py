@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from constrained.deadline import Clock
-from constrained.decode.request import Finish, Generation, Request
+from constrained.decode.request import Finish, Generation, Request, Usage
 from constrained.decode.turn_decoder import TurnDecoder
 from constrained.engine.protocol import Chunk, Engine
 from constrained.errors import ContextError
@@ -139,7 +139,8 @@ class Schedule:
         for seat in list(self._waiting):
             if not seat.request.is_wanted():
                 self._waiting.remove(seat)
-                seat.result.set_result(Generation((), "", (), Finish.CANCELLED, 0))
+                usage = Usage(len(seat.request.prompt), 0, 0)
+                seat.result.set_result(Generation((), "", (), Finish.CANCELLED, usage))
         for number, running in list(self._running.items()):
             if not running.seat.request.is_wanted():
                 running.turn.cancel()
@@ -188,7 +189,8 @@ class Schedule:
         try:  # it waits nowhere any more: who asks has to learn of whatever goes wrong
             match = self._sequences.claim(request.prompt, idle)
             number = match.sequence
-            self._sequences.pin(number, len(request.prompt), request.boundaries, request.closed)
+            breakpoints = request.turn.breakpoints
+            self._sequences.pin(number, len(request.prompt), breakpoints.places, breakpoints.closed)
             turn = TurnDecoder(
                 self._sequences, number, request, cached=match.length, clock=self._clock
             )

@@ -1,0 +1,191 @@
+"""Schemas that contradict themselves or their dialect although it is plain what they mean.
+
+A repair changes what the schema admits, for the mask and for the validator alike, so each is
+reported. What may be meant in two ways is left as it is, and refused where it is no JSON Schema.
+"""
+
+import json
+import re
+from collections.abc import Callable
+
+from grammars.lowering.document.references import find_draft
+from grammars.lowering.keywords import TYPES, as_list
+from grammars.schema.nodes import Finding, Json
+from grammars.schema.subschemas import is_list, is_object, map_parts
+
+_ALIASES = {
+    "dict": "object", "map": "object", "list": "array", "tuple": "array", "str": "string",
+    "int": "integer", "long": "integer", "float": "number", "double": "number", "bool": "boolean",
+    "none": "null",
+}  # fmt: skip
+"""Names of other languages for the types."""
+_DIALECTS = {
+    "http://json-schema.org/draft-03/schema": "http://json-schema.org/draft-04/schema#",
+    "http://json-schema.org/draft-05/schema": "http://json-schema.org/draft-04/schema#",
+}
+"""Drafts that the validator does not know, and those that are read instead."""
+_INTEGER = re.compile("[-+]?[0-9]{1,300}")
+_NUMBER = re.compile(r"[-+]?[0-9]{1,300}(\.[0-9]+)?(e[-+]?[0-9]+)?")
+_OTHERS = frozenset("enum const allOf anyOf oneOf not if $ref".split())
+"""Keywords beside which another type is not enough to admit null."""
+
+Note = Callable[[str, str], None]
+"""Takes the keyword that was repaired, and how."""
+
+
+def repair(source: Json) -> tuple[Json, tuple[Finding, ...]]:
+    """The document with its repairs, and what they are; the document itself if there are none."""
+    findings: list[Finding] = []
+    draft = find_draft(source)
+    has_flags = re.search(r"/draft-0[3-5]/", draft) is not None
+
+    def visit(schema: Json, at: str) -> Json:
+        if not is_object(schema):
+            return schema
+        flat = dict(schema)
+
+        def note(keyword: str, reason: str) -> None:
+            findings.append(Finding(at, keyword, reason))
+
+        _drop_nulls(flat, note)
+        _name_types(flat, note)
+        _lift_required(flat, note, may_be_empty=not has_flags)
+        if not has_flags:
+            _apply_flags(flat, note)
+        _mend_enum(flat, note)
+        flat = map_parts(flat, lambda part, step: visit(part, at + step))
+        return _add_null(flat, note)
+
+    repaired = visit(source, "")
+    known = _DIALECTS.get(draft.rstrip("#"))
+    if known is not None:
+        findings.append(Finding("", "$schema", f"read as {known}"))
+        repaired = {**repaired, "$schema": known}
+    return repaired if findings else source, tuple(findings)
+
+
+def _drop_nulls(flat: dict[str, Json], note: Note) -> None:
+    """A keyword that is null says nothing."""
+    empty = [k for k, v in flat.items() if v is None and k not in ("const", "default", "example")]
+    for keyword in empty:
+        del flat[keyword]
+        note(keyword, "null says nothing")
+
+
+def _name_types(flat: dict[str, Json], note: Note) -> None:
+    """Types by their names in other languages, or in capitals."""
+    given = flat.get("type")
+    names = as_list(given)
+    if not any(isinstance(name, str) for name in names):
+        return
+    known = [_find_type(name) for name in names]
+    if "any" in known:
+        del flat["type"]
+        note("type", "'any' says nothing")
+    elif known != names and all(name in (*TYPES, "integer") for name in known):
+        types = list(dict.fromkeys(known))
+        flat["type"] = types if isinstance(given, list) else types[0]
+        note("type", f"{given!r} is read as {flat['type']!r}")
+
+
+def _find_type(name: Json) -> Json:
+    """The type of JSON Schema that a name of another language stands for; else the name itself."""
+    if not isinstance(name, str):
+        return name
+    return _ALIASES.get(name.lower(), name.lower())
+
+
+def _lift_required(flat: dict[str, Json], note: Note, *, may_be_empty: bool) -> None:
+    """`required: true` in a property, as draft 3 has it; names that are listed twice; an empty list
+    where the draft wants names."""
+    properties = flat.get("properties")
+    if is_object(properties):
+        _collect_flags(flat, properties, note)
+    required = flat.get("required")
+    if isinstance(required, bool):
+        del flat["required"]
+        note("required", "true or false says nothing here")
+    elif is_list(required):
+        distinct = {json.dumps(name): name for name in required}
+        if len(distinct) < len(required):
+            flat["required"] = [*distinct.values()]
+            note("required", "names are listed twice")
+        elif not required and not may_be_empty:
+            del flat["required"]
+            note("required", "an empty list says nothing")
+
+
+def _collect_flags(flat: dict[str, Json], properties: dict[str, Json], note: Note) -> None:
+    """`required: true` in the properties becomes a name in the list of the object."""
+    flagged: list[str] = []
+    required: list[Json] = []
+    if is_list(flat.get("required")):
+        required += flat["required"]
+    unflagged: dict[str, Json] = {}
+    for key, schema in properties.items():
+        unflagged[key] = schema
+        if is_object(schema) and isinstance(schema.get("required"), bool):
+            flagged.append(key)
+            if schema["required"]:
+                required.append(key)
+            unflagged[key] = {k: v for k, v in schema.items() if k != "required"}
+    if flagged:
+        flat["properties"] = unflagged
+        if required:
+            flat["required"] = required
+        note("required", f"read off the properties {', '.join(flagged)}")
+
+
+def _apply_flags(flat: dict[str, Json], note: Note) -> None:
+    """`exclusiveMinimum: true`, as draft 4 and OpenAPI 3.0 have it."""
+    for bound in ("minimum", "maximum"):
+        keyword = f"exclusive{bound.title()}"
+        flag = flat.get(keyword)
+        if not isinstance(flag, bool):
+            continue
+        del flat[keyword]
+        if flag and bound in flat:
+            flat[keyword] = flat.pop(bound)
+        note(keyword, f"true or false, read as in draft 4: about {bound}")
+
+
+def _mend_enum(flat: dict[str, Json], note: Note) -> None:
+    """Strings in an enum of another type; single items in an enum of lists."""
+    values, kind = flat.get("enum"), flat.get("type")
+    if not is_list(values) or not values:
+        return
+    if kind in ("integer", "number", "boolean") and all(isinstance(v, str) for v in values):
+        flat["enum"] = [_read_spelling(text, kind) for text in values]
+        if any(isinstance(v, str) for v in flat["enum"]):
+            del flat["type"]
+        note("enum", f"strings beside the type {kind!r} are read as what they spell")
+    elif kind == "array" and not any(isinstance(v, list) for v in values):
+        items = flat.get("items", {})
+        if is_object(items):
+            flat["items"] = {**items, "enum": values}
+            del flat["enum"]
+            note("enum", "single items beside the type 'array' are read as its items")
+
+
+def _read_spelling(text: str, kind: str) -> Json:
+    """The value of that type that a string spells; the string itself if it spells none."""
+    plain = text.strip().lower()
+    if kind == "boolean":
+        return {"true": True, "false": False}.get(plain, text)
+    if _INTEGER.fullmatch(plain):
+        return int(plain)
+    if kind == "number" and _NUMBER.fullmatch(plain) and abs(float(plain)) < float("inf"):
+        return float(plain)
+    return text
+
+
+def _add_null(flat: dict[str, Json], note: Note) -> dict[str, Json]:
+    """`nullable: true`, as OpenAPI 3.0 has it."""
+    if flat.get("nullable") is not True:
+        return flat
+    note("nullable", "true, read as in OpenAPI 3.0: null is admitted")
+    rest = {k: v for k, v in flat.items() if k != "nullable"}
+    kind = rest.get("type")
+    if isinstance(kind, str) and not _OTHERS & rest.keys():
+        return {**rest, "type": list(dict.fromkeys([kind, "null"]))}
+    return {"anyOf": [rest, {"type": "null"}]}

@@ -1,0 +1,66 @@
+"""Checks that all dialects share, before anything is compiled: content is text, schemas are not too
+large."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from server.errors import HttpError
+from server.settings import Settings
+
+TEXTS = frozenset({"text", "input_text", "output_text", "refusal", "summary_text"})
+UNREADABLE = "cannot be read by this server: it serves text models. Leave it out, or describe it"
+
+
+def read_text_parts(content: Any, where: str) -> Any:
+    """Content in OpenAI's form with all parts as `{"type": "text", "text": ...}`.
+
+    Raises:
+        HttpError: a part is no text; names its place and kind.
+    """
+    if content is None or isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        raise HttpError(400, "content has to be a text or a list of parts", "invalid_value", where)
+    parts = [_read_part(part, f"{where}/{i}") for i, part in enumerate(content)]
+    return parts or ""
+
+
+def _read_part(part: Any, where: str) -> dict[str, str]:
+    if isinstance(part, str):
+        return {"type": "text", "text": part}
+    kind = part.get("type") if isinstance(part, Mapping) else None
+    if not isinstance(kind, str) or kind not in TEXTS:
+        raise HttpError(400, f"a part of type {kind!r} {UNREADABLE}", "unsupported_content", where)
+    text = part.get("refusal" if kind == "refusal" else "text")
+    if not isinstance(text, str):
+        raise HttpError(400, "the part has no text", "invalid_value", f"{where}/text")
+    return {"type": "text", "text": text}
+
+
+def check_tools(tools: Sequence[Any], settings: Settings) -> None:
+    """Refuses more tools, or larger ones, than the server takes.
+
+    Raises:
+        HttpError: names the tool.
+    """
+    if len(tools) > settings.max_tools:
+        message = f"there are {len(tools):,} tools, this server takes {settings.max_tools:,}"
+        raise HttpError(400, message, "too_many_tools", "/tools")
+    for number, tool in enumerate(tools):
+        check_size(tool, settings, f"/tools/{number}")
+
+
+def check_size(schema: Any, settings: Settings, where: str) -> None:
+    """Refuses a schema, or what else says what an answer is, that is too large.
+
+    Raises:
+        HttpError: names the place.
+    """
+    try:
+        size = len(json.dumps(schema, default=str))
+    except RecursionError as error:
+        raise HttpError(400, "it nests too deeply", "too_large", where) from error
+    if size > settings.max_schema:
+        message = f"it has {size:,} bytes, this server takes {settings.max_schema:,}"
+        raise HttpError(400, message, "too_large", where)
