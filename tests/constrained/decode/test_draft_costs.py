@@ -64,7 +64,9 @@ def meter(last: Sequence[str], forced: str) -> tuple[Metered, Metered]:
     for engine, draft in zip(engines, (False, True), strict=True):
         matcher = Matcher.compile(build_tokenizer(BYTES, ()), f'start: (/[a-z]{{5}}/ "{forced}")+')
         asked = ask(prompt, len(text) + 1, GREEDY, draft)
-        (generation,) = generate(engine, [replace(asked, matcher=matcher)])
+        (generation,) = generate(
+            engine, [replace(asked, turn=replace(asked.turn, matcher=matcher))]
+        )
         assert generation.text.encode() == text
     return engines
 
