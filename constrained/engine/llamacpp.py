@@ -209,8 +209,13 @@ def _make_bias(sampling: Sampling, n_vocab: int) -> Any:
 def _make_penalties(sampling: Sampling, n_vocab: int, last: int) -> Any:
     if not sampling.has_penalties:
         return None
-    amounts = sampling.repeat_penalty, sampling.frequency_penalty, sampling.presence_penalty
-    return llama_cpp.llama_sampler_init_penalties(n_vocab, last, *amounts)
+    return llama_cpp.llama_sampler_init_penalties(
+        n_vocab,
+        last,
+        sampling.repeat_penalty,
+        sampling.frequency_penalty,
+        sampling.presence_penalty,
+    )
 
 
 def _make_draw(sampling: Sampling, n_vocab: int) -> list[Any]:
