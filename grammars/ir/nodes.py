@@ -1,0 +1,223 @@
+"""The expressions of a grammar.
+
+An expression of a *rule* is over lexemes: pieces of text that llguidance's lexer tells apart before
+the parser sees them. A `Literal` is such a piece, so is a special `Token` of the vocabulary, and so
+is what a *terminal* names: inside a terminal the same expressions, with `Pattern`, `Intersection`
+and `Complement`, are one regular expression.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from grammars.schema.bits import ALWAYS, NEVER, Condition
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """Text as it stands."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A special token of the vocabulary; no ordinary text spells it.
+
+    Args:
+        name: the text that it stands for in templates.
+        id: its number.
+    """
+
+    name: str
+    id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A regular expression (Rust syntax) for a whole text; in terminals only.
+
+    Args:
+        regex: fit to stand between slashes in Lark.
+    """
+
+    regex: str
+
+
+@dataclass(frozen=True, slots=True)
+class Intersection:
+    """What all of the parts match; in terminals only."""
+
+    parts: tuple["Expression", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Complement:
+    """What the expression does not match; in terminals only."""
+
+    of: "Expression"
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """One behind the other; of no parts: the empty text."""
+
+    parts: tuple["Expression", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Any of the options; of none: nothing can be written."""
+
+    options: tuple["Expression", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """The body `fewest` to `most` times (None: any number)."""
+
+    body: "Expression"
+    fewest: int
+    most: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """The parameter of the referring rule, as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetBit:
+    """The parameter of the referring rule with one more bit."""
+
+    bit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Zero:
+    """The parameter with which a family of rules begins."""
+
+
+Argument: TypeAlias = Keep | SetBit | Zero
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """What the rule or terminal of that name matches.
+
+    Args:
+        name: of the rule.
+        argument: its parameter, where it has one.
+    """
+
+    name: str
+    argument: Argument | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """The body, where the parameter of the rule fulfils a condition; an option of a `Choice`."""
+
+    body: "Expression"
+    condition: Condition
+
+
+@dataclass(frozen=True, slots=True)
+class JsonSchema:
+    """A value that llguidance's own reading of a JSON Schema holds (`%json`).
+
+    Args:
+        text: the schema as JSON.
+        language: what tells of a beginning how it can end; None: nobody knows.
+    """
+
+    text: str
+    language: "Language | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedLark:
+    """A Lark grammar of the user's own (`%lark`); how its texts end is not known."""
+
+    text: str
+
+
+class Language:
+    """A set of texts whose beginnings can be ended; for lexemes that are no regular expression."""
+
+    def accepts(self, text: str) -> bool:
+        """Is the text in the set?"""
+        raise NotImplementedError
+
+    def extend(self, text: str) -> str | None:
+        """The shortest end of a text in the set that begins so; None if none is known."""
+        raise NotImplementedError
+
+
+Expression: TypeAlias = (
+    Literal
+    | Token
+    | Pattern
+    | Intersection
+    | Complement
+    | Sequence
+    | Choice
+    | Repeat
+    | Reference
+    | Guarded
+    | JsonSchema
+    | EmbeddedLark
+)
+
+EMPTY = Sequence(())
+NOTHING = Choice(())
+ANY_TEXT = Pattern("(?s:.*)")
+KEEP, ZERO = Keep(), Zero()
+
+
+def sequence(*parts: Expression) -> Expression:
+    """The parts one behind the other, without empty ones; sequences inside are taken apart."""
+    flat: list[Expression] = []
+    for part in parts:
+        if type(part) is Sequence:
+            flat += part.parts
+        else:
+            flat.append(part)
+    return flat[0] if len(flat) == 1 else Sequence(tuple(flat))
+
+
+def choice(options: Iterable[Expression]) -> Expression:
+    """Any of the options, each once; choices inside are taken apart."""
+    flat: dict[Expression, None] = {}
+    for option in options:
+        if type(option) is Choice:
+            flat.update(dict.fromkeys(option.options))
+        else:
+            flat[option] = None
+    return next(iter(flat)) if len(flat) == 1 else Choice(tuple(flat))
+
+
+def guarded(options: Iterable[tuple[Expression, Condition]]) -> Expression:
+    """Options of a rule with a parameter, each under its condition; impossible ones are left out."""
+    kept: dict[Expression, None] = {}
+    for body, condition in options:
+        if condition == ALWAYS:
+            kept[body] = None
+        elif condition != NEVER:
+            kept[Guarded(body, condition)] = None
+    return next(iter(kept)) if len(kept) == 1 else Choice(tuple(kept))
+
+
+def optional(body: Expression) -> Expression:
+    """The body or nothing."""
+    return body if body == EMPTY else Repeat(body, 0, 1)
+
+
+def many(body: Expression) -> Expression:
+    """The body any number of times."""
+    return Repeat(body, 0, None)
+
+
+def intersection(*parts: Expression) -> Expression:
+    """What all of the parts match."""
+    return parts[0] if len(parts) == 1 else Intersection(parts)
