@@ -54,11 +54,13 @@ class Grammar:
         start: the whole turn.
         rules: by their names.
         lark: the same as text for llguidance.
+        tokens: the names of special tokens that its rules may name.
     """
 
     start: Expression
     rules: Mapping[str, Rule]
     lark: str
+    tokens: tuple[str, ...] = ()
 
 
 class GrammarBuilder:
@@ -162,7 +164,7 @@ class GrammarBuilder:
         # The rules stand in the order of their names, in which they were begun.
         rules = "".join([self._printed[name] for name in self._rules])
         lark = f"%llguidance {{}}\n{print_rule('start', start)}{rules}"
-        return Grammar(start, dict(self._rules), lark)
+        return Grammar(start, dict(self._rules), lark, tuple(self.ids))
 
     def cut(self, text: str) -> list[str]:
         """Structural text, cut where it spells special tokens, the longest first."""

@@ -145,6 +145,10 @@ class EmbeddedLark:
 class Language:
     """A set of texts whose beginnings can be ended; for lexemes that are no regular expression."""
 
+    def begins(self, text: str) -> bool:
+        """May a text of the set begin so? True where that cannot be told."""
+        raise NotImplementedError
+
     def accepts(self, text: str) -> bool:
         """Is the text in the set?"""
         raise NotImplementedError
@@ -198,7 +202,7 @@ def choice(options: Iterable[Expression]) -> Expression:
 
 
 def guarded(options: Iterable[tuple[Expression, Condition]]) -> Expression:
-    """Options of a rule with a parameter, each under its condition; impossible ones are left out."""
+    """Options of a rule with a parameter, each under its condition, without impossible ones."""
     kept: dict[Expression, None] = {}
     for body, condition in options:
         if condition == ALWAYS:

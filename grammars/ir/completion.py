@@ -1,0 +1,70 @@
+"""The shortest legal completion of a turn, for the moment when the tokens run out."""
+
+from itertools import islice
+
+from grammars.ir.chart import Chart, UnknownEndError
+from grammars.ir.grammar import Grammar
+from grammars.ir.lexer import Lexer
+from grammars.ir.shortest import Shortest
+
+MOST_TRIED = 16
+
+
+class Completer:
+    """Finds the shortest completions of texts. Not for two threads at once.
+
+    What was read of a text is kept: a text that has grown is read from where it ended.
+
+    Args:
+        grammar: what holds the texts.
+    """
+
+    def __init__(self, grammar: Grammar):
+        self._grammar = grammar
+        self._lexer = Lexer(grammar.rules)
+        self._shortest = Shortest(grammar.rules, self._lexer)
+        self._chart: Chart | None = None
+
+    def complete(self, text: str) -> str | None:
+        """What to write behind `text`, so that the turn is whole: "" if it may end there.
+
+        Half a special token is ordinary text, since it has no half: a whole one follows.
+
+        Args:
+            text: what the model has written behind the prompt; the grammar has let it through.
+
+        Returns:
+            None where no completion is known: a user's own grammar, an expression that cannot be
+            read, or a text that the grammar does not take.
+        """
+        try:
+            chart = self._read(text)
+            endings = sorted(chart.find_endings(self._shortest), key=_measure)
+        except UnknownEndError:
+            return None
+        for end, rest in islice(endings, MOST_TRIED):
+            # The lexer does not end a lexeme that can go on with what follows it.
+            if not chart.can_go_on(end, rest) or self._takes(text + end + rest):
+                return end + rest
+        return None
+
+    def _read(self, text: str) -> Chart:
+        """The readings of a text."""
+        if self._chart is None or not self._chart.may_grow_to(text):
+            self._chart = None  # until it is read: an error leaves half a chart
+            chart = Chart(self._grammar, self._lexer)
+        else:
+            chart, self._chart = self._chart, None
+        chart.grow(text)
+        self._chart = chart
+        return chart
+
+    def _takes(self, text: str) -> bool:
+        """May the turn be this text?"""
+        chart = Chart(self._grammar, self._lexer)
+        chart.grow(text)
+        return ("", "") in chart.find_endings(self._shortest)
+
+
+def _measure(ending: tuple[str, str]) -> int:
+    return len(ending[0]) + len(ending[1])

@@ -1,0 +1,241 @@
+"""The shortest text of each expression of a grammar."""
+
+from collections.abc import Iterator, Mapping
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+from grammars.ir.grammar import Rule
+from grammars.ir.lexer import Lexer
+from grammars.ir.nodes import (
+    Argument,
+    Choice,
+    EmbeddedLark,
+    Expression,
+    Guarded,
+    Keep,
+    Reference,
+    Repeat,
+    Sequence,
+    SetBit,
+)
+
+MOST_TRIED = 2_000
+"""Members of a family of rules are tried in so many orders; then no text is known."""
+
+
+class Member(NamedTuple):
+    """One of a family of rules with a parameter, and the parameter."""
+
+    name: str
+    bits: int
+
+
+class Way(NamedTuple):
+    """One way through the body of such a rule: a text, and the member that it ends with, if any."""
+
+    text: str
+    behind: Member | None
+
+
+class Shortest:
+    """Knows the shortest texts of a grammar; each is found once.
+
+    Args:
+        rules: of the grammar.
+        lexer: its lexemes.
+    """
+
+    def __init__(self, rules: Mapping[str, Rule], lexer: Lexer):
+        self._rules = rules
+        self._lexer = lexer
+        self._texts: dict[str, str | None] = {}  # of rules without a parameter
+        self._members: dict[Member, str | None] = {}
+        self._is_settled = True
+
+    def find(self, expression: Expression, bits: int = 0) -> str | None:
+        """The shortest text of an expression; None if none is known.
+
+        Args:
+            expression: any but what stands in terminals only.
+            bits: the parameter of the rule that it stands in.
+        """
+        for name in self._find_references(expression):
+            self._settle(name)
+        return self._text(expression, bits)
+
+    def _settle(self, name: str) -> None:
+        """Finds the texts of a rule and of all that it refers to.
+
+        Rules may refer to each other in circles. All begin with no text, and are asked again until
+        no text changes: a shortest text is never made of a text of the same rule.
+        """
+        if name in self._texts:
+            return
+        order = self._find_below(name)
+        self._texts.update(dict.fromkeys(order))
+        self._is_settled = False
+        changed = True
+        while changed:
+            changed = False
+            self._members.clear()
+            for rule in order:
+                text = self._text(self._rules[rule].body, 0)
+                known = self._texts[rule]
+                if text is not None and (known is None or len(text) < len(known)):
+                    self._texts[rule] = text
+                    changed = True
+        self._is_settled = True
+
+    def _find_below(self, name: str) -> list[str]:
+        """The rules below this one that are not known yet, each behind those that it needs, as far
+        as they do not need each other."""
+        order: list[str] = []
+        seen = {name}
+        stack = [(name, self._find_references(self._rules[name].body))]
+        while stack:
+            rule, references = stack[-1]
+            for reference in references:
+                if reference not in seen and reference not in self._texts:
+                    seen.add(reference)
+                    stack.append((reference, self._find_references(self._rules[reference].body)))
+                    break
+            else:
+                stack.pop()
+                order.append(rule)
+        return order
+
+    def _find_references(self, expression: Expression) -> Iterator[str]:
+        """The rules without a parameter that an expression names, also by way of a family."""
+        stack = [expression]
+        families = set[str]()
+        while stack:
+            match stack.pop():
+                case Sequence(parts) | Choice(parts):
+                    stack += parts
+                case Repeat(body) | Guarded(body):
+                    stack.append(body)
+                case Reference(name, None) if not self._rules[name].is_terminal:
+                    yield name
+                case Reference(name, _) if not self._rules[name].is_terminal:
+                    if name not in families:
+                        families.add(name)
+                        stack.append(self._rules[name].body)
+                case _:
+                    pass
+
+    def _text(self, expression: Expression, bits: int) -> str | None:
+        """The shortest text of an expression, by what is known of the rules that it names."""
+        match expression:
+            case Sequence(parts):
+                return self._text_of_all(parts, bits)
+            case Choice(options):
+                found = [self._text(option, bits) for option in options]
+                return min((text for text in found if text is not None), key=len, default=None)
+            case Repeat(body, fewest):
+                once = self._text(body, bits) if fewest else ""
+                return None if once is None else once * fewest
+            case Guarded(body, condition):
+                return self._text(body, bits) if condition.holds(bits) else None
+            case Reference(name, None) if not self._rules[name].is_terminal:
+                return self._texts[name]
+            case Reference(name, argument) if argument is not None:
+                return self._find_member(Member(name, apply(argument, bits)))
+            case EmbeddedLark():
+                return None
+            case _:
+                machine = self._lexer.machine(expression)
+                return machine.end(machine.start)
+
+    def _text_of_all(self, parts: tuple[Expression, ...], bits: int) -> str | None:
+        texts: list[str] = []
+        for part in parts:
+            text = self._text(part, bits)
+            if text is None:
+                return None
+            texts.append(text)
+        return "".join(texts)
+
+    def _find_member(self, start: Member) -> str | None:
+        """The shortest text of a rule with this parameter: Dijkstra's search over the members.
+
+        The order in which members of an object are written does not change what they come to. So
+        of the bits that are needed the lowest one is set next, and no other order is tried.
+        """
+        if start in self._members:
+            return self._members[start]
+        queue = [(0, 0, "", start)]
+        seen = set[Member]()
+        ended: str | None = None
+        pushed = 0
+        while queue and len(seen) < MOST_TRIED:
+            length, _, text, member = heappop(queue)
+            if ended is not None and length >= len(ended):
+                break
+            if member in seen:
+                continue
+            seen.add(member)
+            for way in self._choose(member):
+                whole = text + way.text
+                if way.behind is not None:
+                    pushed += 1
+                    heappush(queue, (len(whole), pushed, whole, way.behind))
+                elif ended is None or len(whole) < len(ended):
+                    ended = whole
+        self._members[start] = ended
+        return ended
+
+    def _choose(self, member: Member) -> list[Way]:
+        """The ways through a rule that can be part of a shortest text."""
+        rule = self._rules[member.name]
+        ways = list(self._find_ways(rule.body, member.bits))
+        missing = rule.needed & ~member.bits
+        lowest = missing & -missing
+        if missing:
+            return [way for way in ways if _find_added(way, member) in (0, lowest)]
+        if member.bits.bit_count() < rule.least:
+            # So many have to follow that any order of them would be tried: the shortest goes first.
+            adding = [way for way in ways if _find_added(way, member)]
+            others = [way for way in ways if not _find_added(way, member)]
+            return others + sorted(adding, key=_measure)[:1]
+        return ways
+
+    def _find_ways(self, expression: Expression, bits: int) -> Iterator[Way]:
+        """The shortest way through an expression to each member that it can end with."""
+        match expression:
+            case Sequence(parts) if parts:
+                text = self._text_of_all(parts[:-1], bits)
+                if text is not None:
+                    for way in self._find_ways(parts[-1], bits):
+                        yield Way(text + way.text, way.behind)
+            case Choice(options):
+                for option in options:
+                    yield from self._find_ways(option, bits)
+            case Guarded(body, condition):
+                if condition.holds(bits):
+                    yield from self._find_ways(body, bits)
+            case Reference(name, argument) if argument is not None:
+                yield Way("", Member(name, apply(argument, bits)))
+            case _:
+                text = self._text(expression, bits)
+                if text is not None:
+                    yield Way(text, None)
+
+
+def apply(argument: Argument, bits: int) -> int:
+    """The parameter that a rule is given by a rule with this one."""
+    match argument:
+        case Keep():
+            return bits
+        case SetBit(bit):
+            return bits | 1 << bit
+        case _:
+            return 0
+
+
+def _find_added(way: Way, member: Member) -> int:
+    """The bits that a way sets."""
+    return 0 if way.behind is None else way.behind.bits & ~member.bits
+
+
+def _measure(way: Way) -> int:
+    return len(way.text)
