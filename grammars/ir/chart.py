@@ -108,6 +108,7 @@ class Chart:
         self._rules = grammar.rules
         self._lexer = lexer
         self._names = _express_tokens(grammar)
+        self._longest_name = max(map(len, grammar.tokens), default=0)
         self._rests: dict[tuple[int, int], Rest] = {}  # so that equal ones are the same
         self._root = Frame(0)
         self._fewer: dict[int, Repeat] = {}  # by the ids of repeats, which `_rests` keeps alive
@@ -120,10 +121,7 @@ class Chart:
         if not text.startswith(self.text):
             return False
         end = len(self.text)
-        return all(
-            not found.start() < end < found.start() + len(found[1])
-            for found in self._names.finditer(text)
-        )
+        return not any(at < end < at + len(name) for at, name in self._find_tokens(text).items())
 
     def grow(self, text: str) -> None:
         """Reads more of the text.
@@ -131,7 +129,7 @@ class Chart:
         Args:
             text: all of it; it begins as before.
         """
-        tokens = {found.start(): found[1] for found in self._names.finditer(text)}
+        tokens = self._find_tokens(text)
         begun, self._open = self._open, []
         since, self.text = len(self.text), text
         for row in begun:
@@ -142,12 +140,18 @@ class Chart:
             if row is not None:
                 self._scan(row, start, tokens)
 
+    def _find_tokens(self, text: str) -> dict[int, str]:
+        """Where a text, as far as it is new, spells special tokens."""
+        since = max(0, len(self.text) - self._longest_name)
+        return {found.start(): found[1] for found in self._names.finditer(text, since)}
+
     def find_endings(self, shortest: Shortest) -> Iterator[tuple[str, str]]:
         """The shortest text behind each reading: the rest of a lexeme, and what follows that."""
         known: dict[int, str | None] = {id(self._root): ""}
+        if any(row.may_end and row.start == len(self.text) for row in self._open):
+            yield "", ""
+            return
         for row in self._open:
-            if row.may_end and row.start == len(self.text):
-                yield "", ""
             for lexeme, machine, at in row.running:
                 end = machine.end(at)
                 if end is None:

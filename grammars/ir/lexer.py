@@ -193,7 +193,11 @@ class Lexer:
             case Token():
                 return TokenMachine(lexeme)
             case JsonSchema(_, language) if language is not None:
-                return LanguageMachine(language)
+                patterns = language.patterns()
+                if patterns is None:
+                    return LanguageMachine(language)
+                parts = tuple([Pattern(pattern) for pattern in patterns])
+                return self._make_terminal(Rule(Intersection(parts)))
             case Reference(name):
                 return self._make_terminal(self._rules[name])
             case _:

@@ -143,7 +143,11 @@ class EmbeddedLark:
 
 
 class Language:
-    """A set of texts whose beginnings can be ended; for lexemes that are no regular expression."""
+    """A set of texts whose beginnings can be ended."""
+
+    def patterns(self) -> tuple[str, ...] | None:
+        """Regular expressions all of which match just these texts; None where it is no such set."""
+        return None
 
     def begins(self, text: str) -> bool:
         """May a text of the set begin so? True where that cannot be told."""

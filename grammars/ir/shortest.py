@@ -23,6 +23,18 @@ MOST_TRIED = 2_000
 """Members of a family of rules are tried in so many orders; then no text is known."""
 
 
+class CircleError(Exception):
+    """A rule refers to itself, so that its text has to be found together with others.
+
+    Args:
+        name: of the rule.
+    """
+
+    def __init__(self, name: str):
+        super().__init__(name)
+        self.name = name
+
+
 class Member(NamedTuple):
     """One of a family of rules with a parameter, and the parameter."""
 
@@ -50,7 +62,7 @@ class Shortest:
         self._lexer = lexer
         self._texts: dict[str, str | None] = {}  # of rules without a parameter
         self._members: dict[Member, str | None] = {}
-        self._is_settled = True
+        self._under_way = set[str]()
 
     def find(self, expression: Expression, bits: int = 0) -> str | None:
         """The shortest text of an expression; None if none is known.
@@ -59,21 +71,43 @@ class Shortest:
             expression: any but what stands in terminals only.
             bits: the parameter of the rule that it stands in.
         """
-        for name in self._find_references(expression):
+        try:
+            return self._text(expression, bits)
+        except (CircleError, RecursionError):
+            self._under_way.clear()
+            for name in self._find_references(expression):
+                self._settle(name)
+            return self._text(expression, bits)
+
+    def _find_rule(self, name: str) -> str | None:
+        """The shortest text of a rule without a parameter."""
+        if name in self._texts:
+            return self._texts[name]
+        if name in self._under_way:
+            raise CircleError(name)
+        self._under_way.add(name)
+        try:
+            text = self._text(self._rules[name].body, 0)
+        except CircleError as circle:
+            if circle.name != name:
+                raise
             self._settle(name)
-        return self._text(expression, bits)
+            text = self._texts[name]
+        finally:
+            self._under_way.discard(name)
+        self._texts[name] = text
+        return text
 
     def _settle(self, name: str) -> None:
-        """Finds the texts of a rule and of all that it refers to.
+        """Finds the texts of a rule and of all that it refers to, where they refer to each other.
 
-        Rules may refer to each other in circles. All begin with no text, and are asked again until
-        no text changes: a shortest text is never made of a text of the same rule.
+        All begin with no text, and are asked again until no text changes: a shortest text is never
+        made of a text of the same rule.
         """
         if name in self._texts:
             return
         order = self._find_below(name)
         self._texts.update(dict.fromkeys(order))
-        self._is_settled = False
         changed = True
         while changed:
             changed = False
@@ -84,7 +118,6 @@ class Shortest:
                 if text is not None and (known is None or len(text) < len(known)):
                     self._texts[rule] = text
                     changed = True
-        self._is_settled = True
 
     def _find_below(self, name: str) -> list[str]:
         """The rules below this one that are not known yet, each behind those that it needs, as far
@@ -129,15 +162,14 @@ class Shortest:
             case Sequence(parts):
                 return self._text_of_all(parts, bits)
             case Choice(options):
-                found = [self._text(option, bits) for option in options]
-                return min((text for text in found if text is not None), key=len, default=None)
+                return self._text_of_any(options, bits)
             case Repeat(body, fewest):
                 once = self._text(body, bits) if fewest else ""
                 return None if once is None else once * fewest
             case Guarded(body, condition):
                 return self._text(body, bits) if condition.holds(bits) else None
             case Reference(name, None) if not self._rules[name].is_terminal:
-                return self._texts[name]
+                return self._find_rule(name)
             case Reference(name, argument) if argument is not None:
                 return self._find_member(Member(name, apply(argument, bits)))
             case EmbeddedLark():
@@ -154,6 +186,16 @@ class Shortest:
                 return None
             texts.append(text)
         return "".join(texts)
+
+    def _text_of_any(self, options: tuple[Expression, ...], bits: int) -> str | None:
+        shortest: str | None = None
+        for option in options:
+            text = self._text(option, bits)
+            if text is not None and (shortest is None or len(text) < len(shortest)):
+                shortest = text
+                if not shortest:
+                    break
+        return shortest
 
     def _find_member(self, start: Member) -> str | None:
         """The shortest text of a rule with this parameter: Dijkstra's search over the members.
@@ -187,38 +229,55 @@ class Shortest:
     def _choose(self, member: Member) -> list[Way]:
         """The ways through a rule that can be part of a shortest text."""
         rule = self._rules[member.name]
-        ways = list(self._find_ways(rule.body, member.bits))
         missing = rule.needed & ~member.bits
-        lowest = missing & -missing
         if missing:
-            return [way for way in ways if _find_added(way, member) in (0, lowest)]
-        if member.bits.bit_count() < rule.least:
-            # So many have to follow that any order of them would be tried: the shortest goes first.
-            adding = [way for way in ways if _find_added(way, member)]
-            others = [way for way in ways if not _find_added(way, member)]
-            return others + sorted(adding, key=_measure)[:1]
-        return ways
+            return list(self._find_ways(rule.body, member.bits, missing & -missing))
+        ways = list(self._find_ways(rule.body, member.bits))
+        if member.bits.bit_count() >= rule.least:
+            return ways
+        # So many have to follow that any order of them would be tried: the shortest goes first.
+        adding = [way for way in ways if way.behind and way.behind.bits != member.bits]
+        others = [way for way in ways if way not in adding]
+        return others + sorted(adding, key=_measure)[:1]
 
-    def _find_ways(self, expression: Expression, bits: int) -> Iterator[Way]:
-        """The shortest way through an expression to each member that it can end with."""
+    def _find_ways(self, expression: Expression, bits: int, wanted: int = 0) -> Iterator[Way]:
+        """The shortest way through an expression to each member that it can end with.
+
+        Args:
+            expression: the body of a rule with a parameter, or a part of it.
+            bits: the parameter.
+            wanted: where a bit is set, it is this one; 0: any.
+        """
         match expression:
             case Sequence(parts) if parts:
+                if not _may_set(parts[-1], wanted):
+                    return
                 text = self._text_of_all(parts[:-1], bits)
                 if text is not None:
-                    for way in self._find_ways(parts[-1], bits):
+                    for way in self._find_ways(parts[-1], bits, wanted):
                         yield Way(text + way.text, way.behind)
             case Choice(options):
                 for option in options:
-                    yield from self._find_ways(option, bits)
+                    yield from self._find_ways(option, bits, wanted)
             case Guarded(body, condition):
                 if condition.holds(bits):
-                    yield from self._find_ways(body, bits)
+                    yield from self._find_ways(body, bits, wanted)
             case Reference(name, argument) if argument is not None:
-                yield Way("", Member(name, apply(argument, bits)))
+                if _may_set(expression, wanted):
+                    yield Way("", Member(name, apply(argument, bits)))
             case _:
                 text = self._text(expression, bits)
                 if text is not None:
                     yield Way(text, None)
+
+
+def _may_set(expression: Expression, wanted: int) -> bool:
+    """Sets it the bit that is wanted, or none, or is that not known yet?"""
+    match expression:
+        case Reference(_, SetBit(bit)):
+            return not wanted or 1 << bit == wanted
+        case _:
+            return True
 
 
 def apply(argument: Argument, bits: int) -> int:
@@ -230,11 +289,6 @@ def apply(argument: Argument, bits: int) -> int:
             return bits | 1 << bit
         case _:
             return 0
-
-
-def _find_added(way: Way, member: Member) -> int:
-    """The bits that a way sets."""
-    return 0 if way.behind is None else way.behind.bits & ~member.bits
 
 
 def _measure(way: Way) -> int:
