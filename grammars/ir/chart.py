@@ -10,6 +10,7 @@ kept: more may be read than llguidance would, never less.
 
 import re
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -161,18 +162,15 @@ class Chart:
                     if text is not None:
                         yield end, text
 
-    def can_go_on(self, end: str, rest: str) -> bool:
-        """Could a lexeme under way be longer than by that end, and go on with the rest?"""
-        if not rest or self._names.match(rest):
-            return False  # a special token is never part of another lexeme
-        for row in self._open:
-            for _, machine, position in row.running:
-                at: Position | None = position
-                for character in end + rest[0]:
-                    at = None if at is None else machine.step(at, character)
-                if at is not None:
-                    return True
-        return False
+    def fork(self) -> "Chart":
+        """A chart of the same text, which grows by itself.
+
+        Frames are shared: none changes once its row was begun.
+        """
+        other = copy(self)
+        other._due = {}
+        other._open = [copy(row) for row in self._open]
+        return other
 
     def _follow(
         self, caller: Caller, shortest: Shortest, known: dict[int, str | None]

@@ -43,8 +43,9 @@ class Completer:
         except UnknownEndError:
             return None
         for end, rest in islice(endings, MOST_TRIED):
-            # The lexer does not end a lexeme that can go on with what follows it.
-            if not chart.can_go_on(end, rest) or self._takes(text + end + rest):
+            # The lexer does not end a lexeme that can go on with what follows it, so not every
+            # sequence of shortest lexemes is read as such.
+            if self._ends(chart, text + end + rest):
                 return end + rest
         return None
 
@@ -59,11 +60,11 @@ class Completer:
         self._chart = chart
         return chart
 
-    def _takes(self, text: str) -> bool:
-        """May the turn be this text?"""
-        chart = Chart(self._grammar, self._lexer)
-        chart.grow(text)
-        return ("", "") in chart.find_endings(self._shortest)
+    def _ends(self, chart: Chart, text: str) -> bool:
+        """May the turn be this text, which begins as that of the chart does?"""
+        whole = chart.fork()
+        whole.grow(text)
+        return ("", "") in whole.find_endings(self._shortest)
 
 
 def _measure(ending: tuple[str, str]) -> int:
