@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from grammars.build.json_call import (
+from grammars.spelling.json_call import (
     ANY_ID,
     BLANK,
     WRITTEN_ID,

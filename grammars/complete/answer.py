@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from grammars.build.answer import read_regex
-from grammars.build.json_call import BLANK, style_answer
+from grammars.spelling.json_call import BLANK, style_answer
 from grammars.build.values import escape_regex
 from grammars.complete.call import Value
 from grammars.complete.scalar import Fit, fit_words, join

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from grammars.build.calls import INDEX
-from grammars.build.json_call import ANY_ID, WRITTEN_ID, close_json_call, open_json_call
+from grammars.spelling.json_call import ANY_ID, WRITTEN_ID, close_json_call, open_json_call
 from grammars.complete.argument import TaggedObject
 from grammars.complete.json import JsonReader
 from grammars.complete.nested import NestedPart

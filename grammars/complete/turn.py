@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
 from grammars.build.calls import COUNTED, find_index
-from grammars.build.json_call import begin_call, style_arguments
+from grammars.spelling.json_call import begin_call, style_arguments
 from grammars.complete.answer import AnswerEnd, fit_spaced, read_answer, skip_space
 from grammars.complete.call import Call, Chain
 from grammars.complete.scalar import Fit, decide, fit_words, join

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from grammars.build.calls import check_name
-from grammars.build.json_call import (
+from grammars.spelling.json_call import (
     begin_call,
     close_json_call,
     open_json_call,
