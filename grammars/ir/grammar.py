@@ -72,35 +72,34 @@ class GrammarBuilder:
 
     def __init__(self, ids: Mapping[str, int] | None = None):
         self.ids = ids or {}
-        self._names: dict[tuple[Expression, bool], str] = {}
+        self._names: dict[tuple[Expression, bool, bool], Reference] = {}
         self._rules: dict[str, Rule] = {}
         self._printed: dict[str, str] = {}
         self._families: dict[tuple[tuple[str, Expression], ...], dict[str, str]] = {}
-        self._size = [0]  # of all printed rules; shared with whoever adds to the same grammar
-
-    def share(self, other: "GrammarBuilder") -> None:
-        """Adds its rules to those of another builder from now on."""
-        self._names, self._rules, self._printed = other._names, other._rules, other._printed
-        self._families, self._size = other._families, other._size
+        self._size = 0  # of all printed rules
 
     def define(self, body: Expression, hint: str = "r") -> Expression:
         """A reference to the rule with this body, which is made if there is none."""
-        return self._find(body, hint, Rule(body))
+        return self._find(body, hint)
 
     def terminal(self, body: Expression, hint: str = "T") -> Expression:
         """A reference to the terminal with this body: a lexeme that goes on as long as it can."""
-        return self._find(body, hint, Rule(body, is_terminal=True))
+        return self._find(body, hint, is_terminal=True)
 
     def lazy(self, body: Expression, hint: str) -> Expression:
         """A reference to a terminal with this body that ends where it matches first."""
-        return self._find(body, hint, Rule(body, is_terminal=True, lazy=True))
+        return self._find(body, hint, is_terminal=True, lazy=True)
 
-    def _find(self, body: Expression, hint: str, rule: Rule) -> Expression:
-        key = body, rule.lazy
-        if key not in self._names:
-            self._names[key] = name = self.reserve(hint)
-            self._keep(name, rule)
-        return Reference(self._names[key])
+    def _find(
+        self, body: Expression, hint: str, *, is_terminal: bool = False, lazy: bool = False
+    ) -> Expression:
+        key = body, is_terminal, lazy
+        reference = self._names.get(key)
+        if reference is None:
+            name = self.reserve(hint)
+            reference = self._names[key] = Reference(name)
+            self._keep(name, Rule(body, is_terminal, lazy))
+        return reference
 
     def reserve(self, hint: str) -> str:
         """A name for a rule that refers to itself; `fill` gives it its body."""
@@ -126,12 +125,13 @@ class GrammarBuilder:
             least: how many bits have to be set at least.
         """
         key = tuple(bodies.items())
-        if key not in self._families:
+        names = self._families.get(key)
+        if names is None:
             self._families[key] = names = {hint: self.reserve(hint) for hint in bodies}
             for hint, body in bodies.items():
                 rule = Rule(_rename(body, names), needed=needed, least=least)
                 self._keep(names[hint], rule, "::_")
-        return self._families[key]
+        return names
 
     def enter(self, *bodies: Expression) -> Expression:
         """A reference to a rule that begins a family of rules in one of these ways."""
@@ -152,8 +152,8 @@ class GrammarBuilder:
         if rule.lazy:
             attribute = "[lazy]"
         printed = print_rule(name + attribute, rule.body)
-        self._size[0] += len(printed)
-        if self._size[0] > MOST_TEXT:
+        self._size += len(printed)
+        if self._size > MOST_TEXT:
             message = f"the grammar is too large: more than {MOST_TEXT:,} characters"
             raise SchemaError(message, hint="Offer fewer tools, or simpler schemas")
         self._rules[name] = rule

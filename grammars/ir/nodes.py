@@ -7,10 +7,10 @@ and `Complement`, are one regular expression.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from grammars.schema.bits import ALWAYS, NEVER, Condition
+from grammars.schema.bits import ALWAYS, NEVER, Condition, Keep, SetBit
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,18 +82,6 @@ class Repeat:
 
 
 @dataclass(frozen=True, slots=True)
-class Keep:
-    """The parameter of the referring rule, as it is."""
-
-
-@dataclass(frozen=True, slots=True)
-class SetBit:
-    """The parameter of the referring rule with one more bit."""
-
-    bit: int
-
-
-@dataclass(frozen=True, slots=True)
 class Zero:
     """The parameter with which a family of rules begins."""
 
@@ -132,7 +120,7 @@ class JsonSchema:
     """
 
     text: str
-    language: "Language | None" = None
+    language: "Language | None" = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +136,10 @@ class Language:
     def patterns(self) -> tuple[str, ...] | None:
         """Regular expressions all of which match just these texts; None where it is no such set."""
         return None
+
+    def begins(self, text: str) -> bool:
+        """May a text of the set begin so? True where that cannot be told."""
+        raise NotImplementedError
 
     def begins(self, text: str) -> bool:
         """May a text of the set begin so? True where that cannot be told."""
@@ -180,7 +172,7 @@ Expression: TypeAlias = (
 EMPTY = Sequence(())
 NOTHING = Choice(())
 ANY_TEXT = Pattern("(?s:.*)")
-KEEP, ZERO = Keep(), Zero()
+ZERO = Zero()
 
 
 def sequence(*parts: Expression) -> Expression:
@@ -227,5 +219,11 @@ def many(body: Expression) -> Expression:
 
 
 def intersection(*parts: Expression) -> Expression:
-    """What all of the parts match."""
-    return parts[0] if len(parts) == 1 else Intersection(parts)
+    """What all of the parts match; intersections inside are taken apart."""
+    flat: list[Expression] = []
+    for part in parts:
+        if type(part) is Intersection:
+            flat += part.parts
+        else:
+            flat.append(part)
+    return flat[0] if len(flat) == 1 else Intersection(tuple(flat))

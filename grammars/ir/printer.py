@@ -13,15 +13,14 @@ from grammars.ir.nodes import (
     Guarded,
     Intersection,
     JsonSchema,
-    Keep,
     Literal,
     Pattern,
     Reference,
     Repeat,
     Sequence,
-    SetBit,
     Token,
 )
+from grammars.schema.bits import Keep, SetBit
 
 # How tightly an operator binds; what binds less than its place asks for stands in parentheses.
 _CHOICE, _INTERSECTION, _SEQUENCE, _ATOM = range(4)
@@ -121,7 +120,8 @@ def _guarded(node: Guarded, place: int) -> str:
 
 
 def _json(node: JsonSchema, place: int) -> str:
-    return f"%json {node.text}"
+    text = node.text.replace("\x7f", r"\u007f")  # as in `quote`
+    return f"%json {text}"
 
 
 def _lark(node: EmbeddedLark, place: int) -> str:

@@ -17,6 +17,11 @@ def escape_regex(text: str) -> str:
     return "".join(escaped)
 
 
+def escape_slashes(regex: str) -> str:
+    """A regular expression, fit for `/.../` in Lark."""
+    return regex.replace("\\/", "/").replace("/", "\\/")
+
+
 def match_any(words: Iterable[str]) -> str:
     """A regular expression for just these words."""
     return f"({'|'.join(map(escape_regex, words))})"

@@ -9,7 +9,17 @@ from functools import cached_property
 from itertools import combinations
 from typing import TypeAlias
 
-from grammars.schema.bits import NEVER, Condition, both, count, either, negate
+from grammars.schema.bits import (
+    KEEP,
+    NEVER,
+    Condition,
+    Keep,
+    SetBit,
+    both,
+    count,
+    either,
+    negate,
+)
 from grammars.schema.nodes import Property
 from grammars.schema.presence import FREE, Presence, find_keys, translate
 
@@ -68,9 +78,19 @@ class Unordered:
         limit = self._top if self._most is None else self._most
         return bool(self._fitting) and enough and max(self._needed, self._least) <= limit
 
-    def behind(self, index: int) -> str:
+    @property
+    def required_bits(self) -> int:
+        """The bits of the required members."""
+        return (1 << self._needed) - 1
+
+    @property
+    def least(self) -> int:
+        """How many members there are at least."""
+        return max(self._least, self._needed)
+
+    def behind(self, index: int) -> SetBit:
         """The state behind that declared member, as a parameter."""
-        return write_bit(self._bits[index])
+        return SetBit(self._bits[index])
 
     @cached_property
     def can_add(self) -> dict[int, Condition]:
@@ -91,18 +111,21 @@ class Unordered:
         return [count(self._needed, self._top, 0, self._most - self._needed - 1)]
 
     @property
-    def ways_to_add_extra(self) -> list[tuple[Condition, str]]:
-        """When an undeclared member may come next, and the state behind it: "_" is the same."""
-        return self.ways_to_count_extra + [(self.counted, "_")] * (self.counted != NEVER)
+    def ways_to_add_extra(self) -> list[tuple[Condition, SetBit | Keep]]:
+        """When an undeclared member may come next, and the state behind it."""
+        ways: list[tuple[Condition, SetBit | Keep]] = [*self.ways_to_count_extra]
+        if self.counted != NEVER:
+            ways.append((self.counted, KEEP))
+        return ways
 
     @cached_property
-    def ways_to_count_extra(self) -> list[tuple[Condition, str]]:
+    def ways_to_count_extra(self) -> list[tuple[Condition, SetBit]]:
         """The same where it has to be counted."""
-        ways: list[tuple[Condition, str]] = []
+        ways: list[tuple[Condition, SetBit]] = []
         for bit in range(self._count, self._top):
             before = [count(bit - 1, bit, 1)] if bit > self._count else []
             way = both([count(bit, bit + 1, 0, 0), *before, *self._room()])
-            ways.append((way, write_bit(bit)))
+            ways.append((way, SetBit(bit)))
         return ways
 
     @cached_property
@@ -184,11 +207,6 @@ class Unordered:
         sizes = {i: found for i in free if (found := size(i)) is not None}
         shortest = sorted((i for i in free if i in sizes), key=sizes.__getitem__)
         return [*chosen, *shortest[:lacking]]
-
-
-def write_bit(bit: int) -> str:
-    """The parameter with that bit."""
-    return f"set_bit({bit})"
 
 
 def _subsets(bits: Sequence[int]) -> Iterator[int]:

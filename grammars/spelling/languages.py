@@ -4,25 +4,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, floor
-from typing import Protocol
 
-from grammars.build.numbers import LARGEST, NUMBER
+from grammars.ir.nodes import Language as Language
 from grammars.regex.automaton import Automaton, compile_regexes
-from grammars.regex.ranges import express_range
+from grammars.regex.ranges import NUMBER, express_range
 from grammars.regex.texts import ANY
 from grammars.schema.nodes import Number, String
 
-
-class Language(Protocol):
-    """A set of texts."""
-
-    def accepts(self, text: str) -> bool:
-        """Is the text in the set?"""
-        ...
-
-    def extend(self, text: str) -> str | None:
-        """The shortest end of a text in the set that begins so; None if none is known."""
-        ...
+LARGEST = 10**15
+"""Multiples are no larger where the schema sets no bound."""
 
 
 def pick_shortest(options: Iterable[str | None]) -> str | None:
@@ -31,7 +21,7 @@ def pick_shortest(options: Iterable[str | None]) -> str | None:
 
 
 @dataclass(frozen=True)
-class Words:
+class Words(Language):
     """These texts."""
 
     words: tuple[str, ...]
@@ -44,7 +34,7 @@ class Words:
 
 
 @dataclass(frozen=True)
-class SizedTexts:
+class SizedTexts(Language):
     """Texts of so many characters that an automaton accepts, if there is one."""
 
     fewest: int
@@ -64,7 +54,7 @@ class SizedTexts:
 
 
 @dataclass(frozen=True)
-class Unknown:
+class Unknown(Language):
     """Texts of which nothing is known."""
 
     def accepts(self, text: str) -> bool:
@@ -75,7 +65,7 @@ class Unknown:
 
 
 @dataclass(frozen=True)
-class Multiples:
+class Multiples(Language):
     """Decimals within bounds that are multiples, as llguidance spells them: whole, or with all the
     decimal places of the divisor.
 
@@ -176,7 +166,7 @@ def speak_number(node: Number) -> Language:
     """How the numbers of a node are written."""
     if "multipleOf" in node.bounds:
         return Multiples(node)
-    regex: str | None = NUMBER.strip("/")
+    regex: str | None = NUMBER
     if node.bounds or node.integer:
         regex = express_range(node.bounds, integer=node.integer)
     automaton = None if regex is None else compile_regexes((regex,))

@@ -7,11 +7,11 @@ from hypothesis import event, given, reject, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from grammars.build.values import Rules
 from grammars.complete.turn import Completer
 from grammars.errors import PolicyError
 from grammars.lowering.lower import lower
 from grammars.parse.parser import parse
+from grammars.spelling.styles import spell
 from grammars.turn import (
     Answer,
     Choice,
@@ -123,7 +123,7 @@ def answers(draw: DrawFn, format: Format) -> tuple[Answer, str]:
         case "json":
             shape = draw(answer_shapes())
             schema = lower(shape.schema, only_object=False)
-            return JsonAnswer(schema), Rules(format.hole.style).spell(draw(fitting(shape)))
+            return JsonAnswer(schema), spell(draw(fitting(shape)), format.hole.style)
         case "regex":
             regex = draw(st.sampled_from(sorted(REGEXES)))
             return RegexAnswer(regex), draw(REGEXES[regex])

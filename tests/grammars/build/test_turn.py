@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 from grammars.build.turn import build_grammar
-from grammars.build.values import Rules
+from grammars.build.values import Values
 from grammars.errors import SchemaError, ToolError
 from grammars.formats import FORMATS, HERMES, LLAMA3_JSON, QWEN3_CODER
+from grammars.ir.grammar import GrammarBuilder
 from grammars.lowering.lower import lower
 from grammars.parse.parser import Parser, collect
 from grammars.render.turn import render
@@ -74,9 +75,11 @@ def test_a_declared_key_cannot_be_written_a_second_time_as_another() -> None:
 
 
 def test_no_spelling_of_a_declared_key_is_an_additional_one() -> None:
-    rules = Rules(JsonStyle(ascii=True))
-    rules.value(Object((Property("é", String(), required=False),)), {})
-    key = next(line for line in rules.text().splitlines() if line.startswith("KEY"))
+    builder = GrammarBuilder()
+    style = JsonStyle(ascii=True)
+    start = Values(builder, style).value(Object((Property("é", String(), required=False),)), {})
+    lines = builder.build(start).lark.splitlines()
+    key = next(line for line in lines if line.startswith("KEY"))
     assert key.endswith('& ~/\\"é\\"/')
 
 

@@ -14,10 +14,12 @@ from jinja2 import Environment
 
 from constrained.mask import Matcher
 from constrained.replay.replay_context import byte_tokenizer
-from grammars.build.values import Rules
+from grammars.build.values import Values
 from grammars.complete.json import JsonReader
 from grammars.complete.shortest import Shortest
 from grammars.errors import SchemaError
+from grammars.ir.grammar import GrammarBuilder
+from grammars.ir.printer import print_expression
 from grammars.lowering.lower import lower
 from grammars.parse.scanners import make_scanner
 from grammars.schema.nodes import Schema, are_same
@@ -66,9 +68,9 @@ class Mask:
         self.vocabulary, tokenizer = byte_tokenizer((QUOTE,) if "token" in name else ())
         quote = self.vocabulary.marker(QUOTE)
         self.ids: Mapping[str, int] = {} if quote is None else {QUOTE: quote}
-        rules = Rules(self.style, self.ids)
-        start = rules.value(schema.node, schema.definitions)
-        self.grammar = f"%llguidance {{}}\nstart: {start}\n{rules.text()}"
+        builder = GrammarBuilder(self.ids)
+        start = Values(builder, self.style).value(schema.node, schema.definitions)
+        self.grammar = builder.build(start).lark
         self._matcher = Matcher.compile(tokenizer, self.grammar)
         self._shortest = Shortest(self.style, schema.definitions)
         self._node = schema.node
@@ -358,9 +360,9 @@ def test_white_space_is_exact_down_to_some_depth() -> None:
 
 
 def test_structural_text_is_cut_at_special_tokens() -> None:
-    rules = Rules(ids={"<a>": 1, "<a>b": 2, "": 3})
-    assert rules.fixed("x<a>b<a>y") == '"x" <[2]> <[1]> "y"'
-    assert rules.fixed("<") == '"<"'
+    builder = GrammarBuilder({"<a>": 1, "<a>b": 2, "": 3})
+    assert print_expression(builder.fixed("x<a>b<a>y")) == '"x" <[2]> <[1]> "y"'
+    assert print_expression(builder.fixed("<")) == '"<"'
 
 
 def test_a_pattern_that_cannot_be_taken_apart_is_held_in_json() -> None:
