@@ -19,7 +19,8 @@ from constrained.prompt.turn_cache import Decoded
 from constrained.template.special_tokens import Prompt
 from constrained.tools.offer import Refusal
 from constrained.vocabulary.vocabulary import Vocabulary
-from grammars.complete.turn import Completer
+from grammars.build.turn import build_turn
+from grammars.ir.completion import Completer
 from grammars.lowering.checked import find_held
 from grammars.parse.parser import Parser
 from grammars.schema.extent import bound_length
@@ -177,7 +178,7 @@ class CompiledTurn(Composed):
 
     @cached_property
     def _completer(self) -> Completer:
-        return Completer(self.format, self.tools, self.policy, self.state, self.markers)
+        return Completer(build_turn(self.format, self.tools, self.policy, self.state, self.markers))
 
     @cached_property
     def _stride(self) -> int:

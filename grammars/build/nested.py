@@ -49,7 +49,7 @@ from grammars.schema.nodes import (
     escape,
     flatten,
 )
-from grammars.spelling.languages import speak_string
+from grammars.spelling.lexemes import fits_string
 from grammars.spelling.nested import KEY, find_extras, is_key, is_writable, part, spell_words
 from grammars.spelling.parts import take_apart
 from grammars.wire.format import NestedArguments
@@ -256,7 +256,7 @@ class NestedRules:
 def _can_be_empty(node: Flat) -> bool:
     match node:
         case String():
-            return speak_string(node).accepts("")
+            return fits_string("", node)
         case Constant(values):
             return values[0] == ""
         case _:

@@ -42,7 +42,7 @@ from grammars.schema.nodes import (
     escape,
     flatten,
 )
-from grammars.spelling.languages import speak_string
+from grammars.spelling.lexemes import fits_string
 from grammars.spelling.tagged import (
     CONTAINER,
     admits_any_text,
@@ -374,7 +374,7 @@ class _TaggedValues:
 def _can_be_empty(node: Flat) -> bool:
     match node:
         case String():
-            return speak_string(node).accepts("")
+            return fits_string("", node)
         case Constant(values):
             return "" in values
         case _:

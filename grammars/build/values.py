@@ -50,7 +50,7 @@ from grammars.schema.nodes import (
     Union,
     escape,
 )
-from grammars.spelling.languages import LARGEST, Multiples
+from grammars.spelling.lexemes import LARGEST, Multiples, PatternStrings
 from grammars.spelling.parts import sort_properties, take_apart
 from grammars.spelling.quoted import express_key_character, find_extra_keys, find_raw, find_strings
 from grammars.spelling.styles import (
@@ -464,16 +464,17 @@ def _count_characters(node: String) -> str:
 
 def _hold_pattern(node: String, builder: GrammarBuilder) -> Expression:
     """JSON's strings that match a pattern."""
+    length = f'"{_CHARACTER}{_count_characters(node)}"'
     spelled = spell_pattern(node.pattern or "")
     if spelled is not None:
         strings: Expression = Pattern(spelled)
         if node.min_length or node.max_length is not None:
-            length = Pattern(f'"{_CHARACTER}{_count_characters(node)}"')
-            strings = intersection(strings, length)
+            strings = intersection(strings, Pattern(length))
         return builder.terminal(strings, "STRING")
     schema: dict[str, Json] = {"type": "string", "pattern": f"^({node.pattern})$", **TIGHT}
     if node.min_length:
         schema["minLength"] = node.min_length
     if node.max_length is not None:
         schema["maxLength"] = node.max_length
-    return builder.define(JsonSchema(json.dumps(schema, ensure_ascii=False)), "string")
+    text = json.dumps(schema, ensure_ascii=False)
+    return builder.define(JsonSchema(text, PatternStrings(node, length)), "string")

@@ -193,15 +193,20 @@ class Lexer:
             case Token():
                 return TokenMachine(lexeme)
             case JsonSchema(_, language) if language is not None:
-                patterns = language.patterns()
-                if patterns is None:
-                    return LanguageMachine(language)
-                parts = tuple([Pattern(pattern) for pattern in patterns])
-                return self._make_terminal(Rule(Intersection(parts)))
+                return self._make_json(language)
             case Reference(name):
                 return self._make_terminal(self._rules[name])
             case _:
                 return UnknownMachine()
+
+    def _make_json(self, language: Language) -> Machine:
+        try:
+            patterns = language.patterns()
+        except (UnreadableError, RecursionError):
+            return UnknownMachine()
+        if patterns is None:
+            return LanguageMachine(language)
+        return self._make_terminal(Rule(Intersection(tuple(map(Pattern, patterns)))))
 
     def _make_terminal(self, rule: Rule) -> Machine:
         try:

@@ -131,15 +131,16 @@ class EmbeddedLark:
 
 
 class Language:
-    """A set of texts whose beginnings can be ended."""
+    """A set of texts whose beginnings can be ended. A set of regular expressions says all of it by
+    `patterns`; another one by the other three methods."""
 
     def patterns(self) -> tuple[str, ...] | None:
-        """Regular expressions all of which match just these texts; None where it is no such set."""
-        return None
+        """Regular expressions all of which match just these texts; None where it is no such set.
 
-    def begins(self, text: str) -> bool:
-        """May a text of the set begin so? True where that cannot be told."""
-        raise NotImplementedError
+        Raises:
+            UnreadableError: they cannot be written.
+        """
+        return None
 
     def begins(self, text: str) -> bool:
         """May a text of the set begin so? True where that cannot be told."""

@@ -47,7 +47,7 @@ class State:
         self.accepts = is_nullable(expression)
         self.is_dead = expression == NOTHING
         self.least = measure(expression)  # no shorter text may follow
-        self.ending: str | None | bool = False  # the shortest one; False: not looked for yet
+        self.ending: str | bool | None = False  # the shortest one; False: not looked for yet
 
 
 class Automaton:

@@ -9,7 +9,6 @@ import pytest
 from constrained.compile.grammar_cache import GrammarTexts
 from constrained.errors import RequestError
 from constrained.tools.shapes import read_tools
-from grammars.complete.turn import Completer
 from grammars.formats import FORMATS
 from grammars.formats.hermes import HERMES
 from grammars.lowering.lower import lower
@@ -23,6 +22,7 @@ from tests.command_line import Run
 from tests.command_line import write as write_file
 from tests.scripted_model import scripted
 from tests.templates import hermes_call, tool
+from tests.turn_completer import turn_completer
 
 EACH = pytest.mark.parametrize("format", FORMATS, ids=lambda f: f.name)
 POINT = {
@@ -110,7 +110,7 @@ def test_recursive_objects(format: Format) -> None:
 @pytest.mark.parametrize("schema", [SCHEMA, OPEN], ids=["closed", "open"])
 def test_what_is_written_is_not_written_again(format: Format, schema: Any) -> None:
     offered, grammar = make(format, schema)
-    completer = Completer(format, [offered], Policy(Choice.REQUIRED), State(), grammar.ids)
+    completer = turn_completer(format, [offered], Policy(Choice.REQUIRED), State(), grammar.ids)
     text = write(format, pick("mode", "at", "path", "lines"), offered)
     for at in range(len(text)):
         if len(grammar.prefix(text[:at])) < at:

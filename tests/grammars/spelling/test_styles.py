@@ -15,9 +15,8 @@ from jinja2 import Environment
 from constrained.mask import Matcher
 from constrained.replay.replay_context import byte_tokenizer
 from grammars.build.values import Values
-from grammars.complete.json import JsonReader
-from grammars.complete.shortest import Shortest
 from grammars.errors import SchemaError
+from grammars.ir.completion import Completer
 from grammars.ir.grammar import GrammarBuilder
 from grammars.ir.printer import print_expression
 from grammars.lowering.lower import lower
@@ -70,10 +69,10 @@ class Mask:
         self.ids: Mapping[str, int] = {} if quote is None else {QUOTE: quote}
         builder = GrammarBuilder(self.ids)
         start = Values(builder, self.style).value(schema.node, schema.definitions)
-        self.grammar = builder.build(start).lark
+        grammar = builder.build(start)
+        self.grammar = grammar.lark
         self._matcher = Matcher.compile(tokenizer, self.grammar)
-        self._shortest = Shortest(self.style, schema.definitions)
-        self._node = schema.node
+        self.completer = Completer(grammar)
 
     def takes(self, text: str, *, whole: bool = True) -> bool:
         """Does the mask take the text, and may it end there?"""
@@ -103,9 +102,9 @@ class Mask:
 
     def complete(self, text: str) -> str:
         """The text and its rest."""
-        fit = JsonReader(self._shortest, text).value(self._node, 0)
-        assert fit is not None, (text, self.grammar)
-        return text + (fit if isinstance(fit, str) else "")
+        rest = self.completer.complete(text)
+        assert rest is not None, (text, self.grammar)
+        return text + rest
 
 
 def mask(name: str, schema: Any) -> tuple[Mask, Schema]:
@@ -372,8 +371,7 @@ def test_a_pattern_that_cannot_be_taken_apart_is_held_in_json() -> None:
     held = Mask("python", schema)
     assert held.takes('"αβ"')
     assert not any(map(held.takes, ('"ab"', '"α"', '"αβγδ"', "'αβ'")))
-    assert Shortest(PYTHON, {}).value(schema.node) is None
-    assert JsonReader(Shortest(PYTHON, {}), '"αβ" ').value(schema.node, 0) == 4
+    assert held.completer.complete("") is None
 
 
 def test_a_character_may_be_spelled_by_its_number() -> None:

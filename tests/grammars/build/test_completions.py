@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from grammars.complete.turn import Completer
 from grammars.formats import FORMATS, GENERIC, HERMES, LLAMA3_JSON, MISTRAL, QWEN3_CODER
 from grammars.lowering.lower import lower
 from grammars.turn import (
@@ -22,6 +21,7 @@ from grammars.turn import (
 )
 from grammars.wire.format import Content, Format, JsonCall, JsonStyle, Marker
 from tests.agreement.matching import Masked
+from tests.turn_completer import turn_completer
 
 REQUIRED = Policy(Choice.REQUIRED)
 TEXT = {"type": "string"}
@@ -47,7 +47,7 @@ def complete(
 ) -> str | None:
     """The completion, which the mask of the same request has to take."""
     state = state or State()
-    rest = Completer(format, tools, policy, state).complete(text)
+    rest = turn_completer(format, tools, policy, state).complete(text)
     grammar = Masked(format, tools, policy, state, single=False)
     assert grammar.prefix(text) == text
     assert rest is None or grammar.accepts(text + rest)
@@ -313,19 +313,21 @@ def test_what_is_not_known() -> None:
         complete(HERMES, "", tool({"v": TEXT | {"pattern": "^\\p{Greek}$"}}, required=["v"]))
         is None
     )
-    wrong = Completer(HERMES, [PING], REQUIRED, State())
+    wrong = turn_completer(HERMES, [PING], REQUIRED, State())
     assert wrong.complete("no call") is None
     tree = tool({"t": {"$ref": "#/$defs/T"}}, required=["t"], **{"$defs": {"T": TREE}})
     deep = '{"t": ' + '{"v": null, "next": ' * 2000
     assert (
-        Completer(MISTRAL, [tree], REQUIRED, State()).complete(f"[TOOL_CALLS]f[ARGS]{deep}") is None
+        turn_completer(MISTRAL, [tree], REQUIRED, State()).complete(f"[TOOL_CALLS]f[ARGS]{deep}")
+        is None
     )
 
 
 def test_any_value_may_nest_without_end() -> None:
     deep = "[TOOL_CALLS]f[ARGS]" + '{"v": ' + "[" * 5000
     assert (
-        Completer(MISTRAL, [tool({"v": {}})], REQUIRED, State()).complete(deep) == "]" * 5000 + "}"
+        turn_completer(MISTRAL, [tool({"v": {}})], REQUIRED, State()).complete(deep)
+        == "]" * 5000 + "}"
     )
 
 
@@ -343,5 +345,5 @@ def test_a_long_turn_is_completed() -> None:
         required=["path", "edits"])  # fmt: skip
     edit = '{"line": 12, "text": "x = [\\"y\\"] * 3 + z  # so"}'
     text = '[TOOL_CALLS]f[ARGS]{"path": "a.py", "edits": [' + ", ".join([edit] * 400) + ', {"line'
-    completer = Completer(MISTRAL, [one], REQUIRED, State())
+    completer = turn_completer(MISTRAL, [one], REQUIRED, State())
     assert completer.complete(text) == '": 1, "text": ""}]}'
