@@ -80,6 +80,7 @@ class CallRules:
         self._turn, self._format = turn, turn.format
         self._values, self._builder = values, values.builder
         self._known: dict[str, Expression] = {}  # the arguments of tools, by their names
+        self._tagged: TaggedRules | None = None
 
     @property
     def tail(self) -> Expression:
@@ -155,7 +156,6 @@ class CallRules:
     def _call(
         self, tool: Tool, nodes: tuple[Node, ...], number: int | None, *, spaced: bool
     ) -> Expression:
-        check_name(self._format, tool.name)
         parts: list[Expression] = []
         text = ""
         for node in nodes:
@@ -225,6 +225,7 @@ class CallRules:
     def _arguments(self, node: Hole, tool: Tool) -> Expression:
         """The arguments of a tool; their rules are written when they are needed first."""
         if tool.name not in self._known:
+            check_name(self._format, tool.name)
             self._known[tool.name] = self._write_arguments(node, tool)
         arguments = self._known[tool.name]
         if self._turn.captures:
@@ -237,7 +238,9 @@ class CallRules:
             case JsonCall() | JsonArguments():
                 return self._values.value(schema.node, schema.definitions)
             case TaggedArguments():
-                return TaggedRules(node, self._values).arguments(schema)
+                if self._tagged is None:
+                    self._tagged = TaggedRules(node, self._values)
+                return self._tagged.arguments(schema)
             case NestedArguments():
                 return NestedRules(node, self._values, schema.definitions).arguments(schema)
             case PythonArguments():

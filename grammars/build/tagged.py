@@ -84,6 +84,8 @@ class TaggedRules:
         self._values = _TaggedValues(tags, values)
         self._builder = values.builder
         self._order = values.order
+        # Of values that are the same in all tools, by what may follow them: most are plain text.
+        self._known: dict[tuple[Node, Follow], Expression] = {}
 
     def arguments(self, schema: Schema) -> Expression:
         """All arguments of a tool, from the first tag to the end tag.
@@ -139,10 +141,16 @@ class TaggedRules:
     ) -> Expression:
         """Another argument, of any that is not there yet; the parameter tells which are."""
         hints: dict[Expression, str] = {}  # of the rules of values, by their bodies
+        known: dict[Node, str] = {}
 
         def find_hint(value: Node) -> str:
+            if _is_simple(value) and value in known:
+                return known[value]
             body = self._write_parametric(value, members, definitions)
-            return hints.setdefault(body, f"value{len(hints)}")
+            hint = hints.setdefault(body, f"value{len(hints)}")
+            if _is_simple(value):
+                known[value] = hint
+            return hint
 
         options: list[tuple[Expression, Condition]] = []
         for i, declared in enumerate(node.properties):
@@ -171,8 +179,17 @@ class TaggedRules:
         options: list[tuple[Expression, Condition]] = []
         for follow, condition in follows:
             if condition != NEVER:
-                options.append((self._values.write(value, definitions, follow), condition))
+                options.append((self._write_value(value, definitions, follow), condition))
         return guarded(options)
+
+    def _write_value(self, value: Node, definitions: Definitions, follow: Follow) -> Expression:
+        if not _is_simple(value):
+            return self._values.write(value, definitions, follow)
+        key = value, follow
+        written = self._known.get(key)
+        if written is None:
+            written = self._known[key] = self._values.write(value, definitions, follow)
+        return written
 
     def _write_ordered(self, node: Object, definitions: Definitions) -> Follow:
         """The arguments in schema order."""
@@ -369,6 +386,11 @@ class _TaggedValues:
             some = self._builder.up_to_token(raw, empty=can_be_empty)
             return self._builder.define(sequence(some, self._builder.fixed(terminator)), "text")
         return self._builder.end_raw(raw, terminator)
+
+
+def _is_simple(node: Node) -> bool:
+    """Is the node hashable, and the same whatever the definitions?"""
+    return isinstance(node, String | Boolean | Null)
 
 
 def _can_be_empty(node: Flat) -> bool:

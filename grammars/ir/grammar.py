@@ -216,14 +216,18 @@ class GrammarBuilder:
 def _rename(body: Expression, names: Mapping[str, str]) -> Expression:
     """The body with the names of rules in place of the hints."""
     match body:
-        case Reference(hint, argument) if argument is not None and hint in names:
+        case Reference(hint, argument):
+            if argument is None or hint not in names:
+                return body
             return Reference(names[hint], argument)
+        case Literal() | Token():
+            return body
         case Sequence(parts):
             return Sequence(tuple([_rename(part, names) for part in parts]))
-        case Choice(options):
-            return Choice(tuple([_rename(option, names) for option in options]))
         case Guarded(inner, condition):
             return Guarded(_rename(inner, names), condition)
+        case Choice(options):
+            return Choice(tuple([_rename(option, names) for option in options]))
         case Repeat(inner):
             return replace(body, body=_rename(inner, names))
         case _:

@@ -26,12 +26,15 @@ from grammars.schema.bits import Keep, SetBit
 _CHOICE, _INTERSECTION, _SEQUENCE, _ATOM = range(4)
 
 
+_STRINGS = json.JSONEncoder(ensure_ascii=False)  # `json.dumps` would make one for each string
+
+
 def quote(text: str) -> str:
     """A Lark string literal.
 
     The lexer of llguidance 1.9 takes JSON's strings, but no raw U+007F.
     """
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", r"\u007f")
+    return _STRINGS.encode(text).replace("\x7f", r"\u007f")
 
 
 def print_expression(expression: Expression, place: int = _CHOICE) -> str:
