@@ -7,6 +7,7 @@ from functools import cached_property
 
 from grammars.errors import SchemaError
 from grammars.ir.nodes import (
+    EMPTY,
     Choice,
     Expression,
     Guarded,
@@ -63,6 +64,9 @@ class Grammar:
     tokens: tuple[str, ...] = ()
 
 
+_RESERVED = Rule(EMPTY)
+
+
 class GrammarBuilder:
     """Rules of a grammar; equal bodies share one rule.
 
@@ -104,7 +108,7 @@ class GrammarBuilder:
     def reserve(self, hint: str) -> str:
         """A name for a rule that refers to itself; `fill` gives it its body."""
         name = f"{hint}_{len(self._rules)}"
-        self._rules[name] = Rule(Sequence(()))
+        self._rules[name] = _RESERVED
         return name
 
     def fill(self, name: str, body: Expression) -> None:

@@ -1,9 +1,13 @@
 """The grammar: what it lets through, character by character."""
 
+from dataclasses import replace
 from typing import Any
 
+import llguidance
 import pytest
 
+from constrained.mask import LIMITS
+from constrained.replay.replay_context import byte_tokenizer
 from grammars.build.turn import build_grammar
 from grammars.build.values import Values
 from grammars.errors import SchemaError, ToolError
@@ -27,7 +31,7 @@ from grammars.turn import (
     ToolCall,
     Turn,
 )
-from grammars.wire.format import Format, JsonStyle
+from grammars.wire.format import Format, JsonCall, JsonStyle
 from tests.agreement.matching import Masked
 
 REQUIRED = Policy(Choice.REQUIRED)
@@ -262,3 +266,24 @@ def test_white_space_is_no_part_of_an_answer(answer: Answer, tools: list[Tool]) 
     assert accepts("yes", State(Start.CLOSED))
     for state in (plain, State(Start.CLOSED), State(Start.CLOSED, "\n")):
         assert not accepts("\n\nyes", state)
+
+
+NOTHING = JsonAnswer(lower({"type": "object", "additionalProperties": False}))
+NAMED = Tool("f", lower({"type": "object", "properties": {"a": TEXT}, "required": ["a"]}))
+
+
+def test_only_arguments_are_captured_beside_an_answer() -> None:
+    text = build_grammar(LLAMA3_JSON, [NAMED], Policy(answer=NOTHING), captures=True)
+    vocabulary, tokenizer = byte_tokenizer(())
+    matcher = llguidance.LLMatcher(tokenizer, text, log_level=0, limits=LIMITS)
+    written = render(Turn(calls=(ToolCall("f", {"a": "b"}),)), LLAMA3_JSON)
+    for token in vocabulary.encode(written):
+        matcher.consume_token(token)
+    assert matcher.get_captures() == [("f", b'{"a": "b"}')]
+
+
+def test_an_indented_call_beside_an_answer_ends_as_the_template_writes_it() -> None:
+    format = replace(LLAMA3_JSON, call=(JsonCall(style=JsonStyle(indent=2)),))
+    written = render(Turn(calls=(ToolCall("f", {"a": "b"}),)), format)
+    for policy in (Policy(), Policy(answer=NOTHING)):
+        assert Masked(format, [NAMED], policy, State()).accepts(written)
