@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 from grammars.build.members import write_items
-from grammars.build.values import Values, match_texts, write_text
+from grammars.build.values import Values, admits_empty_text, match_texts, write_text
 from grammars.errors import SchemaError
 from grammars.ir.nodes import (
     ANY_TEXT,
@@ -49,7 +49,6 @@ from grammars.schema.nodes import (
     escape,
     flatten,
 )
-from grammars.spelling.lexemes import fits_string
 from grammars.spelling.nested import KEY, find_extras, is_key, is_writable, part, spell_words
 from grammars.spelling.parts import take_apart
 from grammars.wire.format import NestedArguments
@@ -110,7 +109,7 @@ class NestedRules:
             else:
                 texts.append(ANY_TEXT if is_free else text)
         if texts:
-            can_be_empty = any(map(_can_be_empty, nodes))
+            can_be_empty = any(map(admits_empty_text, nodes))
             options.append(self._write_text(texts, tag, can_be_empty=can_be_empty))
         return choice(options)
 
@@ -251,13 +250,3 @@ class NestedRules:
         if tag is None:
             return builder.lazy(sequence(raw, self._close(None)), "text")
         return builder.end_raw(raw, closing)
-
-
-def _can_be_empty(node: Flat) -> bool:
-    match node:
-        case String():
-            return fits_string("", node)
-        case Constant(values):
-            return values[0] == ""
-        case _:
-            return False

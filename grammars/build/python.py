@@ -44,8 +44,8 @@ from grammars.wire.format import Node as FormatNode
 
 
 @dataclass(frozen=True)
-class Way:
-    """What may follow a value: a text, and what stands behind that.
+class Continuation:
+    """How a call may go on behind a value: a text, and what stands behind that.
 
     Args:
         text: what tells that the value has ended.
@@ -129,18 +129,18 @@ class PythonRules:
             self.builder.fill(name, body)
         return self._arguments[tool.name]
 
-    def find_finish(self) -> list[Way]:
-        """What may follow the last argument."""
-        ways = [Way(self.around.end)]
+    def ways_to_finish(self) -> list[Continuation]:
+        """How it may go on behind the last argument."""
+        ways = [Continuation(self.around.end)]
         if self._several:
             for tool in self.tools:
-                ways.append(Way(self.around.next(tool.name), self._call(tool)))
+                ways.append(Continuation(self.around.next(tool.name), self._call(tool)))
         return ways
 
     def finish(self) -> Expression:
         """A rule for all that may follow the last argument."""
         options: list[Expression] = []
-        for way in self.find_finish():
+        for way in self.ways_to_finish():
             options.append(sequence(self.builder.fixed(way.text), way.rest))
         return self.builder.define(choice(options), "finished")
 
@@ -169,13 +169,13 @@ class _Arguments:
 
     def _write_ordered(self, extras: Sequence[Extra], properties: Sequence[Property]) -> Expression:
         """The arguments in schema order."""
-        finish = self._calls.find_finish()
+        finish = self._calls.ways_to_finish()
         ways = self._write_extras(extras, finish) if extras else []
         can_finish = True
         for declared in reversed(properties):
             following = ways + finish if can_finish else ways
             value = self._write_value(self._read(declared.node), following)
-            way = Way(self._hole.item + declared.key + self._hole.after_key, value)
+            way = Continuation(self._hole.item + declared.key + self._hole.after_key, value)
             if declared.required:
                 ways, can_finish = [way], False
             else:
@@ -183,12 +183,14 @@ class _Arguments:
         starts = self._find_starts(ways)
         return self._follow(starts + finish if can_finish else starts)
 
-    def _write_extras(self, extras: Sequence[Extra], finish: list[Way]) -> list[Way]:
+    def _write_extras(
+        self, extras: Sequence[Extra], finish: list[Continuation]
+    ) -> list[Continuation]:
         """Undeclared arguments, any number of them, behind the declared ones."""
         names = [self._builder.reserve("extra") for _ in extras]
-        ways: list[Way] = []
+        ways: list[Continuation] = []
         for name, extra in zip(names, extras, strict=True):
-            ways.append(Way(self._hole.item, Reference(name), extra.keys))
+            ways.append(Continuation(self._hole.item, Reference(name), extra.keys))
         for name, extra in zip(names, extras, strict=True):
             self._builder.fill(name, self._write_value(self._read(extra.node), [*ways, *finish]))
         return ways
@@ -202,20 +204,22 @@ class _Arguments:
         def find_hint(node: Node) -> str:
             return hints.setdefault(self._read(node), f"value{len(hints)}")
 
-        ways: list[Way] = []
+        ways: list[Continuation] = []
         for i, declared in enumerate(properties):
             value = Reference(find_hint(declared.node), members.behind(i))
             text = self._hole.item + declared.key + self._hole.after_key
-            ways.append(Way(text, value, condition=members.can_add[i]))
+            ways.append(Continuation(text, value, condition=members.can_add[i]))
         for extra in extras:
             hint = find_hint(extra.node)
             for condition, argument in members.ways_to_add_extra:
-                ways.append(Way(self._hole.item, Reference(hint, argument), extra.keys, condition))
+                ways.append(
+                    Continuation(self._hole.item, Reference(hint, argument), extra.keys, condition)
+                )
         finish = self._calls.finish(), members.can_end
         begin = [(self._begin(way), way.condition) for way in self._find_starts(ways)]
         follow = [(self._begin(way), way.condition) for way in ways]
         bodies = {"start": guarded([*begin, finish]), "follow": guarded([*follow, finish])}
-        for way in self._calls.find_finish():
+        for way in self._calls.ways_to_finish():
             ways.append(replace(way, condition=members.can_end))
         for value, hint in hints.items():
             bodies.update(self._write_parametric(value, hint, ways))
@@ -223,7 +227,7 @@ class _Arguments:
         return self._builder.enter(Reference(names["start"], ZERO))
 
     def _write_parametric(
-        self, value: Value, hint: str, ways: Sequence[Way]
+        self, value: Value, hint: str, ways: Sequence[Continuation]
     ) -> Mapping[str, Expression]:
         """The rules of a family for a value and what follows it."""
         options: list[Expression] = []
@@ -236,7 +240,7 @@ class _Arguments:
             bodies[f"raw_{hint}"] = guarded(ended)
         return {hint: choice(options), **bodies}
 
-    def _find_starts(self, ways: Sequence[Way]) -> list[Way]:
+    def _find_starts(self, ways: Sequence[Continuation]) -> list[Continuation]:
         """The ways for the first argument: nothing stands in front of it."""
         return [replace(way, text=way.text.removeprefix(self._hole.item)) for way in ways]
 
@@ -296,7 +300,7 @@ class _Arguments:
         """What has no end of a string in it; as long as all keys together."""
         return Complement(Pattern(f"(?s:.*){self._ends.write_regex(RAW)}(?s:.*)"))
 
-    def _write_value(self, value: Value, ways: Sequence[Way]) -> Expression:
+    def _write_value(self, value: Value, ways: Sequence[Continuation]) -> Expression:
         """A rule for a value and what follows it."""
         options: list[Expression] = []
         if value.whole is not None:
@@ -307,15 +311,15 @@ class _Arguments:
             options.append(sequence(Literal(RAW), choice(ended)))
         return self._builder.define(choice(options), "value")
 
-    def _follow(self, ways: Sequence[Way]) -> Expression:
+    def _follow(self, ways: Sequence[Continuation]) -> Expression:
         """What may follow a value that tells its own end."""
         options = [self._begin(way) for way in ways]
-        finish = [self._begin(way) for way in self._calls.find_finish()]
+        finish = [self._begin(way) for way in self._calls.ways_to_finish()]
         if options[-len(finish) :] == finish:  # it is the same everywhere, and may be long
             options[-len(finish) :] = [self._calls.finish()]
         return choice(options)
 
-    def _begin(self, way: Way) -> Expression:
+    def _begin(self, way: Continuation) -> Expression:
         if way.keys is None:
             return sequence(self._builder.fixed(way.text), way.rest)
         return sequence(self._key(way.text, way.keys), way.rest)
@@ -324,7 +328,7 @@ class _Arguments:
         """One of the keys, behind and in front of what stands around it."""
         return self._builder.terminal(match_texts(keys.wrap(before, self._hole.after_key)), "EXTRA")
 
-    def _end(self, raw: Expression, way: Way) -> Expression:
+    def _end(self, raw: Expression, way: Continuation) -> Expression:
         """A raw string up to what follows it; that ends with a token, or at once."""
         if way.keys is None:
             return self._builder.end_raw(raw, RAW + way.text)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias, cast
 
-from grammars.build.values import Values, choose_word, match_texts, write_text
+from grammars.build.values import Values, admits_empty_text, choose_word, match_texts, write_text
 from grammars.errors import SchemaError
 from grammars.ir.nodes import (
     ANY_TEXT,
@@ -42,7 +42,6 @@ from grammars.schema.nodes import (
     escape,
     flatten,
 )
-from grammars.spelling.lexemes import fits_string
 from grammars.spelling.tagged import (
     CONTAINER,
     admits_any_text,
@@ -276,7 +275,7 @@ class _TaggedValues:
             if excludes and isinstance(node, String):
                 text = intersection(text, Complement(Pattern(CONTAINER)))
             texts.append(text)
-            can_be_empty = can_be_empty or _can_be_empty(node)
+            can_be_empty = can_be_empty or admits_empty_text(node)
         if texts:
             options.append(self._write_text(texts, follow, can_be_empty=can_be_empty))
         return choice(options)
@@ -391,13 +390,3 @@ class _TaggedValues:
 def _is_simple(node: Node) -> bool:
     """Is the node hashable, and the same whatever the definitions?"""
     return isinstance(node, String | Boolean | Null)
-
-
-def _can_be_empty(node: Flat) -> bool:
-    match node:
-        case String():
-            return fits_string("", node)
-        case Constant(values):
-            return "" in values
-        case _:
-            return False

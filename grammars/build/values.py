@@ -39,6 +39,7 @@ from grammars.schema.nodes import (
     Array,
     Boolean,
     Constant,
+    Flat,
     Json,
     Node,
     Null,
@@ -50,7 +51,7 @@ from grammars.schema.nodes import (
     Union,
     escape,
 )
-from grammars.spelling.lexemes import LARGEST, Multiples, PatternStrings
+from grammars.spelling.lexemes import LARGEST, Multiples, PatternStrings, fits_string
 from grammars.spelling.parts import sort_properties, take_apart
 from grammars.spelling.quoted import express_key_character, find_extra_keys, find_raw, find_strings
 from grammars.spelling.styles import (
@@ -421,9 +422,7 @@ class StyledStrings:
                 where=f"/properties/{escape(key)}",
                 hint="Rename it, or use a model with a JSON format",
             )
-        if self.style.bare_keys:
-            return choose_word(spell_keys(key, self.style))
-        if self._quotes_are_tokens:
+        if self._quotes_are_tokens and not self.style.bare_keys:
             return self._word(key)
         return choose_word(spell_keys(key, self.style))
 
@@ -454,6 +453,17 @@ def write_text(node: String) -> Expression:
     if not node.pattern:
         return length
     return intersection(length, Pattern(escape_slashes(node.pattern)))
+
+
+def admits_empty_text(node: Flat) -> bool:
+    """Can a value of the node be the empty text, where it stands without quotes?"""
+    match node:
+        case String():
+            return fits_string("", node)
+        case Constant(values):
+            return "" in values
+        case _:
+            return False
 
 
 def _count_characters(node: String) -> str:

@@ -5,7 +5,6 @@ import re
 from collections.abc import Mapping, Sequence
 
 from grammars.errors import RenderError
-from grammars.names import check_name
 from grammars.render.nested import render_nested
 from grammars.render.python import render_python
 from grammars.schema.nodes import Constant, Json, Object, escape, flatten
@@ -17,6 +16,7 @@ from grammars.spelling.json_call import (
     open_json_call,
     style_arguments,
 )
+from grammars.spelling.names import check_name
 from grammars.spelling.python import find_ends
 from grammars.spelling.styles import holds, spell
 from grammars.spelling.tagged import excludes_containers, is_key
