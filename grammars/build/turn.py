@@ -15,6 +15,7 @@ from grammars.ir.nodes import (
     ANY_TEXT,
     EMPTY,
     Complement,
+    Costly,
     Expression,
     Literal,
     Pattern,
@@ -153,10 +154,12 @@ class _TurnRules:
                 options += self._content_alone(way)
         if tools and self._format.bare is not None:
             self._refuse_ambiguous(self._format.bare)
-            options.append(self._calls.calls(self._format.call, spaced=True))
+            options.append(Costly(self._calls.calls(self._format.call, spaced=True)))
         elif tools:
-            for opening in self._format.openings:
-                options += self._opened_calls(opening)
+            own, *others = self._format.openings
+            options += map(Costly, self._opened_calls(own))
+            for opening in others:  # which models use, and the template does not
+                options += [Costly(Costly(calls)) for calls in self._opened_calls(opening)]
         if not options:  # the prompt has begun with what nothing can follow
             return EMPTY
         if must_call or answer is not None or self._state.lead:

@@ -18,6 +18,7 @@ from grammars.ir.grammar import Grammar
 from grammars.ir.lexer import Lexer, Machine, Position
 from grammars.ir.nodes import (
     Choice,
+    Costly,
     EmbeddedLark,
     Expression,
     Guarded,
@@ -26,7 +27,11 @@ from grammars.ir.nodes import (
     Sequence,
     Token,
 )
-from grammars.ir.shortest import Shortest, apply
+from grammars.ir.shortest import NO_TEXT, Ending, Shortest, apply, join, pick_shorter
+
+
+MOST_COSTLY = 4
+"""So many costly expressions, entered one inside the other, are told apart."""
 
 
 class UnknownEndError(Exception):
@@ -40,20 +45,28 @@ class Rest:
     Args:
         expression: what comes next.
         behind: what stands behind that.
-        texts: the shortest texts that are known of both, by the parameter of the rule.
+        endings: the shortest texts that are known of both, by the parameter of the rule.
     """
 
     expression: Expression
     behind: "Rest | None"
-    texts: dict[int, str | None] = field(default_factory=dict[int, "str | None"])
+    endings: dict[int, Ending | None] = field(default_factory=dict[int, "Ending | None"])
 
 
 class Caller(NamedTuple):
-    """Where a rule goes on when one that it has named is over."""
+    """A rule under way, or one that goes on when another one is over.
+
+    Args:
+        rest: what is left of it.
+        bits: its parameter.
+        frame: where it was begun.
+        costly: how many costly expressions were entered since the last lexeme.
+    """
 
     rest: Rest | None
     bits: int
     frame: "Frame"
+    costly: int = 0
 
 
 @dataclass(eq=False, slots=True)
@@ -146,11 +159,11 @@ class Chart:
         since = max(0, len(self.text) - self._longest_name)
         return {found.start(): found[1] for found in self._names.finditer(text, since)}
 
-    def find_endings(self, shortest: Shortest) -> Iterator[tuple[str, str]]:
+    def find_endings(self, shortest: Shortest) -> Iterator[Ending]:
         """The shortest text behind each reading: the rest of a lexeme, and what follows that."""
-        known: dict[int, str | None] = {id(self._root): ""}
+        known: dict[int, Ending | None] = {id(self._root): NO_TEXT}
         if any(row.may_end and row.start == len(self.text) for row in self._open):
-            yield "", ""
+            yield NO_TEXT
             return
         for row in self._open:
             for lexeme, machine, at in row.running:
@@ -158,9 +171,9 @@ class Chart:
                 if end is None:
                     continue
                 for caller in row.waiting[lexeme]:
-                    text = self._follow(caller, shortest, known)
-                    if text is not None:
-                        yield end, text
+                    behind = self._follow(caller, shortest, known)
+                    if behind is not None:
+                        yield join(Ending(caller.costly, end), behind)
 
     def fork(self) -> "Chart":
         """A chart of the same text, which grows by itself.
@@ -173,19 +186,23 @@ class Chart:
         return other
 
     def _follow(
-        self, caller: Caller, shortest: Shortest, known: dict[int, str | None]
-    ) -> str | None:
+        self, caller: Caller, shortest: Shortest, known: dict[int, Ending | None]
+    ) -> Ending | None:
         """The shortest text of what is left of a rule and of all that have called it."""
-        text = _find_rest(caller, shortest)
+        rest = _find_rest(caller, shortest)
+        if rest is None:
+            return None
         above = self._leave(caller.frame, shortest, known)
-        return None if text is None or above is None else text + above
+        return None if above is None else join(rest, above)
 
-    def _leave(self, frame: Frame, shortest: Shortest, known: dict[int, str | None]) -> str | None:
+    def _leave(
+        self, frame: Frame, shortest: Shortest, known: dict[int, Ending | None]
+    ) -> Ending | None:
         """The shortest text behind a rule; a stack of its own, for values can nest deeply."""
         stack = [frame]
         while stack:
             top = stack[-1]
-            if id(top) in known and known[id(top)] is not None:
+            if known.get(id(top)) is not None:
                 stack.pop()
                 continue
             missing = [c.frame for c in top.callers if id(c.frame) not in known]
@@ -193,12 +210,12 @@ class Chart:
                 known[id(top)] = None  # who comes back to it on this way has no shortest text
                 stack += missing
                 continue
-            options: list[str] = []
+            best: Ending | None = None
             for caller in top.callers:
-                text, above = _find_rest(caller, shortest), known.get(id(caller.frame))
-                if text is not None and above is not None:
-                    options.append(text + above)
-            known[id(top)] = min(options, key=len, default=None)
+                rest, above = _find_rest(caller, shortest), known.get(id(caller.frame))
+                if rest is not None and above is not None:
+                    best = pick_shorter(best, join(rest, above))
+            known[id(top)] = best
             stack.pop()
         return known[id(frame)]
 
@@ -206,10 +223,10 @@ class Chart:
         """Begins a row with what may come there; None if there is nothing."""
         row = Row(start)
         frames: dict[tuple[str, int], Frame] = {}
-        seen = set[tuple[int, int, int]]()
+        seen = set[tuple[int, int, int, int]]()
         while callers:
             caller = callers.pop()
-            key = id(caller.rest), caller.bits, id(caller.frame)
+            key = id(caller.rest), caller.bits, id(caller.frame), caller.costly
             if key in seen:
                 continue
             seen.add(key)
@@ -245,38 +262,44 @@ class Chart:
         callers: list[Caller],
     ) -> None:
         """Takes apart what comes next, down to lexemes."""
-        _, bits, frame = caller
+        bits, frame = caller.bits, caller.frame
         match rest.expression:
             case Sequence(parts):
                 behind = rest.behind
                 for part in reversed(parts):
                     behind = self._link(part, behind)
-                callers.append(Caller(behind, bits, frame))
+                callers.append(caller._replace(rest=behind))
             case Choice(options):
                 for option in options:
-                    callers.append(Caller(self._link(option, rest.behind), bits, frame))
+                    callers.append(caller._replace(rest=self._link(option, rest.behind)))
             case Guarded(body, condition):
                 if condition.holds(bits):
-                    callers.append(Caller(self._link(body, rest.behind), bits, frame))
+                    callers.append(caller._replace(rest=self._link(body, rest.behind)))
+            case Costly(body):
+                body_rest = self._link(body, rest.behind)
+                costly = min(caller.costly + 1, MOST_COSTLY)  # a repeat might enter it for ever
+                callers.append(caller._replace(rest=body_rest, costly=costly))
             case Repeat() as repeat:
                 for following in self._repeat(repeat, rest.behind):
-                    callers.append(Caller(following, bits, frame))
+                    callers.append(caller._replace(rest=following))
             case Reference(name, argument) if not self._rules[name].is_terminal:
-                bits = 0 if argument is None else apply(argument, bits)
-                body = self._link(self._rules[name].body, None)
+                given = 0 if argument is None else apply(argument, bits)
+                body_rest = self._link(self._rules[name].body, None)
                 if rest.behind is None:
                     # Nothing is left to come back to: long lists need no deep stack.
-                    callers.append(Caller(body, bits, frame))
+                    callers.append(caller._replace(rest=body_rest, bits=given))
                     return
-                called = frames.setdefault((name, bits), Frame(row.start))
-                called.callers.append(Caller(rest.behind, caller.bits, frame))
-                callers.append(Caller(body, bits, called))
+                called = frames.setdefault((name, given), Frame(row.start))
+                following = Caller(rest.behind, bits, frame)
+                called.callers.append(following)
+                callers.append(caller._replace(rest=body_rest, bits=given, frame=called))
                 if called.is_blank:
-                    callers.append(Caller(rest.behind, caller.bits, frame))
+                    callers.append(following)
             case EmbeddedLark():
                 raise UnknownEndError
             case lexeme:
-                row.waiting.setdefault(lexeme, []).append(Caller(rest.behind, bits, frame))
+                following = caller._replace(rest=rest.behind)
+                row.waiting.setdefault(lexeme, []).append(following)
 
     def _repeat(self, repeat: Repeat, behind: Rest | None) -> Iterator[Rest | None]:
         """The body once more, or what stands behind."""
@@ -328,25 +351,33 @@ class Chart:
             return
         for lexeme in row.waiting:
             if isinstance(lexeme, Token) and lexeme.name == name:
-                self._due.setdefault(place + len(name), []).extend(row.waiting[lexeme])
+                self._leave_lexeme(row, lexeme, place + len(name))
 
     def _emit(self, row: Row, running: list[Running], place: int) -> None:
         """The lexemes that are whole there are over."""
         for lexeme, machine, at in running:
             if place > row.start and machine.accepts(at):
-                self._due.setdefault(place, []).extend(row.waiting[lexeme])
+                self._leave_lexeme(row, lexeme, place)
+
+    def _leave_lexeme(self, row: Row, lexeme: Expression, place: int) -> None:
+        """All that have waited for a lexeme go on behind it."""
+        due = self._due.setdefault(place, [])
+        due += [caller._replace(costly=0) for caller in row.waiting[lexeme]]
 
 
-def _find_rest(caller: Caller, shortest: Shortest) -> str | None:
+def _find_rest(caller: Caller, shortest: Shortest) -> Ending | None:
     """The shortest text of what is left of a rule."""
     rest, bits = caller.rest, caller.bits
     if rest is None:
-        return ""
-    if bits not in rest.texts:
-        text = shortest.find(rest.expression, bits)
+        return NO_TEXT
+    if bits not in rest.endings:
+        ending = shortest.find(rest.expression, bits)
         behind = _find_rest(Caller(rest.behind, bits, caller.frame), shortest)
-        rest.texts[bits] = None if text is None or behind is None else text + behind
-    return rest.texts[bits]
+        if ending is None or behind is None:
+            rest.endings[bits] = None
+        else:
+            rest.endings[bits] = join(ending, behind)
+    return rest.endings[bits]
 
 
 def _express_tokens(grammar: Grammar) -> re.Pattern[str]:

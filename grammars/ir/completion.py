@@ -5,7 +5,7 @@ from itertools import islice
 from grammars.ir.chart import Chart, UnknownEndError
 from grammars.ir.grammar import Grammar
 from grammars.ir.lexer import Lexer
-from grammars.ir.shortest import Shortest
+from grammars.ir.shortest import NO_TEXT, Shortest, measure
 
 MOST_TRIED = 16
 
@@ -39,14 +39,14 @@ class Completer:
         """
         try:
             chart = self._read(text)
-            endings = sorted(chart.find_endings(self._shortest), key=_measure)
+            endings = sorted(chart.find_endings(self._shortest), key=measure)
         except UnknownEndError:
             return None
-        for end, rest in islice(endings, MOST_TRIED):
+        for ending in islice(endings, MOST_TRIED):
             # The lexer does not end a lexeme that can go on with what follows it, so not every
             # sequence of shortest lexemes is read as such.
-            if self._ends(chart, text + end + rest):
-                return end + rest
+            if self._ends(chart, text + ending.text):
+                return ending.text
         return None
 
     def _read(self, text: str) -> Chart:
@@ -64,8 +64,4 @@ class Completer:
         """May the turn be this text, which begins as that of the chart does?"""
         whole = chart.fork()
         whole.grow(text)
-        return ("", "") in whole.find_endings(self._shortest)
-
-
-def _measure(ending: tuple[str, str]) -> int:
-    return len(ending[0]) + len(ending[1])
+        return NO_TEXT in whole.find_endings(self._shortest)

@@ -111,6 +111,16 @@ class Guarded:
 
 
 @dataclass(frozen=True, slots=True)
+class Costly:
+    """The body; a shortest completion takes it only where there is nothing else.
+
+    Such is a call where the turn may end without one: it might have effects that nobody wanted.
+    """
+
+    body: "Expression"
+
+
+@dataclass(frozen=True, slots=True)
 class JsonSchema:
     """A value that llguidance's own reading of a JSON Schema holds (`%json`).
 
@@ -166,6 +176,7 @@ Expression: TypeAlias = (
     | Repeat
     | Reference
     | Guarded
+    | Costly
     | JsonSchema
     | EmbeddedLark
 )

@@ -8,6 +8,7 @@ from grammars.ir.nodes import (
     Argument,
     Choice,
     Complement,
+    Costly,
     EmbeddedLark,
     Expression,
     Guarded,
@@ -122,6 +123,10 @@ def _guarded(node: Guarded, place: int) -> str:
     return f"{print_expression(node.body, _SEQUENCE)} %if {node.condition}"
 
 
+def _costly(node: Costly, place: int) -> str:
+    return print_expression(node.body, place)
+
+
 def _json(node: JsonSchema, place: int) -> str:
     text = node.text.replace("\x7f", r"\u007f")  # as in `quote`
     return f"%json {text}"
@@ -143,6 +148,7 @@ _PRINTERS: dict[type, Callable[[Any, int], str]] = {
     Repeat: _repeat,
     Reference: _reference,
     Guarded: _guarded,
+    Costly: _costly,
     JsonSchema: _json,
     EmbeddedLark: _lark,
 }

@@ -9,6 +9,7 @@ from grammars.ir.lexer import Lexer
 from grammars.ir.nodes import (
     Argument,
     Choice,
+    Costly,
     EmbeddedLark,
     Expression,
     Guarded,
@@ -21,6 +22,38 @@ from grammars.ir.nodes import (
 
 MOST_TRIED = 2_000
 """Members of a family of rules are tried in so many orders; then no text is known."""
+
+
+class Ending(NamedTuple):
+    """A text that ends something.
+
+    Args:
+        costly: how many costly expressions are in it.
+        text: itself.
+    """
+
+    costly: int
+    text: str
+
+
+NO_TEXT = Ending(0, "")
+
+
+def join(first: Ending, second: Ending) -> Ending:
+    """One behind the other."""
+    return Ending(first.costly + second.costly, first.text + second.text)
+
+
+def measure(ending: Ending) -> tuple[int, int]:
+    """What makes one ending better than another: nothing costly, then fewer characters."""
+    return ending.costly, len(ending.text)
+
+
+def pick_shorter(known: Ending | None, other: Ending | None) -> Ending | None:
+    """The better one; the first of two that are equal."""
+    if known is None or (other is not None and measure(other) < measure(known)):
+        return other
+    return known
 
 
 class CircleError(Exception):
@@ -43,9 +76,9 @@ class Member(NamedTuple):
 
 
 class Way(NamedTuple):
-    """One way through the body of such a rule: a text, and the member that it ends with, if any."""
+    """One way through the body of such a rule: an ending, and the member behind it, if any."""
 
-    text: str
+    ending: Ending
     behind: Member | None
 
 
@@ -60,11 +93,11 @@ class Shortest:
     def __init__(self, rules: Mapping[str, Rule], lexer: Lexer):
         self._rules = rules
         self._lexer = lexer
-        self._texts: dict[str, str | None] = {}  # of rules without a parameter
-        self._members: dict[Member, str | None] = {}
+        self._texts: dict[str, Ending | None] = {}  # of rules without a parameter
+        self._members: dict[Member, Ending | None] = {}
         self._under_way = set[str]()
 
-    def find(self, expression: Expression, bits: int = 0) -> str | None:
+    def find(self, expression: Expression, bits: int = 0) -> Ending | None:
         """The shortest text of an expression; None if none is known.
 
         Args:
@@ -79,7 +112,7 @@ class Shortest:
                 self._settle(name)
             return self._text(expression, bits)
 
-    def _find_rule(self, name: str) -> str | None:
+    def _find_rule(self, name: str) -> Ending | None:
         """The shortest text of a rule without a parameter."""
         if name in self._texts:
             return self._texts[name]
@@ -113,10 +146,10 @@ class Shortest:
             changed = False
             self._members.clear()
             for rule in order:
-                text = self._text(self._rules[rule].body, 0)
                 known = self._texts[rule]
-                if text is not None and (known is None or len(text) < len(known)):
-                    self._texts[rule] = text
+                better = pick_shorter(known, self._text(self._rules[rule].body, 0))
+                if better is not known:
+                    self._texts[rule] = better
                     changed = True
 
     def _find_below(self, name: str) -> list[str]:
@@ -145,7 +178,7 @@ class Shortest:
             match stack.pop():
                 case Sequence(parts) | Choice(parts):
                     stack += parts
-                case Repeat(body) | Guarded(body):
+                case Repeat(body) | Guarded(body) | Costly(body):
                     stack.append(body)
                 case Reference(name, None) if not self._rules[name].is_terminal:
                     yield name
@@ -156,7 +189,7 @@ class Shortest:
                 case _:
                     pass
 
-    def _text(self, expression: Expression, bits: int) -> str | None:
+    def _text(self, expression: Expression, bits: int) -> Ending | None:
         """The shortest text of an expression, by what is known of the rules that it names."""
         match expression:
             case Sequence(parts):
@@ -164,10 +197,13 @@ class Shortest:
             case Choice(options):
                 return self._text_of_any(options, bits)
             case Repeat(body, fewest):
-                once = self._text(body, bits) if fewest else ""
-                return None if once is None else once * fewest
+                once = self._text(body, bits) if fewest else NO_TEXT
+                return None if once is None else Ending(once.costly * fewest, once.text * fewest)
             case Guarded(body, condition):
                 return self._text(body, bits) if condition.holds(bits) else None
+            case Costly(body):
+                text = self._text(body, bits)
+                return None if text is None else join(Ending(1, ""), text)
             case Reference(name, None) if not self._rules[name].is_terminal:
                 return self._find_rule(name)
             case Reference(name, argument) if argument is not None:
@@ -176,28 +212,29 @@ class Shortest:
                 return None
             case _:
                 machine = self._lexer.machine(expression)
-                return machine.end(machine.start)
+                end = machine.end(machine.start)
+                return None if end is None else Ending(0, end)
 
-    def _text_of_all(self, parts: tuple[Expression, ...], bits: int) -> str | None:
+    def _text_of_all(self, parts: tuple[Expression, ...], bits: int) -> Ending | None:
+        costly = 0
         texts: list[str] = []
         for part in parts:
-            text = self._text(part, bits)
-            if text is None:
+            ending = self._text(part, bits)
+            if ending is None:
                 return None
-            texts.append(text)
-        return "".join(texts)
+            costly += ending.costly
+            texts.append(ending.text)
+        return Ending(costly, "".join(texts))
 
-    def _text_of_any(self, options: tuple[Expression, ...], bits: int) -> str | None:
-        shortest: str | None = None
+    def _text_of_any(self, options: tuple[Expression, ...], bits: int) -> Ending | None:
+        best: Ending | None = None
         for option in options:
-            text = self._text(option, bits)
-            if text is not None and (shortest is None or len(text) < len(shortest)):
-                shortest = text
-                if not shortest:
-                    break
-        return shortest
+            best = pick_shorter(best, self._text(option, bits))
+            if best == NO_TEXT:
+                break
+        return best
 
-    def _find_member(self, start: Member) -> str | None:
+    def _find_member(self, start: Member) -> Ending | None:
         """The shortest text of a rule with this parameter: Dijkstra's search over the members.
 
         The order in which members of an object are written does not change what they come to. So
@@ -205,24 +242,24 @@ class Shortest:
         """
         if start in self._members:
             return self._members[start]
-        queue = [(0, 0, "", start)]
+        queue = [(measure(NO_TEXT), 0, NO_TEXT, start)]
         seen = set[Member]()
-        ended: str | None = None
+        ended: Ending | None = None
         pushed = 0
         while queue and len(seen) < MOST_TRIED:
-            length, _, text, member = heappop(queue)
-            if ended is not None and length >= len(ended):
+            cost, _, so_far, member = heappop(queue)
+            if ended is not None and cost >= measure(ended):
                 break
             if member in seen:
                 continue
             seen.add(member)
             for way in self._choose(member):
-                whole = text + way.text
-                if way.behind is not None:
+                whole = join(so_far, way.ending)
+                if way.behind is None:
+                    ended = pick_shorter(ended, whole)
+                else:
                     pushed += 1
-                    heappush(queue, (len(whole), pushed, whole, way.behind))
-                elif ended is None or len(whole) < len(ended):
-                    ended = whole
+                    heappush(queue, (measure(whole), pushed, whole, way.behind))
         self._members[start] = ended
         return ended
 
@@ -238,7 +275,7 @@ class Shortest:
         # So many have to follow that any order of them would be tried: the shortest goes first.
         adding = [way for way in ways if way.behind and way.behind.bits != member.bits]
         others = [way for way in ways if way not in adding]
-        return others + sorted(adding, key=_measure)[:1]
+        return others + sorted(adding, key=lambda way: measure(way.ending))[:1]
 
     def _find_ways(self, expression: Expression, bits: int, wanted: int = 0) -> Iterator[Way]:
         """The shortest way through an expression to each member that it can end with.
@@ -252,10 +289,10 @@ class Shortest:
             case Sequence(parts) if parts:
                 if not _may_set(parts[-1], wanted):
                     return
-                text = self._text_of_all(parts[:-1], bits)
-                if text is not None:
+                head = self._text_of_all(parts[:-1], bits)
+                if head is not None:
                     for way in self._find_ways(parts[-1], bits, wanted):
-                        yield Way(text + way.text, way.behind)
+                        yield Way(join(head, way.ending), way.behind)
             case Choice(options):
                 for option in options:
                     yield from self._find_ways(option, bits, wanted)
@@ -264,11 +301,11 @@ class Shortest:
                     yield from self._find_ways(body, bits, wanted)
             case Reference(name, argument) if argument is not None:
                 if _may_set(expression, wanted):
-                    yield Way("", Member(name, apply(argument, bits)))
+                    yield Way(NO_TEXT, Member(name, apply(argument, bits)))
             case _:
-                text = self._text(expression, bits)
-                if text is not None:
-                    yield Way(text, None)
+                ending = self._text(expression, bits)
+                if ending is not None:
+                    yield Way(ending, None)
 
 
 def _may_set(expression: Expression, wanted: int) -> bool:
@@ -289,7 +326,3 @@ def apply(argument: Argument, bits: int) -> int:
             return bits | 1 << bit
         case _:
             return 0
-
-
-def _measure(way: Way) -> int:
-    return len(way.text)

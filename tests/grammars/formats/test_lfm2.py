@@ -153,11 +153,11 @@ def test_strings_are_told_while_they_are_written() -> None:
     [
         ("f(q='it", "')]<|tool_call_end|>"),
         ("f(q='it'", ")]<|tool_call_end|>"),
-        ("f(q='it', ", "n=0)]<|tool_call_end|>"),
+        ("f(q='it', ", "')]<|tool_call_end|>"),  # as a part of the string
         ("f(q='it', z", "')]<|tool_call_end|>"),
         ("f(q='it')", "]<|tool_call_end|>"),
         ("f(q='it')]<|tool", "_call_end|>"),
-        ("f(q='it'), ", "f()]<|tool_call_end|>"),
+        ("f(q='it'), ", "')]<|tool_call_end|>"),
         ("f(q='it'), g(", "x='')]<|tool_call_end|>"),
         ("f(s='i'", "')]<|tool_call_end|>"),
         ("f(s='i", "a')]<|tool_call_end|>"),

@@ -17,7 +17,6 @@ from grammars.ir.completion import Completer
 from grammars.ir.grammar import Grammar, GrammarBuilder
 from grammars.ir.nodes import (
     EMPTY,
-    KEEP,
     ZERO,
     Complement,
     EmbeddedLark,
@@ -28,7 +27,6 @@ from grammars.ir.nodes import (
     Pattern,
     Reference,
     Repeat,
-    SetBit,
     choice,
     guarded,
     intersection,
@@ -36,7 +34,7 @@ from grammars.ir.nodes import (
     optional,
     sequence,
 )
-from grammars.schema.bits import count
+from grammars.schema.bits import KEEP, SetBit, count
 
 LETTERS = "abc"
 END = ";"  # ends each text: the lexer could not give up a lexeme that may go on

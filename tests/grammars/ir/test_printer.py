@@ -4,7 +4,6 @@ import pytest
 
 from grammars.ir.nodes import (
     EMPTY,
-    KEEP,
     ZERO,
     Complement,
     EmbeddedLark,
@@ -15,7 +14,6 @@ from grammars.ir.nodes import (
     Pattern,
     Reference,
     Repeat,
-    SetBit,
     Token,
     choice,
     intersection,
@@ -24,7 +22,7 @@ from grammars.ir.nodes import (
     sequence,
 )
 from grammars.ir.printer import print_expression, print_rule
-from grammars.schema.bits import count
+from grammars.schema.bits import KEEP, SetBit, count
 
 A, B = Literal("a"), Reference("b")
 
