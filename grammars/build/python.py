@@ -161,10 +161,10 @@ class _Arguments:
         extras = self._find_extras(node)
         order = self._calls.values.order
         members = arrange(properties, bool(extras), node.presence, order)
-        if not members.may_go_on(members.start):
-            return self._calls.finish()
-        if isinstance(members, Unordered):
+        if isinstance(members, Unordered) and members.may_go_on(members.start):
             return self._write_unordered(extras, properties, members)
+        if isinstance(members, Unordered) or not (properties or extras):
+            return self._calls.finish()
         return self._write_ordered(extras, properties)
 
     def _write_ordered(self, extras: Sequence[Extra], properties: Sequence[Property]) -> Expression:

@@ -29,7 +29,7 @@ from grammars.ir.nodes import (
 )
 from grammars.ir.nodes import Reference as RuleReference
 from grammars.regex.ranges import NUMBER, express_range
-from grammars.regex.spelled_json import spell_extra_keys, spell_pattern
+from grammars.regex.spelled import spell_extra_keys, spell_pattern
 from grammars.regex.texts import ANY, FREE, Texts
 from grammars.regex.writing import escape_regex, escape_slashes
 from grammars.schema.counted import Items, find_items

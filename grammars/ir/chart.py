@@ -29,7 +29,6 @@ from grammars.ir.nodes import (
 )
 from grammars.ir.shortest import NO_TEXT, Ending, Shortest, apply, join, pick_shorter
 
-
 MOST_COSTLY = 4
 """So many costly expressions, entered one inside the other, are told apart."""
 

@@ -9,7 +9,7 @@ from math import ceil, floor
 from grammars.ir.nodes import Language
 from grammars.regex.automaton import compile_regexes
 from grammars.regex.ranges import NUMBER, express_range
-from grammars.regex.spelled_json import spell_extra_keys
+from grammars.regex.spelled import spell_extra_keys
 from grammars.regex.texts import Texts
 from grammars.schema.nodes import Number, String
 
