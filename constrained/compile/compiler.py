@@ -9,8 +9,7 @@ from constrained.compile.grammar_cache import GrammarTexts
 from constrained.compile.prefill import go_on
 from constrained.decode.reasoning_budget import Budget, make_budget
 from constrained.errors import GrammarError, RequestError
-from constrained.format_selection.chosen import choose_teaching
-from constrained.format_selection.inferred import Teaching, find_teaching
+from constrained.format_selection.selection import select_format
 from constrained.job import CompiledTurn, Job, check_job
 from constrained.mask import Matcher
 from constrained.messages import read_call_ids
@@ -38,10 +37,6 @@ from grammars.turn import (
 from grammars.wire.format import Format
 
 CACHED = 32  # compiled grammars; one of 100 tools is about 1 MB
-
-
-def _teach(template: ChatTemplate, chosen: Format | None) -> Teaching:
-    return find_teaching(template) if chosen is None else choose_teaching(template, chosen)
 
 
 def _forbid(think: Think) -> Think:
@@ -86,8 +81,8 @@ class Compiler:
         context_length: int | None = None,
     ):
         self.vocabulary = vocabulary
-        self._taught = _teach(tool_template or template, tool_format)
-        self._plain = self._taught if tool_template is None else find_teaching(template)
+        self._taught = select_format(tool_template or template, tool_format)
+        self._plain = self._taught if tool_template is None else select_format(template)
         self.template, self.format = self._taught.template, self._taught.format
         self.notices = tuple(n for n in [self._taught.notice] if n)
         formats = (self._taught.format, self._plain.format)

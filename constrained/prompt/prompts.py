@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
-from constrained.format_selection.inferred import Teaching
+from constrained.format_selection.selection import SelectedFormat
 from constrained.job import CompiledTurn, Composed, Job
 from constrained.messages import normalise
 from constrained.prompt.cache_breakpoints import count_closed, find_boundaries
@@ -31,7 +31,7 @@ class _Scene:
         names: texts that the tokenizer, or the format, would take for structure.
     """
 
-    teaching: Teaching
+    teaching: SelectedFormat
     tools: Sequence[Mapping[str, Any]]
     variables: Mapping[str, Any]
     names: frozenset[str]
@@ -78,7 +78,7 @@ class Prompts:
         self._remembers = remembered > 0
         self._heads = Heads()
 
-    def compose(self, job: Job, tools: Sequence[Any], teaching: Teaching) -> Composed:
+    def compose(self, job: Job, tools: Sequence[Any], teaching: SelectedFormat) -> Composed:
         """The prompt of a job.
 
         Raises:
