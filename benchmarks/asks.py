@@ -10,8 +10,9 @@ import jsonschema_rs
 
 from benchmarks.tool_sets import usable
 from constrained.answers import read_response_format, read_target
+from constrained.compile.compiled_turn import CompiledTurn
 from constrained.format_selection.selection import SelectedFormat
-from constrained.job import CompiledTurn, Job
+from constrained.job import Job
 from constrained.reply import Reply
 from constrained.tools.shapes import as_openai
 from grammars.turn import Choice, Think

@@ -15,8 +15,8 @@ from constrained.commands.input import read_json, read_text
 from constrained.engine.options import CacheType, EngineOptions, LoadOptions, SplitMode
 from constrained.engine.protocol import Sampling
 from constrained.errors import RequestError
+from constrained.job import Recall
 from constrained.kv.snapshots import CACHE_RAM
-from constrained.prompt.prompt_reuse import Recall
 from constrained.template.chat_template import check_kwargs
 from constrained.tools.offer import read_offer
 from grammars.turn import KeyOrder, Think

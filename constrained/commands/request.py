@@ -12,11 +12,12 @@ from constrained.decode.stop_texts import read_stops
 from constrained.engine.options import MOST_WAITING, read_options
 from constrained.engine.protocol import Sampling
 from constrained.errors import RequestError
-from constrained.prompt.prompt_reuse import Recall
+from constrained.job import Recall
 from grammars.turn import Answer, JsonAnswer, KeyOrder, Think
 
 if TYPE_CHECKING:
-    from constrained.job import CompiledTurn, Job
+    from constrained.compile.compiled_turn import CompiledTurn
+    from constrained.job import Job
     from constrained.model.model import Model
     from grammars.wire.format import Format
 

@@ -1,29 +1,31 @@
 """A request and a model's facts -> a compiled turn: prompt tokens, matcher, parser."""
 
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
+from typing import Any
 
-from constrained.assistant_prefill import Begun, narrow, read_begun
-from constrained.compile.grammar_cache import GrammarTexts
-from constrained.compile.prefill import go_on
+from constrained.assistant_prefill import AssistantPrefill, read_prefill
+from constrained.compile.assistant_prefill import add_prefill, narrow_policy, narrow_state
+from constrained.compile.compiled_turn import CompiledTurn
 from constrained.decode.reasoning_budget import Budget, make_budget
 from constrained.errors import GrammarError, RequestError
 from constrained.format_selection.selection import select_format
-from constrained.job import CompiledTurn, Job, check_job
+from constrained.job import Job, check_job
 from constrained.mask import Matcher
 from constrained.messages import read_call_ids
 from constrained.prompt.encoding import check_text
-from constrained.prompt.prompts import Prompts
-from constrained.prompt.raw_prompts import TEXT, compose_raw
+from constrained.prompt.prompts import TEXT, Prompts
 from constrained.prompt.turn_cache import MOST_TOKENS
 from constrained.template.chat_template import ChatTemplate, freeze
 from constrained.tools.offer import Offer, Offered, Refusal, read_offer
 from constrained.tools.shapes import read_policy
 from constrained.vocabulary.vocabulary import Tokenizer, Vocabulary, build_tokenizer
 from grammars.build.answer import read_regex
-from grammars.build.turn import build_grammar
+from grammars.build.turn import build_grammar, build_turn
 from grammars.errors import SchemaError, ToolError
+from grammars.ir.completion import Completer
 from grammars.turn import (
     Answer,
     Choice,
@@ -33,6 +35,7 @@ from grammars.turn import (
     RegexAnswer,
     State,
     Think,
+    Tool,
 )
 from grammars.wire.format import Format
 
@@ -47,8 +50,42 @@ def _forbid(think: Think) -> Think:
     return Think.FORBIDDEN
 
 
+class GrammarCache:
+    """Builds grammars, and keeps the last ones: the same tools come again with each turn of a
+    conversation.
+
+    Args:
+        markers: token ids of the formats' markers that are one token.
+        size: how many are kept.
+    """
+
+    def __init__(self, markers: Mapping[str, int], size: int):
+        self._markers, self._size = markers, size
+        # Schemas are known by their `id`, so they are kept, too: no other one may get it.
+        self._kept: OrderedDict[Any, tuple[Sequence[Tool], Completer]] = OrderedDict()
+
+    def find(
+        self, format: Format, tools: Sequence[Tool], policy: Policy, state: State
+    ) -> Completer:
+        """What completes turns of this grammar, and holds it.
+
+        A grammar with an answer is not looked up: that may be any schema.
+        """
+        if policy.answer is not None:
+            return Completer(build_turn(format, tools, policy, state, self._markers))
+        schemas = tuple((tool.name, id(tool.schema)) for tool in tools)
+        key = format.name, schemas, policy, state
+        if key not in self._kept:
+            grammar = build_turn(format, tools, policy, state, self._markers)
+            self._kept[key] = tuple(tools), Completer(grammar)
+            if len(self._kept) > self._size:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(key)
+        return self._kept[key][1]
+
+
 class _RefusedError(Exception):
-    """One of the tools cannot be held."""
+    """The grammar cannot hold one of the tools."""
 
     def __init__(self, refusal: Refusal):
         self.refusal = refusal
@@ -63,7 +100,7 @@ class Compiler:
         template: its chat template.
         tool_template: what is used in its place where tools are offered.
         tool_format: the format of calls, in place of the one that the template teaches.
-        remembered: tokens of earlier turns to keep, see `DecodedTurns`; 0: none.
+        remembered: tokens of earlier turns to keep, see `TurnCache`; 0: none.
         context_length: in tokens; a prompt that fills it is refused. None: any prompt is compiled.
 
     Raises:
@@ -96,8 +133,8 @@ class Compiler:
         return self.vocabulary.find_markers(self._taught.format.texts + self._plain.format.texts)
 
     @cached_property
-    def _texts(self) -> GrammarTexts:
-        return GrammarTexts(self.markers, CACHED)
+    def _grammars(self) -> GrammarCache:
+        return GrammarCache(self.markers, CACHED)
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
@@ -117,13 +154,13 @@ class Compiler:
             ContextError: the prompt, or the text to go on with, fills the context.
         """
         check_job(job)
-        job, begun = read_begun(job, self.template)
-        check_text(begun.content + begun.reasoning, self.vocabulary, self._context_length)
+        job, prefill = read_prefill(job, self.template)
+        check_text(prefill.content + prefill.reasoning, self.vocabulary, self._context_length)
         offer = read_offer(job.tools, drop=job.drop_tools, nonempty=job.require_nonempty)
         while True:
             try:
                 with freeze(job.date):
-                    return self._compile_offer(job, offer, begun)
+                    return self._compile_offer(job, offer, prefill)
             except _RefusedError as e:
                 if not job.drop_tools:
                     raise e.refusal.error from e
@@ -145,25 +182,37 @@ class Compiler:
             ContextError: it fills the context.
             GrammarError, SchemaError: the answer cannot be held.
         """
-        composed = compose_raw(prompt, self.vocabulary, self._context_length)
+        composed = self.prompts.compose_raw(prompt)
         policy = Policy(answer=answer)
-        grammar, matcher = None, None
+        completer, matcher = None, None
         if answer is not None:
-            grammar, matcher = self._hold(TEXT, Offer(), policy, composed.state)
+            completer, matcher = self._hold(TEXT, Offer(), policy, composed.state)
         return CompiledTurn(
-            **vars(composed),
+            prompt=composed,
             format=TEXT,
-            tools=(),
             policy=policy,
-            grammar=grammar,
+            state=composed.state,
+            completer=completer,
             matcher=matcher,
-            budget=None,
             vocabulary=self.vocabulary,
             markers=self.markers,
             thinking_tags=False,
         )
 
-    def _compile_offer(self, job: Job, offer: Offer, begun: Begun) -> CompiledTurn:
+    def keep(self, turn: CompiledTurn, tokens: Sequence[int], message: Mapping[str, Any]) -> None:
+        """Caches what came of a turn: a conversation that carries the message back, behind what it
+        went on with, goes on from these tokens.
+
+        Args:
+            turn: as compiled.
+            tokens: the generated ids, without the end of the turn.
+            message: what was generated, in OpenAI form, arguments as objects.
+        """
+        prefix = turn.prefix
+        whole = prefix.prefill.join(message)
+        self.prompts.keep(turn.prompt, (*prefix.tokens, *tokens), whole)
+
+    def _compile_offer(self, job: Job, offer: Offer, prefill: AssistantPrefill) -> CompiledTurn:
         """The turn with these tools.
 
         Raises:
@@ -174,22 +223,25 @@ class Compiler:
         policy = offer.fit(policy)
         policy.select(offer.tools)
         teaching = self._taught if offer.tools else self._plain
-        composed = self.prompts.compose(job, offer.given, teaching)
-        budget = self._budget(job, teaching.format)
+        format = teaching.format
+        prompt = self.prompts.compose(job, offer.given, teaching)
+        budget = self._budget(job, format)
         if budget is not None and budget.tokens == 0:
             policy = replace(policy, think=_forbid(policy.think))
-        place = composed.state
-        state, policy = narrow(begun, place, policy, teaching.format)
-        thinks = policy.think is not Think.OPTIONAL or budget is not None
-        grammar, matcher = None, None
-        if offer.kept or thinks or policy.answer or policy.choice is Choice.REQUIRED:
-            grammar, matcher = self._hold(teaching.format, offer, policy, state)
+        policy = narrow_policy(prefill, policy)
+        state = narrow_state(prefill, prompt.state, format)
+        is_thinking_held = policy.think is not Think.OPTIONAL or budget is not None
+        is_output_held = policy.answer is not None or policy.choice is Choice.REQUIRED
+        completer, matcher = None, None
+        if offer.kept or is_thinking_held or is_output_held:
+            completer, matcher = self._hold(format, offer, policy, state)
         turn = CompiledTurn(
-            **vars(replace(composed, state=state)),
-            format=teaching.format,
+            prompt=prompt,
+            format=format,
             tools=offer.tools,
             policy=policy,
-            grammar=grammar,
+            state=state,
+            completer=completer,
             matcher=matcher,
             budget=budget,
             vocabulary=self.vocabulary,
@@ -198,7 +250,7 @@ class Compiler:
             call_ids=read_call_ids(job.messages),
             refused=offer.refused,
         )
-        return go_on(turn, begun, place)
+        return add_prefill(turn, prefill)
 
     def _budget(self, job: Job, format: Format) -> Budget | None:
         """The reasoning budget; None where the format knows no reasoning."""
@@ -218,11 +270,11 @@ class Compiler:
 
     def _hold(
         self, format: Format, offer: Offer, policy: Policy, state: State
-    ) -> tuple[str, Matcher]:
+    ) -> tuple[Completer, Matcher]:
         _ = self.tokenizer  # what is wrong with that is not the doing of the request
         try:
-            grammar = self._texts.find(format, offer.tools, policy, state)
-            return grammar, self._compile(grammar).fork()
+            completer = self._grammars.find(format, offer.tools, policy, state)
+            return completer, self._compile(completer.grammar.lark).fork()
         except (GrammarError, SchemaError, ToolError) as e:
             if isinstance(e, GrammarError):
                 self._check_answer(format, policy, state)

@@ -9,7 +9,6 @@ from enum import StrEnum
 from typing import Any, Protocol, TypeAlias
 
 from constrained.assistant_prefill import read_message
-from constrained.decode.assistant_prefix import Prefix
 from constrained.errors import RequestError
 from constrained.messages import normalise
 from constrained.reply import Reply
@@ -258,9 +257,7 @@ class _Loop:
         message = reply.message()
         if self.options.pop("prefill", False):  # the turn went on with the last message
             (last,) = normalise([self.messages.pop()])
-            begun = read_message(last, "/messages")
-            prefix = Prefix(content=begun.content, reasoning=begun.reasoning)
-            message = prefix.join(message)
+            message = read_message(last, "/messages").join(message)
         self.messages.append(message)
         if (choice := self.options.get("tool_choice")) is not None:
             self.options["tool_choice"] = _relax(choice)

@@ -23,7 +23,7 @@ from constrained.messages import (
     is_silent,
     is_text_parts,
     normalise,
-    read_thought,
+    read_reasoning,
     write_messages,
 )
 from constrained.template.simplify import simplify_tools
@@ -240,7 +240,7 @@ class ChatTemplate:
         if any(map(is_silent, normal)):
             # Ministral refuses a turn of neither content nor calls: one cut while it reasoned.
             blank = ("", " ")
-        if any(read_thought(message) is not None for message in normal):
+        if any(read_reasoning(message) is not None for message in normal):
             # gpt-oss reads "thinking", but refuses it beside content and a call.
             named = (True, False)
         if any("tool_calls" in message for message in normal):

@@ -1,5 +1,6 @@
 """The shortest legal completion of a turn, for the moment when the tokens run out."""
 
+from copy import copy
 from itertools import islice
 
 from grammars.ir.chart import Chart, UnknownEndError
@@ -20,10 +21,16 @@ class Completer:
     """
 
     def __init__(self, grammar: Grammar):
-        self._grammar = grammar
+        self.grammar = grammar
         self._lexer = Lexer(grammar.rules)
         self._shortest = Shortest(grammar.rules, self._lexer)
         self._chart: Chart | None = None
+
+    def fork(self) -> "Completer":
+        """A completer of other texts, which shares what is known of the grammar."""
+        other = copy(self)
+        other._chart = None
+        return other
 
     def complete(self, text: str) -> str | None:
         """What to write behind `text`, so that the turn is whole: "" if it may end there.
@@ -53,7 +60,7 @@ class Completer:
         """The readings of a text."""
         if self._chart is None or not self._chart.may_grow_to(text):
             self._chart = None  # until it is read: an error leaves half a chart
-            chart = Chart(self._grammar, self._lexer)
+            chart = Chart(self.grammar, self._lexer)
         else:
             chart, self._chart = self._chart, None
         chart.grow(text)

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from constrained.commands.chat import SKIPPED, ChatSession
+from constrained.compile.compiled_turn import CompiledTurn
 from constrained.engine.protocol import Sampling
-from constrained.job import CompiledTurn, Job
+from constrained.job import Job
 from constrained.model.model import Model
 from examples.random_model import MARKERS, load_small, with_markers, write_model
 from tests.command_line import Run, write
