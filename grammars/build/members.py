@@ -8,7 +8,7 @@ from grammars.ir.nodes import (
     EMPTY,
     ZERO,
     Expression,
-    Reference,
+    RuleReference,
     choice,
     guarded,
     many,
@@ -68,17 +68,17 @@ def _write_unordered(
     required = not members.may_end(members.start)
     following: list[tuple[Expression, Condition]] = []
     for i, pair in enumerate(pairs):
-        behind = Reference("more", members.behind(i))
+        behind = RuleReference("more", members.behind(i))
         following.append((sequence(pair, behind), members.can_add[i]))
     run = EMPTY  # of undeclared members
     if extra is not None:
         for condition, bit in members.ways_to_count_extra:
-            following.append((sequence(extra, Reference("more", bit)), condition))
+            following.append((sequence(extra, RuleReference("more", bit)), condition))
         if members.counted != NEVER:
             run = builder.define(many(sequence(comma, extra)), "extras")
         if members.counted == ALWAYS and members.can_add_declared == NEVER:
             return Start(sequence(extra, run), required)
-    another = sequence(comma, Reference("next", KEEP))
+    another = sequence(comma, RuleReference("next", KEEP))
     uncounted = negate(members.counted)
     more = [
         (run, both([members.counted, members.can_end])),
@@ -91,9 +91,9 @@ def _write_unordered(
         needed=members.required_bits,
         least=members.least,
     )
-    starts: list[Expression] = [Reference(names["next"], ZERO)]
+    starts: list[Expression] = [RuleReference(names["next"], ZERO)]
     if extra is not None and members.counted.holds(members.start):
-        starts.append(sequence(extra, Reference(names["more"], ZERO)))
+        starts.append(sequence(extra, RuleReference(names["more"], ZERO)))
     return Start(builder.enter(*starts), required)
 
 
@@ -178,14 +178,14 @@ def _write_distinct(
     following: list[tuple[Expression, Condition]] = []
     for i, node in enumerate(items.nodes):
         is_missing = count(i, i + 1, 0, 0)
-        following.append((sequence(values[id(node)], Reference("more", SetBit(i))), is_missing))
+        following.append((sequence(values[id(node)], RuleReference("more", SetBit(i))), is_missing))
     more = [
         (EMPTY, count(0, size, items.least)),
-        (sequence(comma, Reference("next", KEEP)), count(0, size, 0, items.most - 1)),
+        (sequence(comma, RuleReference("next", KEEP)), count(0, size, 0, items.most - 1)),
     ]
     bodies = {"next": guarded(following), "more": guarded(more)}
     names = builder.family(bodies, least=items.least)
-    return builder.enter(Reference(names["next"], ZERO))
+    return builder.enter(RuleReference(names["next"], ZERO))
 
 
 def _write_counted(
@@ -197,7 +197,7 @@ def _write_counted(
         """The rule for what stands behind an item."""
         if state not in tails:
             name = builder.reserve("items")
-            tails[state] = Reference(name)
+            tails[state] = RuleReference(name)
             builder.fill(name, write(state))
         return tails[state]
 

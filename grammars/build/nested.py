@@ -19,8 +19,8 @@ from grammars.ir.nodes import (
     Expression,
     Literal,
     Pattern,
-    Reference,
     Repeat,
+    RuleReference,
     choice,
     guarded,
     intersection,
@@ -89,7 +89,7 @@ class NestedRules:
         key = (None if isinstance(node, AnyValue) else id(node), tag)
         if key not in self._known:
             name = self._builder.reserve("value")
-            self._known[key] = node, Reference(name)
+            self._known[key] = node, RuleReference(name)
             self._builder.fill(name, self._value(node, tag))
         return self._known[key][1]
 
@@ -196,15 +196,15 @@ class NestedRules:
             return EMPTY
         options: list[tuple[Expression, Condition]] = [(EMPTY, members.can_end)]
         for i, member in enumerate(declared):
-            following = Reference("members", members.behind(i))
+            following = RuleReference("members", members.behind(i))
             options.append((sequence(member, following), members.can_add[i]))
         if extra is not None:
             for condition, argument in members.ways_to_add_extra:
-                options.append((sequence(extra, Reference("members", argument)), condition))
+                options.append((sequence(extra, RuleReference("members", argument)), condition))
         names = self._builder.family(
             {"members": guarded(options)}, needed=members.required_bits, least=members.least
         )
-        return self._builder.enter(Reference(names["members"], ZERO))
+        return self._builder.enter(RuleReference(names["members"], ZERO))
 
     def _member(self, declared: Property) -> Expression:
         """A declared member between its tags."""

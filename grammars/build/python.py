@@ -18,7 +18,7 @@ from grammars.ir.nodes import (
     Expression,
     Literal,
     Pattern,
-    Reference,
+    RuleReference,
     choice,
     guarded,
     intersection,
@@ -119,7 +119,7 @@ class PythonRules:
         """The arguments of a tool and all that follows."""
         if tool.name not in self._arguments:
             name = self.builder.reserve("arguments")
-            self._arguments[tool.name] = Reference(name)
+            self._arguments[tool.name] = RuleReference(name)
             try:
                 ends = find_ends(self.format, self.names, tool.schema)
                 body = _Arguments(self, ends, tool.schema).write()
@@ -190,7 +190,7 @@ class _Arguments:
         names = [self._builder.reserve("extra") for _ in extras]
         ways: list[Continuation] = []
         for name, extra in zip(names, extras, strict=True):
-            ways.append(Continuation(self._hole.item, Reference(name), extra.keys))
+            ways.append(Continuation(self._hole.item, RuleReference(name), extra.keys))
         for name, extra in zip(names, extras, strict=True):
             self._builder.fill(name, self._write_value(self._read(extra.node), [*ways, *finish]))
         return ways
@@ -206,14 +206,16 @@ class _Arguments:
 
         ways: list[Continuation] = []
         for i, declared in enumerate(properties):
-            value = Reference(find_hint(declared.node), members.behind(i))
+            value = RuleReference(find_hint(declared.node), members.behind(i))
             text = self._hole.item + declared.key + self._hole.after_key
             ways.append(Continuation(text, value, condition=members.can_add[i]))
         for extra in extras:
             hint = find_hint(extra.node)
             for condition, argument in members.ways_to_add_extra:
                 ways.append(
-                    Continuation(self._hole.item, Reference(hint, argument), extra.keys, condition)
+                    Continuation(
+                        self._hole.item, RuleReference(hint, argument), extra.keys, condition
+                    )
                 )
         finish = self._calls.finish(), members.can_end
         begin = [(self._begin(way), way.condition) for way in self._find_starts(ways)]
@@ -224,7 +226,7 @@ class _Arguments:
         for value, hint in hints.items():
             bodies.update(self._write_parametric(value, hint, ways))
         names = self._builder.family(bodies, needed=members.required_bits, least=members.least)
-        return self._builder.enter(Reference(names["start"], ZERO))
+        return self._builder.enter(RuleReference(names["start"], ZERO))
 
     def _write_parametric(
         self, value: Value, hint: str, ways: Sequence[Continuation]
@@ -233,9 +235,9 @@ class _Arguments:
         options: list[Expression] = []
         bodies: dict[str, Expression] = {}
         if value.whole is not None:
-            options.append(sequence(value.whole, Reference("follow", KEEP)))
+            options.append(sequence(value.whole, RuleReference("follow", KEEP)))
         if value.raw is not None:
-            options.append(sequence(Literal(RAW), Reference(f"raw_{hint}", KEEP)))
+            options.append(sequence(Literal(RAW), RuleReference(f"raw_{hint}", KEEP)))
             ended = [(sequence(self._end(value.raw, w), w.rest), w.condition) for w in ways]
             bodies[f"raw_{hint}"] = guarded(ended)
         return {hint: choice(options), **bodies}

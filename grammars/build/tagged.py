@@ -17,7 +17,7 @@ from grammars.ir.nodes import (
     Expression,
     Literal,
     Pattern,
-    Reference,
+    RuleReference,
     choice,
     guarded,
     intersection,
@@ -153,23 +153,23 @@ class TaggedRules:
 
         options: list[tuple[Expression, Condition]] = []
         for i, declared in enumerate(node.properties):
-            value = Reference(find_hint(declared.node), members.behind(i))
+            value = RuleReference(find_hint(declared.node), members.behind(i))
             options.append((sequence(self._key(declared), value), members.can_add[i]))
         for extra in node.extras:
             key, hint = self._extra_key(extra), find_hint(extra.node)
             for condition, argument in members.ways_to_add_extra:
-                options.append((sequence(key, Reference(hint, argument)), condition))
+                options.append((sequence(key, RuleReference(hint, argument)), condition))
         bodies = {"more": guarded(options)}
         for body, hint in hints.items():
             bodies[hint] = body
         names = self._builder.family(bodies, needed=members.required_bits, least=members.least)
-        return self._builder.enter(Reference(names["more"], ZERO))
+        return self._builder.enter(RuleReference(names["more"], ZERO))
 
     def _write_parametric(
         self, value: Node, members: Unordered, definitions: Definitions
     ) -> Expression:
         """What follows a key, by what may follow the value."""
-        more = Reference("more", KEEP)
+        more = RuleReference("more", KEEP)
         follows = (
             (Follow(more, True), both([members.can_end, members.can_go_on])),
             (Follow(more, False), negate(members.can_end)),
@@ -206,7 +206,7 @@ class TaggedRules:
     def _write_extras(self, node: Object, definitions: Definitions) -> Follow:
         """Undeclared arguments, any number of them, behind the declared ones."""
         name = self._builder.reserve("extra")
-        follow = Follow(Reference(name), True)
+        follow = Follow(RuleReference(name), True)
         options: list[Expression] = []
         for extra in node.extras:
             value = self._values.write(extra.node, definitions, follow)
@@ -341,7 +341,7 @@ class _TaggedValues:
         if follow.end:
             options.append(self._builder.fixed(tags.close + tags.end))
         body = choice(options)
-        if isinstance(follow.more, Reference) and follow.more.argument is not None:
+        if isinstance(follow.more, RuleReference) and follow.more.argument is not None:
             return body  # a rule of its own would not know the parameter
         return self._builder.define(body, "close")
 

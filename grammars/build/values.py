@@ -22,12 +22,12 @@ from grammars.ir.nodes import (
     Literal,
     Pattern,
     Repeat,
+    RuleReference,
     choice,
     intersection,
     optional,
     sequence,
 )
-from grammars.ir.nodes import Reference as RuleReference
 from grammars.regex.ranges import NUMBER, express_range
 from grammars.regex.spelled import spell_extra_keys, spell_pattern
 from grammars.regex.texts import ANY, FREE, Texts

@@ -17,13 +17,13 @@ from typing import NamedTuple
 from grammars.ir.grammar import Grammar
 from grammars.ir.lexer import Lexer, Machine, Position
 from grammars.ir.nodes import (
-    Choice,
+    Alternatives,
     Costly,
     EmbeddedLark,
     Expression,
     Guarded,
-    Reference,
     Repeat,
+    RuleReference,
     Sequence,
     Token,
 )
@@ -92,7 +92,7 @@ class Running(NamedTuple):
 
 
 @dataclass(eq=False, slots=True)
-class Row:
+class ChartRow:
     """A place of the text where a lexeme ends and another begins.
 
     Args:
@@ -125,7 +125,7 @@ class Chart:
         self._rests: dict[tuple[int, int], Rest] = {}  # so that equal ones are the same
         self._root = Frame(0)
         self._fewer: dict[int, Repeat] = {}  # by the ids of repeats, which `_rests` keeps alive
-        self._open: list[Row] = []
+        self._open: list[ChartRow] = []
         self._due: dict[int, list[Caller]] = {}
         self._begin(0, [Caller(self._link(grammar.start, None), 0, self._root)])
 
@@ -218,9 +218,9 @@ class Chart:
             stack.pop()
         return known[id(frame)]
 
-    def _begin(self, start: int, callers: list[Caller]) -> Row | None:
+    def _begin(self, start: int, callers: list[Caller]) -> ChartRow | None:
         """Begins a row with what may come there; None if there is nothing."""
-        row = Row(start)
+        row = ChartRow(start)
         frames: dict[tuple[str, int], Frame] = {}
         seen = set[tuple[int, int, int, int]]()
         while callers:
@@ -244,7 +244,7 @@ class Chart:
             return None
         return row
 
-    def _return(self, frame: Frame, row: Row, callers: list[Caller]) -> None:
+    def _return(self, frame: Frame, row: ChartRow, callers: list[Caller]) -> None:
         """A rule is over: all that have named it go on."""
         if frame is self._root:
             row.may_end = True
@@ -256,7 +256,7 @@ class Chart:
         self,
         rest: Rest,
         caller: Caller,
-        row: Row,
+        row: ChartRow,
         frames: dict[tuple[str, int], Frame],
         callers: list[Caller],
     ) -> None:
@@ -268,7 +268,7 @@ class Chart:
                 for part in reversed(parts):
                     behind = self._link(part, behind)
                 callers.append(caller._replace(rest=behind))
-            case Choice(options):
+            case Alternatives(options):
                 for option in options:
                     callers.append(caller._replace(rest=self._link(option, rest.behind)))
             case Guarded(body, condition):
@@ -281,7 +281,7 @@ class Chart:
             case Repeat() as repeat:
                 for following in self._repeat(repeat, rest.behind):
                     callers.append(caller._replace(rest=following))
-            case Reference(name, argument) if not self._rules[name].is_terminal:
+            case RuleReference(name, argument) if not self._rules[name].is_terminal:
                 given = 0 if argument is None else apply(argument, bits)
                 body_rest = self._link(self._rules[name].body, None)
                 if rest.behind is None:
@@ -321,7 +321,7 @@ class Chart:
             rest = self._rests[key] = Rest(expression, behind)
         return rest
 
-    def _scan(self, row: Row, since: int, tokens: dict[int, str]) -> None:
+    def _scan(self, row: ChartRow, since: int, tokens: dict[int, str]) -> None:
         """Reads lexemes of a row from that place on, until one ends, or the text does."""
         text, running = self.text, row.running
         for place in range(since, len(text)):
@@ -343,7 +343,7 @@ class Chart:
         row.running = running
         self._open.append(row)
 
-    def _meet_token(self, row: Row, running: list[Running], place: int, name: str) -> None:
+    def _meet_token(self, row: ChartRow, running: list[Running], place: int, name: str) -> None:
         """A special token may stand here: it ends a lexeme, or is the first one of the row."""
         if place > row.start:
             self._emit(row, running, place)
@@ -352,13 +352,13 @@ class Chart:
             if isinstance(lexeme, Token) and lexeme.name == name:
                 self._leave_lexeme(row, lexeme, place + len(name))
 
-    def _emit(self, row: Row, running: list[Running], place: int) -> None:
+    def _emit(self, row: ChartRow, running: list[Running], place: int) -> None:
         """The lexemes that are whole there are over."""
         for lexeme, machine, at in running:
             if place > row.start and machine.accepts(at):
                 self._leave_lexeme(row, lexeme, place)
 
-    def _leave_lexeme(self, row: Row, lexeme: Expression, place: int) -> None:
+    def _leave_lexeme(self, row: ChartRow, lexeme: Expression, place: int) -> None:
         """All that have waited for a lexeme go on behind it."""
         due = self._due.setdefault(place, [])
         due += [caller._replace(costly=0) for caller in row.waiting[lexeme]]

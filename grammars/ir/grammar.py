@@ -8,14 +8,14 @@ from functools import cached_property
 from grammars.errors import SchemaError
 from grammars.ir.nodes import (
     EMPTY,
-    Choice,
+    Alternatives,
     Expression,
     Guarded,
     Intersection,
     Literal,
     Pattern,
-    Reference,
     Repeat,
+    RuleReference,
     Sequence,
     Token,
     choice,
@@ -76,7 +76,7 @@ class GrammarBuilder:
 
     def __init__(self, ids: Mapping[str, int] | None = None):
         self.ids = ids or {}
-        self._names: dict[tuple[Expression, bool, bool], Reference] = {}
+        self._names: dict[tuple[Expression, bool, bool], RuleReference] = {}
         self._rules: dict[str, Rule] = {}
         self._printed: dict[str, str] = {}
         self._families: dict[tuple[tuple[str, Expression], ...], dict[str, str]] = {}
@@ -101,7 +101,7 @@ class GrammarBuilder:
         reference = self._names.get(key)
         if reference is None:
             name = self.reserve(hint)
-            reference = self._names[key] = Reference(name)
+            reference = self._names[key] = RuleReference(name)
             self._keep(name, Rule(body, is_terminal, lazy))
         return reference
 
@@ -124,7 +124,7 @@ class GrammarBuilder:
         rule with a parameter that is begun at two places if it contains one of them.
 
         Args:
-            bodies: theirs, by their hints; among them `Reference(hint, argument)` is one of them.
+            bodies: theirs, by their hints; a reference to one of them has the hint for a name.
             needed: the bits that have to be set before they can end.
             least: how many bits have to be set at least.
         """
@@ -145,7 +145,7 @@ class GrammarBuilder:
         """A reference to a rule with this body, whose text the matcher keeps under the label."""
         name = self.reserve("captured")
         self._keep(name, Rule(body), f"[capture={quote(label)}]")
-        return Reference(name)
+        return RuleReference(name)
 
     def _keep(self, name: str, rule: Rule, attribute: str = "") -> None:
         """Keeps a rule.
@@ -220,18 +220,18 @@ class GrammarBuilder:
 def _rename(body: Expression, names: Mapping[str, str]) -> Expression:
     """The body with the names of rules in place of the hints."""
     match body:
-        case Reference(hint, argument):
+        case RuleReference(hint, argument):
             if argument is None or hint not in names:
                 return body
-            return Reference(names[hint], argument)
+            return RuleReference(names[hint], argument)
         case Literal() | Token():
             return body
         case Sequence(parts):
             return Sequence(tuple([_rename(part, names) for part in parts]))
         case Guarded(inner, condition):
             return Guarded(_rename(inner, names), condition)
-        case Choice(options):
-            return Choice(tuple([_rename(option, names) for option in options]))
+        case Alternatives(options):
+            return Alternatives(tuple([_rename(option, names) for option in options]))
         case Repeat(inner):
             return replace(body, body=_rename(inner, names))
         case _:

@@ -7,7 +7,7 @@ from typing import Protocol, TypeAlias
 
 from grammars.ir.grammar import Rule
 from grammars.ir.nodes import (
-    Choice,
+    Alternatives,
     Complement,
     Expression,
     Guarded,
@@ -16,13 +16,12 @@ from grammars.ir.nodes import (
     Language,
     Literal,
     Pattern,
-    Reference,
     Repeat,
+    RuleReference,
     Sequence,
     Token,
 )
-from grammars.regex.automaton import Automaton
-from grammars.regex.automaton import State as AutomatonState
+from grammars.regex.automaton import Automaton, AutomatonState
 from grammars.regex.characters import Characters
 from grammars.regex.expressions import Expression as Regex
 from grammars.regex.expressions import One, both, chain, either, other, repeat
@@ -175,7 +174,7 @@ class Lexer:
         match node:
             case Literal() | Token() | JsonSchema():
                 return True
-            case Reference(name):
+            case RuleReference(name):
                 return self._rules[name].is_terminal
             case _:
                 return False
@@ -194,7 +193,7 @@ class Lexer:
                 return TokenMachine(lexeme)
             case JsonSchema(_, language) if language is not None:
                 return self._make_json(language)
-            case Reference(name):
+            case RuleReference(name):
                 return self._make_terminal(self._rules[name])
             case _:
                 return UnknownMachine()
@@ -227,7 +226,7 @@ class Lexer:
                 return _read_pattern(regex)
             case Sequence(parts):
                 return chain(*map(self._read, parts))
-            case Choice(options):
+            case Alternatives(options):
                 return either(map(self._read, options))
             case Intersection(parts):
                 return both(map(self._read, parts))
@@ -235,7 +234,7 @@ class Lexer:
                 return other(self._read(of))
             case Repeat(inner, fewest, most):
                 return repeat(self._read(inner), fewest, most)
-            case Reference(name):
+            case RuleReference(name):
                 return self._read(self._rules[name].body)
             case Guarded() | Token() | JsonSchema() | _:
                 raise UnreadableError(f"{body} in a terminal")

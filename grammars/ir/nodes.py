@@ -66,7 +66,7 @@ class Sequence:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Alternatives:
     """Any of the options; of none: nothing can be written."""
 
     options: tuple["Expression", ...]
@@ -90,7 +90,7 @@ Argument: TypeAlias = Keep | SetBit | Zero
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class RuleReference:
     """What the rule or terminal of that name matches.
 
     Args:
@@ -104,7 +104,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Guarded:
-    """The body, where the parameter of the rule fulfils a condition; an option of a `Choice`."""
+    """The body, where the parameter of the rule fulfils a condition; one of `Alternatives`."""
 
     body: "Expression"
     condition: Condition
@@ -172,9 +172,9 @@ Expression: TypeAlias = (
     | Intersection
     | Complement
     | Sequence
-    | Choice
+    | Alternatives
     | Repeat
-    | Reference
+    | RuleReference
     | Guarded
     | Costly
     | JsonSchema
@@ -182,7 +182,7 @@ Expression: TypeAlias = (
 )
 
 EMPTY = Sequence(())
-NOTHING = Choice(())
+NOTHING = Alternatives(())
 ANY_TEXT = Pattern("(?s:.*)")
 ZERO = Zero()
 
@@ -202,11 +202,11 @@ def choice(options: Iterable[Expression]) -> Expression:
     """Any of the options, each once; choices inside are taken apart."""
     flat: dict[Expression, None] = {}
     for option in options:
-        if type(option) is Choice:
+        if type(option) is Alternatives:
             flat.update(dict.fromkeys(option.options))
         else:
             flat[option] = None
-    return next(iter(flat)) if len(flat) == 1 else Choice(tuple(flat))
+    return next(iter(flat)) if len(flat) == 1 else Alternatives(tuple(flat))
 
 
 def guarded(options: Iterable[tuple[Expression, Condition]]) -> Expression:
@@ -217,7 +217,7 @@ def guarded(options: Iterable[tuple[Expression, Condition]]) -> Expression:
             kept[body] = None
         elif condition != NEVER:
             kept[Guarded(body, condition)] = None
-    return next(iter(kept)) if len(kept) == 1 else Choice(tuple(kept))
+    return next(iter(kept)) if len(kept) == 1 else Alternatives(tuple(kept))
 
 
 def optional(body: Expression) -> Expression:

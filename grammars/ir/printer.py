@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from grammars.ir.nodes import (
+    Alternatives,
     Argument,
-    Choice,
     Complement,
     Costly,
     EmbeddedLark,
@@ -16,8 +16,8 @@ from grammars.ir.nodes import (
     JsonSchema,
     Literal,
     Pattern,
-    Reference,
     Repeat,
+    RuleReference,
     Sequence,
     Token,
 )
@@ -71,7 +71,7 @@ def _sequence(node: Sequence, place: int) -> str:
     return _join(" ", node.parts, _SEQUENCE, place)
 
 
-def _choice(node: Choice, place: int) -> str:
+def _choice(node: Alternatives, place: int) -> str:
     assert node.options, "nothing can be written"
     return _join(" | ", node.options, _CHOICE, place)
 
@@ -105,7 +105,7 @@ def _repeat(node: Repeat, place: int) -> str:
             return f"{body}{{{fewest},{most}}}"
 
 
-def _reference(node: Reference, place: int) -> str:
+def _reference(node: RuleReference, place: int) -> str:
     return node.name if node.argument is None else f"{node.name}::{_argument(node.argument)}"
 
 
@@ -142,11 +142,11 @@ _PRINTERS: dict[type, Callable[[Any, int], str]] = {
     Token: _token,
     Pattern: _pattern,
     Sequence: _sequence,
-    Choice: _choice,
+    Alternatives: _choice,
     Intersection: _intersection,
     Complement: _complement,
     Repeat: _repeat,
-    Reference: _reference,
+    RuleReference: _reference,
     Guarded: _guarded,
     Costly: _costly,
     JsonSchema: _json,

@@ -7,15 +7,15 @@ from typing import NamedTuple
 from grammars.ir.grammar import Rule
 from grammars.ir.lexer import Lexer
 from grammars.ir.nodes import (
+    Alternatives,
     Argument,
-    Choice,
     Costly,
     EmbeddedLark,
     Expression,
     Guarded,
     Keep,
-    Reference,
     Repeat,
+    RuleReference,
     Sequence,
     SetBit,
 )
@@ -176,13 +176,13 @@ class Shortest:
         families = set[str]()
         while stack:
             match stack.pop():
-                case Sequence(parts) | Choice(parts):
+                case Sequence(parts) | Alternatives(parts):
                     stack += parts
                 case Repeat(body) | Guarded(body) | Costly(body):
                     stack.append(body)
-                case Reference(name, None) if not self._rules[name].is_terminal:
+                case RuleReference(name, None) if not self._rules[name].is_terminal:
                     yield name
-                case Reference(name, _) if not self._rules[name].is_terminal:
+                case RuleReference(name, _) if not self._rules[name].is_terminal:
                     if name not in families:
                         families.add(name)
                         stack.append(self._rules[name].body)
@@ -194,7 +194,7 @@ class Shortest:
         match expression:
             case Sequence(parts):
                 return self._text_of_all(parts, bits)
-            case Choice(options):
+            case Alternatives(options):
                 return self._text_of_any(options, bits)
             case Repeat(body, fewest):
                 once = self._text(body, bits) if fewest else NO_TEXT
@@ -204,9 +204,9 @@ class Shortest:
             case Costly(body):
                 text = self._text(body, bits)
                 return None if text is None else join(Ending(1, ""), text)
-            case Reference(name, None) if not self._rules[name].is_terminal:
+            case RuleReference(name, None) if not self._rules[name].is_terminal:
                 return self._find_rule(name)
-            case Reference(name, argument) if argument is not None:
+            case RuleReference(name, argument) if argument is not None:
                 return self._find_member(Member(name, apply(argument, bits)))
             case EmbeddedLark():
                 return None
@@ -293,13 +293,13 @@ class Shortest:
                 if head is not None:
                     for way in self._find_ways(parts[-1], bits, wanted):
                         yield Way(join(head, way.ending), way.behind)
-            case Choice(options):
+            case Alternatives(options):
                 for option in options:
                     yield from self._find_ways(option, bits, wanted)
             case Guarded(body, condition):
                 if condition.holds(bits):
                     yield from self._find_ways(body, bits, wanted)
-            case Reference(name, argument) if argument is not None:
+            case RuleReference(name, argument) if argument is not None:
                 if _may_set(expression, wanted):
                     yield Way(NO_TEXT, Member(name, apply(argument, bits)))
             case _:
@@ -311,7 +311,7 @@ class Shortest:
 def _may_set(expression: Expression, wanted: int) -> bool:
     """Sets it the bit that is wanted, or none, or is that not known yet?"""
     match expression:
-        case Reference(_, SetBit(bit)):
+        case RuleReference(_, SetBit(bit)):
             return not wanted or 1 << bit == wanted
         case _:
             return True

@@ -32,7 +32,7 @@ _MOST_STEPS = 4_000
 _MOST_EXPLORED = 200
 
 
-class State:
+class AutomatonState:
     """Where an automaton is: what may follow, as an expression.
 
     Args:
@@ -43,7 +43,7 @@ class State:
 
     def __init__(self, expression: Expression):
         self.expression = expression
-        self.next: dict[str, State] = {}
+        self.next: dict[str, AutomatonState] = {}
         self.accepts = is_nullable(expression)
         self.is_dead = expression == NOTHING
         self.least = measure(expression)  # no shorter text may follow
@@ -61,23 +61,23 @@ class Automaton:
         self._reset()
 
     def _reset(self) -> None:
-        self._states: dict[Expression, State] = {}
+        self._states: dict[Expression, AutomatonState] = {}
         self._start = self._find(self._expression)
 
-    def _find(self, expression: Expression) -> State:
+    def _find(self, expression: Expression) -> AutomatonState:
         state = self._states.get(expression)
         if state is None:
-            state = self._states[expression] = State(expression)
+            state = self._states[expression] = AutomatonState(expression)
         return state
 
     @property
-    def start(self) -> State:
+    def start(self) -> AutomatonState:
         """The state in front of any text."""
         if len(self._states) > MOST_STATES:
             self._reset()
         return self._start
 
-    def step(self, state: State, character: str) -> State:
+    def step(self, state: AutomatonState, character: str) -> AutomatonState:
         """The state behind one more character."""
         following = state.next.get(character)
         if following is None:
@@ -96,7 +96,7 @@ class Automaton:
             return self.end(self._walk(text))
         return self._search(self._walk(text), fewest, ENDLESS - 1 if most is None else most)
 
-    def end(self, state: State) -> str | None:
+    def end(self, state: AutomatonState) -> str | None:
         """The shortest text that leads from this state to its end; None if none was found."""
         if isinstance(state.ending, bool):
             state.ending = _spell_shortest(state.expression)
@@ -120,17 +120,17 @@ class Automaton:
                     queue.append(following)
         return not queue
 
-    def _walk(self, text: str) -> State:
+    def _walk(self, text: str) -> AutomatonState:
         state = self.start
         for character in text:
             state = state.next.get(character) or self.step(state, character)
         return state
 
-    def _characters(self, state: State) -> Iterator[str]:
+    def _characters(self, state: AutomatonState) -> Iterator[str]:
         """One character of each kind that may come next."""
         yield from pick_representatives(find_firsts(state.expression))
 
-    def _search(self, start: State, fewest: int, most: int) -> str | None:
+    def _search(self, start: AutomatonState, fewest: int, most: int) -> str | None:
         """A* over the states; what remains is estimated by the least length of the state.
 
         Of several texts the first in order of characters, whatever was searched before.

@@ -25,8 +25,8 @@ from grammars.ir.nodes import (
     Language,
     Literal,
     Pattern,
-    Reference,
     Repeat,
+    RuleReference,
     choice,
     guarded,
     intersection,
@@ -87,8 +87,8 @@ def grammars(draw: Callable[..., Expression]) -> Grammar:
     rules = GrammarBuilder()
     name = rules.reserve("again")
     body = draw(BODIES)
-    rules.fill(name, choice([sequence(Literal("("), Reference(name), Literal(")")), body]))
-    parts: list[Expression] = [Reference(name), draw(BODIES)]
+    rules.fill(name, choice([sequence(Literal("("), RuleReference(name), Literal(")")), body]))
+    parts: list[Expression] = [RuleReference(name), draw(BODIES)]
     pattern = draw(TERMINALS.map(Pattern))
     parts.append(sequence(Literal("!"), rules.terminal(pattern, "WORD"), Literal("!")))
     parts.append(rules.lazy(sequence(pattern, Literal("!")), "text"))
@@ -141,13 +141,13 @@ def family(fewest: int, needed: int) -> Grammar:
     rules = GrammarBuilder()
     free = [count(bit, bit + 1, 0, 0) for bit in range(20)]
     options = [
-        (sequence(Literal(f"w{bit},"), Reference("more", SetBit(bit))), way)
+        (sequence(Literal(f"w{bit},"), RuleReference("more", SetBit(bit))), way)
         for bit, way in enumerate(free)
     ]
     ended = count(0, needed, needed) if needed else count(0, 20, fewest)
     bodies = {"more": guarded([(Literal("."), ended), *options])}
     names = rules.family(bodies, needed=(1 << needed) - 1, least=fewest)
-    return rules.build(rules.enter(Reference(names["more"], ZERO)))
+    return rules.build(rules.enter(RuleReference(names["more"], ZERO)))
 
 
 def test_many_members_in_any_order_are_not_tried_in_every_order() -> None:
@@ -163,13 +163,13 @@ def test_many_members_in_any_order_are_not_tried_in_every_order() -> None:
 def test_a_member_that_keeps_the_parameter() -> None:
     rules = GrammarBuilder()
     clear, is_set = count(0, 1, 0, 0), count(0, 1, 1)
-    again = sequence(Literal("c"), Reference("then", KEEP))
+    again = sequence(Literal("c"), RuleReference("then", KEEP))
     bodies = {
-        "first": guarded([(sequence(Literal("a"), Reference("then", SetBit(0))), clear)]),
+        "first": guarded([(sequence(Literal("a"), RuleReference("then", SetBit(0))), clear)]),
         "then": guarded([(Literal("b"), is_set), (again, is_set)]),
     }
     names = rules.family(bodies, needed=1)
-    grammar = rules.build(rules.enter(Reference(names["first"], ZERO)))
+    grammar = rules.build(rules.enter(RuleReference(names["first"], ZERO)))
     assert Completer(grammar).complete("acc") == "b"
     assert takes(matcher_of(grammar), "accb")
 
@@ -224,14 +224,14 @@ def test_intersections_and_complements() -> None:
 def test_long_lists_and_deep_nesting_need_no_deep_stack() -> None:
     rules = GrammarBuilder()
     name = rules.reserve("value")
-    items = sequence(Literal("["), optional(Reference(name)), Literal("]"))
+    items = sequence(Literal("["), optional(RuleReference(name)), Literal("]"))
     rules.fill(name, choice([items, Literal("a")]))
-    grammar = rules.build(Reference(name))
+    grammar = rules.build(RuleReference(name))
     assert Completer(grammar).complete("[" * 5_000) == "]" * 5_000
     rules = GrammarBuilder()
     name = rules.reserve("rest")
-    rules.fill(name, optional(sequence(Literal("a"), Reference(name))))
-    grammar = rules.build(sequence(Reference(name), Literal(END)))
+    rules.fill(name, optional(sequence(Literal("a"), RuleReference(name))))
+    grammar = rules.build(sequence(RuleReference(name), Literal(END)))
     assert Completer(grammar).complete("a" * 20_000) == END
 
 

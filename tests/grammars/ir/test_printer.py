@@ -12,8 +12,8 @@ from grammars.ir.nodes import (
     JsonSchema,
     Literal,
     Pattern,
-    Reference,
     Repeat,
+    RuleReference,
     Token,
     choice,
     intersection,
@@ -24,7 +24,7 @@ from grammars.ir.nodes import (
 from grammars.ir.printer import print_expression, print_rule
 from grammars.schema.bits import KEEP, SetBit, count
 
-A, B = Literal("a"), Reference("b")
+A, B = Literal("a"), RuleReference("b")
 
 
 @pytest.mark.parametrize(
@@ -46,9 +46,9 @@ A, B = Literal("a"), Reference("b")
         (intersection(sequence(A, B), Complement(choice([A, B]))), '"a" b & ~("a" | b)'),
         (choice([intersection(A, B), A]), '"a" & b | "a"'),
         (sequence(intersection(A, B), A), '("a" & b) "a"'),
-        (sequence(A, Reference("r", KEEP)), '"a" r::_'),
-        (Reference("r", ZERO), "r::0"),
-        (Guarded(sequence(A, Reference("r", SetBit(3))), count(3, 4, 0, 0)),
+        (sequence(A, RuleReference("r", KEEP)), '"a" r::_'),
+        (RuleReference("r", ZERO), "r::0"),
+        (Guarded(sequence(A, RuleReference("r", SetBit(3))), count(3, 4, 0, 0)),
          '"a" r::set_bit(3) %if bit_clear(3)'),
         (JsonSchema('{"type": "number"}'), '%json {"type": "number"}'),
         (EmbeddedLark("start: /a/"), "%lark {\nstart: /a/\n}"),
