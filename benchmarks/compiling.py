@@ -21,7 +21,7 @@ import numpy as np
 
 from benchmarks.stage import Stage, stage
 from benchmarks.tool_sets import read_rows, sample_paths
-from constrained.compile.compiler import GrammarTexts
+from constrained.compile.compiler import GrammarCache
 from constrained.mask import Matcher
 from constrained.tools.shapes import as_openai, forget_schemas, read_tools
 from grammars.build.turn import build_grammar
@@ -64,11 +64,12 @@ def measure(place: Stage, tools: Sequence[Any], order: KeyOrder) -> Costs:
     lowering, lowered = _clock(lambda: read_tools(tools))
     building, grammar = _clock(lambda: build_grammar(format, lowered, policy, None, markers))
     compiling, known = _clock(lambda: Matcher.compile(compiler.tokenizer, grammar))
-    texts, matchers = GrammarTexts(markers, 1), {grammar: known}
-    texts.find(format, lowered, policy, State())
+    grammars, matchers = GrammarCache(markers, 1), {grammar: known}
+    grammars.find(format, lowered, policy, State())
 
     def repeat() -> Matcher:
-        return matchers[texts.find(format, read_tools(tools), policy, State())].fork()
+        found = grammars.find(format, read_tools(tools), policy, State())
+        return matchers[found.grammar.lark].fork()
 
     again = statistics.median(_clock(repeat)[0] for _ in range(5))
     return Costs(lowering, building, compiling, again)

@@ -15,7 +15,7 @@ from constrained.mask import Matcher
 from constrained.prompt.prompts import ComposedPrompt
 from constrained.tools.offer import Refusal
 from constrained.vocabulary.vocabulary import Vocabulary
-from grammars.complete.turn import Completer
+from grammars.ir.completion import Completer
 from grammars.lowering.checked import find_held
 from grammars.parse.parser import Parser
 from grammars.schema.extent import bound_length
@@ -48,7 +48,7 @@ class CompiledTurn:
         policy: which calls, reasoning and answer are allowed.
         state: where the grammar starts: where the prompt ends, but behind the reasoning if the
             assistant prefill has content.
-        grammar: as text; None: the turn is free.
+        completer: of the grammar, which it holds; None: the turn is free.
         matcher: of the grammar, behind the tokens of the prefix; None: the turn is free.
         budget: of the reasoning; None: there is none.
         vocabulary: that of the model.
@@ -63,7 +63,7 @@ class CompiledTurn:
     tools: tuple[Tool, ...] = ()
     policy: Policy
     state: State
-    grammar: str | None = None
+    completer: Completer | None = None
     matcher: Matcher | None = None
     budget: ReasoningBudget | None = None
     vocabulary: Vocabulary
@@ -122,9 +122,10 @@ class CompiledTurn:
             return Watch(checked, answer)
         return Watch(checked)
 
-    @cached_property
-    def _completer(self) -> Completer:
-        return Completer(self.format, self.tools, self.policy, self.state, self.markers)
+    @property
+    def grammar(self) -> str | None:
+        """The grammar as text for llguidance; None: the turn is free."""
+        return None if self.completer is None else self.completer.grammar.lark
 
     @cached_property
     def _stride(self) -> int:
@@ -146,5 +147,6 @@ class CompiledTurn:
 
     def reserve(self, limit: int) -> CompletionReserve:
         """A new reserve for a turn of at most so many tokens."""
-        complete = self._completer.complete
+        assert self.completer is not None, "a free turn ends anywhere"
+        complete = self.completer.fork().complete
         return CompletionReserve(complete, self.vocabulary, self.markers, self._stride, limit)

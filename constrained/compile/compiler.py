@@ -23,8 +23,9 @@ from constrained.tools.offer import Offer, Offered, Refusal, read_offer
 from constrained.tools.shapes import read_policy
 from constrained.vocabulary.vocabulary import Tokenizer, Vocabulary, build_tokenizer
 from grammars.build.answer import read_regex
-from grammars.build.turn import build_grammar
+from grammars.build.turn import build_grammar, build_turn
 from grammars.errors import SchemaError, ToolError
+from grammars.ir.completion import Completer
 from grammars.turn import (
     Answer,
     Choice,
@@ -49,7 +50,7 @@ def _forbid(think: Think) -> Think:
     return Think.FORBIDDEN
 
 
-class GrammarTexts:
+class GrammarCache:
     """Builds grammars, and keeps the last ones: the same tools come again with each turn of a
     conversation.
 
@@ -61,17 +62,22 @@ class GrammarTexts:
     def __init__(self, markers: Mapping[str, int], size: int):
         self._markers, self._size = markers, size
         # Schemas are known by their `id`, so they are kept, too: no other one may get it.
-        self._kept: OrderedDict[Any, tuple[Sequence[Tool], str]] = OrderedDict()
+        self._kept: OrderedDict[Any, tuple[Sequence[Tool], Completer]] = OrderedDict()
 
-    def find(self, format: Format, tools: Sequence[Tool], policy: Policy, state: State) -> str:
-        """What `build_grammar` gives; an answer is not looked up, it may be any schema."""
+    def find(
+        self, format: Format, tools: Sequence[Tool], policy: Policy, state: State
+    ) -> Completer:
+        """What completes turns of this grammar, and holds it.
+
+        A grammar with an answer is not looked up: that may be any schema.
+        """
         if policy.answer is not None:
-            return build_grammar(format, tools, policy, state, self._markers)
+            return Completer(build_turn(format, tools, policy, state, self._markers))
         schemas = tuple((tool.name, id(tool.schema)) for tool in tools)
         key = format.name, schemas, policy, state
         if key not in self._kept:
-            grammar = build_grammar(format, tools, policy, state, self._markers)
-            self._kept[key] = tuple(tools), grammar
+            grammar = build_turn(format, tools, policy, state, self._markers)
+            self._kept[key] = tuple(tools), Completer(grammar)
             if len(self._kept) > self._size:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(key)
@@ -127,8 +133,8 @@ class Compiler:
         return self.vocabulary.find_markers(self._taught.format.texts + self._plain.format.texts)
 
     @cached_property
-    def _texts(self) -> GrammarTexts:
-        return GrammarTexts(self.markers, CACHED)
+    def _grammars(self) -> GrammarCache:
+        return GrammarCache(self.markers, CACHED)
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
@@ -178,15 +184,15 @@ class Compiler:
         """
         composed = self.prompts.compose_raw(prompt)
         policy = Policy(answer=answer)
-        grammar, matcher = None, None
+        completer, matcher = None, None
         if answer is not None:
-            grammar, matcher = self._hold(TEXT, Offer(), policy, composed.state)
+            completer, matcher = self._hold(TEXT, Offer(), policy, composed.state)
         return CompiledTurn(
             prompt=composed,
             format=TEXT,
             policy=policy,
             state=composed.state,
-            grammar=grammar,
+            completer=completer,
             matcher=matcher,
             vocabulary=self.vocabulary,
             markers=self.markers,
@@ -226,16 +232,16 @@ class Compiler:
         state = narrow_state(prefill, prompt.state, format)
         is_thinking_held = policy.think is not Think.OPTIONAL or budget is not None
         is_output_held = policy.answer is not None or policy.choice is Choice.REQUIRED
-        grammar, matcher = None, None
+        completer, matcher = None, None
         if offer.kept or is_thinking_held or is_output_held:
-            grammar, matcher = self._hold(format, offer, policy, state)
+            completer, matcher = self._hold(format, offer, policy, state)
         turn = CompiledTurn(
             prompt=prompt,
             format=format,
             tools=offer.tools,
             policy=policy,
             state=state,
-            grammar=grammar,
+            completer=completer,
             matcher=matcher,
             budget=budget,
             vocabulary=self.vocabulary,
@@ -264,11 +270,11 @@ class Compiler:
 
     def _hold(
         self, format: Format, offer: Offer, policy: Policy, state: State
-    ) -> tuple[str, Matcher]:
+    ) -> tuple[Completer, Matcher]:
         _ = self.tokenizer  # what is wrong with that is not the doing of the request
         try:
-            grammar = self._texts.find(format, offer.tools, policy, state)
-            return grammar, self._compile(grammar).fork()
+            completer = self._grammars.find(format, offer.tools, policy, state)
+            return completer, self._compile(completer.grammar.lark).fork()
         except (GrammarError, SchemaError, ToolError) as e:
             if isinstance(e, GrammarError):
                 self._check_answer(format, policy, state)

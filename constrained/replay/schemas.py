@@ -9,8 +9,9 @@ from constrained.errors import GrammarError, RequestError
 from constrained.mask import Matcher
 from constrained.replay.replay_context import byte_tokenizer
 from constrained.tools.reports import STATES, explain_refusal, show_report
-from grammars.build.values import Rules
+from grammars.build.values import Values
 from grammars.errors import Error, SchemaError
+from grammars.ir.grammar import GrammarBuilder
 from grammars.lowering.lower import lower
 from grammars.schema.nodes import Schema
 
@@ -94,9 +95,9 @@ class _Trial:
         self.schema = schema
         self.error: str | None = None
         self._vocabulary, self._tokenizer = byte_tokenizer(())
-        rules = Rules()
-        start = rules.value(schema.node, schema.definitions)
-        self._grammar = f"%llguidance {{}}\nstart: {start}\n{rules.text()}"
+        builder = GrammarBuilder()
+        start = Values(builder).value(schema.node, schema.definitions)
+        self._grammar = builder.build(start).lark
         self._matcher = self._compile()
 
     def run(self, instance: Any) -> dict[str, bool]:

@@ -1,46 +1,51 @@
-"""Answers in Lark: content that has to fit a schema, an expression, a choice or a grammar."""
+"""Answers: content that has to fit a schema, an expression, a choice or a grammar."""
 
 from collections.abc import Sequence
 
-from grammars.build.values import Rules, escape_regex, quote
+from grammars.build.values import Values, choose_word
 from grammars.errors import PolicyError
+from grammars.ir.nodes import Complement, EmbeddedLark, Expression, Pattern, intersection
 from grammars.regex.ecma import translate
+from grammars.regex.writing import escape_slashes, match_any
 from grammars.turn import Answer, ChoiceAnswer, GrammarAnswer, JsonAnswer, RegexAnswer
 
 _WHERE = "/response_format"
 
 
-def answer_rule(
-    answer: Answer, rules: Rules, openings: Sequence[str] = (), others: Sequence[str] = ()
-) -> str:
-    """A rule for the content of the turn.
+def write_answer(
+    answer: Answer, values: Values, openings: Sequence[str] = (), others: Sequence[str] = ()
+) -> Expression:
+    """The content of the turn.
 
     Args:
         answer: what the content has to be.
-        rules: the grammar under way.
+        values: the grammar under way, and how JSON is spelled in it.
         openings: what opens a call where the turn may also be calls; the answer begins otherwise.
-
         others: what opens something else that an answer could be read as (the reasoning).
 
     Raises:
         PolicyError: the answer cannot be enforced, or not beside calls.
+        SchemaError: a schema that this format cannot write.
     """
     match answer:
         case JsonAnswer(schema):
-            return rules.value(schema.node, schema.definitions)
+            return values.value(schema.node, schema.definitions)
         case RegexAnswer(regex):
-            words = "|".join(map(escape_regex, (*openings, *others)))
-            beside = rf" & ~/\s*({words})(?s:.*)/" if words else ""
-            return rules.terminal(f"/{read_regex(regex)}/{beside}", "ANSWER")
+            pattern: Expression = Pattern(read_regex(regex))
+            words = [*openings, *others]
+            if words:
+                begun = Pattern(rf"\s*{match_any(words)}(?s:.*)")
+                pattern = intersection(pattern, Complement(begun))
+            return values.builder.terminal(pattern, "ANSWER")
         case ChoiceAnswer(options):
             for number, option in enumerate(options):
                 _check_option(option, openings, number)
-            return rules.define(" | ".join(map(quote, dict.fromkeys(options))), "answer")
+            return values.builder.define(choose_word(options), "answer")
         case GrammarAnswer(lark):
             if openings:
                 hint = "Use tool_choice none, or a schema, expression or choice"
                 raise PolicyError("a grammar cannot stand beside tools", where=_WHERE, hint=hint)
-            return rules.define(f"%lark {{\n{lark.strip()}\n}}", "answer")
+            return values.builder.define(EmbeddedLark(lark.strip()), "answer")
 
 
 def read_regex(regex: str) -> str:
@@ -50,15 +55,19 @@ def read_regex(regex: str) -> str:
         PolicyError: it uses what a mask cannot hold.
     """
     bare = regex.removeprefix("^")
-    ends = bare.endswith("$") and (len(bare) - len(bare[:-1].rstrip("\\"))) % 2 == 1
-    translated = translate(f"^(?:{bare[:-1] if ends else bare})$")
+    if bare.endswith("$"):
+        before = bare[:-1]
+        backslashes = len(before) - len(before.rstrip("\\"))
+        if backslashes % 2 == 0:  # else it is an escaped one
+            bare = before
+    translated = translate(f"^(?:{bare})$")
     if translated is None:
         raise PolicyError(
             f"the expression {regex!r} cannot be enforced",
             where=_WHERE,
             hint="Leave out look-around, \\b, back references and anchors in the middle",
         )
-    return translated.replace("\\/", "/").replace("/", "\\/")
+    return escape_slashes(translated)
 
 
 def _check_option(option: str, openings: Sequence[str], number: int) -> None:

@@ -1,21 +1,26 @@
-"""The calls of a turn in Lark."""
+"""The calls of a turn."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from grammars.build.json_call import (
-    ANY_ID,
-    BLANK,
-    WRITTEN_ID,
-    close_json_call,
-    cut_json_call,
-    open_json_call,
-)
 from grammars.build.nested import NestedRules
 from grammars.build.python import PythonRules
 from grammars.build.tagged import TaggedRules
-from grammars.build.values import Rules, escape_regex, quote
-from grammars.errors import SchemaError, ToolError
-from grammars.spelling.python import is_word
+from grammars.build.values import Values
+from grammars.errors import SchemaError
+from grammars.ir import nodes as ir
+from grammars.ir.nodes import (
+    EMPTY,
+    Expression,
+    Pattern,
+    choice,
+    many,
+    optional,
+    sequence,
+)
+from grammars.regex.writing import escape_regex
+from grammars.spelling.json_call import BLANK, cut_closing, cut_opening
+from grammars.spelling.names import check_name
 from grammars.turn import Policy, State, Tool
 from grammars.wire.format import (
     CallId,
@@ -31,213 +36,253 @@ from grammars.wire.format import (
     Node,
     PythonArguments,
     TaggedArguments,
-    is_taggable,
 )
 
-SPACE = f"/{BLANK}{{1,4}}/"
+SPACE = BLANK + "{1,4}"
 """White space that models add or leave out in front of a block; templates write at most two."""
 
 COUNTED = 8
 """So many calls of a turn have exactly the index that is next; those behind may have any."""
 
-INDEX = "/0|[1-9][0-9]{0,5}/"
+INDEX = "0|[1-9][0-9]{0,5}"
+
+
+@dataclass(frozen=True)
+class TurnInput:
+    """What the grammar of a turn is built from.
+
+    Args:
+        format: the model's wire format.
+        tools: those that may be called.
+        names: those of all tools, also of those that the policy leaves out.
+        policy: what the request allows.
+        state: where the rendered prompt ends.
+        captures: the matcher keeps the text of each call's arguments.
+    """
+
+    format: Format
+    tools: Sequence[Tool]
+    names: Sequence[str]
+    policy: Policy
+    state: State
+    captures: bool
 
 
 class CallRules:
-    """Adds the rules of calls to `rules`.
+    """Adds the rules of calls to a grammar.
 
     Args:
-        format, tools, policy, state: as in `build_grammar`.
-        captures: the matcher keeps the text of each call's arguments.
-        names: those of all tools, also of those that the policy leaves out.
+        turn: what the grammar is built from.
+        values: the grammar under way, and how arguments are spelled in it.
     """
 
-    def __init__(
-        self,
-        format: Format,
-        tools: Sequence[Tool],
-        policy: Policy,
-        state: State,
-        rules: Rules,
-        captures: bool,
-        names: Sequence[str] = (),
-    ):
-        self.format = format
-        self.tools = tools
-        self.policy = policy
-        self.state = state
-        self.rules = rules
-        self.captures = captures
-        self.names = names
-        self._arguments: dict[str, str] = {}
+    def __init__(self, turn: TurnInput, values: Values):
+        self._turn, self._format = turn, turn.format
+        self._values, self._builder = values, values.builder
+        self._known: dict[str, Expression] = {}  # the arguments of tools, by their names
+        self._tagged: TaggedRules | None = None
 
     @property
-    def tail(self) -> str:
+    def tail(self) -> Expression:
         """What may stand at the end of the turn."""
-        ends = [end for end in self.format.inner_ends if end in self.rules.ids]
-        texts = [self.format.tail, *ends] if self.format.tail else ends
-        return f" ({' | '.join(map(self.rules.fixed, texts))})?" if texts else ""
+        texts = [self._format.tail] if self._format.tail else []
+        texts += [end for end in self._format.inner_ends if end in self._builder.ids]
+        return optional(choice(map(self._builder.fixed, texts))) if texts else EMPTY
 
-    def calls(self, first: tuple[Node, ...], opener: str = "", *, blank: bool = False) -> str:
-        """The calls, from behind the first opener to the end of the turn."""
-        format = self.format
-        together = bool(format.opener and opener == format.opener.text) or not format.opening
-        several = self.policy.parallel and not format.single and format.bare is None
-        after = f"{quote(format.after)}?" if format.after else ""
+    def calls(
+        self, first: tuple[Node, ...], opener: str = "", *, spaced: bool = False
+    ) -> Expression:
+        """The calls, from behind the first opener to the end of the turn.
+
+        Args:
+            first: the nodes of the first call, as far as they are not written.
+            opener: what has opened the calls.
+            spaced: white space may stand in front.
+        """
+        format = self._format
+        several = self._turn.policy.parallel and not format.single and format.bare is None
+        after = optional(ir.Literal(format.after)) if format.after else EMPTY
         if isinstance(format.hole, PythonArguments):
-            for tool in self.tools:
+            for tool in self._turn.tools:
                 check_name(format, tool.name)
-            chain = PythonRules(format, self.tools, self.names, self.rules, several=several)
-            return self.rules.define(f"{chain.calls(first)} {after}{self.tail}".strip(), "calls")
-        more = self._more(1) if several and together else ""
-        close = self.rules.fixed("".join(node.text for node in format.closes(opener)))
-        body = f"{self._any(first, 0, blank)} {more} {close} {after}{self.tail}"
-        return self.rules.define(" ".join(body.split(" ")), "calls")
+            tools, names = self._turn.tools, self._turn.names
+            chain = PythonRules(format, tools, names, self._values, several=several)
+            return self._builder.define(sequence(chain.calls(first), after, self.tail), "calls")
+        more = EMPTY
+        if several and self._opens_all(opener):
+            more = self._more(1)
+        close = self._builder.fixed("".join([node.text for node in format.closes(opener)]))
+        call = self._any_tool(first, 0, spaced=spaced)
+        return self._builder.define(sequence(call, more, close, after, self.tail), "calls")
 
-    def _more(self, number: int) -> str:
+    def _opens_all(self, opener: str) -> bool:
+        """Can another call follow one that was opened so?"""
+        format = self._format
+        if not format.opening:
+            return True
+        return format.opener is not None and opener == format.opener.text
+
+    def _more(self, number: int) -> Expression:
         """Any number of calls behind so many."""
-        counts = find_index(self.format)
-        exact = counts is not None and counts.count(self.state.calls, 0) is not None
+        counts = find_index(self._format)
+        is_exact = counts is not None and counts.count(self._turn.state.calls, 0) is not None
         # One text of what stands between and how a call begins: the lexer would not give up the
         # beginning of what closes the calls for a short text of its own.
-        nodes = (Literal(self.format.between), *self.format.call)
-        call = self._any(nodes, number if exact and number < COUNTED else None)
-        return (
-            f"({call})*"
-            if not exact or number == COUNTED
-            else f"({call} {self._more(number + 1)})?"
-        )
+        nodes = (Literal(self._format.between), *self._format.call)
+        if not is_exact or number == COUNTED:
+            return many(self._any_tool(nodes, None))
+        call = self._any_tool(nodes, number)
+        return optional(sequence(call, self._more(number + 1)))
 
-    def _any(self, nodes: tuple[Node, ...], number: int | None, blank: bool = False) -> str:
-        options = " | ".join(self._named(t, nodes, number, blank) for t in self.tools)
-        return self.rules.define(options, "call")
+    def _any_tool(
+        self, nodes: tuple[Node, ...], number: int | None, *, spaced: bool = False
+    ) -> Expression:
+        """One call of any tool.
 
-    def _named(self, tool: Tool, nodes: tuple[Node, ...], number: int | None, blank: bool) -> str:
-        try:
-            return self._call(tool, nodes, number, blank)
-        except SchemaError as e:
-            raise SchemaError(f"tool {tool.name!r}: {e.message}", where=e.where, hint=e.hint) from e
+        Args:
+            nodes: how it is written.
+            number: the calls of this turn before it; None: not known.
+            spaced: white space may stand in front.
+        """
+        options: list[Expression] = []
+        for tool in self._turn.tools:
+            try:
+                options.append(self._call(tool, nodes, number, spaced=spaced))
+            except SchemaError as e:
+                message = f"tool {tool.name!r}: {e.message}"
+                raise SchemaError(message, where=e.where, hint=e.hint) from e
+        return self._builder.define(choice(options), "call")
 
-    def _call(self, tool: Tool, nodes: tuple[Node, ...], number: int | None, blank: bool) -> str:
-        """One call of that tool; behind white space that models write or leave out."""
-        check_name(self.format, tool.name)
-        parts: list[str] = []
+    def _call(
+        self, tool: Tool, nodes: tuple[Node, ...], number: int | None, *, spaced: bool
+    ) -> Expression:
+        parts: list[Expression] = []
         text = ""
         for node in nodes:
-            match node:
-                case Literal(literal) | Marker(literal):
-                    text += literal
+            for piece in self._write_node(node, tool, number, apart=spaced and not parts):
+                if isinstance(piece, str):
+                    text += piece
                     continue
-                case Name():
-                    text += tool.name
-                    continue
-                case CallIndex() if (index := self._index(node, number)) is not None:
-                    text += index
-                    continue
-                case CallId() | CallIndex():
-                    hole, after = self._id(node), ""
-                case JsonCall() if blank and self.policy.answer is not None:
-                    # The lexer would not give up one terminal for the brace that opens an answer.
-                    head = " ".join(map(quote, cut_json_call(node, tool.name)))
-                    hole, after = f"{self.space()}? {head} {self._value(tool)}", "}"
-                case JsonCall():
-                    id = "" if node.id is None else self._index(node.id, number) or ANY_ID
-                    text += open_json_call(node, tool.name, id)
-                    hole, after = self._value(tool), close_json_call(node, id)
-                case JsonArguments():
-                    hole, after = self._value(tool), ""
-                case PythonArguments():
-                    raise TypeError("such calls are one chain")
-                case NestedArguments():
-                    hole, after = self._nested(node, tool), ""
-                case TaggedArguments():
-                    hole, after = self._tagged(node, tool), ""
-            if self.captures and isinstance(node, Hole):
-                hole = self.rules.capture(hole or quote(""), tool.name)
-            parts += [self._text(text, blank)] if text else []
-            parts += [hole] if hole else []
-            text, blank = after, False
-        return " ".join([*parts, self._text(text)] if text else parts)
+                if text:
+                    parts.append(self._text(text, spaced=spaced and not parts))
+                    text = ""
+                parts.append(piece)
+        if text:
+            parts.append(self._text(text, spaced=spaced and not parts))
+        return sequence(*parts)
+
+    def _write_node(
+        self, node: Node, tool: Tool, number: int | None, *, apart: bool
+    ) -> list[str | Expression]:
+        """A node of a call: texts, which are one lexeme with those beside them, and holes.
+
+        Args:
+            node: the node.
+            tool: what is called.
+            number: the calls of this turn before this one; None: not known.
+            apart: at the place of the node something else than a call may begin, too.
+        """
+        match node:
+            case Literal(text) | Marker(text):
+                return [text]
+            case Name():
+                return [tool.name]
+            case CallId() | CallIndex():
+                return [self._index(node, number) or self._id(node)]
+            case JsonCall():
+                return self._json_call(node, tool, number, apart=apart)
+            case _:
+                return [self._arguments(node, tool)]
+
+    def _json_call(
+        self, node: JsonCall, tool: Tool, number: int | None, *, apart: bool
+    ) -> list[str | Expression]:
+        arguments = self._arguments(node, tool)
+        id = None if node.id is None else self._index(node.id, number)
+        opening: list[str | Expression] = []
+        for piece in cut_opening(node, tool.name, id):
+            opening.append(piece if isinstance(piece, str) else self._id(piece))
+        closing: list[str | Expression] = []
+        for piece in cut_closing(node, id):
+            closing.append(piece if isinstance(piece, str) else self._id(piece))
+        if apart and self._turn.policy.answer is not None:
+            # The lexer would not give up one terminal for the brace that opens an answer.
+            literals = [ir.Literal(piece) if isinstance(piece, str) else piece for piece in opening]
+            opening = [optional(self.space()), *literals]
+        return [*opening, arguments, *closing]
 
     def _index(self, node: CallId | CallIndex, number: int | None) -> str | None:
         """The index of that call of the turn; None where it may be any."""
         if isinstance(node, CallId) or number is None:
             return None
-        index = node.count(self.state.calls, number)
+        index = node.count(self._turn.state.calls, number)
         return None if index is None else str(index)
 
-    def _id(self, node: CallId | CallIndex) -> str:
-        return self.rules.terminal(
-            INDEX if isinstance(node, CallIndex) else f"/{node.pattern}/", "ID"
-        )
+    def _id(self, node: CallId | CallIndex) -> Expression:
+        pattern = INDEX if isinstance(node, CallIndex) else node.pattern
+        return self._builder.terminal(Pattern(pattern), "ID")
 
-    def _value(self, tool: Tool) -> str:
-        value = self.rules.value
-        return self._once(tool, lambda: value(tool.schema.node, tool.schema.definitions))
+    def _arguments(self, node: Hole, tool: Tool) -> Expression:
+        """The arguments of a tool; their rules are written when they are needed first."""
+        if tool.name not in self._known:
+            check_name(self._format, tool.name)
+            self._known[tool.name] = self._write_arguments(node, tool)
+        arguments = self._known[tool.name]
+        if self._turn.captures:
+            return self._builder.capture(arguments, tool.name)
+        return arguments
 
-    def _nested(self, node: NestedArguments, tool: Tool) -> str:
-        nested = NestedRules(node, self.rules, tool.schema.definitions)
-        return self._once(tool, lambda: nested.arguments(tool.schema))
+    def _write_arguments(self, node: Hole, tool: Tool) -> Expression:
+        schema = tool.schema
+        match node:
+            case JsonCall() | JsonArguments():
+                return self._values.value(schema.node, schema.definitions)
+            case TaggedArguments():
+                if self._tagged is None:
+                    self._tagged = TaggedRules(node, self._values)
+                return self._tagged.arguments(schema)
+            case NestedArguments():
+                return NestedRules(node, self._values, schema.definitions).arguments(schema)
+            case PythonArguments():
+                raise TypeError("such calls are one chain")
 
-    def _tagged(self, node: TaggedArguments, tool: Tool) -> str:
-        return self._once(tool, lambda: TaggedRules(node, self.rules).arguments(tool.schema))
-
-    def _once(self, tool: Tool, write: Callable[[], str]) -> str:
-        """The arguments of a tool, written when they are needed first."""
-        if tool.name not in self._arguments:
-            self._arguments[tool.name] = write()
-        return self._arguments[tool.name]
-
-    def _text(self, text: str, blank: bool = False) -> str:
+    def _text(self, text: str, *, spaced: bool) -> Expression:
         """The text itself. With white space in front it is one terminal: content that begins with
         the same white space would win over a terminal of white space alone."""
-        head, *rest = text.split(WRITTEN_ID)
-        parts = [self._spaced(head) if blank else self.rules.fixed(head)]
-        for piece in rest:
-            node = self.format.hole
-            assert isinstance(node, JsonCall)
-            assert node.id is not None
-            parts += [self._id(node.id), self.rules.fixed(piece)]
-        return " ".join(parts)
+        return self._spaced(text) if spaced else self._builder.fixed(text)
 
-    def spaced(self, marker: str) -> str:
+    def spaced(self, marker: str) -> Expression:
         """The marker, behind the white space that models write or leave out; where the marker is
         text, one terminal of both, for content may begin with white space. Where an answer takes
         the place of content the lexer would not give up such a terminal for the answer."""
-        if self.policy.answer is None:
+        if self._turn.policy.answer is None:
             return self._spaced(marker)
         text = marker.lstrip()
         if text == marker:
-            return f"{self.space()}? {self.rules.fixed(marker)}"
+            return sequence(optional(self.space()), self._builder.fixed(marker))
         # Two terminals of white space could not share what is written: the first would take it all.
         lead = escape_regex(marker.removesuffix(text))
-        space = self.rules.terminal(f"/{BLANK}{{0,4}}{lead}/", "SPACE")
-        return f"{space} {self.rules.fixed(text)}"
+        space = self._builder.terminal(Pattern(f"{BLANK}{{0,4}}{lead}"), "SPACE")
+        return sequence(space, self._builder.fixed(text))
 
-    def _spaced(self, text: str) -> str:
-        first, *rest = self.rules.cut(text)
-        if first in self.rules.ids:
-            return f"{self.space()}? {self.rules.fixed(text)}"
-        head = self.rules.terminal(f"/{BLANK}{{0,4}}{escape_regex(first)}/", "CALL")
-        return " ".join([head, self.rules.fixed("".join(rest))]).strip()
+    def _spaced(self, text: str) -> Expression:
+        first, *rest = self._builder.cut(text)
+        if first in self._builder.ids:
+            return sequence(optional(self.space()), self._builder.fixed(text))
+        pattern = Pattern(f"{BLANK}{{0,4}}{escape_regex(first)}")
+        head = self._builder.terminal(pattern, "CALL")
+        return sequence(head, self._builder.fixed("".join(rest)))
 
-    def space(self) -> str:
+    def space(self) -> Expression:
         """White space in front of a block."""
-        return self.rules.terminal(SPACE, "SPACE")
+        return self._builder.terminal(Pattern(SPACE), "SPACE")
 
 
 def find_index(format: Format) -> CallIndex | None:
-    """Where the format counts calls."""
-    nodes = [node.id if isinstance(node, JsonCall) else node for node in format.call]
-    return next((node for node in nodes if isinstance(node, CallIndex)), None)
-
-
-def check_name(format: Format, name: str) -> None:
-    """Refuses a name that the format cannot write without a doubt (`ToolError`)."""
-    doubtful = not is_taggable(name) or any(c in name for c in "\"'\r\t {}[]")
-    doubtful = doubtful or (isinstance(format.hole, PythonArguments) and not is_word(name))
-    opened = format.opener.text + name if format.opener else ""
-    taken = any(opened and c.opener.startswith(opened) for c in format.contents)
-    if Name() in format.call and (doubtful or taken):
-        hint = "Use letters, digits, '_', '-' and '.'" if doubtful else "Rename it"
-        raise ToolError(f"format {format.name} cannot write the name {name!r}", hint=hint)
+    """The hole in which the format counts calls; None if there is none."""
+    for node in format.call:
+        if isinstance(node, JsonCall):
+            node = node.id
+        if isinstance(node, CallIndex):
+            return node
+    return None

@@ -1,4 +1,4 @@
-"""Arguments as nested tags in Lark: members and items between tags of their own, text raw.
+"""Arguments as nested tags: members and items between tags of their own, text raw.
 
 Text ends at its closing tag, as one lexeme: so the lexer tells it from the first tag of an object.
 The closing tag of a key that is not declared may have any name: no grammar without context can
@@ -8,12 +8,29 @@ compare the two.
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from grammars.build.items import write_items
-from grammars.build.rules import choose, count_times, mark, match_any
-from grammars.build.texts import write_text
-from grammars.build.values import Rules, escape_regex, quote
+from grammars.build.members import write_items
+from grammars.build.values import Values, admits_empty_text, match_texts, write_text
 from grammars.errors import SchemaError
+from grammars.ir.nodes import (
+    ANY_TEXT,
+    EMPTY,
+    ZERO,
+    Complement,
+    Expression,
+    Literal,
+    Pattern,
+    Repeat,
+    RuleReference,
+    choice,
+    guarded,
+    intersection,
+    many,
+    optional,
+    sequence,
+)
 from grammars.regex.texts import Texts
+from grammars.regex.writing import escape_regex, match_any
+from grammars.schema.bits import Condition
 from grammars.schema.counted import find_items
 from grammars.schema.members import Unordered, arrange
 from grammars.schema.nodes import (
@@ -32,201 +49,204 @@ from grammars.schema.nodes import (
     escape,
     flatten,
 )
-from grammars.spelling.languages import speak_string
 from grammars.spelling.nested import KEY, find_extras, is_key, is_writable, part, spell_words
 from grammars.spelling.parts import take_apart
 from grammars.wire.format import NestedArguments
 
 
 class NestedRules:
-    """Adds the rules of nested tags to `rules`.
+    """Adds the rules of nested tags to a grammar.
 
     Args:
         hole: how the arguments are written.
-        rules: the grammar under way.
+        values: the grammar under way, and how JSON is spelled in it.
         definitions: what references name.
     """
 
-    def __init__(self, hole: NestedArguments, rules: Rules, definitions: Mapping[str, Node]):
-        self._hole, self._rules = hole, rules
+    def __init__(self, hole: NestedArguments, values: Values, definitions: Mapping[str, Node]):
+        self._hole, self._values, self._builder = hole, values, values.builder
         self._definitions = definitions
-        self._known: dict[tuple[int | None, str | None], tuple[Node, str]] = {}  # holds the node
+        # By the node (its identity, so it is kept) and the tag.
+        self._known: dict[tuple[int | None, str | None], tuple[Node, Expression]] = {}
 
-    def arguments(self, schema: Schema) -> str:
-        """An expression for all arguments of a tool; "" if there can be none.
+    def arguments(self, schema: Schema) -> Expression:
+        """All arguments of a tool; EMPTY if there can be none.
 
         Raises:
             SchemaError: a key or value that cannot be written.
         """
-        options = dict.fromkeys(self._members(node) for node in schema.objects)
-        body = " | ".join(filter(None, options))
-        if not body:
-            return ""
-        return self._rules.define(f"({body})?" if "" in options else body, "arguments")
+        options = [self._members(node) for node in schema.objects]
+        some = [option for option in options if option != EMPTY]
+        if not some:
+            return EMPTY
+        body = choice(some)
+        if len(some) < len(options):
+            body = optional(body)
+        return self._builder.define(body, "arguments")
 
-    def _element(self, node: Node, tag: str | None) -> str:
-        """A rule for a value and the tag that closes it; None: a tag of any name."""
+    def _element(self, node: Node, tag: str | None) -> Expression:
+        """A value and the tag that closes it; None: a tag of any name."""
         key = (None if isinstance(node, AnyValue) else id(node), tag)
         if key not in self._known:
-            name = self._rules.reserve("value")
-            self._known[key] = node, name
-            self._rules.fill(name, self._value(node, tag))
+            name = self._builder.reserve("value")
+            self._known[key] = node, RuleReference(name)
+            self._builder.fill(name, self._value(node, tag))
         return self._known[key][1]
 
-    def _value(self, node: Node, tag: str | None) -> str:
-        branches = [self._writable(branch) for branch in part(flatten(node, self._definitions))]
-        nodes = [branch for branch in branches if branch is not None]
+    def _value(self, node: Node, tag: str | None) -> Expression:
+        nodes = [n for n in part(flatten(node, self._definitions)) if self._can_write(n)]
         if not nodes:
             raise SchemaError("none of its values can be written between tags", where="")
-        close, options, texts = self._close(tag), list[str](), list[str]()
+        close = self._close(tag)
         strings = [branch for branch in nodes if isinstance(branch, String)]
         is_free = any(string.is_free for string in strings)
-        empty = any(_can_be_empty(branch) for branch in nodes)
+        texts: list[Expression] = []
+        options: list[Expression] = []
         for branch in nodes:
-            if strings and (regex := self._regex(branch)) is not None:
-                texts.append("/(?s:.*)/" if is_free else regex)
-                continue
-            body = self._body(branch)
-            options.append(f"({body}) {close}" if body else close)
+            text = self._match_text(branch) if strings else None
+            if text is None:
+                options.append(sequence(self._body(branch), close))
+            else:
+                texts.append(ANY_TEXT if is_free else text)
         if texts:
-            options.append(self._text(list(dict.fromkeys(texts)), tag, empty=empty))
-        return " | ".join(dict.fromkeys(options))
+            can_be_empty = any(map(admits_empty_text, nodes))
+            options.append(self._write_text(texts, tag, can_be_empty=can_be_empty))
+        return choice(options)
 
-    def _writable(self, node: Flat) -> Flat | None:
-        if isinstance(node, Constant) and not is_writable(node.values[0], self._hole):
-            return None
-        return node
+    def _can_write(self, node: Flat) -> bool:
+        return not isinstance(node, Constant) or is_writable(node.values[0], self._hole)
 
-    def _close(self, tag: str | None) -> str:
-        """An expression for a closing tag."""
+    def _close(self, tag: str | None) -> Expression:
+        """A closing tag."""
         if tag is not None:
-            return self._rules.fixed(self._hole.close(tag))
+            return self._builder.fixed(self._hole.close(tag))
         return self._any_tag("</", Texts((KEY,)))
 
-    def _any_tag(self, before: str, keys: Texts) -> str:
-        """An expression for a tag with any of these keys."""
+    def _any_tag(self, before: str, keys: Texts) -> Expression:
+        """A tag with any of these keys."""
         mark = self._hole.mark
-        fixed = "" if mark in self._rules.ids else mark
-        terminal = self._rules.terminal(keys.wrap(fixed + before, ">").lark, "TAG")
-        return terminal if fixed else f"{self._rules.fixed(mark)} {terminal}"
+        if mark in self._builder.ids:
+            terminal = self._builder.terminal(match_texts(keys.wrap(before, ">")), "TAG")
+            return sequence(self._builder.fixed(mark), terminal)
+        return self._builder.terminal(match_texts(keys.wrap(mark + before, ">")), "TAG")
 
-    def _body(self, node: Flat) -> str:
-        """An expression for a value that is no text; "" for nothing."""
+    def _body(self, node: Flat) -> Expression:
+        """A value that is no text."""
         match node:
             case Array():
                 return self._items(node)
             case Object():
                 return self._members(node)
             case Constant(values) if isinstance(values[0], str):
-                return quote(values[0]) if values[0] else ""
+                return Literal(values[0]) if values[0] else EMPTY
             case Constant(values) if isinstance(values[0], list | dict):
                 return self._body(cast(Flat, take_apart(values[0])))
             case _:
-                return self._rules.value(node, self._definitions)
+                return self._values.value(node, self._definitions)
 
-    def _items(self, node: Array) -> str:
-        opener = self._rules.fixed(self._hole.open(self._hole.item))
+    def _items(self, node: Array) -> Expression:
         if node.contains is not None:  # what is text here may be read as something else
             message = "what a list has to contain cannot be written between tags"
             raise SchemaError(message, where="", hint="Leave it out, or use a JSON format")
-        if (counted := find_items(node)) is not None:
-            values = {
-                id(item): f"{opener} {self._element(item, self._hole.item)}"
-                for item in counted.nodes
-            }
-            body = write_items(counted, values, "", self._rules)
-            return f"({body})?" if body and counted.may_end(counted.start) else body
-        most, body = node.max_items, ""
+        counted = find_items(node)
+        if counted is not None:
+            values = {id(item): self._item(item) for item in counted.nodes}
+            body = write_items(counted, values, EMPTY, self._builder)
+            return optional(body) if counted.may_end(counted.start) else body
+        most = node.max_items
         count = len(node.prefix) if most is None else min(len(node.prefix), most)
+        body = EMPTY
         if node.items is not None and (most is None or most > count):
-            item = f"{opener} {self._element(node.items, self._hole.item)}"
-            least = max(0, node.min_items - count)
-            body = f"({item}){count_times(least, None if most is None else most - count)}"
+            fewest = max(0, node.min_items - count)
+            body = Repeat(self._item(node.items), fewest, None if most is None else most - count)
         for i in reversed(range(count)):
-            body = f"{opener} {self._element(node.prefix[i], self._hole.item)} {body}".strip()
-            body = f"({body})?" if i >= node.min_items else body
+            body = sequence(self._item(node.prefix[i]), body)
+            if i >= node.min_items:
+                body = optional(body)
         return body
 
-    def _members(self, node: Object) -> str:
-        """The members; "" if there can be none."""
-        declared = [f"{self._open(p)} {self._declared(p)}" for p in node.properties]
-        extras: list[str] = []
+    def _item(self, node: Node) -> Expression:
+        """An item between its tags."""
+        name = self._hole.item
+        opener = self._builder.fixed(self._hole.open(name))
+        return sequence(opener, self._element(node, name))
+
+    def _members(self, node: Object) -> Expression:
+        """The members; EMPTY if there can be none."""
+        declared = [self._member(p) for p in node.properties]
+        extras: list[Expression] = []
         for keys, value in find_extras(node, self._hole):
-            extras.append(f"{self._any_tag('<', keys)} {self._element(value, None)}")
-        extra = self._rules.define(" | ".join(extras), "extra") if extras else ""
-        members = arrange(node.properties, bool(extra), node.presence, self._rules.order)
+            extras.append(sequence(self._any_tag("<", keys), self._element(value, None)))
+        extra = self._builder.define(choice(extras), "extra") if extras else None
+        members = arrange(node.properties, bool(extras), node.presence, self._values.order)
         if isinstance(members, Unordered):
-            return self._unordered(members, declared, extra)
-        pairs = zip(node.properties, declared, strict=True)
-        parts = [member if p.required else f"({member})?" for p, member in pairs]
-        parts += [f"({extra})*"] if extra else []
-        return self._rules.define(" ".join(parts), "members") if parts else ""
+            return self._write_unordered(members, declared, extra)
+        parts: list[Expression] = []
+        for property, member in zip(node.properties, declared, strict=True):
+            parts.append(member if property.required else optional(member))
+        if extra is not None:
+            parts.append(many(extra))
+        return self._builder.define(sequence(*parts), "members") if parts else EMPTY
 
-    def _unordered(self, members: Unordered, declared: Sequence[str], extra: str) -> str:
-        """The members in any order."""
+    def _write_unordered(
+        self, members: Unordered, declared: Sequence[Expression], extra: Expression | None
+    ) -> Expression:
+        """The members in any order; the parameter tells which are there."""
         if not members.may_go_on(members.start):
-            return ""
-        options = [
-            (f"{member} {mark('members')}::{members.behind(i)}", members.can_add[i])
-            for i, member in enumerate(declared)
-        ]
-        options += [
-            (f"{extra} {mark('members')}::{behind}", way)
-            for way, behind in members.ways_to_add_extra
-        ]
-        names = self._rules.knot({"members": choose([('""', members.can_end), *options])})
-        return self._rules.enter(f"{names['members']}::0")
+            return EMPTY
+        options: list[tuple[Expression, Condition]] = [(EMPTY, members.can_end)]
+        for i, member in enumerate(declared):
+            following = RuleReference("members", members.behind(i))
+            options.append((sequence(member, following), members.can_add[i]))
+        if extra is not None:
+            for condition, argument in members.ways_to_add_extra:
+                options.append((sequence(extra, RuleReference("members", argument)), condition))
+        names = self._builder.family(
+            {"members": guarded(options)}, needed=members.required_bits, least=members.least
+        )
+        return self._builder.enter(RuleReference(names["members"], ZERO))
 
-    def _open(self, declared: Property) -> str:
-        if not is_key(declared.key):
+    def _member(self, declared: Property) -> Expression:
+        """A declared member between its tags."""
+        key, where = declared.key, f"/properties/{escape(declared.key)}"
+        if not is_key(key):
             hint = "Rename it, or use a model with a JSON format"
-            message = f"the key {declared.key!r} cannot be written between tags"
-            raise SchemaError(message, where=f"/properties/{escape(declared.key)}", hint=hint)
-        return self._rules.fixed(self._hole.open(declared.key))
-
-    def _declared(self, declared: Property) -> str:
-        """A value and its closing tag."""
+            message = f"the key {key!r} cannot be written between tags"
+            raise SchemaError(message, where=where, hint=hint)
         try:
-            return self._element(declared.node, declared.key)
+            value = self._element(declared.node, key)
         except SchemaError as e:
-            where = f"/properties/{escape(declared.key)}{e.where or ''}"
-            raise SchemaError(e.message, where=where, hint=e.hint) from None
+            raise SchemaError(e.message, where=where + (e.where or ""), hint=e.hint) from None
+        return sequence(self._builder.fixed(self._hole.open(key)), value)
 
-    def _regex(self, node: Flat) -> str | None:
-        """A terminal for the text of a node, if it is one: beside text, everything has to be."""
+    def _match_text(self, node: Flat) -> Expression | None:
+        """The text of a node for a terminal; None where it is none: beside text, everything has to
+        be text."""
         match node:
             case String():
-                return self._rules.terminal(write_text(node), "TEXT")
+                return self._builder.terminal(write_text(node), "TEXT")
             case Number() if "multipleOf" not in node.bounds:
-                return self._rules.value(node, {})
+                return self._values.value(node, {})
             case Boolean():
-                return "/(true|false)/"
+                return Pattern(match_any(("true", "false")))
             case Null():
-                return "/null/"
+                return Pattern(match_any(("null",)))
             case Constant(values) if not isinstance(values[0], list | dict):
-                return match_any(spell_words(values[0]))
+                return Pattern(match_any(spell_words(values[0])))
             case _:
                 return None
 
-    def _text(self, regexes: Sequence[str], tag: str | None, *, empty: bool) -> str:
-        """Raw text and its closing tag. Where a token ends it, nothing has to be lazy."""
-        mark, rules = self._hole.mark, self._rules
-        without = f"~/(?s:.*){escape_regex(mark)}(?s:.*)/"
-        raw = rules.terminal(f"({' | '.join(regexes)}) & {without}", "RAW")
+    def _write_text(
+        self, texts: Sequence[Expression], tag: str | None, *, can_be_empty: bool
+    ) -> Expression:
+        """Raw text and its closing tag."""
+        mark, builder = self._hole.mark, self._builder
+        without = Complement(Pattern(f"(?s:.*){escape_regex(mark)}(?s:.*)"))
+        raw = builder.terminal(intersection(choice(texts), without), "RAW")
         closing = mark + "</" if tag is None else self._hole.close(tag)
-        if rules.cut(closing)[0] in rules.ids:
-            some = rules.terminal(f"{raw} & /(?s:.+)/", "RAW") + ("?" if empty else "")
-            return f"{some} {self._close(tag)}"
+        if builder.begins_with_token(closing):
+            some = builder.up_to_token(raw, empty=can_be_empty)
+            return sequence(some, self._close(tag))
         if tag is None:
-            return rules.define(f"{raw} {self._close(None)}", "text", lazy=True)
-        return rules.end_raw(raw, closing)
-
-
-def _can_be_empty(node: Flat) -> bool:
-    match node:
-        case String():
-            return speak_string(node).accepts("")
-        case Constant(values):
-            return values[0] == ""
-        case _:
-            return False
+            return builder.lazy(sequence(raw, self._close(None)), "text")
+        return builder.end_raw(raw, closing)

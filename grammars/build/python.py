@@ -1,19 +1,32 @@
-"""Calls in Python in Lark: raw strings end only in front of what can follow them.
+"""Calls in Python: raw strings end only in front of what can follow them.
 
 The lexer has to see what follows a string to know its end, be it an argument, another call, or
 what closes the calls. So the text of each goes into the end of the string, and what stands behind
 that follows from there: the calls of a turn are one chain.
 """
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
-from grammars.build.rules import choose, mark, match_any
-from grammars.build.texts import OtherTexts, write_text
-from grammars.build.values import Rules, quote
+from grammars.build.values import StyledStrings, Values, match_texts, write_text
 from grammars.errors import SchemaError
+from grammars.ir.nodes import (
+    EMPTY,
+    ZERO,
+    Complement,
+    Expression,
+    Literal,
+    Pattern,
+    RuleReference,
+    choice,
+    guarded,
+    intersection,
+    sequence,
+)
 from grammars.regex.texts import Texts
+from grammars.regex.writing import match_any
+from grammars.schema.bits import ALWAYS, KEEP, Condition
 from grammars.schema.members import Unordered, arrange
 from grammars.schema.nodes import Extra, Node, Object, Property, Schema, String, escape
 from grammars.spelling.python import (
@@ -24,21 +37,56 @@ from grammars.spelling.python import (
     is_word,
     spell_fixed,
 )
-from grammars.spelling.python_values import ESCAPED, RAW, Value, Way, sort_kinds
+from grammars.spelling.python_values import ESCAPED, RAW, sort_kinds
 from grammars.turn import Tool
 from grammars.wire.format import Format, Name, PythonArguments
 from grammars.wire.format import Node as FormatNode
 
 
+@dataclass(frozen=True)
+class Continuation:
+    """How a call may go on behind a value: a text, and what stands behind that.
+
+    Args:
+        text: what tells that the value has ended.
+        rest: all that stands behind it (and the key).
+        keys: behind the text stands any of these keys.
+        condition: when, in a rule with a parameter.
+    """
+
+    text: str
+    rest: Expression = EMPTY
+    keys: Texts | None = None
+    condition: Condition = ALWAYS
+
+
+@dataclass(frozen=True)
+class Value:
+    """How a value is written.
+
+    Args:
+        whole: what tells its own end; None: nothing does.
+        raw: a terminal for the text of raw strings; None: there are none.
+    """
+
+    whole: Expression | None
+    raw: Expression | None
+
+    @property
+    def is_writable(self) -> bool:
+        """Can any value be written?"""
+        return self.whole is not None or self.raw is not None
+
+
 class PythonRules:
-    """Adds the rules of calls in Python to `rules`.
+    """Adds the rules of calls in Python to a grammar.
 
     Args:
         format: the wire format.
         tools: those that may be called.
         names: those of all tools, which end a string in a call.
+        values: the grammar under way, and how values are spelled in it.
         several: may another call follow?
-        rules: the grammar under way.
     """
 
     def __init__(
@@ -46,121 +94,157 @@ class PythonRules:
         format: Format,
         tools: Sequence[Tool],
         names: Sequence[str],
-        rules: Rules,
+        values: Values,
         *,
         several: bool,
     ):
         assert isinstance(format.hole, PythonArguments)
-        self.format, self.hole, self.rules = format, format.hole, rules
-        self.tools, self.names = tools, names
+        self.format, self.hole, self.tools, self.names = format, format.hole, tools, names
+        self.values, self.builder = values, values.builder
         self.around = find_around(format)
+        self.escaped = StyledStrings(replace(self.hole.style, quotes=(ESCAPED,)), self.builder)
         self._several = several
-        self._arguments: dict[str, str] = {}
-        self.escaped = OtherTexts(replace(self.hole.style, quotes=(ESCAPED,)), rules)
+        self._arguments: dict[str, Expression] = {}
 
-    def calls(self, first: Sequence[FormatNode]) -> str:
+    def calls(self, first: Sequence[FormatNode]) -> Expression:
         """The calls of a turn, from these nodes to what closes them."""
-        at = list(first).index(Name())
-        heads = (spell_fixed(first[:at]) + tool.name + self.around.opener for tool in self.tools)
-        options = (
-            f"{self.rules.fixed(head)} {self._call(tool)}"
-            for head, tool in zip(heads, self.tools, strict=True)
-        )
-        return self.rules.define(" | ".join(options), "calls")
+        before = spell_fixed(first[: list(first).index(Name())])
+        options: list[Expression] = []
+        for tool in self.tools:
+            head = self.builder.fixed(before + tool.name + self.around.opener)
+            options.append(sequence(head, self._call(tool)))
+        return self.builder.define(choice(options), "calls")
 
-    def _call(self, tool: Tool) -> str:
-        """The rule for arguments of a tool and all that follows."""
+    def _call(self, tool: Tool) -> Expression:
+        """The arguments of a tool and all that follows."""
         if tool.name not in self._arguments:
-            self._arguments[tool.name] = name = self.rules.reserve("arguments")
+            name = self.builder.reserve("arguments")
+            self._arguments[tool.name] = RuleReference(name)
             try:
                 ends = find_ends(self.format, self.names, tool.schema)
                 body = _Arguments(self, ends, tool.schema).write()
             except SchemaError as e:
                 message = f"tool {tool.name!r}: {e.message}"
                 raise SchemaError(message, where=e.where, hint=e.hint) from e
-            self.rules.fill(name, body)
+            self.builder.fill(name, body)
         return self._arguments[tool.name]
 
-    def finish(self) -> list[Way]:
-        """What may follow the last argument."""
-        more = self.tools if self._several else ()
-        ways = [Way(self.around.next(tool.name), self._call(tool)) for tool in more]
-        return [Way(self.around.end), *ways]
+    def ways_to_finish(self) -> list[Continuation]:
+        """How it may go on behind the last argument."""
+        ways = [Continuation(self.around.end)]
+        if self._several:
+            for tool in self.tools:
+                ways.append(Continuation(self.around.next(tool.name), self._call(tool)))
+        return ways
 
-    def finished(self) -> str:
+    def finish(self) -> Expression:
         """A rule for all that may follow the last argument."""
-        ways = (f"{self.rules.fixed(way.text)} {way.rest}" for way in self.finish())
-        return self.rules.define(" | ".join(ways), "finished")
+        options: list[Expression] = []
+        for way in self.ways_to_finish():
+            options.append(sequence(self.builder.fixed(way.text), way.rest))
+        return self.builder.define(choice(options), "finished")
 
 
 class _Arguments:
     """The arguments of one tool, and what follows them."""
 
     def __init__(self, calls: PythonRules, ends: Ends, schema: Schema):
-        self.calls, self.hole, self.rules = calls, calls.hole, calls.rules
-        self.ends, self.schema = ends, schema
+        self._calls, self._hole, self._builder = calls, calls.hole, calls.builder
+        self._ends, self._schema = ends, schema
 
-    def write(self) -> str:
-        """An expression for all of them."""
-        return " | ".join(dict.fromkeys(map(self._object, self.schema.objects)))
+    def write(self) -> Expression:
+        """All of them."""
+        return choice([self._object(node) for node in self._schema.objects])
 
-    def _object(self, node: Object) -> str:
-        """What the arguments may begin with."""
-        properties = [p for p in node.properties if self._can_write(p)]
+    def _object(self, node: Object) -> Expression:
+        properties = [declared for declared in node.properties if self._can_write(declared)]
         extras = self._find_extras(node)
-        members = arrange(properties, bool(extras), node.presence, self.rules.order)
-        if not members.may_go_on(members.start):
-            return self.calls.finished()
-        if isinstance(members, Unordered):
-            return self._unordered(extras, properties, members)
-        finish = self.calls.finish()
-        ways, optional = list[Way](), True
-        if extras:
-            ways = self._extras(extras, finish)
+        order = self._calls.values.order
+        members = arrange(properties, bool(extras), node.presence, order)
+        if isinstance(members, Unordered) and members.may_go_on(members.start):
+            return self._write_unordered(extras, properties, members)
+        if isinstance(members, Unordered) or not (properties or extras):
+            return self._calls.finish()
+        return self._write_ordered(extras, properties)
+
+    def _write_ordered(self, extras: Sequence[Extra], properties: Sequence[Property]) -> Expression:
+        """The arguments in schema order."""
+        finish = self._calls.ways_to_finish()
+        ways = self._write_extras(extras, finish) if extras else []
+        can_finish = True
         for declared in reversed(properties):
-            value = self._value(self._read(declared.node), ways + finish * optional)
-            way = Way(self.hole.item + declared.key + self.hole.after_key, value)
-            ways = [way] if declared.required else [way, *ways]
-            optional = optional and not declared.required
-        starts = [replace(way, text=way.text.removeprefix(self.hole.item)) for way in ways]
-        return self._follow(starts + finish * optional)
+            following = ways + finish if can_finish else ways
+            value = self._write_value(self._read(declared.node), following)
+            way = Continuation(self._hole.item + declared.key + self._hole.after_key, value)
+            if declared.required:
+                ways, can_finish = [way], False
+            else:
+                ways = [way, *ways]
+        starts = self._find_starts(ways)
+        return self._follow(starts + finish if can_finish else starts)
 
-    def _unordered(
+    def _write_extras(
+        self, extras: Sequence[Extra], finish: list[Continuation]
+    ) -> list[Continuation]:
+        """Undeclared arguments, any number of them, behind the declared ones."""
+        names = [self._builder.reserve("extra") for _ in extras]
+        ways: list[Continuation] = []
+        for name, extra in zip(names, extras, strict=True):
+            ways.append(Continuation(self._hole.item, RuleReference(name), extra.keys))
+        for name, extra in zip(names, extras, strict=True):
+            self._builder.fill(name, self._write_value(self._read(extra.node), [*ways, *finish]))
+        return ways
+
+    def _write_unordered(
         self, extras: Sequence[Extra], properties: Sequence[Property], members: Unordered
-    ) -> str:
-        """Any argument that is not there yet; in the parameter are those that are."""
-        names: dict[Value, str] = {}
+    ) -> Expression:
+        """Any argument that is not there yet; the parameter tells which are."""
+        hints: dict[Value, str] = {}
 
-        def name(value: Node) -> str:
-            return mark(names.setdefault(self._read(value), f"value{len(names)}"))
+        def find_hint(node: Node) -> str:
+            return hints.setdefault(self._read(node), f"value{len(hints)}")
 
-        item, ways = self.hole.item, list[Way]()
+        ways: list[Continuation] = []
         for i, declared in enumerate(properties):
-            rest = f"{name(declared.node)}::{members.behind(i)}"
-            text = item + declared.key + self.hole.after_key
-            ways.append(Way(text, rest, condition=members.can_add[i]))
+            value = RuleReference(find_hint(declared.node), members.behind(i))
+            text = self._hole.item + declared.key + self._hole.after_key
+            ways.append(Continuation(text, value, condition=members.can_add[i]))
         for extra in extras:
-            for condition, behind in members.ways_to_add_extra:
-                ways.append(Way(item, f"{name(extra.node)}::{behind}", extra.keys, condition))
-        starts = [replace(way, text=way.text.removeprefix(item)) for way in ways]
-        end = self.calls.finished(), members.can_end
-        bodies = {
-            "start": choose([*((self._begin(w), w.condition) for w in starts), end]),
-            "follow": choose([*((self._begin(w), w.condition) for w in ways), end]),
-        }
-        ways += [replace(way, condition=members.can_end) for way in self.calls.finish()]
-        for value, hint in names.items():
-            bodies |= self._write(value, hint, ways)
-        return self.rules.enter(self.rules.knot(bodies)["start"] + "::0")
+            hint = find_hint(extra.node)
+            for condition, argument in members.ways_to_add_extra:
+                ways.append(
+                    Continuation(
+                        self._hole.item, RuleReference(hint, argument), extra.keys, condition
+                    )
+                )
+        finish = self._calls.finish(), members.can_end
+        begin = [(self._begin(way), way.condition) for way in self._find_starts(ways)]
+        follow = [(self._begin(way), way.condition) for way in ways]
+        bodies = {"start": guarded([*begin, finish]), "follow": guarded([*follow, finish])}
+        for way in self._calls.ways_to_finish():
+            ways.append(replace(way, condition=members.can_end))
+        for value, hint in hints.items():
+            bodies.update(self._write_parametric(value, hint, ways))
+        names = self._builder.family(bodies, needed=members.required_bits, least=members.least)
+        return self._builder.enter(RuleReference(names["start"], ZERO))
 
-    def _write(self, value: Value, hint: str, ways: Sequence[Way]) -> dict[str, str]:
-        """The rules of a knot for a value and what follows it."""
-        whole = f"{value.whole} {mark('follow')}::_"
-        if not value.raw:
-            return {hint: whole}
-        ended = ((f"{self._ended(value.raw, way)} {way.rest}", way.condition) for way in ways)
-        raw = f"{quote(RAW)} {mark('raw_' + hint)}::_"
-        return {hint: f"{whole} | {raw}", "raw_" + hint: choose(ended)}
+    def _write_parametric(
+        self, value: Value, hint: str, ways: Sequence[Continuation]
+    ) -> Mapping[str, Expression]:
+        """The rules of a family for a value and what follows it."""
+        options: list[Expression] = []
+        bodies: dict[str, Expression] = {}
+        if value.whole is not None:
+            options.append(sequence(value.whole, RuleReference("follow", KEEP)))
+        if value.raw is not None:
+            options.append(sequence(Literal(RAW), RuleReference(f"raw_{hint}", KEEP)))
+            ended = [(sequence(self._end(value.raw, w), w.rest), w.condition) for w in ways]
+            bodies[f"raw_{hint}"] = guarded(ended)
+        return {hint: choice(options), **bodies}
+
+    def _find_starts(self, ways: Sequence[Continuation]) -> list[Continuation]:
+        """The ways for the first argument: nothing stands in front of it."""
+        return [replace(way, text=way.text.removeprefix(self._hole.item)) for way in ways]
 
     def _can_write(self, declared: Property) -> bool:
         """Can the argument be written? One that is required has to be."""
@@ -169,7 +253,7 @@ class _Arguments:
             hint = "Rename it, or use a model with a JSON format"
             message = f"the key {declared.key!r} cannot be written in such a call"
             raise SchemaError(message, where=where, hint=hint)
-        if self._read(declared.node) != Value("", ""):
+        if self._read(declared.node).is_writable:
             return True
         if declared.required:
             raise SchemaError("none of its values can be written in such a call", where=where)
@@ -178,67 +262,76 @@ class _Arguments:
     def _find_extras(self, node: Object) -> list[Extra]:
         """The undeclared arguments that can be written."""
         declared = [p.key for p in node.properties]
-        found = (replace(e, keys=find_extra_keys(declared, e.keys)) for e in node.extras)
-        return [e for e in found if not e.keys.is_empty() and self._read(e.node) != Value("", "")]
-
-    def _extras(self, extras: Sequence[Extra], finish: list[Way]) -> list[Way]:
-        """Undeclared arguments, any number of them, behind the declared ones."""
-        ways = [Way(self.hole.item, self.rules.reserve("extra"), e.keys) for e in extras]
-        for extra, way in zip(extras, ways, strict=True):
-            self.rules.fill(way.rest, self._value(self._read(extra.node), [*ways, *finish]))
-        return ways
+        found: list[Extra] = []
+        for extra in node.extras:
+            keys = find_extra_keys(declared, extra.keys)
+            if not keys.is_empty() and self._read(extra.node).is_writable:
+                found.append(replace(extra, keys=keys))
+        return found
 
     def _read(self, node: Node) -> Value:
         """How a value is written."""
-        kinds, rules = sort_kinds(node, self.schema.definitions), self.rules
-        values = [rules.value(other, self.schema.definitions) for other in kinds.others]
-        values += [self.calls.escaped.string(node) for node in kinds.strings]
-        values += [self.calls.escaped.scalar(word) for word in kinds.words]
-        words = [word for word in kinds.words if self.ends.holds(word, RAW)]
-        values += [] if kinds.strings else [quote(RAW + word + RAW) for word in words]
-        whole = rules.define(" | ".join(dict.fromkeys(values)), "plain") if values else ""
-        return Value(whole, self._raw(kinds.strings, words) if kinds.strings else "")
+        definitions = self._schema.definitions
+        kinds = sort_kinds(node, definitions)
+        options: list[Expression | None] = []
+        for other in kinds.others:
+            options.append(self._calls.values.value(other, definitions))
+        for string in kinds.strings:
+            options.append(self._calls.escaped.string(string))
+        for word in kinds.words:
+            options.append(self._calls.escaped.scalar(word))
+        words = [word for word in kinds.words if self._ends.holds(word, RAW)]
+        if not kinds.strings:
+            options += [Literal(RAW + word + RAW) for word in words]
+        written = [option for option in options if option is not None]
+        return Value(
+            whole=self._builder.define(choice(written), "plain") if written else None,
+            raw=self._raw(kinds.strings, words) if kinds.strings else None,
+        )
 
-    def _value(self, value: Value, ways: Sequence[Way]) -> str:
-        """A rule for a value and what follows it."""
-        options = [f"{value.whole} {self.rules.define(self._follow(ways), 'follow')}"]
-        if value.raw:
-            ended = " | ".join(f"{self._ended(value.raw, way)} {way.rest}" for way in ways)
-            options.append(f"{quote(RAW)} ({ended})")
-        return self.rules.define(" | ".join(options), "value")
-
-    def _follow(self, ways: Sequence[Way]) -> str:
-        """What may follow a value that tells its own end."""
-        options = [self._begin(way) for way in ways]
-        finish = [self._begin(way) for way in self.calls.finish()]
-        if options[-len(finish) :] == finish:  # it is the same everywhere, and may be long
-            options[-len(finish) :] = [self.calls.finished()]
-        return " | ".join(options)
-
-    def _begin(self, way: Way) -> str:
-        if way.keys is None:
-            return f"{self.rules.fixed(way.text)} {way.rest}"
-        return f"{self._key(way.text, way.keys)} {way.rest}"
-
-    def _key(self, before: str, keys: Texts) -> str:
-        """A terminal for one of the keys, behind and in front of what stands around it."""
-        return self.rules.terminal(keys.wrap(before, self.hole.after_key).lark, "EXTRA")
-
-    def _raw(self, nodes: Sequence[String], words: Sequence[str]) -> str:
+    def _raw(self, nodes: Sequence[String], words: Sequence[str]) -> Expression:
         """A terminal for raw strings."""
         texts = [write_text(node) for node in nodes]
-        texts += [match_any(words)] if words else []
-        named = [self.rules.terminal(text, "TEXT") for text in dict.fromkeys(texts)]
-        return self.rules.terminal(f"({' | '.join(named)}) & {self._endless}", "RAW")
+        if words:
+            texts.append(Pattern(match_any(words)))
+        named = [self._builder.terminal(text, "TEXT") for text in dict.fromkeys(texts)]
+        return self._builder.terminal(intersection(choice(named), self._endless), "RAW")
 
     @cached_property
-    def _endless(self) -> str:
-        """A terminal for what has no end of a string in it; as long as all keys together."""
-        return f"~/(?s:.*){self.ends.write_regex(RAW)}(?s:.*)/"
+    def _endless(self) -> Expression:
+        """What has no end of a string in it; as long as all keys together."""
+        return Complement(Pattern(f"(?s:.*){self._ends.write_regex(RAW)}(?s:.*)"))
 
-    def _ended(self, raw: str, way: Way) -> str:
+    def _write_value(self, value: Value, ways: Sequence[Continuation]) -> Expression:
+        """A rule for a value and what follows it."""
+        options: list[Expression] = []
+        if value.whole is not None:
+            follow = self._builder.define(self._follow(ways), "follow")
+            options.append(sequence(value.whole, follow))
+        if value.raw is not None:
+            ended = [sequence(self._end(value.raw, way), way.rest) for way in ways]
+            options.append(sequence(Literal(RAW), choice(ended)))
+        return self._builder.define(choice(options), "value")
+
+    def _follow(self, ways: Sequence[Continuation]) -> Expression:
+        """What may follow a value that tells its own end."""
+        options = [self._begin(way) for way in ways]
+        finish = [self._begin(way) for way in self._calls.ways_to_finish()]
+        if options[-len(finish) :] == finish:  # it is the same everywhere, and may be long
+            options[-len(finish) :] = [self._calls.finish()]
+        return choice(options)
+
+    def _begin(self, way: Continuation) -> Expression:
+        if way.keys is None:
+            return sequence(self._builder.fixed(way.text), way.rest)
+        return sequence(self._key(way.text, way.keys), way.rest)
+
+    def _key(self, before: str, keys: Texts) -> Expression:
+        """One of the keys, behind and in front of what stands around it."""
+        return self._builder.terminal(match_texts(keys.wrap(before, self._hole.after_key)), "EXTRA")
+
+    def _end(self, raw: Expression, way: Continuation) -> Expression:
         """A raw string up to what follows it; that ends with a token, or at once."""
-        if way.keys is not None:
-            key = self._key(RAW + way.text, way.keys)
-            return self.rules.define(f"{raw} {key}", "text", lazy=True)
-        return self.rules.end_raw(raw, RAW + way.text)
+        if way.keys is None:
+            return self._builder.end_raw(raw, RAW + way.text)
+        return self._builder.lazy(sequence(raw, self._key(RAW + way.text, way.keys)), "text")

@@ -1,139 +1,392 @@
-"""Tagged arguments in Lark: every argument between tags of its own."""
+"""Tagged arguments: every argument between tags of its own, strings as raw text, all else as JSON.
 
-from collections.abc import Iterator
-from dataclasses import replace
+Nothing is escaped in such a format, so a raw value ends only where its closing tag is followed by
+the next opening tag or by the end of the arguments (a composite terminator).
+"""
 
-from grammars.build.rules import choose, mark
-from grammars.build.tagged_values import Definitions, Follow, TaggedValues
-from grammars.build.values import Rules, quote
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias, cast
+
+from grammars.build.values import Values, admits_empty_text, choose_word, match_texts, write_text
 from grammars.errors import SchemaError
-from grammars.schema.bits import NEVER, Condition, both, negate
+from grammars.ir.nodes import (
+    ANY_TEXT,
+    ZERO,
+    Complement,
+    Expression,
+    Literal,
+    Pattern,
+    RuleReference,
+    choice,
+    guarded,
+    intersection,
+    sequence,
+)
+from grammars.regex.writing import escape_regex, match_any
+from grammars.schema.bits import KEEP, NEVER, Condition, both, negate
 from grammars.schema.members import Unordered, arrange
-from grammars.schema.nodes import Extra, Node, Object, Property, Schema, escape
-from grammars.spelling.tagged import find_extra_keys, is_key
-from grammars.wire.format import TaggedArguments
+from grammars.schema.nodes import (
+    Boolean,
+    Constant,
+    Extra,
+    Flat,
+    Json,
+    Node,
+    Null,
+    Number,
+    Object,
+    Property,
+    Schema,
+    String,
+    escape,
+    flatten,
+)
+from grammars.spelling.tagged import (
+    CONTAINER,
+    admits_any_text,
+    excludes_containers,
+    find_extra_keys,
+    is_key,
+    is_writable,
+    spell_words,
+    tell_kinds,
+)
+from grammars.wire.format import TaggedArguments, count_common
+
+Definitions: TypeAlias = Mapping[str, Node]
+
+
+@dataclass(frozen=True)
+class Follow:
+    """What may stand after a value.
+
+    Args:
+        more: the next argument, its opening tag excepted; None: there is none.
+        end: may the arguments end?
+    """
+
+    more: Expression | None
+    end: bool
 
 
 class TaggedRules:
-    """Adds the rules of tagged arguments to `rules`."""
+    """Adds the rules of tagged arguments to a grammar.
 
-    def __init__(self, tags: TaggedArguments, rules: Rules):
-        self.tags = tags
-        self.rules = rules
-        self.values = TaggedValues(tags, rules)
+    Args:
+        tags: how the arguments are written.
+        values: the grammar under way, and how JSON is spelled in it.
+    """
 
-    def arguments(self, schema: Schema) -> str:
-        """An expression for all arguments of a tool, from the first tag to the end tag.
+    def __init__(self, tags: TaggedArguments, values: Values):
+        self._tags = tags
+        self._values = _TaggedValues(tags, values)
+        self._builder = values.builder
+        self._order = values.order
+        # Of values that are the same in all tools, by what may follow them: most are plain text.
+        self._known: dict[tuple[Node, Follow], Expression] = {}
+
+    def arguments(self, schema: Schema) -> Expression:
+        """All arguments of a tool, from the first tag to the end tag.
 
         Raises:
             SchemaError: a key that these tags cannot write.
         """
-        options: list[str] = []
+        tags = self._tags
+        empty = tags.end if tags.empty is None else tags.empty
+        options: list[Expression] = []
         for branch in schema.objects:
-            follow = self._follow(branch, schema.definitions)
-            if follow.more:
-                options.append(f"{self.rules.fixed(self.tags.open)} {follow.more}")
-            if follow.end:
-                empty = self.tags.end if self.tags.empty is None else self.tags.empty
-                options.append(self.rules.fixed(empty))
-        return self.rules.define(" | ".join(dict.fromkeys(options)), "arguments")
+            start = self._find_start(branch, schema.definitions)
+            if start.more is not None:
+                options.append(sequence(self._builder.fixed(tags.open), start.more))
+            if start.end:
+                options.append(self._builder.fixed(empty))
+        return self._builder.define(choice(options), "arguments")
 
-    def _follow(self, node: Object, definitions: Definitions) -> Follow:
+    def _find_start(self, node: Object, definitions: Definitions) -> Follow:
         """What may stand at the start of the arguments."""
-        properties = tuple(p for p in node.properties if self._can_write(p, definitions))
-        extras = tuple(self._find_extras(node, definitions))
-        members = arrange(properties, bool(extras), node.presence, self.rules.order)
+        properties = tuple([p for p in node.properties if self._can_write(p, definitions)])
+        extras = self._find_extras(node, definitions)
+        members = arrange(properties, bool(extras), node.presence, self._order)
         node = replace(node, properties=properties, additional=None, patterned=extras)
         if not isinstance(members, Unordered):
-            return self._follow_ordered(node, definitions)
+            return self._write_ordered(node, definitions)
         if not members.may_go_on(members.start):
             return Follow(None, True)
-        more = self._follow_unordered(node, members, definitions)
+        more = self._write_unordered(node, members, definitions)
         return Follow(more, members.may_end(members.start))
 
     def _can_write(self, declared: Property, definitions: Definitions) -> bool:
         """Can the argument be written? One that is required has to be."""
-        if self.values.has_value(declared.node, definitions):
+        if self._values.has_value(declared.node, definitions):
             return True
         if declared.required:
             where = f"/properties/{escape(declared.key)}"
             raise SchemaError("none of its values can be written between tags", where=where)
         return False
 
-    def _find_extras(self, node: Object, definitions: Definitions) -> Iterator[Extra]:
+    def _find_extras(self, node: Object, definitions: Definitions) -> tuple[Extra, ...]:
         """The undeclared arguments that can be written."""
         declared = [p.key for p in node.properties]
+        found: list[Extra] = []
         for extra in node.extras:
-            keys = find_extra_keys(self.tags, declared, extra.keys)
-            if not keys.is_empty() and self.values.has_value(extra.node, definitions):
-                yield replace(extra, keys=keys)
+            keys = find_extra_keys(self._tags, declared, extra.keys)
+            if not keys.is_empty() and self._values.has_value(extra.node, definitions):
+                found.append(replace(extra, keys=keys))
+        return tuple(found)
 
-    def _follow_unordered(self, node: Object, members: Unordered, definitions: Definitions) -> str:
-        """A rule for another argument, of any that is not there yet."""
-        names: dict[str, str] = {}  # of the rules of values, by their bodies
+    def _write_unordered(
+        self, node: Object, members: Unordered, definitions: Definitions
+    ) -> Expression:
+        """Another argument, of any that is not there yet; the parameter tells which are."""
+        hints: dict[Expression, str] = {}  # of the rules of values, by their bodies
+        known: dict[Node, str] = {}
 
-        def name(value: Node) -> str:
-            body = self._tell_each(value, members, definitions)
-            return mark(names.setdefault(body, f"value{len(names)}"))
+        def find_hint(value: Node) -> str:
+            if _is_simple(value) and value in known:
+                return known[value]
+            body = self._write_parametric(value, members, definitions)
+            hint = hints.setdefault(body, f"value{len(hints)}")
+            if _is_simple(value):
+                known[value] = hint
+            return hint
 
-        options: list[tuple[str, Condition]] = []
+        options: list[tuple[Expression, Condition]] = []
         for i, declared in enumerate(node.properties):
-            argument = f"{quote(self._key(declared))} {name(declared.node)}"
-            options.append((f"{argument}::{members.behind(i)}", members.can_add[i]))
+            value = RuleReference(find_hint(declared.node), members.behind(i))
+            options.append((sequence(self._key(declared), value), members.can_add[i]))
         for extra in node.extras:
-            argument = f"{self._extra_key(extra)} {name(extra.node)}"
-            ways = members.ways_to_add_extra
-            options += [(f"{argument}::{after}", way) for way, after in ways]
-        bodies = {name: body for body, name in names.items()}
-        more = self.rules.knot({"more": choose(options), **bodies})["more"]
-        return self.rules.enter(f"{more}::0")
+            key, hint = self._extra_key(extra), find_hint(extra.node)
+            for condition, argument in members.ways_to_add_extra:
+                options.append((sequence(key, RuleReference(hint, argument)), condition))
+        bodies = {"more": guarded(options)}
+        for body, hint in hints.items():
+            bodies[hint] = body
+        names = self._builder.family(bodies, needed=members.required_bits, least=members.least)
+        return self._builder.enter(RuleReference(names["more"], ZERO))
 
-    def _tell_each(self, value: Node, members: Unordered, definitions: Definitions) -> str:
+    def _write_parametric(
+        self, value: Node, members: Unordered, definitions: Definitions
+    ) -> Expression:
         """What follows a key, by what may follow the value."""
-        more = f"{mark('more')}::_"
+        more = RuleReference("more", KEEP)
         follows = (
             (Follow(more, True), both([members.can_end, members.can_go_on])),
             (Follow(more, False), negate(members.can_end)),
             (Follow(None, True), negate(members.can_go_on)),
         )
-        return choose(
-            (f"({self.values.tell(value, definitions, follow)})", way)
-            for follow, way in follows
-            if way != NEVER
-        )
+        options: list[tuple[Expression, Condition]] = []
+        for follow, condition in follows:
+            if condition != NEVER:
+                options.append((self._write_value(value, definitions, follow), condition))
+        return guarded(options)
 
-    def _follow_ordered(self, node: Object, definitions: Definitions) -> Follow:
+    def _write_value(self, value: Node, definitions: Definitions, follow: Follow) -> Expression:
+        if not _is_simple(value):
+            return self._values.write(value, definitions, follow)
+        key = value, follow
+        written = self._known.get(key)
+        if written is None:
+            written = self._known[key] = self._values.write(value, definitions, follow)
+        return written
+
+    def _write_ordered(self, node: Object, definitions: Definitions) -> Follow:
         """The arguments in schema order."""
-        after = self._extra(node, definitions) if node.extras else Follow(None, True)
+        after = self._write_extras(node, definitions) if node.extras else Follow(None, True)
         for declared in reversed(node.properties):
-            value = self.values.tell(declared.node, definitions, after)
-            key = quote(self._key(declared))
-            argument = self.rules.define(f"{key} ({value})", "argument")
-            skipped = [after.more] if after.more and not declared.required else []
-            more = self.rules.define(" | ".join([argument, *skipped]), "more")
+            value = self._values.write(declared.node, definitions, after)
+            argument = self._builder.define(sequence(self._key(declared), value), "argument")
+            options = [argument]
+            if after.more is not None and not declared.required:
+                options.append(after.more)
+            more = self._builder.define(choice(options), "more")
             after = Follow(more, after.end and not declared.required)
         return after
 
-    def _extra(self, node: Object, definitions: Definitions) -> Follow:
+    def _write_extras(self, node: Object, definitions: Definitions) -> Follow:
         """Undeclared arguments, any number of them, behind the declared ones."""
-        name = self.rules.reserve("extra")
-        follow = Follow(name, True)
-        options: list[str] = []
+        name = self._builder.reserve("extra")
+        follow = Follow(RuleReference(name), True)
+        options: list[Expression] = []
         for extra in node.extras:
-            value = self.values.tell(extra.node, definitions, follow)
-            options.append(f"{self._extra_key(extra)} ({value})")
-        self.rules.fill(name, " | ".join(options))
+            value = self._values.write(extra.node, definitions, follow)
+            options.append(sequence(self._extra_key(extra), value))
+        self._builder.fill(name, choice(options))
         return follow
 
-    def _extra_key(self, extra: Extra) -> str:
-        """A terminal for an undeclared key."""
-        return self.rules.terminal(extra.keys.lark, "EXTRA")
+    def _extra_key(self, extra: Extra) -> Expression:
+        """An undeclared key."""
+        return self._builder.terminal(match_texts(extra.keys), "EXTRA")
 
-    def _key(self, declared: Property) -> str:
-        if not is_key(declared.key, self.tags):
+    def _key(self, declared: Property) -> Expression:
+        if not is_key(declared.key, self._tags):
             raise SchemaError(
                 f"the key {declared.key!r} cannot be written between tags",
                 where=f"/properties/{escape(declared.key)}",
                 hint="Rename it, or use a model with a JSON format",
             )
-        return declared.key
+        return Literal(declared.key)
+
+
+class _TaggedValues:
+    """Adds the rules of values between tags to a grammar."""
+
+    def __init__(self, tags: TaggedArguments, values: Values):
+        self._tags = tags
+        self._values = values
+        self._builder = values.builder
+
+    def has_value(self, node: Node, definitions: Definitions) -> bool:
+        """Can one of its values be written?"""
+        return any(self._find_writable(branch) is not None for branch in flatten(node, definitions))
+
+    def write(self, node: Node, definitions: Definitions, follow: Follow) -> Expression:
+        """What follows a key: how the type is told, if it is, the value, and what follows that."""
+        tags = self._tags
+        options: list[Expression] = []
+        for kind, branches in tell_kinds(flatten(node, definitions), tags):
+            after = tags.after_key
+            if tags.kinds:
+                after += kind + tags.after_kind
+            writable = [self._find_writable(branch) for branch in branches]
+            nodes = [branch for branch in writable if branch is not None]
+            if nodes:
+                value = self._write_value(nodes, definitions, follow)
+                options.append(sequence(self._builder.fixed(after), value))
+        return choice(options)
+
+    def _write_value(
+        self, nodes: Sequence[Flat], definitions: Definitions, follow: Follow
+    ) -> Expression:
+        """A value of one of these nodes, and what follows it."""
+        if admits_any_text(nodes):
+            return self._write_text([ANY_TEXT], follow, can_be_empty=True)
+        has_text = any(isinstance(node, String) for node in nodes)
+        excludes = excludes_containers(nodes)
+        texts: list[Expression] = []
+        can_be_empty = False
+        options: list[Expression] = []
+        for node in nodes:
+            text = self._match_text(node) if has_text else None
+            if text is None:
+                value = self._spell(node, definitions)
+                options.append(sequence(value, self._close(follow)))
+                continue
+            if excludes and isinstance(node, String):
+                text = intersection(text, Complement(Pattern(CONTAINER)))
+            texts.append(text)
+            can_be_empty = can_be_empty or admits_empty_text(node)
+        if texts:
+            options.append(self._write_text(texts, follow, can_be_empty=can_be_empty))
+        return choice(options)
+
+    def _match_text(self, node: Flat) -> Expression | None:
+        """The text of a node for a terminal; None where it is not regular.
+
+        Beside text, everything has to be text: the lexer would not give up a lexeme that can go on
+        for one that is complete.
+        """
+        tags = self._tags
+        match node:
+            case String():
+                return self._builder.terminal(write_text(node), "TEXT")
+            case Number() if "multipleOf" not in node.bounds:
+                return self._values.value(node, {})
+            case Boolean():
+                return Pattern(match_any(tags.true + tags.false))
+            case Null():
+                return Pattern(match_any(tags.null))
+            case Constant(values):
+                words: list[str] = []
+                for value in values:
+                    words += self._spell_words(value)
+                return Pattern(match_any(words))
+            case _:
+                return None
+
+    def _spell(self, node: Flat, definitions: Definitions) -> Expression:
+        """Everything but text: JSON, and the template's own words for true, false and null."""
+        tags = self._tags
+        match node:
+            case Boolean():
+                return self._builder.define(choose_word(tags.true + tags.false), "boolean")
+            case Null():
+                return self._builder.define(choose_word(tags.null), "null")
+            case Constant(values):
+                return self._builder.define(choice(map(self._spell_constant, values)), "enum")
+            case _:
+                return self._values.value(node, definitions)
+
+    def _spell_constant(self, value: Json) -> Expression:
+        if isinstance(value, list | dict):
+            return self._values.value(Constant((cast(Json, value),)), {})
+        return choose_word(self._spell_words(value))
+
+    def _spell_words(self, value: Json) -> tuple[str, ...]:
+        return spell_words(value, self._tags, self._values.spell)
+
+    def _find_writable(self, node: Flat) -> Flat | None:
+        """The node without those constants that contain a closing tag; None if none is left."""
+        if not isinstance(node, Constant):
+            return node
+        values = tuple([value for value in node.values if is_writable(value, self._tags)])
+        return Constant(values) if values else None
+
+    def _close(self, follow: Follow) -> Expression:
+        """What stands behind a value that tells its own end."""
+        tags = self._tags
+        options: list[Expression] = []
+        if follow.more is not None:
+            options.append(sequence(self._builder.fixed(tags.close + tags.open), follow.more))
+        if follow.end:
+            options.append(self._builder.fixed(tags.close + tags.end))
+        body = choice(options)
+        if isinstance(follow.more, RuleReference) and follow.more.argument is not None:
+            return body  # a rule of its own would not know the parameter
+        return self._builder.define(body, "close")
+
+    def _write_text(
+        self, texts: Sequence[Expression], follow: Follow, *, can_be_empty: bool
+    ) -> Expression:
+        """Raw text up to its terminator; two lexemes, because what follows differs."""
+        tags = self._tags
+        text = intersection(choice(texts), Complement(Pattern(self._match_terminator(follow))))
+        raw = self._builder.terminal(text, "RAW")
+        options: list[Expression] = []
+        if follow.more is not None:
+            ended = self._end_text(raw, tags.close + tags.open, can_be_empty=can_be_empty)
+            options.append(sequence(ended, follow.more))
+        if follow.end:
+            ended = self._end_text(raw, tags.close + tags.end, can_be_empty=can_be_empty)
+            options.append(ended)
+        return choice(options)
+
+    def _match_terminator(self, follow: Follow) -> str:
+        """A regular expression for texts that contain the terminator of a raw value.
+
+        Of a tag that cannot follow here, as much as tells it from the other one is no text either.
+        """
+        tags = self._tags
+        apart = count_common(tags.open, tags.end) + 1
+        opening = tags.open if follow.more is not None else tags.open[:apart]
+        end = tags.end if follow.end else tags.end[:apart]
+        stop = f"{escape_regex(opening)}|{escape_regex(end)}"
+        line, tag = escape_regex(tags.close[:1]), escape_regex(tags.close[1:])
+        before = f"(?s:.*){line}"
+        if tags.close[:1] == "\n":
+            # The newline in front of a value counts too: `>\n</parameter>` is no value that
+            # starts so.
+            before = f"({before})?"
+        return f"{before}{tag}({stop})(?s:.*)"
+
+    def _end_text(self, raw: Expression, terminator: str, *, can_be_empty: bool) -> Expression:
+        """A raw value and its terminator."""
+        if self._builder.begins_with_token(terminator):
+            some = self._builder.up_to_token(raw, empty=can_be_empty)
+            return self._builder.define(sequence(some, self._builder.fixed(terminator)), "text")
+        return self._builder.end_raw(raw, terminator)
+
+
+def _is_simple(node: Node) -> bool:
+    """Is the node hashable, and the same whatever the definitions?"""
+    return isinstance(node, String | Boolean | Null)

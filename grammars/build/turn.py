@@ -1,18 +1,33 @@
-"""Format x tools x policy x start state -> a Lark grammar for llguidance.
+"""Format x tools x policy x start state -> the grammar of one assistant turn.
 
-The grammar covers the whole assistant turn, from the first token after the rendered prompt to the
-end of turn. End-of-generation tokens are not in it: the matcher admits them where it accepts.
+It covers the whole turn, from the first token after the rendered prompt to the end of turn.
+End-of-generation tokens are not in it: the matcher admits them where it accepts.
 """
 
 from collections.abc import Mapping, Sequence
 
-from grammars.build.answer import answer_rule
-from grammars.build.calls import CallRules
-from grammars.build.json_call import begin_call, style_answer, style_arguments
-from grammars.build.values import Rules, escape_regex, quote
+from grammars.build.answer import write_answer
+from grammars.build.calls import CallRules, TurnInput
+from grammars.build.values import Values
 from grammars.errors import PolicyError
+from grammars.ir.grammar import Grammar, GrammarBuilder
+from grammars.ir.nodes import (
+    ANY_TEXT,
+    EMPTY,
+    Complement,
+    Costly,
+    Expression,
+    Literal,
+    Pattern,
+    choice,
+    intersection,
+    optional,
+    sequence,
+)
+from grammars.regex.writing import escape_regex, match_any
+from grammars.spelling.json_call import begin_call, style_answer, style_arguments
 from grammars.turn import Choice, JsonAnswer, Policy, RegexAnswer, Start, State, Think, Tool
-from grammars.wire.format import Content, Format, JsonCall, Marker
+from grammars.wire.format import Content, Format, JsonCall, Marker, Reasoning
 
 
 def build_grammar(
@@ -24,6 +39,19 @@ def build_grammar(
     *,
     captures: bool = False,
 ) -> str:
+    """The grammar of one assistant turn as Lark for llguidance; see `build_turn`."""
+    return build_turn(format, tools, policy, state, markers, captures=captures).lark
+
+
+def build_turn(
+    format: Format,
+    tools: Sequence[Tool],
+    policy: Policy | None = None,
+    state: State | None = None,
+    markers: Mapping[str, int] | None = None,
+    *,
+    captures: bool = False,
+) -> Grammar:
     """The grammar of one assistant turn.
 
     Args:
@@ -41,169 +69,205 @@ def build_grammar(
         SchemaError: a schema that this format cannot write.
     """
     policy = policy or Policy()
-    rules = Rules(style_arguments(format.hole), markers, policy.key_order)
-    selected = policy.select(tools)
-    names = [tool.name for tool in tools]
-    return _Turn(format, selected, policy, state or State(), rules, captures, names).build()
+    turn = TurnInput(
+        format=format,
+        tools=policy.select(tools),
+        names=[tool.name for tool in tools],
+        policy=policy,
+        state=state or State(),
+        captures=captures,
+    )
+    return _TurnRules(turn, GrammarBuilder(markers)).build()
 
 
-class _Turn:
-    """One grammar under way."""
+class _TurnRules:
+    """Adds the rules of the turn to a grammar."""
 
-    def __init__(
-        self,
-        format: Format,
-        tools: tuple[Tool, ...],
-        policy: Policy,
-        state: State,
-        rules: Rules,
-        captures: bool,
-        names: Sequence[str],
-    ):
-        self.format = format
-        self.tools = tools
-        self.policy = policy
-        self.state = state
-        self.rules = rules
-        self.calls = CallRules(format, tools, policy, state, rules, captures, names)
+    def __init__(self, turn: TurnInput, builder: GrammarBuilder):
+        self._turn = turn
+        self._format, self._policy, self._state = turn.format, turn.policy, turn.state
+        self._builder = builder
+        style = style_arguments(turn.format.hole)
+        self._values = Values(builder, style, turn.policy.key_order)
+        self._calls = CallRules(turn, self._values)
 
-    def build(self) -> str:
-        body = self.rules.define(self._body(), "body")
-        start = f"{self._thought()} {body}"
-        return f"%llguidance {{}}\nstart: {start.strip()}\n{self.rules.text()}"
+    def build(self) -> Grammar:
+        """The whole grammar."""
+        body = self._builder.define(self._body(), "body")
+        return self._builder.build(sequence(self._thought(), body))
 
-    def _thought(self) -> str:
+    def _thought(self) -> Expression:
         """The reasoning block, as far as the prompt has not written it."""
-        reasoning, think, start = self.format.reasoning, self.policy.think, self.state.start
-        if reasoning is None:
+        block, think, state = self._format.reasoning, self._policy.think, self._state
+        if block is None:
             if think is Think.REQUIRED:
                 hint = "Leave thinking optional"
-                raise PolicyError(f"format {self.format.name} has no reasoning block", hint=hint)
-            return ""
-        after = f" {pad}" if (pad := self._pad(reasoning.after)) else ""
-        closed = self._until(reasoning.closer.text) + after
-        if start is Start.OPEN:
-            at_once = self.calls.spaced(reasoning.closer.text) + after
-            return at_once if think is Think.FORBIDDEN else closed
-        if start is Start.CLOSED and think is Think.REQUIRED:
-            hint = "Leave thinking optional, or let the template open the block"
-            raise PolicyError("the prompt has closed the reasoning block", hint=hint)
-        if start is Start.CLOSED:
-            if self.policy.answer is not None or self.state.lead:
-                return self._pad(self.state.pad)
-            return f"({self.calls.spaced(reasoning.closer.text)})?"  # some models close it again
-        first = reasoning.starts_closed and not self.state.lead and self.policy.answer is None
-        shut = f"({self.calls.spaced(reasoning.closer.text)})?" if first else ""
-        if think is Think.FORBIDDEN or self.state.lead:
-            return shut or self._pad(self.state.pad)
-        block = f"{self.calls.spaced(reasoning.opener.text)} {closed}"
+                message = f"format {self._format.name} has no reasoning block"
+                raise PolicyError(message, hint=hint)
+            return EMPTY
+        if state.start is Start.OPEN:
+            if think is Think.FORBIDDEN:
+                return sequence(self._calls.spaced(block.closer.text), self._pad(block.after))
+            return self._thought_text(block)
+        if state.start is Start.CLOSED:
+            if think is Think.REQUIRED:
+                hint = "Leave thinking optional, or let the template open the block"
+                raise PolicyError("the prompt has closed the reasoning block", hint=hint)
+            if state.lead or self._policy.answer is not None:
+                return self._pad(state.pad)
+            # Some models close it again.
+            return optional(self._calls.spaced(block.closer.text))
+        return self._whole_thought(block)
+
+    def _whole_thought(self, block: Reasoning) -> Expression:
+        """The reasoning block of which the prompt has written nothing."""
+        think, lead = self._policy.think, self._state.lead
+        closed: Expression | None = None  # where there is no reasoning
+        if block.starts_closed and not lead and self._policy.answer is None:
+            closed = optional(self._calls.spaced(block.closer.text))
+        if lead or think is Think.FORBIDDEN:
+            return self._pad(self._state.pad) if closed is None else closed
+        text = self._thought_text(block)
+        whole = sequence(self._calls.spaced(block.opener.text), text)
         if think is Think.REQUIRED:
-            return block
-        return f"({block} | {shut})" if shut else f"({block})?"
+            return whole
+        return optional(whole) if closed is None else choice([whole, closed])
 
-    def _body(self) -> str:
+    def _thought_text(self, block: Reasoning) -> Expression:
+        """The reasoning and what closes it."""
+        return sequence(self._until(block.closer.text), self._pad(block.after))
+
+    def _pad(self, pad: str) -> Expression:
+        """White space that a template writes behind the reasoning, and that is no part of what
+        comes next; text and calls may begin with any, but an answer of a given form may not."""
+        answer = self._policy.answer
+        is_exact = answer is not None and not isinstance(answer, JsonAnswer)
+        return optional(Literal(pad)) if pad and is_exact else EMPTY
+
+    def _body(self) -> Expression:
         """Content, calls, or content and calls; with an answer asked for, it or calls."""
-        required = self.tools and self.policy.choice is Choice.REQUIRED
-        options = [] if required else [o for c in self.format.contents for o in self._whole(c)]
-        if self.tools and self.format.bare is not None:
-            self._refuse_ambiguous(self.format.bare)
-            options.append(self.calls.calls(self.format.call, blank=True))
-        elif self.tools:
-            options += [o for opening in self.format.openings for o in self._opened(opening)]
-        body = " | ".join(dict.fromkeys(options))
-        plain = required or self.policy.answer is not None or self.state.lead
-        is_free = plain or Content() in self.format.contents
-        return body if is_free else f"({body} | {self.calls.space()})?"
+        tools, answer = self._turn.tools, self._policy.answer
+        must_call = bool(tools) and self._policy.choice is Choice.REQUIRED
+        options: list[Expression] = []
+        if not must_call:
+            for way in self._format.contents:
+                options += self._content_alone(way)
+        if tools and self._format.bare is not None:
+            self._refuse_ambiguous(self._format.bare)
+            options.append(Costly(self._calls.calls(self._format.call, spaced=True)))
+        elif tools:
+            own, *others = self._format.openings
+            options += map(Costly, self._opened_calls(own))
+            for opening in others:  # which models use, and the template does not
+                options += [Costly(Costly(calls)) for calls in self._opened_calls(opening)]
+        if not options:  # the prompt has begun with what nothing can follow
+            return EMPTY
+        if must_call or answer is not None or self._state.lead:
+            return choice(options)
+        if Content() in self._format.contents:  # which may be empty
+            return choice(options)
+        return optional(choice([*options, self._calls.space()]))
 
-    def _whole(self, way: Content) -> list[str]:
-        """The turn as content alone."""
-        head = self._headed(way.opener)
-        if head is None or (self.policy.answer is not None and way != self.format.contents[0]):
+    def _content_alone(self, way: Content) -> list[Expression]:
+        """The turn as content alone, if it may be."""
+        head = self._opener(way.opener)
+        if head is None:
             return []
-        if self.policy.answer is not None:
+        if self._policy.answer is not None:
+            if way != self._format.contents[0]:
+                return []
             text = self._closed_answer(way.closer) if way.closer else self._answer()
         else:
-            text = self._until(way.closer) if way.closer else f"{self._free(content=True)}?"
-        return [f"{head} {text}{self.calls.tail}".strip()]
+            text = self._until(way.closer) if way.closer else optional(self._free(content=True))
+        return [sequence(head, text, self._calls.tail)]
 
-    def _opened(self, opening: str) -> list[str]:
+    def _opened_calls(self, opening: str) -> list[Expression]:
         """Calls that are opened in this way: at once, or behind content."""
-        calls = self.calls.calls(self.format.openings[opening], opening)
-        at_once, lead = list[str](), self.state.lead
-        if not lead and self._is_shared(opening):
+        nodes = self._format.openings[opening]
+        calls = self._calls.calls(nodes, opening)
+        at_once: list[Expression] = []
+        if self._state.lead:
+            head = self._opener(opening)
+            if head is not None:
+                at_once.append(sequence(head, calls))
+        elif self._is_shared(opening):
             # The lexer would not give up `to=user` for `to=`: the name goes into one terminal.
-            nodes = (Marker(opening), *self.format.openings[opening])
-            at_once = [self.calls.calls(nodes, opening, blank=True)]
-        elif not lead:
-            at_once = [f"{self.calls.spaced(opening)} {calls}"]
-        elif (head := self._headed(opening)) is not None:
-            at_once = [f"{head} {calls}".strip()]
-        if self.policy.choice is Choice.REQUIRED or self.policy.answer is not None:
+            at_once.append(self._calls.calls((Marker(opening), *nodes), opening, spaced=True))
+        else:
+            at_once.append(sequence(self._calls.spaced(opening), calls))
+        if self._policy.choice is Choice.REQUIRED or self._policy.answer is not None:
             return at_once
-        ways = [c for c in self.format.contents if c.calls]
-        if ways == [Content()] and not lead:
-            return [f"{self._until(opening)} {calls}"]
-        return at_once + [o for c in ways for o in self._behind(c, opening, calls)]
+        ways = [way for way in self._format.contents if way.calls]
+        if ways == [Content()] and not self._state.lead:
+            return [sequence(self._until(opening), calls)]
+        behind: list[Expression] = []
+        for way in ways:
+            behind += self._calls_behind(way, opening, calls)
+        return at_once + behind
 
     def _is_shared(self, opening: str) -> bool:
         """Does something else begin as calls do?"""
-        block = self.format.reasoning
-        others = [c.opener for c in self.format.contents] + ([block.opener.text] if block else [])
+        others = [way.opener for way in self._format.contents]
+        if self._format.reasoning is not None:
+            others.append(self._format.reasoning.opener.text)
         return any(other.startswith(opening) for other in others)
 
-    def _behind(self, way: Content, opening: str, calls: str) -> list[str]:
-        head = self._headed(way.opener)
+    def _calls_behind(self, way: Content, opening: str, calls: Expression) -> list[Expression]:
+        """The calls behind content, if that may begin here."""
+        head = self._opener(way.opener)
         if head is None:
             return []
-        text = self._until(way.closer or opening)
         if way.closer:
-            text += f" {self.calls.spaced(opening)}"
-        return [f"{head} {text} {calls}".strip()]
+            text = self._until(way.closer)
+            return [sequence(head, text, self._calls.spaced(opening), calls)]
+        return [sequence(head, self._until(opening), calls)]
 
-    def _headed(self, text: str) -> str | None:
-        """What opens content or calls, without what the prompt has written of it."""
-        lead = self.state.lead
-        if text and not lead and self.policy.answer is None:
-            return self.calls.spaced(text)
-        return self.rules.fixed(text[len(lead) :]) if text.startswith(lead) else None
+    def _opener(self, text: str) -> Expression | None:
+        """What opens content or calls, without what the prompt has written of it; None where the
+        prompt has written something else."""
+        lead = self._state.lead
+        if text and not lead and self._policy.answer is None:
+            return self._calls.spaced(text)
+        if not text.startswith(lead):
+            return None
+        return self._builder.fixed(text.removeprefix(lead))
 
-    def _closed_answer(self, closer: str) -> str:
-        """The answer and what closes it; an expression that goes on for ever has to be stopped."""
-        first, answer = self.rules.cut(closer)[0], self._answer()
-        if first in self.rules.ids or not isinstance(self.policy.answer, RegexAnswer):
-            return f"{answer} {self.rules.fixed(closer)}"
-        without = f"{answer} & ~/(?s:.*){escape_regex(closer)}(?s:.*)/"
-        body = f"{self.rules.terminal(without, 'ANSWER')} {quote(first)}"
-        rest = self.rules.fixed(closer[len(first) :])
-        return f"{self.rules.define(body, 'answer', lazy=True)} {rest}".strip()
-
-    def _answer(self) -> str:
+    def _answer(self) -> Expression:
         """The answer; JSON may have white space in front of it."""
-        assert self.policy.answer is not None
-        openings = tuple(self.format.openings) if self.tools else ()
-        block = self.format.reasoning
-        others = (block.opener.text,) if block else ()
-        rules = self.rules.restyle(style_answer(self.format.hole))
-        answer = answer_rule(self.policy.answer, rules, openings, others)
-        if isinstance(self.policy.answer, JsonAnswer):
-            return f"{self.calls.space()}? {answer}"
+        assert self._policy.answer is not None
+        openings = tuple(self._format.openings) if self._turn.tools else ()
+        block = self._format.reasoning
+        others = () if block is None else (block.opener.text,)
+        values = self._values.restyle(style_answer(self._format.hole))
+        answer = write_answer(self._policy.answer, values, openings, others)
+        if isinstance(self._policy.answer, JsonAnswer):
+            return sequence(optional(self._calls.space()), answer)
         return answer
 
-    def _pad(self, pad: str) -> str:
-        """White space that a template writes behind the reasoning, and that is no part of what
-        comes next; text and calls may begin with any, but an answer of a given form may not."""
-        answer = self.policy.answer
-        is_exact = answer is not None and not isinstance(answer, JsonAnswer)
-        return f"({quote(pad)})?" if pad and is_exact else ""
+    def _closed_answer(self, closer: str) -> Expression:
+        """The answer and what closes it; an expression that goes on for ever has to be stopped."""
+        answer = self._answer()
+        is_endless = isinstance(self._policy.answer, RegexAnswer)
+        if not is_endless or self._builder.begins_with_token(closer):
+            return sequence(answer, self._builder.fixed(closer))
+        closed = Pattern(f"(?s:.*){escape_regex(closer)}(?s:.*)")
+        raw = self._builder.terminal(intersection(answer, Complement(closed)), "ANSWER")
+        first, *rest = self._builder.cut(closer)
+        ended = self._builder.lazy(sequence(raw, Literal(first)), "answer")
+        return sequence(ended, self._builder.fixed("".join(rest)))
 
     def _refuse_ambiguous(self, bare: JsonCall) -> None:
-        """Refuses an answer that could be read as a call."""
-        answer = self.policy.answer
-        if answer is None or self.policy.choice is Choice.REQUIRED:
+        """Refuses an answer that could be read as a call.
+
+        Raises:
+            PolicyError: `where` is the answer.
+        """
+        answer = self._policy.answer
+        if answer is None or self._policy.choice is Choice.REQUIRED:
             return
         if not isinstance(answer, JsonAnswer):
             raise PolicyError(
-                f"format {self.format.name} cannot tell such an answer from a call",
+                f"format {self._format.name} cannot tell such an answer from a call",
                 where="/response_format",
                 hint="Use a JSON schema for the answer, or tool_choice none",
             )
@@ -215,21 +279,26 @@ class _Turn:
                 hint="Rename one of them, close the object, or use tool_choice none",
             )
 
-    def _until(self, marker: str) -> str:
+    def _until(self, marker: str) -> Expression:
         """Free text that ends with the marker."""
-        first, *rest = self.rules.cut(marker)
-        if first in self.rules.ids:
-            return self.rules.define(f"{self._free()}? {self.rules.fixed(marker)}", "until")
-        lazy = self.rules.define(f"{self._free()} {quote(first)}", "until", lazy=True)
-        return " ".join([lazy, self.rules.fixed("".join(rest))]).strip()
+        builder = self._builder
+        if builder.begins_with_token(marker):
+            text = sequence(optional(self._free()), builder.fixed(marker))
+            return builder.define(text, "until")
+        first, *rest = builder.cut(marker)
+        text = builder.lazy(sequence(self._free(), Literal(first)), "until")
+        return sequence(text, builder.fixed("".join(rest)))
 
-    def _free(self, *, content: bool = False) -> str:
-        """Any text without a marker, also where a marker is spelled in ordinary tokens; as content,
-        where no marker opens calls, any such text that does not begin as a call does."""
-        spelled: list[str] = []
-        if self.format.reserved:
-            words = "|".join(map(escape_regex, self.format.reserved))
-            spelled.append(f"(?s:.*)({words})(?s:.*)")
-        if content and self.format.bare and self.tools:
-            spelled.append(begin_call(self.format.bare))
-        return self.rules.terminal(" & ".join(["/(?s:.*)/", *(f"~/{s}/" for s in spelled)]), "FREE")
+    def _free(self, *, content: bool = False) -> Expression:
+        """Any text without a marker, also where a marker is spelled in ordinary tokens.
+
+        Args:
+            content: where no marker opens calls, the text does not begin as a call does.
+        """
+        excluded: list[Expression] = []
+        if self._format.reserved:
+            markers = match_any(self._format.reserved)
+            excluded.append(Complement(Pattern(f"(?s:.*){markers}(?s:.*)")))
+        if content and self._format.bare and self._turn.tools:
+            excluded.append(Complement(Pattern(begin_call(self._format.bare))))
+        return self._builder.terminal(intersection(ANY_TEXT, *excluded), "FREE")

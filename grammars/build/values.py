@@ -1,30 +1,45 @@
-"""Values in Lark: a lowered schema as rules for text, spelled as the template spells it.
+"""Values: a lowered schema as rules for text, spelled as the template spells it.
 
 Objects and arrays become rules of their own rather than one `%json`: so a declared key cannot be
 shadowed by an escaped spelling of it, every number is a finite double, and the same nodes serve the
 raw-text formats. Multiples, and patterns that it reads aright, are left to llguidance's `%json`.
 """
 
-from collections.abc import Generator, Mapping
+import json
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import cast
 
-from grammars.build.items import write_items
-from grammars.build.members import write_members
-from grammars.build.numbers import NUMBER, write_number
-from grammars.build.rules import RuleBook, count_times
-from grammars.build.rules import escape_regex as escape_regex
-from grammars.build.rules import quote as quote
-from grammars.build.texts import JsonTexts, OtherTexts
+from grammars.build.members import write_items, write_members
 from grammars.errors import SchemaError
+from grammars.ir.grammar import GrammarBuilder
+from grammars.ir.nodes import (
+    EMPTY,
+    Complement,
+    Expression,
+    JsonSchema,
+    Literal,
+    Pattern,
+    Repeat,
+    RuleReference,
+    choice,
+    intersection,
+    optional,
+    sequence,
+)
+from grammars.regex.ranges import NUMBER, express_range
+from grammars.regex.spelled import spell_extra_keys, spell_pattern
+from grammars.regex.texts import ANY, FREE, Texts
+from grammars.regex.writing import escape_regex, escape_slashes
 from grammars.schema.counted import Items, find_items
-from grammars.schema.members import KeyOrder, Members, arrange
+from grammars.schema.members import KeyOrder, arrange
 from grammars.schema.nodes import (
     AnyValue,
     Array,
     Boolean,
     Constant,
+    Flat,
     Json,
     Node,
     Null,
@@ -36,71 +51,108 @@ from grammars.schema.nodes import (
     Union,
     escape,
 )
+from grammars.spelling.lexemes import LARGEST, Multiples, PatternStrings, fits_string
 from grammars.spelling.parts import sort_properties, take_apart
-from grammars.spelling.styles import deepen, find_breaks, has_json_strings, spell
+from grammars.spelling.quoted import express_key_character, find_extra_keys, find_raw, find_strings
+from grammars.spelling.styles import (
+    deepen,
+    find_breaks,
+    has_json_strings,
+    is_bare,
+    is_writable,
+    spell,
+    spell_keys,
+    spell_scalar,
+)
 from grammars.wire.format import JsonStyle
 
-LOOSE = r"/[ \n]{1,256}/"
+LOOSE = r"[ \n]{1,256}"
+"""White space beside the items of lists and objects that stand deeper than exact indentation."""
+
+TIGHT: Mapping[str, Json] = {"x-guidance": {"whitespace_flexible": False}}
+"""Two `%json` side by side would else admit white space in front of them."""
+
+_CHARACTER = (
+    r'([^"\\\x00-\x1f]|\\(["\\\/bfnrt]|u([0-9a-cA-CefEF][0-9a-fA-F]{3}|[dD][0-7][0-9a-fA-F]{2}'
+    r"|[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})))"
+)
+"""One code point in a JSON string; a surrogate only as half of a pair (RFC 8259, 7 and 8.2)."""
 
 
-class Rules(RuleBook):
-    """Rules for values in a style.
+@dataclass(frozen=True)
+class Separators:
+    """What stands behind an opening bracket, between two items, and before the closing bracket."""
+
+    opening: Expression
+    comma: Expression
+    closing: Expression
+
+
+class Values:
+    """Adds the rules of values in one style to a grammar.
 
     Args:
+        builder: the grammar under way.
         style: how values are spelled.
-        ids: the names of special tokens.
         order: in which order objects have their declared keys.
     """
 
     def __init__(
         self,
+        builder: GrammarBuilder,
         style: JsonStyle | None = None,
-        ids: Mapping[str, int] | None = None,
         order: KeyOrder = KeyOrder.ANY,
     ):
-        super().__init__(ids)
+        self.builder = builder
         self.order = order
         self.style = style or JsonStyle()
         self._level = self.style.level
-        quoted = has_json_strings(self.style) and not self.style.bare_keys
-        texts = JsonTexts if quoted else OtherTexts
-        self._texts = texts(self.style, self)
-        self._references: dict[tuple[int, str, int], str] = {}
+        self._strings: JsonStrings | StyledStrings
+        if has_json_strings(self.style) and not self.style.bare_keys:
+            self._strings = JsonStrings(self.style, builder)
+        else:
+            self._strings = StyledStrings(self.style, builder)
+        # By definitions (their identity), name, and level of indentation.
+        self._references: dict[tuple[int, str, int], Expression] = {}
 
-    def restyle(self, style: JsonStyle) -> "Rules":
-        """Adds rules for values in another style to the same grammar."""
-        other = Rules(style, self.ids, self.order)
-        other.share(self)
-        return other
+    def restyle(self, style: JsonStyle) -> "Values":
+        """The same for values in another style of the same grammar."""
+        return Values(self.builder, style, self.order)
 
-    def value(self, node: Node, definitions: Mapping[str, Node]) -> str:
-        """An expression for the text of a value that the node admits."""
+    def value(self, node: Node, definitions: Mapping[str, Node]) -> Expression:
+        """The text of a value that the node admits.
+
+        Args:
+            node: a lowered schema.
+            definitions: what references in it name.
+
+        Raises:
+            SchemaError: a value or key that this style cannot write.
+        """
         match node:
             case AnyValue():
                 return self._any()
             case Constant(values):
-                options = list(dict.fromkeys(map(self._constant, values)))
-                options = [option for option in options if option]
-                if not options:
-                    raise SchemaError("none of its values can be written in this format", where="")
-                return self.define(" | ".join(options), "enum")
+                return self._constants(values)
             case String():
-                return self._texts.string(node)
+                return self._strings.string(node)
             case Number():
-                return write_number(node, self)
+                return self._number(node)
             case Boolean():
-                words = self.style.true + self.style.false
-                return self.define(" | ".join(map(quote, words)), "boolean")
+                words = choose_word(self.style.true + self.style.false)
+                return self.builder.define(words, "boolean")
             case Null():
-                words = " | ".join(map(quote, self.style.null))
-                return words if len(self.style.null) == 1 else self.define(words, "null")
+                words = choose_word(self.style.null)
+                if isinstance(words, Literal):
+                    return words
+                return self.builder.define(words, "null")
             case Array():
                 return self._array(node, definitions)
             case Object():
                 return self._object(node, definitions)
             case Union(branches):
-                options = dict.fromkeys(self.value(b, definitions) for b in branches)
-                return self.define(" | ".join(options), "union")
+                options = [self.value(branch, definitions) for branch in branches]
+                return self.builder.define(choice(options), "union")
             case Reference(name):
                 return self._reference(name, definitions)
 
@@ -108,36 +160,68 @@ class Rules(RuleBook):
         """A value as the template writes it."""
         return spell(value, self.style)
 
-    def _constant(self, value: Json) -> str:
-        """A constant in all its spellings; "" where it cannot be written."""
-        if isinstance(value, list | dict):
-            try:
-                return self.value(take_apart(cast(Json, value)), {})
-            except SchemaError:
-                return ""
-        return self._texts.scalar(value)
+    def _constants(self, values: Sequence[Json]) -> Expression:
+        options: list[Expression] = []
+        for value in values:
+            option = self._constant(value)
+            if option is not None:
+                options.append(option)
+        if not options:
+            raise SchemaError("none of its values can be written in this format", where="")
+        return self.builder.define(choice(options), "enum")
 
-    def _key(self, key: str) -> str:
-        return f"{self._texts.key(key)} {quote(self.style.key)} "
+    def _constant(self, value: Json) -> Expression | None:
+        """A constant in all its spellings; None where it cannot be written."""
+        if not isinstance(value, list | dict):
+            return self._strings.scalar(value)
+        try:
+            return self.value(take_apart(cast(Json, value)), {})
+        except SchemaError:
+            return None
 
-    def _reference(self, name: str, definitions: Mapping[str, Node]) -> str:
+    def _number(self, node: Number) -> Expression:
+        if not node.bounds and not node.integer:
+            return self.builder.terminal(Pattern(NUMBER), "NUMBER")
+        if "multipleOf" in node.bounds:
+            return self._multiple(node)
+        regex = express_range(node.bounds, integer=node.integer)
+        if regex is None:
+            raise SchemaError("no number within its bounds can be written", where="")
+        return self.builder.terminal(Pattern(regex), "NUMBER")
+
+    def _multiple(self, node: Number) -> Expression:
+        """Multiples, which no regular expression of a bearable size matches."""
+        keywords = " ".join(node.bounds).lower()
+        schema: dict[str, Json] = {"type": "integer" if node.integer else "number", **TIGHT}
+        if "minimum" not in keywords:
+            schema["minimum"] = -LARGEST
+        if "maximum" not in keywords:
+            schema["maximum"] = LARGEST
+        schema.update(node.bounds)
+        text = json.dumps(schema, ensure_ascii=False)
+        return self.builder.define(JsonSchema(text, Multiples(node)), "number")
+
+    def _reference(self, name: str, definitions: Mapping[str, Node]) -> Expression:
         key = (id(definitions), name, self._level)
         if key not in self._references:
-            self._references[key] = rule = self.reserve("ref")
-            self.fill(rule, self.value(definitions[name], definitions))
+            rule = self.builder.reserve("ref")
+            self._references[key] = RuleReference(rule)
+            self.builder.fill(rule, self.value(definitions[name], definitions))
         return self._references[key]
 
-    def _any(self) -> str:
+    def _any(self) -> Expression:
         key = (0, "any", self._level)
         if key not in self._references:
-            self._references[key] = rule = self.reserve("json")
-            words = " | ".join(map(quote, self.style.true + self.style.false))
-            scalars = (
-                f"{self._texts.string(String())} | {self.terminal(NUMBER, 'NUMBER')} | {words}"
-            )
-            null = " | ".join(map(quote, self.style.null))
-            array = self._array(Array(), {})
-            self.fill(rule, f"{scalars} | {null} | {array} | {self._object(Object(), {})}")
+            rule = self.builder.reserve("json")
+            self._references[key] = RuleReference(rule)
+            options = [
+                self._strings.string(String()),
+                self.builder.terminal(Pattern(NUMBER), "NUMBER"),
+                choose_word(self.style.true + self.style.false + self.style.null),
+                self._array(Array(), {}),
+                self._object(Object(), {}),
+            ]
+            self.builder.fill(rule, choice(options))
         return self._references[key]
 
     @contextmanager
@@ -147,80 +231,260 @@ class Rules(RuleBook):
         yield
         self._level = before
 
-    def _breaks(self) -> tuple[str, str, str]:
-        """What stands behind an opening bracket, between items, before the closing bracket."""
+    def _separators(self) -> Separators:
         breaks = find_breaks(self.style, self._level)
+        comma = Literal(breaks.item)
         if breaks.loose:
-            space = self.terminal(LOOSE, "SPACE")
-            return f"{space}? ", f"{quote(breaks.item)} {space}?", f" {space}?"
+            space = optional(self.builder.terminal(Pattern(LOOSE), "SPACE"))
+            return Separators(space, sequence(comma, space), space)
         if not breaks.open:
-            return "", quote(breaks.item), ""
-        return f"{quote(breaks.open)} ", quote(breaks.item), f" {quote(breaks.close)}"
+            return Separators(EMPTY, comma, EMPTY)
+        return Separators(Literal(breaks.open), comma, Literal(breaks.close))
 
-    def _array(self, node: Array, definitions: Mapping[str, Node]) -> str:
-        opening, comma, closing = self._breaks()
-        if (counted := find_items(node)) is not None:
-            return self._counted(counted, definitions)
+    def _array(self, node: Array, definitions: Mapping[str, Node]) -> Expression:
+        separators = self._separators()
+        counted = find_items(node)
+        if counted is not None:
+            return self._counted(counted, separators, definitions)
         with self._inside():
-            item = "" if node.items is None else self.value(node.items, definitions)
-            prefix = [self.value(p, definitions) for p in node.prefix]
-        tail = ""
-        longest = node.max_items
-        if item and (longest is None or longest > len(prefix)):
-            fewest = max(0, node.min_items - max(1, len(prefix)))
-            most = None if longest is None else longest - max(1, len(prefix))
-            tail = f"({comma} {item}){count_times(fewest, most)}" if most != 0 else ""
-        first = prefix or [item]
-        if node.max_items == 0 or first == [""]:
-            return self.define('"["  "]"', "array")
-        body = tail
-        count = min(len(first), node.max_items if node.max_items is not None else len(first))
+            item = None if node.items is None else self.value(node.items, definitions)
+            first = [self.value(inner, definitions) for inner in node.prefix]
+        if not first and item is not None:
+            first = [item]
+        body = EMPTY
+        if item is not None:
+            body = self._more_items(node, sequence(separators.comma, item))
+        count = len(first) if node.max_items is None else min(len(first), node.max_items)
         for i in reversed(range(count)):
-            body = f"{comma + ' ' if i else opening}{first[i]} {body}{'' if i else closing}"
-            body = f"({body})?" if i >= node.min_items else body
-            body = self.define(body, "tail") if i else body  # Lark bounds how deep it nests
-        return self.define(f'"[" {body} "]"', "array")
+            if i:
+                body = sequence(separators.comma, first[i], body)
+            else:
+                body = sequence(separators.opening, first[i], body, separators.closing)
+            if i >= node.min_items:
+                body = optional(body)
+            if i:
+                body = self.builder.define(body, "tail")  # Lark bounds how deep it nests
+        return self.builder.define(sequence(Literal("["), body, Literal("]")), "array")
 
-    def _counted(self, counted: Items, definitions: Mapping[str, Node]) -> str:
-        opening, comma, closing = self._breaks()
+    def _more_items(self, node: Array, item: Expression) -> Expression:
+        """The items behind those of the prefix, or behind the first; each with its comma."""
+        before = max(1, len(node.prefix))
+        fewest = max(0, node.min_items - before)
+        if node.max_items is None:
+            return Repeat(item, fewest, None)
+        if node.max_items <= before:
+            return EMPTY
+        return Repeat(item, fewest, node.max_items - before)
+
+    def _counted(
+        self, counted: Items, separators: Separators, definitions: Mapping[str, Node]
+    ) -> Expression:
         with self._inside():
             values = {id(item): self.value(item, definitions) for item in counted.nodes}
-        start = write_items(counted, values, comma, self)
-        body = f"{opening}({start}){closing}" if start else ""
-        body = f"({body})?" if start and counted.may_end(counted.start) else body
-        return self.define(f'"[" {body} "]"', "array")
+        body = write_items(counted, values, separators.comma, self.builder)
+        if body != EMPTY:
+            body = sequence(separators.opening, body, separators.closing)
+            if counted.may_end(counted.start):
+                body = optional(body)
+        return self.builder.define(sequence(Literal("["), body, Literal("]")), "array")
 
-    def _object(self, node: Object, definitions: Mapping[str, Node]) -> str:
-        opening, comma, closing = self._breaks()
+    def _object(self, node: Object, definitions: Mapping[str, Node]) -> Expression:
+        separators = self._separators()
         with self._inside():
             node = replace(node, properties=sort_properties(node, self.style))
-            pairs = [self._pair(p, definitions) for p in node.properties]
+            pairs = [self._pair(declared, definitions) for declared in node.properties]
             extra = self._extra(node, definitions)
-        start = write_members(node, self._arrange(node), pairs, extra, comma, self)
-        if not start.body:
-            return '"{" "}"'
-        body = f"{opening}({start.body}){closing}"
-        optional = f"({body})?" if opening else body + "?"
-        return self.define('"{" ' + (body if start.required else optional) + ' "}"', "object")
+        members = arrange(
+            node.properties,
+            bool(node.extras),
+            node.presence,
+            self.order,
+            mixed=self.style.sorted_keys,
+        )
+        start = write_members(node, members, pairs, extra, separators.comma, self.builder)
+        if start.body == EMPTY:
+            return sequence(Literal("{"), Literal("}"))
+        body = sequence(separators.opening, start.body, separators.closing)
+        if not start.required:
+            body = optional(body)
+        return self.builder.define(sequence(Literal("{"), body, Literal("}")), "object")
 
-    def _arrange(self, node: Object) -> Members:
-        extra, mixed = bool(node.extras), self.style.sorted_keys
-        return arrange(node.properties, extra, node.presence, self.order, mixed=mixed)
-
-    def _extra(self, node: Object, definitions: Mapping[str, Node]) -> str:
-        """An undeclared key and its value; "" if there is none."""
-        options: list[str] = []
+    def _extra(self, node: Object, definitions: Mapping[str, Node]) -> Expression | None:
+        """An undeclared key and its value; None if there may be none."""
+        options: list[Expression] = []
         for extra in node.extras:
-            key = self._texts.extra_key(node.properties, extra.keys)
+            key = self._strings.extra_key(node.properties, extra.keys)
             value = self.value(extra.node, definitions)
-            options.append(f"{key} {quote(self.style.key)} {value}")
-        return self.define(" | ".join(options), "extra") if options else ""
+            options.append(sequence(key, Literal(self.style.key), value))
+        return self.builder.define(choice(options), "extra") if options else None
 
-    def _pair(self, declared: Property, definitions: Mapping[str, Node]) -> str:
-        key = self._key(declared.key)
+    def _pair(self, declared: Property, definitions: Mapping[str, Node]) -> Expression:
+        key = self._strings.key(declared.key)
         try:
             value = self.value(declared.node, definitions)
         except SchemaError as e:
             where = f"/properties/{escape(declared.key)}{e.where or ''}"
             raise SchemaError(e.message, where=where, hint=e.hint) from None
-        return self.define(key + value, "pair")
+        return self.builder.define(sequence(key, Literal(self.style.key), value), "pair")
+
+
+class JsonStrings:
+    """Adds the rules of strings and keys in JSON."""
+
+    def __init__(self, style: JsonStyle, builder: GrammarBuilder):
+        self.style = style
+        self.builder = builder
+
+    def string(self, node: String) -> Expression:
+        """The strings of a node."""
+        if node.pattern is not None:
+            return _hold_pattern(node, self.builder)
+        times = "*" if node.is_free else _count_characters(node)
+        return self.builder.terminal(Pattern(f'"{_CHARACTER}{times}"'), "STRING")
+
+    def scalar(self, value: Json) -> Expression:
+        """Anything but a list or object, in all its spellings."""
+        return choose_word(spell_scalar(value, self.style))
+
+    def key(self, key: str) -> Expression:
+        """A declared key."""
+        return choose_word(spell_keys(key, self.style))
+
+    def extra_key(self, declared: Sequence[Property], keys: Texts = FREE) -> Expression:
+        """Any of these keys but the declared ones; no escape that could spell another one."""
+        names = [other.key for other in declared]
+        if not keys.is_free:
+            return self.builder.terminal(match_texts(spell_extra_keys(keys, names)), "KEY")
+        if not declared:
+            return self.string(String())
+        spelled = [json.dumps(name, ensure_ascii=False) for name in names]
+        some = Pattern(f'"({express_key_character(names)})*"')
+        key = intersection(some, Complement(Pattern("|".join(map(escape_regex, spelled)))))
+        return self.builder.terminal(key, "KEY")
+
+
+class StyledStrings:
+    """Adds the rules of strings and keys in other styles than JSON's.
+
+    Where the quote is a special token, a string is that token, a terminal, that token again; its
+    text cannot spell the quote in ordinary tokens either.
+    """
+
+    def __init__(self, style: JsonStyle, builder: GrammarBuilder):
+        self.style = style
+        self.builder = builder
+        self._quote = builder.fixed(style.quotes[0])
+        self._quotes_are_tokens = not style.escapes and builder.begins_with_token(style.quotes[0])
+
+    def string(self, node: String) -> Expression:
+        """The strings of a node. A pattern that cannot be taken apart is held in JSON's strings."""
+        if not self.style.escapes:
+            return self._raw(node)
+        texts = find_strings(node, self.style)
+        if texts is None:
+            return _hold_pattern(node, self.builder)
+        return self.builder.terminal(match_texts(texts), "STRING")
+
+    def _raw(self, node: String) -> Expression:
+        texts = find_raw(node, self.style)
+        body = self.builder.terminal(match_texts(texts), "TEXT")
+        if not self._quotes_are_tokens:
+            return self.builder.terminal(sequence(self._quote, body, self._quote), "STRING")
+        if texts.accepts(""):
+            body = optional(body)  # the lexer gives no empty lexeme
+        return self.builder.define(sequence(self._quote, body, self._quote), "string")
+
+    def scalar(self, value: Json) -> Expression | None:
+        """Anything but a list or object, in all its spellings; None where it cannot be written."""
+        if not isinstance(value, str):
+            return choose_word(spell_scalar(value, self.style))
+        if not is_writable(value, self.style):
+            return None
+        return self._word(value)
+
+    def _word(self, text: str) -> Expression:
+        """A constant string."""
+        if not self._quotes_are_tokens:
+            return choose_word(spell_scalar(text, self.style))
+        body = Literal(text) if text else EMPTY
+        return sequence(self._quote, body, self._quote)
+
+    def key(self, key: str) -> Expression:
+        """A declared key.
+
+        Raises:
+            SchemaError: it cannot be written.
+        """
+        fits = is_bare if self.style.bare_keys else is_writable
+        if not fits(key, self.style):
+            raise SchemaError(
+                f"the key {key!r} cannot be written in this format",
+                where=f"/properties/{escape(key)}",
+                hint="Rename it, or use a model with a JSON format",
+            )
+        if self._quotes_are_tokens and not self.style.bare_keys:
+            return self._word(key)
+        return choose_word(spell_keys(key, self.style))
+
+    def extra_key(self, declared: Sequence[Property], keys: Texts = FREE) -> Expression:
+        """Any of these keys but the declared ones."""
+        texts = find_extra_keys([other.key for other in declared], self.style, keys)
+        return self.builder.terminal(match_texts(texts), "KEY")
+
+
+def choose_word(words: Sequence[str]) -> Expression:
+    """Any of these words."""
+    return choice(map(Literal, words))
+
+
+def match_texts(texts: Texts) -> Expression:
+    """The texts of a set, for a terminal."""
+    parts: list[Expression] = []
+    for regex in texts.parts or (ANY,):
+        parts.append(Pattern(escape_slashes(regex)))
+    for regex in texts.without:
+        parts.append(Complement(Pattern(escape_slashes(regex))))
+    return intersection(*parts)
+
+
+def write_text(node: String) -> Expression:
+    """The characters of the strings of a node without any quotes, for a terminal."""
+    length = Pattern(f"(?s:.{_count_characters(node)})")
+    if not node.pattern:
+        return length
+    return intersection(length, Pattern(escape_slashes(node.pattern)))
+
+
+def admits_empty_text(node: Flat) -> bool:
+    """Can a value of the node be the empty text, where it stands without quotes?"""
+    match node:
+        case String():
+            return fits_string("", node)
+        case Constant(values):
+            return "" in values
+        case _:
+            return False
+
+
+def _count_characters(node: String) -> str:
+    """How many characters a string has, to stand behind the expression for one."""
+    longest = "" if node.max_length is None else node.max_length
+    return f"{{{node.min_length},{longest}}}"
+
+
+def _hold_pattern(node: String, builder: GrammarBuilder) -> Expression:
+    """JSON's strings that match a pattern."""
+    length = f'"{_CHARACTER}{_count_characters(node)}"'
+    spelled = spell_pattern(node.pattern or "")
+    if spelled is not None:
+        strings: Expression = Pattern(spelled)
+        if node.min_length or node.max_length is not None:
+            strings = intersection(strings, Pattern(length))
+        return builder.terminal(strings, "STRING")
+    schema: dict[str, Json] = {"type": "string", "pattern": f"^({node.pattern})$", **TIGHT}
+    if node.min_length:
+        schema["minLength"] = node.min_length
+    if node.max_length is not None:
+        schema["maxLength"] = node.max_length
+    text = json.dumps(schema, ensure_ascii=False)
+    return builder.define(JsonSchema(text, PatternStrings(node, length)), "string")

@@ -1,13 +1,20 @@
 """A deterministic automaton that is made while it is used, and its shortest texts."""
 
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from heapq import heappop, heappush
-from threading import Lock
 
 from grammars.regex.characters import pick_representatives
 from grammars.regex.expressions import (
     ENDLESS,
+    NOTHING,
+    Both,
+    Chain,
+    Either,
     Expression,
+    One,
+    Other,
+    Repeat,
     both,
     derive,
     find_firsts,
@@ -25,102 +32,177 @@ _MOST_STEPS = 4_000
 _MOST_EXPLORED = 200
 
 
+class AutomatonState:
+    """Where an automaton is: what may follow, as an expression.
+
+    Args:
+        expression: what may follow.
+    """
+
+    __slots__ = ("accepts", "ending", "expression", "is_dead", "least", "next")
+
+    def __init__(self, expression: Expression):
+        self.expression = expression
+        self.next: dict[str, AutomatonState] = {}
+        self.accepts = is_nullable(expression)
+        self.is_dead = expression == NOTHING
+        self.least = measure(expression)  # no shorter text may follow
+        self.ending: str | bool | None = False  # the shortest one; False: not looked for yet
+
+
 class Automaton:
     """What an expression matches; the states are the derivatives of the expression.
 
-    Threads may share one.
+    Threads may share one: at worst two of them make the same state twice.
     """
 
     def __init__(self, expression: Expression):
         self._expression = expression
-        self._lock = Lock()
         self._reset()
 
     def _reset(self) -> None:
-        self._numbers: dict[Expression, int] = {}
-        self._states: list[Expression] = []
-        self._next: list[dict[str, int]] = []
-        self._least: list[int] = []
-        self._number(self._expression)
+        self._states: dict[Expression, AutomatonState] = {}
+        self._start = self._find(self._expression)
 
-    def _number(self, state: Expression) -> int:
-        number = self._numbers.get(state)
-        if number is None:
-            number = self._numbers[state] = len(self._states)
-            self._states.append(state)
-            self._next.append({})
-            self._least.append(measure(state))
-        return number
+    def _find(self, expression: Expression) -> AutomatonState:
+        state = self._states.get(expression)
+        if state is None:
+            state = self._states[expression] = AutomatonState(expression)
+        return state
+
+    @property
+    def start(self) -> AutomatonState:
+        """The state in front of any text."""
+        if len(self._states) > MOST_STATES:
+            self._reset()
+        return self._start
+
+    def step(self, state: AutomatonState, character: str) -> AutomatonState:
+        """The state behind one more character."""
+        following = state.next.get(character)
+        if following is None:
+            following = self._find(derive(state.expression, character))
+            state.next[character] = following
+        return following
 
     def accepts(self, text: str) -> bool:
         """Does the expression match all of the text?"""
-        with self._lock:
-            return is_nullable(self._states[self._walk(text)])
+        return self._walk(text).accepts
 
     def extend(self, text: str, fewest: int = 0, most: int | None = None) -> str | None:
         """The shortest text (`fewest` to `most` characters) that can follow; None if none does,
         or none was found."""
-        most = ENDLESS - 1 if most is None else most
-        with self._lock:
-            return self._search(self._walk(text), fewest, most)
+        if fewest == 0 and most is None:
+            return self.end(self._walk(text))
+        return self._search(self._walk(text), fewest, ENDLESS - 1 if most is None else most)
+
+    def end(self, state: AutomatonState) -> str | None:
+        """The shortest text that leads from this state to its end; None if none was found."""
+        if isinstance(state.ending, bool):
+            state.ending = _spell_shortest(state.expression)
+            if state.ending is None:
+                state.ending = self._search(state, 0, ENDLESS - 1)
+        return state.ending
 
     def is_empty(self) -> bool:
         """Is it plain that no text matches?"""
-        with self._lock:
-            self._reset()
-            queue = [0]
-            seen = {0}
-            while queue and len(seen) <= _MOST_EXPLORED:
-                state = queue.pop()
-                if is_nullable(self._states[state]):
-                    return False
-                for character in pick_representatives(find_firsts(self._states[state])):
-                    following = self._step(state, character)
-                    if following not in seen:
-                        seen.add(following)
-                        queue.append(following)
-            return not queue
+        self._reset()
+        queue = [self._start]
+        seen = {self._start}
+        while queue and len(seen) <= _MOST_EXPLORED:
+            state = queue.pop()
+            if state.accepts:
+                return False
+            for character in self._characters(state):
+                following = self.step(state, character)
+                if following not in seen:
+                    seen.add(following)
+                    queue.append(following)
+        return not queue
 
-    def _walk(self, text: str) -> int:
-        if len(self._states) > MOST_STATES:
-            self._reset()
-        state, steps = 0, self._next
+    def _walk(self, text: str) -> AutomatonState:
+        state = self.start
         for character in text:
-            following = steps[state].get(character)
-            state = self._step(state, character) if following is None else following
+            state = state.next.get(character) or self.step(state, character)
         return state
 
-    def _step(self, state: int, character: str) -> int:
-        following = self._next[state].get(character)
-        if following is None:
-            following = self._number(derive(self._states[state], character))
-            self._next[state][character] = following
-        return following
+    def _characters(self, state: AutomatonState) -> Iterator[str]:
+        """One character of each kind that may come next."""
+        yield from pick_representatives(find_firsts(state.expression))
 
-    def _search(self, start: int, fewest: int, most: int) -> str | None:
+    def _search(self, start: AutomatonState, fewest: int, most: int) -> str | None:
         """A* over the states; what remains is estimated by the least length of the state.
 
         Of several texts the first in order of characters, whatever was searched before.
         """
-        least = max(fewest, self._least[start])
-        queue = [(least, 0, "", start)]
+        least = max(fewest, start.least)
+        queue = [(least, 0, "", 0, start)]
         lengths = {(start, 0): 0}  # of the shortest way to a place
+        pushed = 0
         for _ in range(_MOST_STEPS + 2 * min(least, _MOST_STEPS)):
             if not queue or queue[0][0] > most:
                 return None
-            _, _, text, state = heappop(queue)
-            if len(text) >= fewest and is_nullable(self._states[state]):
+            _, _, text, _, state = heappop(queue)
+            if len(text) >= fewest and state.accepts:
                 return text
-            for character in pick_representatives(find_firsts(self._states[state])):
-                following, length = self._step(state, character), len(text) + 1
+            for character in self._characters(state):
+                following, length = self.step(state, character), len(text) + 1
                 key = following, min(length, fewest)
-                least = self._least[following]
-                if least >= ENDLESS or length >= lengths.get(key, ENDLESS):
+                if following.least >= ENDLESS or length >= lengths.get(key, ENDLESS):
                     continue
                 lengths[key] = length
-                total = max(fewest, length + least)
-                heappush(queue, (total, -length, text + character, following))
+                pushed += 1
+                total = max(fewest, length + following.least)
+                heappush(queue, (total, -length, text + character, pushed, following))
         return None
+
+
+def _spell_shortest(expression: Expression) -> str | None:
+    """The shortest text, read off the expression; None for what has to be searched for.
+
+    So long runs, such as `minLength: 10000`, need no search.
+    """
+    match expression:
+        case One(characters):
+            return next(iter(pick_representatives(frozenset([characters]))), None)
+        case Chain():
+            return _spell_chain(expression)
+        case Either(options):
+            return _spell_option(options)
+        case Repeat(body, fewest):
+            if not fewest:
+                return ""
+            once = _spell_shortest(body)
+            return None if once is None else once * fewest
+        case Both() | Other():
+            return "" if is_nullable(expression) else None
+        case _:
+            return "" if is_nullable(expression) else None
+
+
+def _spell_chain(expression: Expression) -> str | None:
+    texts: list[str] = []
+    while isinstance(expression, Chain):
+        text = _spell_shortest(expression.first)
+        if text is None:
+            return None
+        texts.append(text)
+        expression = expression.rest
+    last = _spell_shortest(expression)
+    return None if last is None else "".join(texts) + last
+
+
+def _spell_option(options: Iterable[Expression]) -> str | None:
+    """The shortest option; the first in order of characters, for sets have no order."""
+    least = min(map(measure, options))
+    texts: list[str] = []
+    for option in options:
+        if measure(option) == least:
+            text = _spell_shortest(option)
+            if text is None:
+                return None
+            texts.append(text)
+    return min(texts)
 
 
 @lru_cache(maxsize=512)

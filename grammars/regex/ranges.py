@@ -12,6 +12,12 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from functools import lru_cache
 from typing import TypeAlias
 
+NUMBER = (
+    r"-?(0|[1-9][0-9]{0,18})(\.[0-9]{1,30})?"
+    r"([eE](-[0-9]{1,3}|\+?([0-9]{1,2}|1[0-9]{2}|2[0-8][0-9])))?"
+)
+"""Any number. Its digits are bounded, so that it is a finite double, and an integer has 64 bits."""
+
 _EXACT = 15
 """Decimals of so many digits keep their order when they become doubles."""
 _DIGITS = 21

@@ -18,6 +18,14 @@ _TIMES = re.compile(r"\{([0-9]+)(,?)([0-9]*)\}")
 _GROUP = re.compile(r"\((?:\?(?:P?<[^>=!]*>|(s)?:))?")
 _FIXED = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 _LINE = Characters.of("\n").invert()
+_SPACE = Characters.collect(
+    (
+        *((0x09, 0x0D), (0x20, 0x20), (0x85, 0x85), (0xA0, 0xA0), (0x1680, 0x1680)),
+        *((0x2000, 0x200A), (0x2028, 0x2029), (0x202F, 0x202F), (0x205F, 0x205F)),
+        (0x3000, 0x3000),
+    )
+)
+"""Unicode's White_Space, which is what Rust takes `\\s` for."""
 
 
 class UnreadableError(ValueError):
@@ -147,6 +155,8 @@ class _RegexReader:
             return Characters.of(chr(int(digits, 16)))
         self.expect("\\")
         letter = self.take()
+        if letter == "s":
+            return _SPACE
         if letter.isalnum() and letter not in _LETTERS:
             raise UnreadableError(f"\\{letter} in {self.text!r}")
         return Characters.of(_LETTERS.get(letter, letter))

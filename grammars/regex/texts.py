@@ -23,12 +23,6 @@ class Texts:
         return not self.parts and not self.without
 
     @property
-    def lark(self) -> str:
-        """The same as a terminal."""
-        parts = self.parts or (ANY,)
-        return " & ".join([*map(slash, parts), *("~" + slash(w) for w in self.without)])
-
-    @property
     def automaton(self) -> Automaton | None:
         """The same as an automaton; None where an expression cannot be read."""
         return compile_regexes(self.parts or (ANY,), self.without)
@@ -65,11 +59,6 @@ class Texts:
 
 
 FREE = Texts()
-
-
-def slash(regex: str) -> str:
-    """An expression as a terminal."""
-    return "/" + regex.replace("\\/", "/").replace("/", "\\/") + "/"
 
 
 def match_words(words: Sequence[str]) -> tuple[str, ...]:

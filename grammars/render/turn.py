@@ -4,19 +4,19 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 
-from grammars.build.calls import check_name
-from grammars.build.json_call import (
-    begin_call,
-    close_json_call,
-    open_json_call,
-    style_arguments,
-)
 from grammars.errors import RenderError
 from grammars.render.nested import render_nested
 from grammars.render.python import render_python
 from grammars.schema.nodes import Constant, Json, Object, escape, flatten
 from grammars.schema.numbers import are_equal
 from grammars.spelling.coerce import coerce_members
+from grammars.spelling.json_call import (
+    begin_call,
+    close_json_call,
+    open_json_call,
+    style_arguments,
+)
+from grammars.spelling.names import check_name
 from grammars.spelling.python import find_ends
 from grammars.spelling.styles import holds, spell
 from grammars.spelling.tagged import excludes_containers, is_key

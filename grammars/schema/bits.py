@@ -88,6 +88,21 @@ ALWAYS, NEVER = Fact(True), Fact(False)
 Condition: TypeAlias = Count | Negation | Conjunction | Fact
 
 
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """The parameter of the referring rule, as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetBit:
+    """The parameter of the referring rule with one more bit."""
+
+    bit: int
+
+
+KEEP = Keep()
+
+
 def count(start: int, stop: int, low: int, high: int | None = None) -> Condition:
     """Of the bits from `start` to before `stop`, `low` to `high` (None: all) are set."""
     size = stop - start

@@ -1,10 +1,9 @@
 """Which items of a list may come next, where that depends on those in front of it: some are counted
 (`contains`), or none may be there twice (`uniqueItems`). A finite automaton over items."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from heapq import heappop, heappush
 from typing import TypeAlias
 
 from grammars.schema.nodes import Array, Constant, Node
@@ -12,9 +11,6 @@ from grammars.schema.nodes import Array, Constant, Node
 State: TypeAlias = tuple[int, int]
 """`Counted`: how many items are written, and how many of them match, as far as it matters;
 `Distinct`: the items that are written, as bits, and 0."""
-
-Write: TypeAlias = Callable[[Node], str | None]
-"""The shortest text of an item; None if none is known."""
 
 MOST_STATES = 300
 """Lists of more states than these are not enforced."""
@@ -113,27 +109,6 @@ class Counted:
         written, matches = state
         return written >= self.node.min_items and matches >= self.contains.least
 
-    def find_missing(self, state: State, write: Write) -> list[str | None] | None:
-        """The shortest items that have to follow; None if none are known."""
-        # Dijkstra's algorithm; of two ways of one length the first that was found goes first
-        queue: list[tuple[int, int, State, list[str | None]]] = [(0, 0, state, [])]
-        seen = set[State]()
-        number = 0
-        while queue:
-            length, _, state, texts = heappop(queue)
-            if self.may_end(state):
-                return texts
-            if state in seen:
-                continue
-            seen.add(state)
-            for step in self.steps(state):
-                text = write(step.node)
-                number += 1
-                if text is not None:
-                    total = length + len(text) + 1
-                    heappush(queue, (total, number, step.behind, [*texts, text]))
-        return None
-
 
 class Distinct:
     """The items of a list that has none of them twice.
@@ -164,14 +139,6 @@ class Distinct:
     def may_end(self, state: State) -> bool:
         """Is none missing?"""
         return state[0].bit_count() >= self.least
-
-    def find_missing(self, state: State, write: Write) -> list[str | None] | None:
-        """The shortest items that have to follow; None if none are known."""
-        texts = [text for step in self.steps(state) if (text := write(step.node)) is not None]
-        lacking = max(0, self.least - state[0].bit_count())
-        if len(texts) < lacking:
-            return None
-        return [*sorted(texts, key=len)[:lacking]]
 
 
 Items: TypeAlias = Counted | Distinct

@@ -24,7 +24,7 @@ from grammars.schema.nodes import (
 )
 from grammars.schema.numbers import Reading, are_equal, find_whole
 from grammars.spelling.coerce import read_words
-from grammars.spelling.languages import speak_number, speak_string
+from grammars.spelling.lexemes import fits_number, fits_string
 from grammars.spelling.styles import spell_scalar
 from grammars.wire.format import LONGEST_NAME, JsonStyle, NestedArguments, is_taggable
 
@@ -143,13 +143,13 @@ class TreeReader:
             case Object() if tree.members or not tree.text.strip():
                 return self._object(tree, node)
             case String() if not tree.members:
-                return tree.text, speak_string(node).accepts(tree.text)
+                return tree.text, fits_string(tree.text, node)
             case Number() | Boolean() | Null() if not tree.members:
                 values = map(partial(_settle, node=node), read_words(tree.text))
                 value = next((v for v in values if _is_kind(v, node)), None)
                 if value is None:
                     return (None, True) if _is_null(tree, node) else None
-                return value, not isinstance(node, Number) or speak_number(node).accepts(tree.text)
+                return value, not isinstance(node, Number) or fits_number(tree.text, node)
             case _:
                 return None
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from grammars.build.rules import escape_regex
 from grammars.regex.texts import SPACES, Texts, match_words
+from grammars.regex.writing import escape_regex
 from grammars.schema.nodes import Schema
 from grammars.wire.format import LONGEST_NAME, Fixed, Format, Name, Node, PythonArguments
 

@@ -1,11 +1,8 @@
-"""The values of an argument of a call in Python: strings, and what is not quoted; and what may
-follow them."""
+"""The values of an argument of a call in Python: strings, and what is not quoted."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from grammars.regex.texts import Texts
-from grammars.schema.bits import ALWAYS, Condition
 from grammars.schema.nodes import (
     AnyValue,
     Array,
@@ -53,26 +50,3 @@ def sort_kinds(node: Node, definitions: Mapping[str, Node]) -> Kinds:
 def _part(nodes: Iterable[Flat]) -> Iterable[Flat]:
     for node in nodes:
         yield from _ANY if isinstance(node, AnyValue) else (node,)
-
-
-@dataclass(frozen=True)
-class Way:
-    """What may follow a value: a text, and a rule for what stands behind that.
-
-    Args:
-        keys: behind the text stands any of these keys.
-        condition: when, in a rule with a parameter.
-    """
-
-    text: str
-    rest: str = ""
-    keys: Texts | None = None
-    condition: Condition = ALWAYS
-
-
-@dataclass(frozen=True)
-class Value:
-    """A rule for what tells its own end, and a terminal for raw text; "" where there is none."""
-
-    whole: str
-    raw: str

@@ -5,12 +5,12 @@ JSON's. The grammar and the completion are made of the same expressions.
 from collections.abc import Sequence
 from functools import lru_cache, partial
 
-from grammars.build.rules import count_times, escape_regex
 from grammars.regex.characters import EVERY, Characters
 from grammars.regex.expressions import Expression
 from grammars.regex.reader import UnreadableError, read
 from grammars.regex.spelled import spell_expression, write_spellings
 from grammars.regex.texts import ANY, FREE, Texts, match_words
+from grammars.regex.writing import count_times, escape_regex
 from grammars.schema.nodes import String
 from grammars.wire.format import JsonStyle
 

@@ -21,6 +21,8 @@ _EXACT = 15
 """Each double with as many digits in front of the point as that is an integer of its own."""
 _LONGEST_PLAIN = 24
 _NUMBERED = re.compile(r"\\\\|\\u[0-9a-f]{4}")
+_PLAIN = re.compile(r"[ !#-.0-\[\]-~]*")
+"""Strings that JSON spells in one way: printable ASCII but quotes, slashes and backslashes."""
 _WORDS: dict[str, Json] = {"true": True, "false": False, "null": None}
 _NOT_BARE = re.compile(r"[\x00-\x1f:,{}\[\]]|^\s|\s$|^$")
 
@@ -148,6 +150,8 @@ def spell_number(value: float) -> tuple[str, ...]:
 
 
 def _spell_strings(text: str, style: JsonStyle) -> tuple[str, ...]:
+    if has_json_strings(style) and _PLAIN.fullmatch(text):
+        return (f'"{text}"',)
     own = spell_string(text, style)
     if has_json_strings(style):
         return tuple(dict.fromkeys([own, *_escape_all(text)]))

@@ -7,11 +7,11 @@ from hypothesis import event, given, reject, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from grammars.build.values import Rules
-from grammars.complete.turn import Completer
 from grammars.errors import PolicyError
+from grammars.ir.completion import Completer
 from grammars.lowering.lower import lower
 from grammars.parse.parser import parse
+from grammars.spelling.styles import spell
 from grammars.turn import (
     Answer,
     Choice,
@@ -30,6 +30,7 @@ from tests.agreement.matching import Masked
 from tests.agreement.test_agreement import SLOW, assert_obeys, by_name, masked
 from tests.schema_strategies import Shape, fitting, leaves, objects, parameters, shapes
 from tests.text_strategies import KEYS
+from tests.turn_completer import turn_completer
 from tests.turn_strategies import Case, cases, policies, seeds, states
 
 FEW = settings(suppress_health_check=SLOW, max_examples=12 * SCALE)
@@ -51,7 +52,7 @@ def completed(grammar: Masked, completer: Completer, text: str) -> str | None:
 
 
 def completer_of(case: Case, grammar: Masked) -> Completer:
-    return Completer(case.format, case.tools, case.policy, case.state, grammar.ids)
+    return turn_completer(case.format, case.tools, case.policy, case.state, grammar.ids)
 
 
 def measure_closers(format: Format) -> int:
@@ -123,7 +124,7 @@ def answers(draw: DrawFn, format: Format) -> tuple[Answer, str]:
         case "json":
             shape = draw(answer_shapes())
             schema = lower(shape.schema, only_object=False)
-            return JsonAnswer(schema), Rules(format.hole.style).spell(draw(fitting(shape)))
+            return JsonAnswer(schema), spell(draw(fitting(shape)), format.hole.style)
         case "regex":
             regex = draw(st.sampled_from(sorted(REGEXES)))
             return RegexAnswer(regex), draw(REGEXES[regex])
@@ -182,7 +183,7 @@ def test_an_answer_cut_anywhere_is_completed(name: str, data: st.DataObject) -> 
         reject()
     places = data.draw(st.lists(st.integers(0, len(text)), max_size=10, unique=True))
     for grammar in masks:
-        completer = Completer(format, TOOLS, policy, state, grammar.ids)
+        completer = turn_completer(format, TOOLS, policy, state, grammar.ids)
         taken = [completed(grammar, completer, text[:at]) for at in (0, len(text), *places)]
         assert taken[0] is not None
         event("taken to the end" if taken[1] is not None else "not taken to the end")

@@ -1,13 +1,18 @@
 """The grammar: what it lets through, character by character."""
 
+from dataclasses import replace
 from typing import Any
 
+import llguidance
 import pytest
 
+from constrained.mask import LIMITS
+from constrained.replay.replay_context import byte_tokenizer
 from grammars.build.turn import build_grammar
-from grammars.build.values import Rules
+from grammars.build.values import Values
 from grammars.errors import SchemaError, ToolError
 from grammars.formats import FORMATS, HERMES, LLAMA3_JSON, QWEN3_CODER
+from grammars.ir.grammar import GrammarBuilder
 from grammars.lowering.lower import lower
 from grammars.parse.parser import Parser, collect
 from grammars.render.turn import render
@@ -26,7 +31,7 @@ from grammars.turn import (
     ToolCall,
     Turn,
 )
-from grammars.wire.format import Format, JsonStyle
+from grammars.wire.format import Format, JsonCall, JsonStyle
 from tests.agreement.matching import Masked
 
 REQUIRED = Policy(Choice.REQUIRED)
@@ -74,9 +79,11 @@ def test_a_declared_key_cannot_be_written_a_second_time_as_another() -> None:
 
 
 def test_no_spelling_of_a_declared_key_is_an_additional_one() -> None:
-    rules = Rules(JsonStyle(ascii=True))
-    rules.value(Object((Property("é", String(), required=False),)), {})
-    key = next(line for line in rules.text().splitlines() if line.startswith("KEY"))
+    builder = GrammarBuilder()
+    style = JsonStyle(ascii=True)
+    start = Values(builder, style).value(Object((Property("é", String(), required=False),)), {})
+    lines = builder.build(start).lark.splitlines()
+    key = next(line for line in lines if line.startswith("KEY"))
     assert key.endswith('& ~/\\"é\\"/')
 
 
@@ -259,3 +266,24 @@ def test_white_space_is_no_part_of_an_answer(answer: Answer, tools: list[Tool]) 
     assert accepts("yes", State(Start.CLOSED))
     for state in (plain, State(Start.CLOSED), State(Start.CLOSED, "\n")):
         assert not accepts("\n\nyes", state)
+
+
+NOTHING = JsonAnswer(lower({"type": "object", "additionalProperties": False}))
+NAMED = Tool("f", lower({"type": "object", "properties": {"a": TEXT}, "required": ["a"]}))
+
+
+def test_only_arguments_are_captured_beside_an_answer() -> None:
+    text = build_grammar(LLAMA3_JSON, [NAMED], Policy(answer=NOTHING), captures=True)
+    vocabulary, tokenizer = byte_tokenizer(())
+    matcher = llguidance.LLMatcher(tokenizer, text, log_level=0, limits=LIMITS)
+    written = render(Turn(calls=(ToolCall("f", {"a": "b"}),)), LLAMA3_JSON)
+    for token in vocabulary.encode(written):
+        matcher.consume_token(token)
+    assert matcher.get_captures() == [("f", b'{"a": "b"}')]
+
+
+def test_an_indented_call_beside_an_answer_ends_as_the_template_writes_it() -> None:
+    format = replace(LLAMA3_JSON, call=(JsonCall(style=JsonStyle(indent=2)),))
+    written = render(Turn(calls=(ToolCall("f", {"a": "b"}),)), format)
+    for policy in (Policy(), Policy(answer=NOTHING)):
+        assert Masked(format, [NAMED], policy, State()).accepts(written)

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from grammars.build.turn import build_grammar
-from grammars.complete.turn import Completer
 from grammars.errors import RenderError, SchemaError, ToolError
 from grammars.formats import LFM2
 from grammars.lowering.lower import lower
@@ -14,6 +13,7 @@ from grammars.render.turn import render
 from grammars.turn import ArgumentsDelta, Policy, State, Tool, ToolCall, Turn
 from grammars.wire.text import dump_format, load_format
 from tests.agreement.matching import Masked
+from tests.turn_completer import turn_completer
 
 START, END = "<|tool_call_start|>[", "]<|tool_call_end|>"
 TEXT = {"type": "string"}
@@ -153,11 +153,11 @@ def test_strings_are_told_while_they_are_written() -> None:
     [
         ("f(q='it", "')]<|tool_call_end|>"),
         ("f(q='it'", ")]<|tool_call_end|>"),
-        ("f(q='it', ", "n=0)]<|tool_call_end|>"),
+        ("f(q='it', ", "')]<|tool_call_end|>"),  # as a part of the string
         ("f(q='it', z", "')]<|tool_call_end|>"),
         ("f(q='it')", "]<|tool_call_end|>"),
         ("f(q='it')]<|tool", "_call_end|>"),
-        ("f(q='it'), ", "f()]<|tool_call_end|>"),
+        ("f(q='it'), ", "')]<|tool_call_end|>"),
         ("f(q='it'), g(", "x='')]<|tool_call_end|>"),
         ("f(s='i'", "')]<|tool_call_end|>"),
         ("f(s='i", "a')]<|tool_call_end|>"),
@@ -165,7 +165,7 @@ def test_strings_are_told_while_they_are_written() -> None:
     ],
 )
 def test_the_shortest_rest(text: str, rest: str) -> None:
-    found = Completer(LFM2, TOOLS, Policy(), State()).complete(START + text)
+    found = turn_completer(LFM2, TOOLS, Policy(), State()).complete(START + text)
     assert found is not None
     assert mask().accepts(START + text + found)
     assert len(found) == len(rest), found

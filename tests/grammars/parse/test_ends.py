@@ -2,12 +2,12 @@
 
 import pytest
 
-from grammars.complete.turn import Completer
 from grammars.formats import COHERE_MOE, COMMAND_R7B, FUNCTIONARY_V32, GLM47, KIMI_K3, LING, SOLAR
 from grammars.lowering.lower import lower
 from grammars.parse.parser import Parser, collect
 from grammars.turn import Event, JsonAnswer, Policy, Start, State, Tool, Turn
 from grammars.wire.format import Format, TaggedArguments
+from tests.turn_completer import turn_completer
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "array", "items": {"type": "string"}}}}
 TOOLS = [Tool("f", lower(SCHEMA))]
@@ -61,7 +61,7 @@ def test_an_answer_may_hold_what_ends_content_or_opens_calls(
 def test_an_answer_that_holds_its_closer_is_ended_behind_it(format: Format) -> None:
     way = format.contents[0]
     schema = lower({"type": "object", "properties": {"a": {"type": "string"}}})
-    completer = Completer(format, [], Policy(answer=JsonAnswer(schema)), State(Start.CLOSED))
+    completer = turn_completer(format, [], Policy(answer=JsonAnswer(schema)), State(Start.CLOSED))
     whole = f'{way.opener}{{"a": "x{way.closer}y"}}{way.closer}'
     for at in range(len(whole) - len(way.closer) - 2, len(whole) + 1):
         assert completer.complete(whole[:at]) == whole[at:]
@@ -77,6 +77,6 @@ def test_a_text_that_ends_as_its_closer_begins_is_ended() -> None:
     head = '<|open|>tools<|sep|><|open|>call tool="f" index="1"<|sep|>'
     written = f"{head}{tags.open}a{kind}x{tags.close}{tags.close}{tags.open}b{kind}"
     rest = f"{tags.close}{tags.end}<|close|>tools<|sep|>"
-    completer = Completer(KIMI_K3, [tool], Policy(), State())
+    completer = turn_completer(KIMI_K3, [tool], Policy(), State())
     for at in range(len(f"{head}{tags.open}a{kind}x{tags.close}") + 4, len(written) + 1):
         assert completer.complete(written[:at]) == (written + rest)[at:]

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from constrained.mask import Matcher
 from constrained.replay.replay_context import byte_tokenizer
-from grammars.build.values import Rules
+from grammars.build.values import Values
+from grammars.ir.grammar import GrammarBuilder
 from grammars.regex.ecma import translate
 from grammars.regex.string_formats import FORMATS
 from grammars.schema.nodes import String
@@ -126,10 +127,10 @@ def test_usual_values_of_a_format_are_admitted(name: str, text: str) -> None:
 
 
 def test_a_pattern_in_json_is_matched_on_the_value() -> None:
-    rules = Rules()
-    rule = rules.value(String(pattern=translate('^a"\\\\\n$')), {})
+    builder = GrammarBuilder()
+    string = Values(builder).value(String(pattern=translate('^a"\\\\\n$')), {})
     vocabulary, tokenizer = byte_tokenizer(())
-    matcher = Matcher.compile(tokenizer, f"%llguidance {{}}\nstart: {rule}\n{rules.text()}")
+    matcher = Matcher.compile(tokenizer, builder.build(string).lark)
     tokens = vocabulary.encode('"a\\"\\\\\\n"')
     assert matcher.accepts(tokens) == len(tokens)
 
@@ -138,11 +139,10 @@ def test_a_pattern_in_json_is_matched_on_the_value() -> None:
     "pattern", ['^[^"]$', "^[^\\\\]$", "^[^/]$", '^[^"a]$', "^\\S$", '^.["\n]?$']
 )
 def test_sets_without_an_escaped_character_exclude_its_escape(pattern: str) -> None:
-    rules = Rules()
-    rule = rules.value(String(pattern=translate(pattern)), {})
+    builder = GrammarBuilder()
+    string = Values(builder).value(String(pattern=translate(pattern)), {})
     vocabulary, tokenizer = byte_tokenizer(())
-    grammar = f"%llguidance {{}}\nstart: {rule}\n{rules.text()}"
-    whole = Matcher.compile(tokenizer, grammar)
+    whole = Matcher.compile(tokenizer, builder.build(string).lark)
     for text in ('"', "\\", "/", "\b", "\n", "\x01", "a", "é", 'a"'):
         tokens = vocabulary.encode(json.dumps(text, ensure_ascii=False))
         matcher = whole.fork()

@@ -6,7 +6,6 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from grammars.complete.turn import Completer
 from grammars.errors import SchemaError
 from grammars.formats import FORMATS
 from grammars.lowering.lower import lower
@@ -16,6 +15,7 @@ from grammars.schema.nodes import Array, Boolean, Constant, Contains, Null
 from grammars.turn import Choice, KeyOrder, Policy, State, Tool, ToolCall, Turn
 from grammars.wire.format import Format
 from tests.agreement.matching import Masked
+from tests.turn_completer import turn_completer
 
 NAMES = ("hermes", "qwen3_coder", "lfm2", "minimax_m3", "gemma4", "glm45")
 SOME = [f for f in FORMATS if f.name in NAMES]
@@ -69,7 +69,7 @@ def hold(format: Format, schema: Any, values: list[Any], order: KeyOrder) -> Non
     tool, policy = Tool("f", lowered), Policy(Choice.REQUIRED, key_order=order)
     is_valid = jsonschema_rs.validator_for(schema).is_valid
     grammar = Masked(format, [tool], policy, State())
-    completer = Completer(format, [tool], policy, State())
+    completer = turn_completer(format, [tool], policy, State())
     taken = 0
     for value in values:
         text = render(Turn(calls=(ToolCall("f", value),)), format)
@@ -114,13 +114,9 @@ def test_what_lists_depend_on() -> None:
     assert isinstance(counted, Counted)
     assert [s.behind for s in counted.steps((0, 0))] == [(1, 1), (1, 0)]
     assert [s.node for s in counted.steps((1, 0))] == [Null()]
-    assert counted.find_missing((1, 0), lambda _: "x") == ["x"]
-    assert counted.find_missing((1, 0), lambda _: None) is None
     distinct = find_items(Array(items=Constant((1, 2, 3)), min_items=2, distinct=True))
     assert isinstance(distinct, Distinct)
     assert [s.node for s in distinct.steps((0b10, 0))] == [Constant((1,)), Constant((3,))]
-    assert distinct.find_missing((0b10, 0), lambda _: "x") == ["x"]
-    assert distinct.find_missing((0b10, 0), lambda _: None) is None
 
 
 @pytest.mark.parametrize(

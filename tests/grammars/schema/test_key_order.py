@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from constrained.compile.compiler import GrammarTexts
+from constrained.compile.compiler import GrammarCache
 from constrained.errors import RequestError
 from constrained.tools.shapes import read_tools
-from grammars.complete.turn import Completer
 from grammars.formats import FORMATS
 from grammars.formats.hermes import HERMES
 from grammars.lowering.lower import lower
@@ -23,6 +22,7 @@ from tests.command_line import Run
 from tests.command_line import write as write_file
 from tests.scripted_model import scripted
 from tests.templates import hermes_call, tool
+from tests.turn_completer import turn_completer
 
 EACH = pytest.mark.parametrize("format", FORMATS, ids=lambda f: f.name)
 POINT = {
@@ -110,7 +110,7 @@ def test_recursive_objects(format: Format) -> None:
 @pytest.mark.parametrize("schema", [SCHEMA, OPEN], ids=["closed", "open"])
 def test_what_is_written_is_not_written_again(format: Format, schema: Any) -> None:
     offered, grammar = make(format, schema)
-    completer = Completer(format, [offered], Policy(Choice.REQUIRED), State(), grammar.ids)
+    completer = turn_completer(format, [offered], Policy(Choice.REQUIRED), State(), grammar.ids)
     text = write(format, pick("mode", "at", "path", "lines"), offered)
     for at in range(len(text)):
         if len(grammar.prefix(text[:at])) < at:
@@ -166,19 +166,19 @@ def test_the_command_line(run: Run, tmp_path: Any) -> None:
 
 
 def test_grammars_are_built_once_for_the_same_tools() -> None:
-    texts, policy = GrammarTexts({}, 2), Policy()
-    first = texts.find(HERMES, read_tools([TOOL]), policy, State())
-    assert texts.find(HERMES, read_tools([TOOL]), policy, State()) is first
+    cache, policy = GrammarCache({}, 2), Policy()
+    first = cache.find(HERMES, read_tools([TOOL]), policy, State())
+    assert cache.find(HERMES, read_tools([TOOL]), policy, State()) is first
     loose = [{"type": "function", "function": {**TOOL["function"], "strict": False}}]
-    known = texts.find(HERMES, read_tools(loose), policy, State())
-    assert texts.find(HERMES, read_tools(loose), policy, State()) is known
+    known = cache.find(HERMES, read_tools(loose), policy, State())
+    assert cache.find(HERMES, read_tools(loose), policy, State()) is known
     in_order = Policy(key_order=KeyOrder.SCHEMA)
     others = [
-        texts.find(HERMES, read_tools([TOOL]), p, State()) for p in (in_order, Policy.named("move"))
+        cache.find(HERMES, read_tools([TOOL]), p, State()) for p in (in_order, Policy.named("move"))
     ]
     assert first not in others
-    again = texts.find(HERMES, read_tools([TOOL]), policy, State())
-    assert again == first
+    again = cache.find(HERMES, read_tools([TOOL]), policy, State())
+    assert again.grammar == first.grammar
     assert again is not first
     answer = Policy(answer=ChoiceAnswer(("a", "b")))
-    assert texts.find(HERMES, (), answer, State()) != texts.find(HERMES, (), policy, State())
+    assert cache.find(HERMES, (), answer, State()) is not cache.find(HERMES, (), answer, State())

@@ -7,18 +7,20 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from grammars.complete.shortest import Shortest
-from grammars.complete.turn import Completer
+from grammars.build.values import Values
 from grammars.errors import SchemaError
 from grammars.formats import FORMATS
+from grammars.ir.completion import Completer
+from grammars.ir.grammar import GrammarBuilder
 from grammars.lowering.lower import lower
 from grammars.render.turn import render
 from grammars.schema.bits import ALWAYS, NEVER, both, count, either, negate
 from grammars.schema.extent import bound_length
 from grammars.schema.presence import find_keys
 from grammars.turn import Choice, KeyOrder, Policy, State, Tool, ToolCall, Turn
-from grammars.wire.format import Format, JsonStyle
+from grammars.wire.format import Format
 from tests.agreement.matching import Masked
+from tests.turn_completer import turn_completer
 
 NAMES = ("hermes", "qwen3_coder", "lfm2", "minimax_m3", "gemma4")  # a format of each kind
 SOME = [f for f in FORMATS if f.name in NAMES]
@@ -80,7 +82,7 @@ def test_the_mask_takes_what_is_valid(
     tool, policy = Tool("f", lower(schema)), Policy(Choice.REQUIRED)
     is_valid = jsonschema_rs.validator_for(schema).is_valid
     grammar = Masked(format, [tool], policy, State())
-    completer = Completer(format, [tool], policy, State())
+    completer = turn_completer(format, [tool], policy, State())
     rng, keys = random.Random(0), "abcd" if rest is False else "abcdzy"
     for count_ in range(len(keys) + 1):
         for some in combinations(keys, count_):
@@ -157,7 +159,9 @@ def test_other_values_than_objects() -> None:
 def test_many_keys_are_much_text() -> None:
     values = {"type": "string", "minLength": 5}
     schema = lower({"type": "object", "minProperties": 20, "additionalProperties": values})
-    shortest = Shortest(JsonStyle(), schema.definitions).value(schema.node)
+    builder = GrammarBuilder()
+    value = Values(builder).value(schema.node, schema.definitions)
+    shortest = Completer(builder.build(value)).complete("")
     assert 20 * 5 < len(shortest or "") <= bound_length(schema)
 
 

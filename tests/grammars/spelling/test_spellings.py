@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grammars.complete.turn import Completer
 from grammars.formats import HERMES, MINIMAX_M3, QWEN3_CODER
 from grammars.lowering.lower import lower
 from grammars.parse.parser import parse
@@ -18,6 +17,7 @@ from grammars.turn import Choice, Policy, State, Tool
 from grammars.wire.format import Format
 from tests.agreement.matching import Masked
 from tests.agreement.test_complete import completed
+from tests.turn_completer import turn_completer
 
 REQUIRED = Policy(Choice.REQUIRED)
 PATHS = {"type": "object", "properties": {"é/a": {"type": "integer"}, "b": {"type": "null"}}}
@@ -77,7 +77,7 @@ def test_a_spelling_is_taken_ended_and_delivered(
     root = {"type": "object", "properties": {"v": schema}, "required": ["v"]}
     tools = [Tool("f", lower(root))]
     held = Masked(format, tools, REQUIRED, State(), single=False)
-    completer = Completer(format, tools, REQUIRED, State(), held.ids)
+    completer = turn_completer(format, tools, REQUIRED, State(), held.ids)
     text = write(format, spelled)
     assert held.accepts(text)
     (call,) = parse(text, format, tools, State()).calls

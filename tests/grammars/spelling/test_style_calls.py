@@ -6,7 +6,6 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from grammars.complete.turn import Completer
 from grammars.errors import RenderError, SchemaError
 from grammars.parse.json_writer import RawTeller
 from grammars.parse.parser import Parser, parse
@@ -16,6 +15,7 @@ from grammars.turn import ArgumentsDelta, ToolCall, Turn
 from grammars.wire.format import Format, JsonArguments, Literal, Marker, Name, TaggedArguments
 from tests.agreement.matching import Masked
 from tests.grammars.spelling.test_styles import GEMMA, PRETTY, PYTHON, is_writable
+from tests.turn_completer import turn_completer
 from tests.turn_strategies import Case, cases, chunkings
 
 TAGS = TaggedArguments(
@@ -70,7 +70,7 @@ def test_calls_in_other_styles(name: str, data: st.DataObject) -> None:
         held = Masked(format, case.tools, case.policy, case.state)
     except SchemaError:
         return
-    completer = Completer(format, case.tools, case.policy, case.state)
+    completer = turn_completer(format, case.tools, case.policy, case.state)
     for cut in data.draw(st.lists(st.integers(0, len(case.text)), max_size=8, unique=True)):
         text = case.text[:cut]
         if held.prefix(text) == text:

@@ -1,81 +1,43 @@
-"""Sets of texts that a value is written in: is a text in it, and how can a beginning go on?"""
+"""Lexemes that llguidance's own reading of JSON Schema holds: what is known of their texts."""
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, floor
-from typing import Protocol
 
-from grammars.build.numbers import LARGEST, NUMBER
-from grammars.regex.automaton import Automaton, compile_regexes
-from grammars.regex.ranges import express_range
-from grammars.regex.texts import ANY
+from grammars.ir.nodes import Language
+from grammars.regex.automaton import compile_regexes
+from grammars.regex.ranges import NUMBER, express_range
+from grammars.regex.spelled import spell_extra_keys
+from grammars.regex.texts import Texts
 from grammars.schema.nodes import Number, String
 
+LARGEST = 10**15
+"""Multiples are no larger where the schema sets no bound."""
 
-class Language(Protocol):
-    """A set of texts."""
-
-    def accepts(self, text: str) -> bool:
-        """Is the text in the set?"""
-        ...
-
-    def extend(self, text: str) -> str | None:
-        """The shortest end of a text in the set that begins so; None if none is known."""
-        ...
-
-
-def pick_shortest(options: Iterable[str | None]) -> str | None:
-    """The shortest of the texts, the first of several; None if there is none."""
-    return min((o for o in options if o is not None), key=len, default=None)
+_DECIMAL = re.compile(r"-?[0-9]*(\.[0-9]*)?")
 
 
 @dataclass(frozen=True)
-class Words:
-    """These texts."""
+class PatternStrings(Language):
+    """JSON's strings that match a pattern.
 
-    words: tuple[str, ...]
+    Args:
+        node: a string with a pattern.
+        length: an expression for the spelling of strings that are as long as it says.
+    """
 
-    def accepts(self, text: str) -> bool:
-        return text in self.words
+    node: String
+    length: str
 
-    def extend(self, text: str) -> str | None:
-        return pick_shortest(w[len(text) :] for w in self.words if w.startswith(text))
-
-
-@dataclass(frozen=True)
-class SizedTexts:
-    """Texts of so many characters that an automaton accepts, if there is one."""
-
-    fewest: int
-    most: int | None
-    automaton: Automaton | None
-
-    def accepts(self, text: str) -> bool:
-        fits = self.fewest <= len(text) and (self.most is None or len(text) <= self.most)
-        return fits and (self.automaton is None or self.automaton.accepts(text))
-
-    def extend(self, text: str) -> str | None:
-        fewest = max(0, self.fewest - len(text))
-        most = None if self.most is None else self.most - len(text)
-        if self.automaton is not None:
-            return self.automaton.extend(text, fewest, most)
-        return "a" * fewest if most is None or fewest <= most else None
+    def patterns(self) -> tuple[str, ...]:
+        texts = spell_extra_keys(Texts((self.node.pattern or "",)), ())
+        return (*texts.parts, self.length)
 
 
 @dataclass(frozen=True)
-class Unknown:
-    """Texts of which nothing is known."""
-
-    def accepts(self, text: str) -> bool:
-        return True  # the mask has let it through
-
-    def extend(self, text: str) -> str | None:
-        return None
-
-
-@dataclass(frozen=True)
-class Multiples:
+class Multiples(Language):
     """Decimals within bounds that are multiples, as llguidance spells them: whole, or with all the
     decimal places of the divisor.
 
@@ -85,14 +47,20 @@ class Multiples:
 
     node: Number
 
+    def begins(self, text: str) -> bool:
+        return _DECIMAL.fullmatch(text) is not None
+
     def accepts(self, text: str) -> bool:
+        if not text.lstrip("-") or text.endswith("."):
+            return False
         number = Fraction(text)
         low, high = self._limits(len(text), negative=False)
         return number % self._divisor == 0 and low <= number * 10 ** len(text) <= high
 
     def extend(self, text: str) -> str | None:
         negative = text.startswith("-")
-        found = pick_shortest(self._continue(text[negative:], negative=negative))
+        options = self._continue(text[negative:], negative=negative)
+        found = min((o for o in options if o is not None), key=len, default=None)
         if not text and found is None:
             rest = self.extend("-")
             return None if rest is None else "-" + rest
@@ -172,22 +140,22 @@ def _point(number: int, places: int) -> str:
     return f"{whole}.{fraction:0{places}}" if places else str(whole)
 
 
-def speak_number(node: Number) -> Language:
-    """How the numbers of a node are written."""
+def fits_number(text: str, node: Number) -> bool:
+    """May a number of the node be written so?"""
     if "multipleOf" in node.bounds:
-        return Multiples(node)
-    regex: str | None = NUMBER.strip("/")
+        return Multiples(node).accepts(text)
+    regex: str | None = NUMBER
     if node.bounds or node.integer:
         regex = express_range(node.bounds, integer=node.integer)
     automaton = None if regex is None else compile_regexes((regex,))
-    return Unknown() if automaton is None else SizedTexts(0, None, automaton)
+    return automaton is None or automaton.accepts(text)
 
 
-def speak_string(node: String, without: str | None = None) -> Language:
-    """The characters of the strings of a node that do not match `without`."""
-    if node.pattern is None and without is None:
-        return SizedTexts(node.min_length, node.max_length, None)
-    automaton = compile_regexes((node.pattern or ANY,), () if without is None else (without,))
-    if automaton is None:
-        return Unknown()
-    return SizedTexts(node.min_length, node.max_length, automaton)
+def fits_string(text: str, node: String) -> bool:
+    """May a string of the node be this text? Yes where its pattern cannot be read."""
+    if len(text) < node.min_length:
+        return False
+    if node.max_length is not None and len(text) > node.max_length:
+        return False
+    automaton = None if node.pattern is None else compile_regexes((node.pattern,))
+    return automaton is None or automaton.accepts(text)

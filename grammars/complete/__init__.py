@@ -1,1 +1,0 @@
-"""The shortest legal completion of a turn."""

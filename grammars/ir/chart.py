@@ -1,0 +1,385 @@
+"""Reads the beginning of a text with a grammar, as llguidance does, and ends it.
+
+The parser keeps every way in which the text so far can be read (Earley's idea, with the stacks of
+callers shared as in generalised LL parsing). Its input are lexemes. As in llguidance, the lexer
+decides where one ends, by the lexemes that may begin where the last one ended: a lexeme goes on as
+long as any of them can, and a lazy one ends where it matches first. A special token ends what
+stands in front of it. Where a text spells a special token in ordinary characters, both readings are
+kept: more may be read than llguidance would, never less.
+"""
+
+import re
+from collections.abc import Iterator
+from copy import copy
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from grammars.ir.grammar import Grammar
+from grammars.ir.lexer import Lexer, Machine, Position
+from grammars.ir.nodes import (
+    Alternatives,
+    Costly,
+    EmbeddedLark,
+    Expression,
+    Guarded,
+    Repeat,
+    RuleReference,
+    Sequence,
+    Token,
+)
+from grammars.ir.shortest import NO_TEXT, Ending, Shortest, apply, join, pick_shorter
+
+MOST_COSTLY = 4
+"""So many costly expressions, entered one inside the other, are told apart."""
+
+
+class UnknownEndError(Exception):
+    """The text is in a grammar of the user's own, of which no ending is known."""
+
+
+@dataclass(eq=False, slots=True)
+class Rest:
+    """What is left of the body of a rule.
+
+    Args:
+        expression: what comes next.
+        behind: what stands behind that.
+        endings: the shortest texts that are known of both, by the parameter of the rule.
+    """
+
+    expression: Expression
+    behind: "Rest | None"
+    endings: dict[int, Ending | None] = field(default_factory=dict[int, "Ending | None"])
+
+
+class Caller(NamedTuple):
+    """A rule under way, or one that goes on when another one is over.
+
+    Args:
+        rest: what is left of it.
+        bits: its parameter.
+        frame: where it was begun.
+        costly: how many costly expressions were entered since the last lexeme.
+    """
+
+    rest: Rest | None
+    bits: int
+    frame: "Frame"
+    costly: int = 0
+
+
+@dataclass(eq=False, slots=True)
+class Frame:
+    """A rule that was begun at some place of the text, whoever began it.
+
+    Args:
+        start: the place.
+        callers: where to go on when it is over.
+        is_blank: it may be over where it began.
+    """
+
+    start: int
+    callers: list[Caller] = field(default_factory=list[Caller])
+    is_blank: bool = False
+
+
+class Running(NamedTuple):
+    """A lexeme under way."""
+
+    lexeme: Expression
+    machine: Machine
+    at: Position
+
+
+@dataclass(eq=False, slots=True)
+class ChartRow:
+    """A place of the text where a lexeme ends and another begins.
+
+    Args:
+        start: the place.
+        waiting: those who wait for each lexeme that may come next.
+        running: these lexemes, as far as the text goes.
+        may_end: the turn may end here.
+    """
+
+    start: int
+    waiting: dict[Expression, list[Caller]] = field(default_factory=dict[Expression, list[Caller]])
+    running: list[Running] = field(default_factory=list[Running])
+    may_end: bool = False
+
+
+class Chart:
+    """Every reading of a text that grows.
+
+    Args:
+        grammar: what it is read with.
+        lexer: the lexemes of the grammar.
+    """
+
+    def __init__(self, grammar: Grammar, lexer: Lexer):
+        self.text = ""
+        self._rules = grammar.rules
+        self._lexer = lexer
+        self._names = _express_tokens(grammar)
+        self._longest_name = max(map(len, grammar.tokens), default=0)
+        self._rests: dict[tuple[int, int], Rest] = {}  # so that equal ones are the same
+        self._root = Frame(0)
+        self._fewer: dict[int, Repeat] = {}  # by the ids of repeats, which `_rests` keeps alive
+        self._open: list[ChartRow] = []
+        self._due: dict[int, list[Caller]] = {}
+        self._begin(0, [Caller(self._link(grammar.start, None), 0, self._root)])
+
+    def may_grow_to(self, text: str) -> bool:
+        """Is it a text that begins as this one does, and no special token is half in it?"""
+        if not text.startswith(self.text):
+            return False
+        end = len(self.text)
+        return not any(at < end < at + len(name) for at, name in self._find_tokens(text).items())
+
+    def grow(self, text: str) -> None:
+        """Reads more of the text.
+
+        Args:
+            text: all of it; it begins as before.
+        """
+        tokens = self._find_tokens(text)
+        begun, self._open = self._open, []
+        since, self.text = len(self.text), text
+        for row in begun:
+            self._scan(row, since, tokens)
+        while self._due:
+            start = min(self._due)
+            row = self._begin(start, self._due.pop(start))
+            if row is not None:
+                self._scan(row, start, tokens)
+
+    def _find_tokens(self, text: str) -> dict[int, str]:
+        """Where a text, as far as it is new, spells special tokens."""
+        since = max(0, len(self.text) - self._longest_name)
+        return {found.start(): found[1] for found in self._names.finditer(text, since)}
+
+    def find_endings(self, shortest: Shortest) -> Iterator[Ending]:
+        """The shortest text behind each reading: the rest of a lexeme, and what follows that."""
+        known: dict[int, Ending | None] = {id(self._root): NO_TEXT}
+        if any(row.may_end and row.start == len(self.text) for row in self._open):
+            yield NO_TEXT
+            return
+        for row in self._open:
+            for lexeme, machine, at in row.running:
+                end = machine.end(at)
+                if end is None:
+                    continue
+                for caller in row.waiting[lexeme]:
+                    behind = self._follow(caller, shortest, known)
+                    if behind is not None:
+                        yield join(Ending(caller.costly, end), behind)
+
+    def fork(self) -> "Chart":
+        """A chart of the same text, which grows by itself.
+
+        Frames are shared: none changes once its row was begun.
+        """
+        other = copy(self)
+        other._due = {}
+        other._open = [copy(row) for row in self._open]
+        return other
+
+    def _follow(
+        self, caller: Caller, shortest: Shortest, known: dict[int, Ending | None]
+    ) -> Ending | None:
+        """The shortest text of what is left of a rule and of all that have called it."""
+        rest = _find_rest(caller, shortest)
+        if rest is None:
+            return None
+        above = self._leave(caller.frame, shortest, known)
+        return None if above is None else join(rest, above)
+
+    def _leave(
+        self, frame: Frame, shortest: Shortest, known: dict[int, Ending | None]
+    ) -> Ending | None:
+        """The shortest text behind a rule; a stack of its own, for values can nest deeply."""
+        stack = [frame]
+        while stack:
+            top = stack[-1]
+            if known.get(id(top)) is not None:
+                stack.pop()
+                continue
+            missing = [c.frame for c in top.callers if id(c.frame) not in known]
+            if id(top) not in known and missing:
+                known[id(top)] = None  # who comes back to it on this way has no shortest text
+                stack += missing
+                continue
+            best: Ending | None = None
+            for caller in top.callers:
+                rest, above = _find_rest(caller, shortest), known.get(id(caller.frame))
+                if rest is not None and above is not None:
+                    best = pick_shorter(best, join(rest, above))
+            known[id(top)] = best
+            stack.pop()
+        return known[id(frame)]
+
+    def _begin(self, start: int, callers: list[Caller]) -> ChartRow | None:
+        """Begins a row with what may come there; None if there is nothing."""
+        row = ChartRow(start)
+        frames: dict[tuple[str, int], Frame] = {}
+        seen = set[tuple[int, int, int, int]]()
+        while callers:
+            caller = callers.pop()
+            key = id(caller.rest), caller.bits, id(caller.frame), caller.costly
+            if key in seen:
+                continue
+            seen.add(key)
+            if caller.rest is None:
+                self._return(caller.frame, row, callers)
+            else:
+                self._expand(caller.rest, caller, row, frames, callers)
+        row.running = [
+            Running(lexeme, machine, machine.start)
+            for lexeme, machine in ((lexeme, self._lexer.machine(lexeme)) for lexeme in row.waiting)
+        ]
+        if not row.running and not row.may_end:
+            return None
+        if start == len(self.text):
+            self._open.append(row)
+            return None
+        return row
+
+    def _return(self, frame: Frame, row: ChartRow, callers: list[Caller]) -> None:
+        """A rule is over: all that have named it go on."""
+        if frame is self._root:
+            row.may_end = True
+        if frame.start == row.start:
+            frame.is_blank = True
+        callers += frame.callers
+
+    def _expand(
+        self,
+        rest: Rest,
+        caller: Caller,
+        row: ChartRow,
+        frames: dict[tuple[str, int], Frame],
+        callers: list[Caller],
+    ) -> None:
+        """Takes apart what comes next, down to lexemes."""
+        bits, frame = caller.bits, caller.frame
+        match rest.expression:
+            case Sequence(parts):
+                behind = rest.behind
+                for part in reversed(parts):
+                    behind = self._link(part, behind)
+                callers.append(caller._replace(rest=behind))
+            case Alternatives(options):
+                for option in options:
+                    callers.append(caller._replace(rest=self._link(option, rest.behind)))
+            case Guarded(body, condition):
+                if condition.holds(bits):
+                    callers.append(caller._replace(rest=self._link(body, rest.behind)))
+            case Costly(body):
+                body_rest = self._link(body, rest.behind)
+                costly = min(caller.costly + 1, MOST_COSTLY)  # a repeat might enter it for ever
+                callers.append(caller._replace(rest=body_rest, costly=costly))
+            case Repeat() as repeat:
+                for following in self._repeat(repeat, rest.behind):
+                    callers.append(caller._replace(rest=following))
+            case RuleReference(name, argument) if not self._rules[name].is_terminal:
+                given = 0 if argument is None else apply(argument, bits)
+                body_rest = self._link(self._rules[name].body, None)
+                if rest.behind is None:
+                    # Nothing is left to come back to: long lists need no deep stack.
+                    callers.append(caller._replace(rest=body_rest, bits=given))
+                    return
+                called = frames.setdefault((name, given), Frame(row.start))
+                following = Caller(rest.behind, bits, frame)
+                called.callers.append(following)
+                callers.append(caller._replace(rest=body_rest, bits=given, frame=called))
+                if called.is_blank:
+                    callers.append(following)
+            case EmbeddedLark():
+                raise UnknownEndError
+            case lexeme:
+                following = caller._replace(rest=rest.behind)
+                row.waiting.setdefault(lexeme, []).append(following)
+
+    def _repeat(self, repeat: Repeat, behind: Rest | None) -> Iterator[Rest | None]:
+        """The body once more, or what stands behind."""
+        body, fewest, most = repeat.body, repeat.fewest, repeat.most
+        if fewest == 0:
+            yield behind
+        if most == 0:
+            return
+        if fewest == 0 and most is None:
+            again = repeat
+        else:
+            left = None if most is None else most - 1
+            again = self._fewer.setdefault(id(repeat), Repeat(body, max(0, fewest - 1), left))
+        yield self._link(body, behind if again.most == 0 else self._link(again, behind))
+
+    def _link(self, expression: Expression, behind: Rest | None) -> Rest:
+        key = id(expression), id(behind)
+        rest = self._rests.get(key)
+        if rest is None:
+            rest = self._rests[key] = Rest(expression, behind)
+        return rest
+
+    def _scan(self, row: ChartRow, since: int, tokens: dict[int, str]) -> None:
+        """Reads lexemes of a row from that place on, until one ends, or the text does."""
+        text, running = self.text, row.running
+        for place in range(since, len(text)):
+            if place in tokens:
+                self._meet_token(row, running, place, tokens[place])
+            character = text[place]
+            following: list[Running] = []
+            for lexeme, machine, at in running:
+                behind = machine.step(at, character)
+                if behind is not None:
+                    following.append(Running(lexeme, machine, behind))
+            if not following:
+                self._emit(row, running, place)
+                return
+            running = following
+            if any(machine.lazy and machine.accepts(at) for _, machine, at in running):
+                self._emit(row, running, place + 1)
+                return
+        row.running = running
+        self._open.append(row)
+
+    def _meet_token(self, row: ChartRow, running: list[Running], place: int, name: str) -> None:
+        """A special token may stand here: it ends a lexeme, or is the first one of the row."""
+        if place > row.start:
+            self._emit(row, running, place)
+            return
+        for lexeme in row.waiting:
+            if isinstance(lexeme, Token) and lexeme.name == name:
+                self._leave_lexeme(row, lexeme, place + len(name))
+
+    def _emit(self, row: ChartRow, running: list[Running], place: int) -> None:
+        """The lexemes that are whole there are over."""
+        for lexeme, machine, at in running:
+            if place > row.start and machine.accepts(at):
+                self._leave_lexeme(row, lexeme, place)
+
+    def _leave_lexeme(self, row: ChartRow, lexeme: Expression, place: int) -> None:
+        """All that have waited for a lexeme go on behind it."""
+        due = self._due.setdefault(place, [])
+        due += [caller._replace(costly=0) for caller in row.waiting[lexeme]]
+
+
+def _find_rest(caller: Caller, shortest: Shortest) -> Ending | None:
+    """The shortest text of what is left of a rule."""
+    rest, bits = caller.rest, caller.bits
+    if rest is None:
+        return NO_TEXT
+    if bits not in rest.endings:
+        ending = shortest.find(rest.expression, bits)
+        behind = _find_rest(Caller(rest.behind, bits, caller.frame), shortest)
+        if ending is None or behind is None:
+            rest.endings[bits] = None
+        else:
+            rest.endings[bits] = join(ending, behind)
+    return rest.endings[bits]
+
+
+def _express_tokens(grammar: Grammar) -> re.Pattern[str]:
+    """Finds the names of special tokens in a text, the longest at each place."""
+    names = sorted(grammar.tokens, key=len, reverse=True)
+    return re.compile(f"(?=({'|'.join(map(re.escape, names)) or '(?!)'}))")

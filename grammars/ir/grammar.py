@@ -1,0 +1,238 @@
+"""The rules of a grammar under way, and the grammar that they are in the end."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from grammars.errors import SchemaError
+from grammars.ir.nodes import (
+    EMPTY,
+    Alternatives,
+    Expression,
+    Guarded,
+    Intersection,
+    Literal,
+    Pattern,
+    Repeat,
+    RuleReference,
+    Sequence,
+    Token,
+    choice,
+    optional,
+    sequence,
+)
+from grammars.ir.printer import print_rule, quote
+from grammars.regex.writing import escape_regex
+
+MOST_TEXT = 4_000_000  # characters of a grammar; one of 100 tools has about 100,000
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule or terminal.
+
+    Args:
+        body: what it matches; of a terminal, one regular expression.
+        is_terminal: its text is one lexeme.
+        lazy: the lexeme ends where it matches first; else it goes on as long as it can.
+        needed: of a rule with a parameter, the bits that have to be set before it can end.
+        least: and how many bits at least.
+    """
+
+    body: Expression
+    is_terminal: bool = False
+    lazy: bool = False
+    needed: int = 0
+    least: int = 0
+
+
+@dataclass(frozen=True)
+class Grammar:
+    """The grammar of one assistant turn.
+
+    Args:
+        start: the whole turn.
+        rules: by their names.
+        lark: the same as text for llguidance.
+        tokens: the names of special tokens that its rules may name.
+    """
+
+    start: Expression
+    rules: Mapping[str, Rule]
+    lark: str
+    tokens: tuple[str, ...] = ()
+
+
+_RESERVED = Rule(EMPTY)
+
+
+class GrammarBuilder:
+    """Rules of a grammar; equal bodies share one rule.
+
+    Args:
+        ids: the names of special tokens.
+    """
+
+    def __init__(self, ids: Mapping[str, int] | None = None):
+        self.ids = ids or {}
+        self._names: dict[tuple[Expression, bool, bool], RuleReference] = {}
+        self._rules: dict[str, Rule] = {}
+        self._printed: dict[str, str] = {}
+        self._families: dict[tuple[tuple[str, Expression], ...], dict[str, str]] = {}
+        self._size = 0  # of all printed rules
+
+    def define(self, body: Expression, hint: str = "r") -> Expression:
+        """A reference to the rule with this body, which is made if there is none."""
+        return self._find(body, hint)
+
+    def terminal(self, body: Expression, hint: str = "T") -> Expression:
+        """A reference to the terminal with this body: a lexeme that goes on as long as it can."""
+        return self._find(body, hint, is_terminal=True)
+
+    def lazy(self, body: Expression, hint: str) -> Expression:
+        """A reference to a terminal with this body that ends where it matches first."""
+        return self._find(body, hint, is_terminal=True, lazy=True)
+
+    def _find(
+        self, body: Expression, hint: str, *, is_terminal: bool = False, lazy: bool = False
+    ) -> Expression:
+        key = body, is_terminal, lazy
+        reference = self._names.get(key)
+        if reference is None:
+            name = self.reserve(hint)
+            reference = self._names[key] = RuleReference(name)
+            self._keep(name, Rule(body, is_terminal, lazy))
+        return reference
+
+    def reserve(self, hint: str) -> str:
+        """A name for a rule that refers to itself; `fill` gives it its body."""
+        name = f"{hint}_{len(self._rules)}"
+        self._rules[name] = _RESERVED
+        return name
+
+    def fill(self, name: str, body: Expression) -> None:
+        """Gives a reserved name its body."""
+        self._keep(name, Rule(body))
+
+    def family(
+        self, bodies: Mapping[str, Expression], needed: int = 0, least: int = 0
+    ) -> dict[str, str]:
+        """The names of rules with one parameter that refer to each other, by their hints.
+
+        From outside refer to one of them in one rule only (`enter`): llguidance 1.9.1 fails on a
+        rule with a parameter that is begun at two places if it contains one of them.
+
+        Args:
+            bodies: theirs, by their hints; a reference to one of them has the hint for a name.
+            needed: the bits that have to be set before they can end.
+            least: how many bits have to be set at least.
+        """
+        key = tuple(bodies.items())
+        names = self._families.get(key)
+        if names is None:
+            self._families[key] = names = {hint: self.reserve(hint) for hint in bodies}
+            for hint, body in bodies.items():
+                rule = Rule(_rename(body, names), needed=needed, least=least)
+                self._keep(names[hint], rule, "::_")
+        return names
+
+    def enter(self, *bodies: Expression) -> Expression:
+        """A reference to a rule that begins a family of rules in one of these ways."""
+        return self.define(choice(bodies), "members")
+
+    def capture(self, body: Expression, label: str) -> Expression:
+        """A reference to a rule with this body, whose text the matcher keeps under the label."""
+        name = self.reserve("captured")
+        self._keep(name, Rule(body), f"[capture={quote(label)}]")
+        return RuleReference(name)
+
+    def _keep(self, name: str, rule: Rule, attribute: str = "") -> None:
+        """Keeps a rule.
+
+        Raises:
+            SchemaError: with it the grammar is too large.
+        """
+        if rule.lazy:
+            attribute = "[lazy]"
+        printed = print_rule(name + attribute, rule.body)
+        self._size += len(printed)
+        if self._size > MOST_TEXT:
+            message = f"the grammar is too large: more than {MOST_TEXT:,} characters"
+            raise SchemaError(message, hint="Offer fewer tools, or simpler schemas")
+        self._rules[name] = rule
+        self._printed[name] = printed
+
+    def build(self, start: Expression) -> Grammar:
+        """The whole grammar."""
+        # The rules stand in the order of their names, in which they were begun.
+        rules = "".join([self._printed[name] for name in self._rules])
+        lark = f"%llguidance {{}}\n{print_rule('start', start)}{rules}"
+        return Grammar(start, dict(self._rules), lark, tuple(self.ids))
+
+    def cut(self, text: str) -> list[str]:
+        """Structural text, cut where it spells special tokens, the longest first."""
+        return [piece for piece in self._tokens.split(text) if piece]
+
+    @cached_property
+    def _tokens(self) -> re.Pattern[str]:
+        """The names of special tokens, the longest first."""
+        names = sorted(filter(None, self.ids), key=len, reverse=True)
+        return re.compile(f"({'|'.join(map(re.escape, names)) or '(?!)'})")
+
+    def fixed(self, text: str) -> Expression:
+        """Structural text: literals, and tokens where it spells some."""
+        pieces: list[Expression] = []
+        for piece in self.cut(text):
+            if piece in self.ids:
+                pieces.append(Token(piece, self.ids[piece]))
+            else:
+                pieces.append(Literal(piece))
+        return sequence(*pieces)
+
+    def begins_with_token(self, text: str) -> bool:
+        """Is the first piece of this text a special token?"""
+        return self.cut(text)[0] in self.ids
+
+    def end_raw(self, raw: Expression, terminator: str) -> Expression:
+        """Raw text, which is this terminal, and what ends it.
+
+        Where a special token stands in the terminator, the text goes up to the token; else the
+        lexeme of both is lazy: it ends at the first terminator.
+        """
+        first, *rest = self.cut(terminator)
+        if rest:
+            line = self.terminal(sequence(raw, Pattern(escape_regex(first))), "RAW")
+            return self.define(sequence(line, self.fixed("".join(rest))), "text")
+        return self.lazy(sequence(raw, Literal(first)), "text")
+
+    def up_to_token(self, raw: Expression, *, empty: bool) -> Expression:
+        """Raw text that a special token ends, so nothing has to be lazy.
+
+        Args:
+            raw: the terminal for it.
+            empty: may there be no text? The lexer knows no empty lexeme, so that is an option.
+        """
+        some = self.terminal(Intersection((raw, Pattern("(?s:.+)"))), "RAW")
+        return optional(some) if empty else some
+
+
+def _rename(body: Expression, names: Mapping[str, str]) -> Expression:
+    """The body with the names of rules in place of the hints."""
+    match body:
+        case RuleReference(hint, argument):
+            if argument is None or hint not in names:
+                return body
+            return RuleReference(names[hint], argument)
+        case Literal() | Token():
+            return body
+        case Sequence(parts):
+            return Sequence(tuple([_rename(part, names) for part in parts]))
+        case Guarded(inner, condition):
+            return Guarded(_rename(inner, names), condition)
+        case Alternatives(options):
+            return Alternatives(tuple([_rename(option, names) for option in options]))
+        case Repeat(inner):
+            return replace(body, body=_rename(inner, names))
+        case _:
+            return body

@@ -1,0 +1,251 @@
+"""Lexemes as machines that read them character by character, as llguidance's lexer does."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Protocol, TypeAlias
+
+from grammars.ir.grammar import Rule
+from grammars.ir.nodes import (
+    Alternatives,
+    Complement,
+    Expression,
+    Guarded,
+    Intersection,
+    JsonSchema,
+    Language,
+    Literal,
+    Pattern,
+    Repeat,
+    RuleReference,
+    Sequence,
+    Token,
+)
+from grammars.regex.automaton import Automaton, AutomatonState
+from grammars.regex.characters import Characters
+from grammars.regex.expressions import Expression as Regex
+from grammars.regex.expressions import One, both, chain, either, other, repeat
+from grammars.regex.reader import UnreadableError, read
+
+Position: TypeAlias = int | str | AutomatonState
+"""How far a machine has come in its lexeme; each kind of machine has its own."""
+
+
+class Machine(Protocol):
+    """Reads one lexeme."""
+
+    @property
+    def lazy(self) -> bool:
+        """Does the lexeme end where it matches first?"""
+        ...
+
+    @property
+    def start(self) -> Position:
+        """In front of the lexeme."""
+        ...
+
+    def step(self, at: Position, character: str) -> Position | None:
+        """Behind one more character; None where it cannot be."""
+        ...
+
+    def accepts(self, at: Position) -> bool:
+        """May the lexeme end there?"""
+        ...
+
+    def end(self, at: Position) -> str | None:
+        """The shortest rest of the lexeme; None where none is known."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LiteralMachine:
+    """Reads text that stands as it is; a position is how much of it was read."""
+
+    text: str
+    lazy = False
+    start = 0
+
+    def step(self, at: Position, character: str) -> Position | None:
+        assert isinstance(at, int)
+        return at + 1 if self.text[at : at + 1] == character else None
+
+    def accepts(self, at: Position) -> bool:
+        return at == len(self.text)
+
+    def end(self, at: Position) -> str | None:
+        assert isinstance(at, int)
+        return self.text[at:]
+
+
+@dataclass(frozen=True, slots=True)
+class TokenMachine:
+    """A special token: no character of a text is part of it, for it has no half."""
+
+    token: Token
+    lazy = False
+    start = 0
+
+    def step(self, at: Position, character: str) -> Position | None:
+        return None
+
+    def accepts(self, at: Position) -> bool:
+        return False
+
+    def end(self, at: Position) -> str | None:
+        return self.token.name
+
+
+class RegexMachine:
+    """Reads what a regular expression matches."""
+
+    def __init__(self, automaton: Automaton, lazy: bool):
+        self._automaton = automaton
+        self.lazy = lazy
+
+    @property
+    def start(self) -> Position:
+        return self._automaton.start
+
+    def step(self, at: Position, character: str) -> Position | None:
+        assert isinstance(at, AutomatonState)
+        following = at.next.get(character) or self._automaton.step(at, character)
+        return None if following.is_dead else following
+
+    def accepts(self, at: Position) -> bool:
+        assert isinstance(at, AutomatonState)
+        return at.accepts
+
+    def end(self, at: Position) -> str | None:
+        assert isinstance(at, AutomatonState)
+        return self._automaton.end(at)
+
+
+@dataclass(frozen=True, slots=True)
+class LanguageMachine:
+    """Reads what only a `Language` knows; a position is the text so far."""
+
+    language: Language
+    lazy = False
+    start = ""
+
+    def step(self, at: Position, character: str) -> Position | None:
+        text = f"{at}{character}"
+        return text if self.language.begins(text) else None
+
+    def accepts(self, at: Position) -> bool:
+        assert isinstance(at, str)
+        return self.language.accepts(at)
+
+    def end(self, at: Position) -> str | None:
+        assert isinstance(at, str)
+        return self.language.extend(at)
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownMachine:
+    """Reads a lexeme of which nothing is known: any text may be it, and nobody knows its end."""
+
+    lazy = False
+    start = 0
+
+    def step(self, at: Position, character: str) -> Position | None:
+        return 1
+
+    def accepts(self, at: Position) -> bool:
+        return at == 1
+
+    def end(self, at: Position) -> str | None:
+        return None
+
+
+class Lexer:
+    """The machines of the lexemes of one grammar.
+
+    Args:
+        rules: of the grammar.
+    """
+
+    def __init__(self, rules: Mapping[str, Rule]):
+        self._rules = rules
+        self._machines: dict[Expression, Machine] = {}
+
+    def is_lexeme(self, node: Expression) -> bool:
+        """Is this one piece of text to the parser, and no rule?"""
+        match node:
+            case Literal() | Token() | JsonSchema():
+                return True
+            case RuleReference(name):
+                return self._rules[name].is_terminal
+            case _:
+                return False
+
+    def machine(self, lexeme: Expression) -> Machine:
+        """What reads this lexeme."""
+        if lexeme not in self._machines:
+            self._machines[lexeme] = self._make(lexeme)
+        return self._machines[lexeme]
+
+    def _make(self, lexeme: Expression) -> Machine:
+        match lexeme:
+            case Literal(text):
+                return LiteralMachine(text)
+            case Token():
+                return TokenMachine(lexeme)
+            case JsonSchema(_, language) if language is not None:
+                return self._make_json(language)
+            case RuleReference(name):
+                return self._make_terminal(self._rules[name])
+            case _:
+                return UnknownMachine()
+
+    def _make_json(self, language: Language) -> Machine:
+        try:
+            patterns = language.patterns()
+        except (UnreadableError, RecursionError):
+            return UnknownMachine()
+        if patterns is None:
+            return LanguageMachine(language)
+        return self._make_terminal(Rule(Intersection(tuple(map(Pattern, patterns)))))
+
+    def _make_terminal(self, rule: Rule) -> Machine:
+        try:
+            return RegexMachine(_compile(self._read(rule.body)), rule.lazy)
+        except (UnreadableError, RecursionError):
+            return UnknownMachine()
+
+    def _read(self, body: Expression) -> Regex:
+        """The body of a terminal as a regular expression.
+
+        Raises:
+            UnreadableError: a pattern that the reader does not know.
+        """
+        match body:
+            case Literal(text):
+                return chain(*[One(Characters.of(character)) for character in text])
+            case Pattern(regex):
+                return _read_pattern(regex)
+            case Sequence(parts):
+                return chain(*map(self._read, parts))
+            case Alternatives(options):
+                return either(map(self._read, options))
+            case Intersection(parts):
+                return both(map(self._read, parts))
+            case Complement(of):
+                return other(self._read(of))
+            case Repeat(inner, fewest, most):
+                return repeat(self._read(inner), fewest, most)
+            case RuleReference(name):
+                return self._read(self._rules[name].body)
+            case Guarded() | Token() | JsonSchema() | _:
+                raise UnreadableError(f"{body} in a terminal")
+
+
+@lru_cache(maxsize=1024)
+def _read_pattern(regex: str) -> Regex:
+    # Requests come again with the same expressions: reading one costs more than looking it up.
+    return read(regex)
+
+
+@lru_cache(maxsize=1024)
+def _compile(regex: Regex) -> Automaton:
+    return Automaton(regex)

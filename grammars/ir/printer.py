@@ -1,0 +1,154 @@
+"""Expressions and rules as Lark text for llguidance."""
+
+import json
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from grammars.ir.nodes import (
+    Alternatives,
+    Argument,
+    Complement,
+    Costly,
+    EmbeddedLark,
+    Expression,
+    Guarded,
+    Intersection,
+    JsonSchema,
+    Literal,
+    Pattern,
+    Repeat,
+    RuleReference,
+    Sequence,
+    Token,
+)
+from grammars.schema.bits import Keep, SetBit
+
+# How tightly an operator binds; what binds less than its place asks for stands in parentheses.
+_CHOICE, _INTERSECTION, _SEQUENCE, _ATOM = range(4)
+
+
+_STRINGS = json.JSONEncoder(ensure_ascii=False)  # `json.dumps` would make one for each string
+
+
+def quote(text: str) -> str:
+    """A Lark string literal.
+
+    The lexer of llguidance 1.9 takes JSON's strings, but no raw U+007F.
+    """
+    return _STRINGS.encode(text).replace("\x7f", r"\u007f")
+
+
+def print_expression(expression: Expression, place: int = _CHOICE) -> str:
+    """An expression as Lark, in parentheses where its place needs them."""
+    return _PRINTERS[type(expression)](expression, place)
+
+
+def print_rule(head: str, body: Expression) -> str:
+    """A rule on a line of its own.
+
+    Args:
+        head: its name with what belongs to that (`[lazy]`, `::_`).
+        body: what it matches.
+    """
+    return f"{head}: {print_expression(body)}\n"
+
+
+def _literal(node: Literal, place: int) -> str:
+    return quote(node.text)
+
+
+def _token(node: Token, place: int) -> str:
+    return f"<[{node.id}]>"
+
+
+def _pattern(node: Pattern, place: int) -> str:
+    return f"/{node.regex}/"
+
+
+def _sequence(node: Sequence, place: int) -> str:
+    if not node.parts:
+        return '""'
+    return _join(" ", node.parts, _SEQUENCE, place)
+
+
+def _choice(node: Alternatives, place: int) -> str:
+    assert node.options, "nothing can be written"
+    return _join(" | ", node.options, _CHOICE, place)
+
+
+def _intersection(node: Intersection, place: int) -> str:
+    return _join(" & ", node.parts, _INTERSECTION, place)
+
+
+def _join(operator: str, parts: Iterable[Expression], level: int, place: int) -> str:
+    text = operator.join([print_expression(part, level + 1) for part in parts])
+    return f"({text})" if place > level else text
+
+
+def _complement(node: Complement, place: int) -> str:
+    return "~" + print_expression(node.of, _ATOM)
+
+
+def _repeat(node: Repeat, place: int) -> str:
+    # A postfix behind a postfix, such as `x*?`, would mean something else in other readers of Lark.
+    body = print_expression(node.body, _ATOM)
+    if isinstance(node.body, Repeat | Complement):
+        body = f"({body})"
+    match node.fewest, node.most:
+        case 0, 1:
+            return body + "?"
+        case 0, None:
+            return body + "*"
+        case fewest, None:
+            return f"{body}{{{fewest},}}"
+        case fewest, most:
+            return f"{body}{{{fewest},{most}}}"
+
+
+def _reference(node: RuleReference, place: int) -> str:
+    return node.name if node.argument is None else f"{node.name}::{_argument(node.argument)}"
+
+
+def _argument(argument: Argument) -> str:
+    match argument:
+        case Keep():
+            return "_"
+        case SetBit(bit):
+            return f"set_bit({bit})"
+        case _:
+            return "0"
+
+
+def _guarded(node: Guarded, place: int) -> str:
+    return f"{print_expression(node.body, _SEQUENCE)} %if {node.condition}"
+
+
+def _costly(node: Costly, place: int) -> str:
+    return print_expression(node.body, place)
+
+
+def _json(node: JsonSchema, place: int) -> str:
+    text = node.text.replace("\x7f", r"\u007f")  # as in `quote`
+    return f"%json {text}"
+
+
+def _lark(node: EmbeddedLark, place: int) -> str:
+    return f"%lark {{\n{node.text}\n}}"
+
+
+# A table by type: `match` would try one class after the other for each of thousands of nodes.
+_PRINTERS: dict[type, Callable[[Any, int], str]] = {
+    Literal: _literal,
+    Token: _token,
+    Pattern: _pattern,
+    Sequence: _sequence,
+    Alternatives: _choice,
+    Intersection: _intersection,
+    Complement: _complement,
+    Repeat: _repeat,
+    RuleReference: _reference,
+    Guarded: _guarded,
+    Costly: _costly,
+    JsonSchema: _json,
+    EmbeddedLark: _lark,
+}

@@ -1,0 +1,328 @@
+"""The shortest text of each expression of a grammar."""
+
+from collections.abc import Iterator, Mapping
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+from grammars.ir.grammar import Rule
+from grammars.ir.lexer import Lexer
+from grammars.ir.nodes import (
+    Alternatives,
+    Argument,
+    Costly,
+    EmbeddedLark,
+    Expression,
+    Guarded,
+    Keep,
+    Repeat,
+    RuleReference,
+    Sequence,
+    SetBit,
+)
+
+MOST_TRIED = 2_000
+"""Members of a family of rules are tried in so many orders; then no text is known."""
+
+
+class Ending(NamedTuple):
+    """A text that ends something.
+
+    Args:
+        costly: how many costly expressions are in it.
+        text: itself.
+    """
+
+    costly: int
+    text: str
+
+
+NO_TEXT = Ending(0, "")
+
+
+def join(first: Ending, second: Ending) -> Ending:
+    """One behind the other."""
+    return Ending(first.costly + second.costly, first.text + second.text)
+
+
+def measure(ending: Ending) -> tuple[int, int]:
+    """What makes one ending better than another: nothing costly, then fewer characters."""
+    return ending.costly, len(ending.text)
+
+
+def pick_shorter(known: Ending | None, other: Ending | None) -> Ending | None:
+    """The better one; the first of two that are equal."""
+    if known is None or (other is not None and measure(other) < measure(known)):
+        return other
+    return known
+
+
+class CircleError(Exception):
+    """A rule refers to itself, so that its text has to be found together with others.
+
+    Args:
+        name: of the rule.
+    """
+
+    def __init__(self, name: str):
+        super().__init__(name)
+        self.name = name
+
+
+class Member(NamedTuple):
+    """One of a family of rules with a parameter, and the parameter."""
+
+    name: str
+    bits: int
+
+
+class Way(NamedTuple):
+    """One way through the body of such a rule: an ending, and the member behind it, if any."""
+
+    ending: Ending
+    behind: Member | None
+
+
+class Shortest:
+    """Knows the shortest texts of a grammar; each is found once.
+
+    Args:
+        rules: of the grammar.
+        lexer: its lexemes.
+    """
+
+    def __init__(self, rules: Mapping[str, Rule], lexer: Lexer):
+        self._rules = rules
+        self._lexer = lexer
+        self._texts: dict[str, Ending | None] = {}  # of rules without a parameter
+        self._members: dict[Member, Ending | None] = {}
+        self._under_way = set[str]()
+
+    def find(self, expression: Expression, bits: int = 0) -> Ending | None:
+        """The shortest text of an expression; None if none is known.
+
+        Args:
+            expression: any but what stands in terminals only.
+            bits: the parameter of the rule that it stands in.
+        """
+        try:
+            return self._text(expression, bits)
+        except (CircleError, RecursionError):
+            self._under_way.clear()
+            for name in self._find_references(expression):
+                self._settle(name)
+            return self._text(expression, bits)
+
+    def _find_rule(self, name: str) -> Ending | None:
+        """The shortest text of a rule without a parameter."""
+        if name in self._texts:
+            return self._texts[name]
+        if name in self._under_way:
+            raise CircleError(name)
+        self._under_way.add(name)
+        try:
+            text = self._text(self._rules[name].body, 0)
+        except CircleError as circle:
+            if circle.name != name:
+                raise
+            self._settle(name)
+            text = self._texts[name]
+        finally:
+            self._under_way.discard(name)
+        self._texts[name] = text
+        return text
+
+    def _settle(self, name: str) -> None:
+        """Finds the texts of a rule and of all that it refers to, where they refer to each other.
+
+        All begin with no text, and are asked again until no text changes: a shortest text is never
+        made of a text of the same rule.
+        """
+        if name in self._texts:
+            return
+        order = self._find_below(name)
+        self._texts.update(dict.fromkeys(order))
+        changed = True
+        while changed:
+            changed = False
+            self._members.clear()
+            for rule in order:
+                known = self._texts[rule]
+                better = pick_shorter(known, self._text(self._rules[rule].body, 0))
+                if better is not known:
+                    self._texts[rule] = better
+                    changed = True
+
+    def _find_below(self, name: str) -> list[str]:
+        """The rules below this one that are not known yet, each behind those that it needs, as far
+        as they do not need each other."""
+        order: list[str] = []
+        seen = {name}
+        stack = [(name, self._find_references(self._rules[name].body))]
+        while stack:
+            rule, references = stack[-1]
+            for reference in references:
+                if reference not in seen and reference not in self._texts:
+                    seen.add(reference)
+                    stack.append((reference, self._find_references(self._rules[reference].body)))
+                    break
+            else:
+                stack.pop()
+                order.append(rule)
+        return order
+
+    def _find_references(self, expression: Expression) -> Iterator[str]:
+        """The rules without a parameter that an expression names, also by way of a family."""
+        stack = [expression]
+        families = set[str]()
+        while stack:
+            match stack.pop():
+                case Sequence(parts) | Alternatives(parts):
+                    stack += parts
+                case Repeat(body) | Guarded(body) | Costly(body):
+                    stack.append(body)
+                case RuleReference(name, None) if not self._rules[name].is_terminal:
+                    yield name
+                case RuleReference(name, _) if not self._rules[name].is_terminal:
+                    if name not in families:
+                        families.add(name)
+                        stack.append(self._rules[name].body)
+                case _:
+                    pass
+
+    def _text(self, expression: Expression, bits: int) -> Ending | None:
+        """The shortest text of an expression, by what is known of the rules that it names."""
+        match expression:
+            case Sequence(parts):
+                return self._text_of_all(parts, bits)
+            case Alternatives(options):
+                return self._text_of_any(options, bits)
+            case Repeat(body, fewest):
+                once = self._text(body, bits) if fewest else NO_TEXT
+                return None if once is None else Ending(once.costly * fewest, once.text * fewest)
+            case Guarded(body, condition):
+                return self._text(body, bits) if condition.holds(bits) else None
+            case Costly(body):
+                text = self._text(body, bits)
+                return None if text is None else join(Ending(1, ""), text)
+            case RuleReference(name, None) if not self._rules[name].is_terminal:
+                return self._find_rule(name)
+            case RuleReference(name, argument) if argument is not None:
+                return self._find_member(Member(name, apply(argument, bits)))
+            case EmbeddedLark():
+                return None
+            case _:
+                machine = self._lexer.machine(expression)
+                end = machine.end(machine.start)
+                return None if end is None else Ending(0, end)
+
+    def _text_of_all(self, parts: tuple[Expression, ...], bits: int) -> Ending | None:
+        costly = 0
+        texts: list[str] = []
+        for part in parts:
+            ending = self._text(part, bits)
+            if ending is None:
+                return None
+            costly += ending.costly
+            texts.append(ending.text)
+        return Ending(costly, "".join(texts))
+
+    def _text_of_any(self, options: tuple[Expression, ...], bits: int) -> Ending | None:
+        best: Ending | None = None
+        for option in options:
+            best = pick_shorter(best, self._text(option, bits))
+            if best == NO_TEXT:
+                break
+        return best
+
+    def _find_member(self, start: Member) -> Ending | None:
+        """The shortest text of a rule with this parameter: Dijkstra's search over the members.
+
+        The order in which members of an object are written does not change what they come to. So
+        of the bits that are needed the lowest one is set next, and no other order is tried.
+        """
+        if start in self._members:
+            return self._members[start]
+        queue = [(measure(NO_TEXT), 0, NO_TEXT, start)]
+        seen = set[Member]()
+        ended: Ending | None = None
+        pushed = 0
+        while queue and len(seen) < MOST_TRIED:
+            cost, _, so_far, member = heappop(queue)
+            if ended is not None and cost >= measure(ended):
+                break
+            if member in seen:
+                continue
+            seen.add(member)
+            for way in self._choose(member):
+                whole = join(so_far, way.ending)
+                if way.behind is None:
+                    ended = pick_shorter(ended, whole)
+                else:
+                    pushed += 1
+                    heappush(queue, (measure(whole), pushed, whole, way.behind))
+        self._members[start] = ended
+        return ended
+
+    def _choose(self, member: Member) -> list[Way]:
+        """The ways through a rule that can be part of a shortest text."""
+        rule = self._rules[member.name]
+        missing = rule.needed & ~member.bits
+        if missing:
+            return list(self._find_ways(rule.body, member.bits, missing & -missing))
+        ways = list(self._find_ways(rule.body, member.bits))
+        if member.bits.bit_count() >= rule.least:
+            return ways
+        # So many have to follow that any order of them would be tried: the shortest goes first.
+        adding = [way for way in ways if way.behind and way.behind.bits != member.bits]
+        others = [way for way in ways if way not in adding]
+        return others + sorted(adding, key=lambda way: measure(way.ending))[:1]
+
+    def _find_ways(self, expression: Expression, bits: int, wanted: int = 0) -> Iterator[Way]:
+        """The shortest way through an expression to each member that it can end with.
+
+        Args:
+            expression: the body of a rule with a parameter, or a part of it.
+            bits: the parameter.
+            wanted: where a bit is set, it is this one; 0: any.
+        """
+        match expression:
+            case Sequence(parts) if parts:
+                if not _may_set(parts[-1], wanted):
+                    return
+                head = self._text_of_all(parts[:-1], bits)
+                if head is not None:
+                    for way in self._find_ways(parts[-1], bits, wanted):
+                        yield Way(join(head, way.ending), way.behind)
+            case Alternatives(options):
+                for option in options:
+                    yield from self._find_ways(option, bits, wanted)
+            case Guarded(body, condition):
+                if condition.holds(bits):
+                    yield from self._find_ways(body, bits, wanted)
+            case RuleReference(name, argument) if argument is not None:
+                if _may_set(expression, wanted):
+                    yield Way(NO_TEXT, Member(name, apply(argument, bits)))
+            case _:
+                ending = self._text(expression, bits)
+                if ending is not None:
+                    yield Way(ending, None)
+
+
+def _may_set(expression: Expression, wanted: int) -> bool:
+    """Sets it the bit that is wanted, or none, or is that not known yet?"""
+    match expression:
+        case RuleReference(_, SetBit(bit)):
+            return not wanted or 1 << bit == wanted
+        case _:
+            return True
+
+
+def apply(argument: Argument, bits: int) -> int:
+    """The parameter that a rule is given by a rule with this one."""
+    match argument:
+        case Keep():
+            return bits
+        case SetBit(bit):
+            return bits | 1 << bit
+        case _:
+            return 0

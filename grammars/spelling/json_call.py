@@ -1,0 +1,81 @@
+"""A call that is one JSON object: what stands around its arguments."""
+
+import json
+from dataclasses import replace
+from typing import TypeAlias
+
+from grammars.regex.writing import escape_regex
+from grammars.spelling.styles import find_breaks, speaks_json, spell
+from grammars.wire.format import CallId, CallIndex, Hole, JsonCall, JsonStyle
+
+BLANK = r"[ \t\r\n]"
+"""A character of white space."""
+
+Piece: TypeAlias = str | CallId | CallIndex
+"""Text, or the characters of an id that is not known."""
+
+
+def begin_call(bare: JsonCall) -> str:
+    """An expression for texts that begin as this JSON object does."""
+    key = escape_regex(json.dumps(bare.name_key, ensure_ascii=bare.style.ascii))
+    return rf"{BLANK}*\{{{BLANK}*{key}(?s:.*)"
+
+
+def cut_opening(node: JsonCall, name: str, id: str | None = None) -> list[Piece]:
+    """A JSON call up to where its arguments begin, in the pieces of JSON values.
+
+    Args:
+        node: how the call is written.
+        name: the tool's.
+        id: the call's; None: it may be any.
+    """
+    style, breaks = node.style, find_breaks(node.style, node.style.level)
+    pieces: list[Piece] = ["{" + breaks.open]
+    if node.id is not None and node.id_first:
+        pieces += [_spell(node, node.id_key), style.key, *_spell_id(node, id), breaks.item]
+    pieces += [_spell(node, node.name_key), style.key, _spell(node, name), breaks.item]
+    pieces += [_spell(node, node.arguments_key), style.key]
+    return pieces
+
+
+def cut_closing(node: JsonCall, id: str | None = None) -> list[Piece]:
+    """What follows the arguments of a JSON call, in the same pieces."""
+    breaks = find_breaks(node.style, node.style.level)
+    pieces: list[Piece] = []
+    if node.id is not None and not node.id_first:
+        pieces += [breaks.item, _spell(node, node.id_key), node.style.key, *_spell_id(node, id)]
+    pieces.append(breaks.close + "}")
+    return pieces
+
+
+def open_json_call(node: JsonCall, name: str, id: str = "") -> str:
+    """A JSON call up to where its arguments begin."""
+    return "".join(map(str, cut_opening(node, name, id)))
+
+
+def close_json_call(node: JsonCall, id: str = "") -> str:
+    """What follows the arguments of a JSON call."""
+    return "".join(map(str, cut_closing(node, id)))
+
+
+def _spell_id(node: JsonCall, id: str | None) -> list[Piece]:
+    if id is not None:
+        return [_spell(node, id)]
+    assert node.id is not None
+    quote = node.style.quotes[0]
+    return [quote, node.id, quote]
+
+
+def _spell(node: JsonCall, text: str) -> str:
+    return spell(text, node.style)
+
+
+def style_arguments(hole: Hole) -> JsonStyle:
+    """How the arguments are spelled; in an indented object they stand one level deeper."""
+    style = hole.style
+    return replace(style, level=style.level + 1) if isinstance(hole, JsonCall) else style
+
+
+def style_answer(hole: Hole) -> JsonStyle:
+    """How a JSON answer is spelled: as the arguments, if that is JSON on one line."""
+    return hole.style if speaks_json(hole.style) and not hole.style.indent else JsonStyle()

@@ -1,0 +1,18 @@
+"""What completes the turns of a request."""
+
+from collections.abc import Mapping, Sequence
+
+from grammars.build.turn import build_turn
+from grammars.ir.completion import Completer
+from grammars.turn import Policy, State, Tool
+from grammars.wire.format import Format
+
+
+def turn_completer(
+    format: Format,
+    tools: Sequence[Tool],
+    policy: Policy,
+    state: State,
+    markers: Mapping[str, int] | None = None,
+) -> Completer:
+    return Completer(build_turn(format, tools, policy, state, markers))
