@@ -1,6 +1,6 @@
 """Tools for chat templates that know none: instructions, and calls and results as plain text.
 
-The instructions teach one wire format, and `grammars.render.turn` writes the example as well as the
+The instructions teach one wire format, and `grammars.render` writes the example as well as the
 calls of the history: what is taught is what is enforced.
 """
 

@@ -6,7 +6,7 @@ from typing import Any
 from constrained.errors import TemplateError
 from constrained.messages import is_text_parts
 from grammars.errors import RenderError, ToolError
-from grammars.render.turn import render
+from grammars.render import render
 from grammars.turn import State, ToolCall, Turn
 from grammars.wire.format import Format
 

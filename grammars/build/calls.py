@@ -2,7 +2,13 @@
 
 from collections.abc import Callable, Sequence
 
-from grammars.build.json_call import (
+from grammars.build.nested import NestedRules
+from grammars.build.python import PythonRules
+from grammars.build.tagged import TaggedRules
+from grammars.build.values import Rules, escape_regex, quote
+from grammars.errors import SchemaError
+from grammars.names import check_name
+from grammars.spelling.json_call import (
     ANY_ID,
     BLANK,
     WRITTEN_ID,
@@ -10,12 +16,6 @@ from grammars.build.json_call import (
     cut_json_call,
     open_json_call,
 )
-from grammars.build.nested import NestedRules
-from grammars.build.python import PythonRules
-from grammars.build.tagged import TaggedRules
-from grammars.build.values import Rules, escape_regex, quote
-from grammars.errors import SchemaError, ToolError
-from grammars.spelling.python import is_word
 from grammars.turn import Policy, State, Tool
 from grammars.wire.format import (
     CallId,
@@ -31,7 +31,6 @@ from grammars.wire.format import (
     Node,
     PythonArguments,
     TaggedArguments,
-    is_taggable,
 )
 
 SPACE = f"/{BLANK}{{1,4}}/"
@@ -230,14 +229,3 @@ def find_index(format: Format) -> CallIndex | None:
     """Where the format counts calls."""
     nodes = [node.id if isinstance(node, JsonCall) else node for node in format.call]
     return next((node for node in nodes if isinstance(node, CallIndex)), None)
-
-
-def check_name(format: Format, name: str) -> None:
-    """Refuses a name that the format cannot write without a doubt (`ToolError`)."""
-    doubtful = not is_taggable(name) or any(c in name for c in "\"'\r\t {}[]")
-    doubtful = doubtful or (isinstance(format.hole, PythonArguments) and not is_word(name))
-    opened = format.opener.text + name if format.opener else ""
-    taken = any(opened and c.opener.startswith(opened) for c in format.contents)
-    if Name() in format.call and (doubtful or taken):
-        hint = "Use letters, digits, '_', '-' and '.'" if doubtful else "Rename it"
-        raise ToolError(f"format {format.name} cannot write the name {name!r}", hint=hint)

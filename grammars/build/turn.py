@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 
 from grammars.build.answer import answer_rule
 from grammars.build.calls import CallRules
-from grammars.build.json_call import begin_call, style_answer, style_arguments
 from grammars.build.values import Rules, escape_regex, quote
 from grammars.errors import PolicyError
+from grammars.spelling.json_call import begin_call, style_answer, style_arguments
 from grammars.turn import Choice, JsonAnswer, Policy, RegexAnswer, Start, State, Think, Tool
 from grammars.wire.format import Content, Format, JsonCall, Marker
 

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from grammars.build.answer import read_regex
-from grammars.build.json_call import BLANK, style_answer
 from grammars.build.values import escape_regex
 from grammars.complete.call import Value
 from grammars.complete.scalar import Fit, fit_words, join
 from grammars.complete.shortest import Shortest
 from grammars.regex.automaton import compile_regexes
 from grammars.schema.members import KeyOrder
+from grammars.spelling.json_call import BLANK, style_answer
 from grammars.spelling.languages import Language, SizedTexts, Unknown, Words, pick_shortest
 from grammars.turn import Answer, ChoiceAnswer, GrammarAnswer, JsonAnswer, RegexAnswer
 from grammars.wire.format import Format

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from grammars.build.calls import INDEX
-from grammars.build.json_call import ANY_ID, WRITTEN_ID, close_json_call, open_json_call
 from grammars.complete.argument import TaggedObject
 from grammars.complete.json import JsonReader
 from grammars.complete.nested import NestedPart
@@ -17,6 +16,7 @@ from grammars.complete.tagged import TaggedReader
 from grammars.regex.automaton import compile_regexes
 from grammars.schema.members import KeyOrder
 from grammars.schema.nodes import Schema
+from grammars.spelling.json_call import ANY_ID, WRITTEN_ID, close_json_call, open_json_call
 from grammars.spelling.languages import SizedTexts, Unknown
 from grammars.spelling.python import find_ends
 from grammars.turn import Tool

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
 from grammars.build.calls import COUNTED, find_index
-from grammars.build.json_call import begin_call, style_arguments
 from grammars.complete.answer import AnswerEnd, fit_spaced, read_answer, skip_space
 from grammars.complete.call import Call, Chain
 from grammars.complete.scalar import Fit, decide, fit_words, join
 from grammars.complete.tagged import find_inside
+from grammars.spelling.json_call import begin_call, style_arguments
 from grammars.spelling.languages import pick_shortest
 from grammars.spelling.python import find_around
 from grammars.turn import Choice, Policy, Start, State, Think, Tool

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from grammars.errors import DetectError, Error
 from grammars.formats import NATIVE
 from grammars.infer.reasoning import find_reasoning
-from grammars.render.turn import render
+from grammars.render import render
 from grammars.schema.nodes import Json
 from grammars.turn import ToolCall, Turn
 from grammars.wire.format import Format, Hole, JsonStyle, Reasoning

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from grammars.errors import DetectError, RenderError, ToolError
 from grammars.infer.probes import KEYS, Chat
-from grammars.render.turn import render
+from grammars.render import render
 from grammars.schema.nodes import Json
 from grammars.turn import ToolCall, Turn
 from grammars.wire.format import Format

@@ -10,7 +10,7 @@ from grammars.complete.turn import Completer
 from grammars.errors import RenderError, SchemaError
 from grammars.parse.json_writer import RawTeller
 from grammars.parse.parser import Parser, parse
-from grammars.render.turn import render
+from grammars.render import render
 from grammars.schema.nodes import are_same
 from grammars.turn import ArgumentsDelta, ToolCall, Turn
 from grammars.wire.format import Format, JsonArguments, Literal, Marker, Name, TaggedArguments

@@ -12,7 +12,7 @@ from grammars.complete.turn import Completer
 from grammars.errors import SchemaError
 from grammars.formats import FORMATS
 from grammars.lowering.lower import lower
-from grammars.render.turn import render
+from grammars.render import render
 from grammars.schema.bits import ALWAYS, NEVER, both, count, either, negate
 from grammars.schema.extent import bound_length
 from grammars.turn import Choice, KeyOrder, Policy, State, Tool, ToolCall, Turn
