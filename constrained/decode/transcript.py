@@ -5,7 +5,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 from constrained.decode.assistant_prefix import Trim
-from constrained.decode.checked_values import Fault, Holder
+from constrained.decode.checked_values import EventBuffer, Fault
 from constrained.decode.completion_reserve import Place
 from constrained.decode.events import Sent, find_events
 from constrained.decode.request import Request
@@ -34,7 +34,7 @@ class Transcript:
         self._vocabulary = vocabulary
         self._parser = request.parser()
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._holder = Holder(request.watch)
+        self._holder = EventBuffer(request.watch)
         self._stopper = Stopper(request.stops)
         self._sent: list[Sent] = []
         self._counted: list[bool] = []

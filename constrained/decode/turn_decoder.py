@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from constrained.deadline import Clock, Stopwatch
-from constrained.decode.checked_values import Fault, What
+from constrained.decode.checked_values import CheckedPart, Fault
 from constrained.decode.drafts import Drafter
 from constrained.decode.events import Exhausted, Sent
 from constrained.decode.limits import find_limit, find_reserve
@@ -65,7 +65,7 @@ class Progression:
         self._ended_at: int | None = None
         self._healing = Healing(request.prefix, sequences.vocabulary)
         self._deviation: Deviation | None = None
-        self._mended: set[What] = set()
+        self._mended: set[CheckedPart] = set()
         self._is_spoilt = False  # what does not fit cannot be written again
         self._discarded = 0
         drafts = request.draft and request.logprobs is None

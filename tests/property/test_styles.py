@@ -19,7 +19,7 @@ from grammars.complete.json import JsonReader
 from grammars.complete.shortest import Shortest
 from grammars.errors import SchemaError
 from grammars.lowering.lower import lower
-from grammars.parse.scanners import make_scanner
+from grammars.parse.buffer import make_scanner
 from grammars.schema.nodes import Schema, are_same
 from grammars.schema.numbers import are_equal, settle
 from grammars.spelling.quoted import find_extra_keys
