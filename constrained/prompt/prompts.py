@@ -17,7 +17,7 @@ from constrained.prompt.turn_cache import DecodedTurns, History, digest, make_de
 from constrained.template.special_tokens import Prompt, render_prompt
 from constrained.tools.shapes import as_openai
 from constrained.vocabulary.vocabulary import Vocabulary
-from grammars.infer.detect import count_calls, find_state
+from grammars.infer.reasoning import count_calls, find_state
 from grammars.wire.format import Format
 
 MOST_SPACE = 16  # tokens of white space at the end of a turn

@@ -13,7 +13,7 @@ from hypothesis.strategies import DrawFn
 from constrained.format_selection.inferred import find_teaching
 from constrained.template.chat_template import ChatTemplate
 from constrained.tools.shapes import read_tools
-from grammars.infer.detect import find_state
+from grammars.infer.reasoning import find_state
 from grammars.parse.parser import parse
 from grammars.render import render
 from grammars.turn import Policy, Start, State, Turn

@@ -8,7 +8,8 @@ import pytest
 
 from grammars.errors import DetectError, Error
 from grammars.formats import HERMES, QWEN3_CODER
-from grammars.infer.detect import Origin, detect, find_state
+from grammars.infer.detect import Origin, detect
+from grammars.infer.reasoning import find_state
 from grammars.infer.registered import find_registered
 from grammars.render import render
 from grammars.turn import Start, State, ToolCall, Turn

@@ -16,7 +16,7 @@ def test_every_module_is_a_format() -> None:
 
 
 def test_common_formats_come_first_and_the_generic_one_last() -> None:
-    assert FORMATS == (*NATIVE, GENERIC)
+    assert (*NATIVE, GENERIC) == FORMATS
     assert NATIVE[:4] == (HERMES, QWEN3_CODER, MISTRAL, LLAMA3_JSON)
     names = [format.name for format in NATIVE[4:]]
     assert names == sorted(names)
