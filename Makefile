@@ -17,7 +17,7 @@ test-clients: $(VENV)/.ready
 	$(BIN)/python -m tests.clients.run $(CLIENTS)
 
 search: $(VENV)/.ready
-	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n auto --dist worksteal tests/agreement tests/property tests/unit
+	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n auto --dist worksteal tests/agreement tests/grammars tests/constrained
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check .

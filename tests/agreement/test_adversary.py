@@ -10,7 +10,7 @@ from benchmarks.replay import read, replay
 from benchmarks.sources import TEMPLATES
 from benchmarks.tool_sets import SAMPLE, read_rows, sample_paths
 from grammars.formats import FORMATS
-from tests.support import require_models_directory
+from tests.real_templates import require_models_directory
 
 TURNS = 5 * len(TEMPLATES)
 

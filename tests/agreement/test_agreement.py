@@ -12,9 +12,9 @@ from grammars.parse.parser import parse
 from grammars.schema.nodes import AnyValue, Array, Node, Number, Object, Schema, String, flatten
 from grammars.turn import Choice, Start, Think, Tool, Turn
 from grammars.wire.format import Format, NestedArguments, TaggedArguments, find_format
-from tests.agreement.chosen import EACH, SCALE
+from tests.agreement.chosen_formats import EACH, SCALE
 from tests.agreement.matching import Masked
-from tests.strategies import Case, cases, mutate, seeds
+from tests.turn_strategies import Case, cases, mutate, seeds
 
 SLOW = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
 QUIET = settings(suppress_health_check=list(HealthCheck))

@@ -16,10 +16,10 @@ from grammars.parse.parser import parse
 from grammars.spelling.coerce import coerce_members
 from grammars.turn import Tool
 from grammars.wire.format import JsonArguments, JsonCall, TaggedArguments
-from tests.agreement.chosen import SCALE, each, is_json
-from tests.agreement.offers import offers
+from tests.agreement.chosen_formats import SCALE, each, is_json
+from tests.agreement.sample_tools import offers
 from tests.agreement.test_agreement import QUIET, by_name, modes
-from tests.strategies import Case, cases
+from tests.turn_strategies import Case, cases
 
 ARGUMENT = re.compile(r"<parameter=([^>]*)>\n((?s:.*?))\n</parameter>\n(?=<parameter=|</function>)")
 

@@ -25,12 +25,12 @@ from grammars.turn import (
     Tool,
 )
 from grammars.wire.format import Format
-from tests.agreement.chosen import EACH, SCALE
+from tests.agreement.chosen_formats import EACH, SCALE
 from tests.agreement.matching import Masked
 from tests.agreement.test_agreement import SLOW, assert_obeys, by_name, masked
-from tests.shapes import Shape, fitting, leaves, objects, parameters, shapes
-from tests.strategies import Case, cases, policies, seeds, states
-from tests.texts import KEYS
+from tests.schema_strategies import Shape, fitting, leaves, objects, parameters, shapes
+from tests.text_strategies import KEYS
+from tests.turn_strategies import Case, cases, policies, seeds, states
 
 FEW = settings(suppress_health_check=SLOW, max_examples=12 * SCALE)
 

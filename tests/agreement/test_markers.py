@@ -23,14 +23,14 @@ from grammars.turn import (
     Tool,
 )
 from grammars.wire.format import Format
-from tests.agreement.chosen import SIMPLE
+from tests.agreement.chosen_formats import SIMPLE
+from tests.agreement.expected_markers import Place
 from tests.agreement.matching import Masked
-from tests.agreement.offers import offers
-from tests.agreement.places import Place
-from tests.agreement.real import marked
+from tests.agreement.real_vocabularies import marked
+from tests.agreement.sample_tools import offers
 from tests.agreement.test_agreement import QUIET, by_name
-from tests.strategies import policies, seeds, states
-from tests.texts import FRAGMENTS
+from tests.text_strategies import FRAGMENTS
+from tests.turn_strategies import policies, seeds, states
 
 PIECE = re.compile(r'"(?:[^"\\]|\\.)*"|/(?:[^/\\]|\\.)*/')
 ANSWERS: tuple[Answer | None, ...] = (

@@ -19,10 +19,10 @@ from grammars.turn import (
     Turn,
 )
 from grammars.wire.format import Format
-from tests.agreement.chosen import EACH, SCALE, each, is_plain
+from tests.agreement.chosen_formats import EACH, SCALE, each, is_plain
 from tests.agreement.test_agreement import by_name, spell
-from tests.strategies import Case, cases, chunkings, mutate, seeds, states
-from tests.texts import FRAGMENTS, TEXTS
+from tests.text_strategies import FRAGMENTS, TEXTS
+from tests.turn_strategies import Case, cases, chunkings, mutate, seeds, states
 
 MODES = pytest.mark.parametrize("recover", [False, True], ids=["strict", "recover"])
 QUIET = settings(suppress_health_check=list(HealthCheck), max_examples=20 * SCALE)

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from constrained.vocabulary.vocabulary import Vocabulary
 from grammars.parse.parser import parse
-from tests.agreement.chosen import EACH, SCALE
+from tests.agreement.chosen_formats import EACH, SCALE
 from tests.agreement.matching import Masked
-from tests.agreement.offers import offers
-from tests.agreement.real import spelled
+from tests.agreement.real_vocabularies import spelled
+from tests.agreement.sample_tools import offers
 from tests.agreement.test_agreement import QUIET, by_name, spell
-from tests.strategies import cases, seeds
+from tests.turn_strategies import cases, seeds
 
 LONGEST = 16  # bytes; of the longer tokens hardly one occurs in a call
 

@@ -18,13 +18,13 @@ from grammars.parse.parser import parse
 from grammars.render import render
 from grammars.turn import Policy, Start, State, Turn
 from grammars.wire.format import Format
-from tests.agreement.chosen import SCALE, each, is_plain
+from tests.agreement.chosen_formats import SCALE, each, is_plain
 from tests.agreement.matching import Masked
-from tests.agreement.offers import offers
+from tests.agreement.sample_tools import offers
 from tests.agreement.test_agreement import QUIET, by_name, modes
-from tests.strategies import Case, cases
-from tests.support import require_models_directory
+from tests.real_templates import require_models_directory
 from tests.templates import FOLDER, tool
+from tests.turn_strategies import Case, cases
 
 SPACES = ("", "\n", "\n\n", " ", "\t", "\n ", " \n", "\t\n")
 

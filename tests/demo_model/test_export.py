@@ -12,7 +12,7 @@ from examples.demo_model.feed import Encoder  # noqa: E402
 from examples.demo_model.network import Network, Shape  # noqa: E402
 from examples.demo_model.tensors import restore_weights  # noqa: E402
 from examples.demo_model.vocabulary import load_vocabulary  # noqa: E402
-from tests.support import loaded  # noqa: E402
+from tests.llama_c_api import loaded  # noqa: E402
 
 TEXT = (
     "<|im_start|>user\nWhat's the weather in Zürich at 18:30 – 20°C?<|im_end|>\n"

@@ -1,0 +1,342 @@
+"""Size and shape of the product code, so that two states of it can be compared.
+
+    python -m benchmarks.shape [FOLDER ...]
+
+A folder is a checkout of this project; without one, this checkout is measured. Of several folders,
+the last table has the sums side by side. Everything is read from the syntax trees; nothing of a
+folder is imported or run.
+"""
+
+import argparse
+import ast
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median, quantiles
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("grammars", "constrained", "server")
+"""The product: packages at the top level, of which each may import only those before it."""
+
+MOST_PARAMETERS = 5
+MOST_POSITIONAL = 3
+
+Graph = Mapping[str, set[str]]
+"""Names, and for each one the names that it points to."""
+
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+_Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+
+
+@dataclass(frozen=True)
+class Module:
+    """A file of Python.
+
+    Attributes:
+        name: with dots; a package's `__init__` has the name of the package.
+        path: relative to the checkout.
+    """
+
+    name: str
+    path: Path
+    source: str
+    tree: ast.Module
+
+    @property
+    def lines(self) -> list[str]:
+        return self.source.splitlines()
+
+    @property
+    def is_package(self) -> bool:
+        return self.path.name == "__init__.py"
+
+    def functions(self) -> list[_Function]:
+        """Functions and methods, nested ones included."""
+        return [node for node in ast.walk(self.tree) if isinstance(node, _Function)]
+
+
+def read_modules(root: Path, packages: Iterable[str] = PACKAGES) -> list[Module]:
+    """The modules of the packages in a checkout, in the order of their paths."""
+    modules: list[Module] = []
+    for package in packages:
+        for file in sorted((root / package).rglob("*.py")):
+            source = file.read_text("utf-8")
+            path = file.relative_to(root)
+            modules.append(Module(_name(path), path, source, ast.parse(source, str(path))))
+    return modules
+
+
+def _name(path: Path) -> str:
+    parts = path.with_suffix("").parts
+    if parts[-1] == "__init__":
+        parts = parts[:-1]
+    return ".".join(parts)
+
+
+def find_imports(module: Module, names: set[str]) -> set[str]:
+    """The modules among `names` that a module imports, in functions and for types as well."""
+    found: set[str] = set()
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                submodule = f"{node.module}.{alias.name}"
+                found.add(submodule if submodule in names else node.module)
+    return (found & names) - {module.name}
+
+
+def import_graph(modules: Sequence[Module]) -> dict[str, set[str]]:
+    """Each module, and the modules among them that it imports."""
+    names = {module.name for module in modules}
+    return {module.name: find_imports(module, names) for module in modules}
+
+
+def find_single_importers(modules: Sequence[Module]) -> dict[str, str]:
+    """Modules that only one other module imports, with that one.
+
+    What a package's `__init__` imports is not counted: it may name a module for others.
+    """
+    importers: dict[str, list[str]] = defaultdict(list)
+    graph = import_graph(modules)
+    for module in modules:
+        if not module.is_package:
+            for imported in graph[module.name]:
+                importers[imported].append(module.name)
+    plain = {module.name for module in modules if not module.is_package}
+    return {
+        name: found[0]
+        for name, found in sorted(importers.items())
+        if len(found) == 1 and name in plain
+    }
+
+
+def find_arrows(package: str, graph: Graph) -> dict[str, set[str]]:
+    """The direct children of a package (modules and packages), and which of them each imports."""
+    depth = package.count(".") + 2
+    arrows: dict[str, set[str]] = defaultdict(set)
+
+    def child(name: str) -> str:
+        return ".".join(name.split(".")[:depth])
+
+    for name, imported in graph.items():
+        if name.startswith(f"{package}."):
+            siblings = {child(other) for other in imported if other.startswith(f"{package}.")}
+            arrows[child(name)] |= siblings - {child(name)}
+    return dict(arrows)
+
+
+def find_circles(graph: Graph) -> list[list[str]]:
+    """Groups of names that reach each other (strongly connected, of two or more), sorted."""
+    reached = {name: _reach(name, graph) for name in graph}
+    circles: set[tuple[str, ...]] = set()
+    for name in graph:
+        group = {other for other in reached[name] if name in reached.get(other, set())}
+        if group - {name}:
+            circles.add(tuple(sorted(group | {name})))
+    return [list(circle) for circle in sorted(circles)]
+
+
+def _reach(start: str, graph: Graph) -> set[str]:
+    """Everything that arrows lead to from a name."""
+    reached: set[str] = set()
+    open_names = [start]
+    while open_names:
+        for name in graph.get(open_names.pop(), set()) - reached:
+            reached.add(name)
+            open_names.append(name)
+    return reached
+
+
+def find_package_circles(modules: Sequence[Module]) -> list[tuple[str, list[str]]]:
+    """Each package whose children (modules and packages) import each other in a circle, with it."""
+    graph = import_graph(modules)
+    circles: list[tuple[str, list[str]]] = []
+    for module in modules:
+        if module.is_package:
+            for circle in find_circles(find_arrows(module.name, graph)):
+                circles.append((module.name, circle))
+    return circles
+
+
+def find_repeated_names(modules: Sequence[Module]) -> dict[str, list[str]]:
+    """Names of classes, and of public functions of a module, that are defined more than once.
+
+    Returns:
+        Each such name, and the modules that define it.
+    """
+    places: dict[str, list[str]] = defaultdict(list)
+    for module in modules:
+        for name in [*find_class_names(module), *_find_public_functions(module)]:
+            places[name].append(module.name)
+    return {name: found for name, found in sorted(places.items()) if len(found) > 1}
+
+
+def find_class_names(module: Module) -> list[str]:
+    """Names of the classes that a module defines."""
+    return [node.name for node in ast.walk(module.tree) if isinstance(node, ast.ClassDef)]
+
+
+def _find_public_functions(module: Module) -> list[str]:
+    """Names of functions of the module itself; those that overloads repeat, once."""
+    functions = [node for node in module.tree.body if isinstance(node, _Function)]
+    return sorted({node.name for node in functions if not node.name.startswith("_")})
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What is counted in some modules.
+
+    Attributes:
+        file_lines: lines of each module.
+        function_lines: lines of each function, without decorators.
+        comments: lines that are a comment and nothing else.
+        long_signatures: functions of more than five parameters; `self` and `cls` do not count.
+        positional_calls: calls that pass more than three arguments by position.
+    """
+
+    file_lines: list[int]
+    function_lines: list[int]
+    ternaries: int
+    comprehensions: int
+    comments: int
+    long_signatures: int
+    positional_calls: int
+    single_importers: int
+
+    @property
+    def lines(self) -> int:
+        return sum(self.file_lines)
+
+
+def count(modules: Sequence[Module], single_importers: Iterable[str]) -> Counts:
+    """Counts in some modules; `single_importers`: see `find_single_importers`."""
+    nodes = [node for module in modules for node in ast.walk(module.tree)]
+    functions = [function for module in modules for function in module.functions()]
+    return Counts(
+        file_lines=[len(module.lines) for module in modules],
+        function_lines=[_count_lines(function) for function in functions],
+        ternaries=sum(isinstance(node, ast.IfExp) for node in nodes),
+        comprehensions=sum(isinstance(node, _Comprehension) for node in nodes),
+        comments=sum(_count_comments(module) for module in modules),
+        long_signatures=sum(_count_parameters(f) > MOST_PARAMETERS for f in functions),
+        positional_calls=sum(
+            isinstance(node, ast.Call) and len(node.args) > MOST_POSITIONAL for node in nodes
+        ),
+        single_importers=len({module.name for module in modules} & set(single_importers)),
+    )
+
+
+def _count_lines(function: _Function) -> int:
+    assert function.end_lineno is not None
+    return function.end_lineno - function.lineno + 1
+
+
+def _count_comments(module: Module) -> int:
+    return sum(line.lstrip().startswith("#") for line in module.lines)
+
+
+def _count_parameters(function: _Function) -> int:
+    arguments = function.args
+    named = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    own = sum(argument.arg not in ("self", "cls") for argument in named)
+    return own + (arguments.vararg is not None) + (arguments.kwarg is not None)
+
+
+def p95(values: Sequence[int]) -> float:
+    """The value that 95 % of the values do not exceed."""
+    if len(values) < 2:
+        return sum(values)
+    return quantiles(values, n=20, method="inclusive")[-1]
+
+
+def count_packages(modules: Sequence[Module]) -> dict[str, Counts]:
+    """Counts in each top-level package, and in all of them ("all")."""
+    single_importers = find_single_importers(modules)
+    counts: dict[str, Counts] = {}
+    for package in PACKAGES:
+        inside = [module for module in modules if module.path.parts[0] == package]
+        counts[package] = count(inside, single_importers)
+    counts["all"] = count(modules, single_importers)
+    return counts
+
+
+def describe(modules: Sequence[Module]) -> Iterator[str]:
+    """The lines of a report on the modules of a checkout."""
+    yield from _write_table(count_packages(modules))
+
+    folders: dict[str, list[Module]] = defaultdict(list)
+    for module in modules:
+        folders[module.path.parent.as_posix()].append(module)
+    yield f"\n{'folder':36}{'lines':>8}{'modules':>9}"
+    for folder, inside in sorted(folders.items()):
+        lines = sum(len(module.lines) for module in inside)
+        yield f"{folder:36}{lines:8,}{len(inside):9}"
+
+    repeated = find_repeated_names(modules)
+    yield f"\nnames of classes and public functions defined more than once: {len(repeated)}"
+    for name, places in repeated.items():
+        yield f"  {name}: {', '.join(places)}"
+
+    single_importers = find_single_importers(modules)
+    yield f"\nmodules with a single importer: {len(single_importers)}"
+    for name, importer in single_importers.items():
+        yield f"  {name} <- {importer}"
+
+    circles = find_package_circles(modules)
+    yield f"\nimport circles between the modules and packages of a package: {len(circles)}"
+    for package, circle in circles:
+        yield f"  in {package}: {' <-> '.join(circle)}"
+
+
+def _write_table(columns: Mapping[str, Counts]) -> Iterator[str]:
+    yield f"{'':36}" + "".join(f"{name:>13}" for name in columns)
+    rows = [_write_cells(counts) for counts in columns.values()]
+    for label in rows[0]:
+        yield f"{label:36}" + "".join(f"{cells[label]:>13}" for cells in rows)
+
+
+def _write_cells(counts: Counts) -> dict[str, str]:
+    lines = max(counts.lines, 1)
+    return {
+        "lines": f"{counts.lines:,}",
+        "modules": f"{len(counts.file_lines)}",
+        "modules with a single importer": f"{counts.single_importers}",
+        "lines of a file, median / p95": _write_spread(counts.file_lines),
+        "lines of a function, median / p95": _write_spread(counts.function_lines),
+        "functions": f"{len(counts.function_lines):,}",
+        "ternaries per 1,000 lines": f"{1000 * counts.ternaries / lines:.1f}",
+        "comprehensions per 1,000 lines": f"{1000 * counts.comprehensions / lines:.1f}",
+        "comment lines": f"{100 * counts.comments / lines:.1f} %",
+        f"functions of over {MOST_PARAMETERS} parameters": f"{counts.long_signatures}",
+        f"calls of over {MOST_POSITIONAL} positional args": f"{counts.positional_calls}",
+    }
+
+
+def _write_spread(values: Sequence[int]) -> str:
+    if not values:
+        return "-"
+    return f"{median(values):.0f} / {p95(values):.0f}"
+
+
+def main() -> None:
+    """Prints the shape of each folder."""
+    parser = argparse.ArgumentParser(
+        description="Prints size and shape of the product code of checkouts."
+    )
+    parser.add_argument("folders", metavar="FOLDER", nargs="*", type=Path, default=[ROOT])
+    sums: dict[str, Counts] = {}
+    for number, folder in enumerate(parser.parse_args().folders, 1):
+        missing = [package for package in PACKAGES if not (folder / package).is_dir()]
+        if missing:
+            parser.error(f"{folder} is no checkout of this project: it has no {missing[0]}/")
+        modules = read_modules(folder)
+        print(f"# {number}: {folder.resolve()}\n", *describe(modules), sep="\n", end="\n\n")
+        sums[str(number)] = count_packages(modules)["all"]
+    if len(sums) > 1:
+        print("# side by side\n", *_write_table(sums), sep="\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,120 @@
+"""Values that are written once more, on a real llama.cpp with random weights."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import gguf
+import numpy as np
+import pytest
+
+from constrained.engine.llamacpp import load as load_engine
+from constrained.engine.protocol import Chunk, Sampling
+from constrained.errors import ReplyError
+from constrained.model.loading import load
+from constrained.model.model import Model
+from examples.random_model import MARKERS, load_small, with_markers, write_model
+from examples.random_model.qwen3 import add_tokenizer
+from grammars.turn import ArgumentsDelta, CallRead, Event
+from tests.replies import uncounted
+from tests.templates import HERMES, tool
+
+ODD = {"type": "integer", "minimum": 0, "maximum": 99, "not": {"multipleOf": 2}}
+COUNT = tool("count", {"text": {"type": "string", "maxLength": 8}, "odd": ODD})
+SEEDS = range(12)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Model]:
+    path = tmp_path_factory.mktemp("model") / "m.gguf"
+    write_model(path, with_markers(load_small(), MARKERS), HERMES, n_layer=2)
+    with load(path, threads=1, deterministic=True) as model:
+        yield model
+
+
+def test_a_value_is_written_once_more(model: Model) -> None:
+    again = 0
+    for seed in SEEDS:
+        options: Any = {"sampling": Sampling(temperature=3, seed=seed), "tool_choice": "required"}
+        options["template_kwargs"] = {"enable_thinking": False}
+        stream = model.stream("Count!", [COUNT], parallel=False, **options)
+        sent: list[Event] = []
+        try:
+            sent.extend(stream)
+        except ReplyError:
+            assert not any(isinstance(event, CallRead) for event in sent)
+            continue
+        reply = stream.result
+        (call,) = reply.calls
+        assert call.arguments["odd"] % 2 == 1
+        assert json.loads("".join(e.text for e in sent if isinstance(e, ArgumentsDelta))) == (
+            call.arguments
+        )
+        again += reply.usage.discarded_tokens > 0
+        twice = model.call("Count!", [COUNT], parallel=False, **options)
+        assert uncounted(twice) == uncounted(reply)
+    assert again
+
+
+def write_recurrent(path: Path) -> Path:
+    """A Mamba of one layer: it keeps one state, and no past."""
+    tokens = with_markers(load_small(), MARKERS)
+    width, inner, state, rank, kernel = 32, 64, 16, 2, 4
+    writer = gguf.GGUFWriter(path, arch="mamba")
+    writer.add_context_length(1024)
+    writer.add_embedding_length(width)
+    writer.add_feed_forward_length(0)
+    writer.add_head_count(0)
+    writer.add_block_count(1)
+    writer.add_ssm_conv_kernel(kernel)
+    writer.add_ssm_inner_size(inner)
+    writer.add_ssm_state_size(state)
+    writer.add_ssm_time_step_rank(rank)
+    writer.add_layer_norm_rms_eps(1e-5)
+    add_tokenizer(writer, tokens, HERMES)
+    random = np.random.default_rng(0)
+    shapes = {
+        "token_embd.weight": (len(tokens.tokens), width),
+        "output_norm.weight": (width,),
+        "blk.0.attn_norm.weight": (width,),
+        "blk.0.ssm_in.weight": (2 * inner, width),
+        "blk.0.ssm_conv1d.weight": (inner, kernel),
+        "blk.0.ssm_conv1d.bias": (inner,),
+        "blk.0.ssm_x.weight": (rank + 2 * state, inner),
+        "blk.0.ssm_dt.weight": (inner, rank),
+        "blk.0.ssm_dt.bias": (inner,),
+        "blk.0.ssm_a": (inner, state),
+        "blk.0.ssm_d": (inner,),
+        "blk.0.ssm_out.weight": (width, inner),
+    }
+    for name, shape in shapes.items():
+        weights = random.standard_normal(shape, np.float32)
+        writer.add_tensor(name, -np.abs(weights) if name == "blk.0.ssm_a" else weights)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+def test_a_model_that_keeps_no_past(tmp_path: Path) -> None:
+    path = write_recurrent(tmp_path / "mamba.gguf")
+    with load_engine(path, threads=1) as engine:
+        engine.decode([Chunk(0, [5, 6, 7], 0)])
+        assert not engine.rollback(0, 2)
+        engine.decode([Chunk(0, [8], 3)])  # nothing has changed
+    failed = 0
+    with load(path, threads=1) as model:
+        for seed in SEEDS:
+            options: Any = {
+                "sampling": Sampling(temperature=3, seed=seed),
+                "tool_choice": "required",
+            }
+            try:
+                reply = model.call("Count!", [COUNT], parallel=False, **options)
+            except ReplyError:
+                failed += 1
+            else:
+                assert reply.usage.discarded_tokens == 0
+    assert failed

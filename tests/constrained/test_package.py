@@ -1,0 +1,44 @@
+"""The public names of the package, and that it is light."""
+
+import subprocess
+import sys
+
+import pytest
+
+import constrained
+
+LIST = """
+import sys
+{}
+heavy = ("llama_cpp", "llguidance", "pydantic", "jinja2")
+print(*[name for name in heavy if name in sys.modules])
+"""
+
+
+def loaded_by(statements: str) -> list[str]:
+    command = [sys.executable, "-c", LIST.format(statements)]
+    return subprocess.run(
+        command, capture_output=True, text=True, check=True, stdin=subprocess.DEVNULL
+    ).stdout.split()
+
+
+def test_the_package_is_light():
+    assert loaded_by("import constrained") == []
+    assert "llama_cpp" not in loaded_by("from constrained import tool, Model, Sampling, load")
+    assert "llama_cpp" not in loaded_by("from constrained.cli import main; main(['check'])")
+
+
+def test_public_names():
+    from constrained import FunctionTool, Model, Sampling, from_llama, load, tool
+    from constrained.model import loading
+
+    assert (load, from_llama) == (loading.load, loading.from_llama)
+    assert constrained.Model is Model
+    assert callable(tool)
+    assert Sampling().seed is None
+    assert FunctionTool("f", {}).name == "f"
+    assert set(constrained.__all__) <= set(dir(constrained))
+    with pytest.raises(AttributeError, match="'constrained' has no attribute 'nothing'"):
+        _ = constrained.nothing
+    with pytest.raises(ImportError):
+        from constrained import nothing  # noqa: F401

@@ -1,0 +1,32 @@
+"""What the repository says of the chat templates of llama.cpp."""
+
+from pathlib import Path
+
+import pytest
+
+import grammars.formats
+from benchmarks.templates import Row, describe_all, write_markdown
+from tests.constrained.template.test_real_templates import NO_CALLS
+from tests.real_templates import require_models_directory
+
+TABLE = Path(grammars.formats.__file__).parent / "README.md"
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[Row]:
+    return describe_all(require_models_directory() / "templates")
+
+
+def test_the_table_is_up_to_date(rows: list[Row]) -> None:
+    assert TABLE.read_text(encoding="utf-8") == write_markdown(rows)
+
+
+def test_the_generic_format_is_for_templates_without_calls(rows: list[Row]) -> None:
+    untold = {
+        "deepseek-ai-DeepSeek-R1-Distill-Llama-8B"
+    }  # no tools in the prompt, calls not closed
+    assert {row.template for row in rows if row.origin == "generic"} == NO_CALLS | untold
+
+
+def test_turns_of_every_template_are_read(rows: list[Row]) -> None:
+    assert [row.template for row in rows if not row.verified] == []

@@ -1,0 +1,158 @@
+"""The format that a template teaches, read off what a small stand-in for a template renders."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from grammars.errors import DetectError, Error
+from grammars.formats import HERMES, QWEN3_CODER
+from grammars.infer.detect import Origin, detect
+from grammars.infer.reasoning import find_state
+from grammars.infer.registered import find_registered
+from grammars.render import render
+from grammars.turn import Start, State, ToolCall, Turn
+from grammars.wire.format import Format, JsonCall, JsonStyle, Marker
+from tests.real_templates import real_templates
+
+Message = Mapping[str, Any]
+
+
+def chat(
+    format: Format,
+    *,
+    end: str = "<|im_end|>\n",
+    opening: str = "<|im_start|>assistant\n",
+    refuses: Callable[[Sequence[Message]], bool] = lambda messages: False,
+) -> Any:
+    """Renders conversations as a ChatML template with this format does."""
+
+    def render_chat(
+        messages: Sequence[Message],
+        tools: Any = None,
+        /,
+        *,
+        add_generation_prompt: bool = True,
+        **kwargs: Any,
+    ) -> str:
+        if refuses(messages) or not all(isinstance(m["content"], str) for m in messages):
+            raise Error("refused")
+        text = ""
+        for message in messages:
+            calls = tuple(
+                ToolCall(c["function"]["name"], c["function"]["arguments"])
+                for c in message.get("tool_calls", ())
+            )
+            thought = message.get("reasoning_content", "") if format.reasoning else ""
+            turn = Turn(message["content"], thought, calls)
+            written = render(turn, format) + format.after * bool(calls)
+            text += f"<|im_start|>{message['role']}\n{written}{end}"
+        return text + (opening if add_generation_prompt else "")
+
+    return render_chat
+
+
+@pytest.fixture(params=[lambda render: detect(render).format, find_registered])
+def find(request: pytest.FixtureRequest) -> Callable[[Any], Format]:
+    """Both ways to find a format."""
+    return request.param
+
+
+Find = Callable[[Any], Format]
+
+
+@pytest.mark.parametrize("format", [HERMES, QWEN3_CODER], ids=lambda f: f.name)
+def test_a_format_is_found_with_its_ends(format: Format, find: Find) -> None:
+    assert find(chat(format)) == format
+    spaced = replace(format, before="\n\n")
+    assert find(chat(spaced)) == spaced
+    assert find(chat(format, end="</s>")).ends[0] == "</s>"
+
+
+def test_separators_are_inferred() -> None:
+    format = replace(HERMES, before="\n\n", between="", after="\n")
+    assert detect(chat(format)).format == format
+    assert detect(chat(format, end="")).format.ends == ()
+
+
+def test_the_spelling_of_json_is_found(find: Find) -> None:
+    style = JsonStyle(",", ":", ascii=True)
+    nodes = tuple(replace(n, style=style) if isinstance(n, JsonCall) else n for n in HERMES.call)
+    assert find(chat(replace(HERMES, call=nodes))).call == nodes
+
+
+def test_the_reasoning_block_is_found_as_it_is_written(find: Find) -> None:
+    assert HERMES.reasoning is not None
+    tight = replace(HERMES.reasoning, pad_open="", pad_close="", after="\n")
+    assert find(chat(replace(HERMES, reasoning=tight))).reasoning == tight
+    silent = replace(HERMES, reasoning=None)
+    opens = chat(silent, opening="<|im_start|>assistant\n<think>\n")
+    assert find(opens).reasoning == HERMES.reasoning
+
+
+def test_no_reasoning_block_is_invented() -> None:
+    assert HERMES.reasoning is not None
+    silent = replace(HERMES, reasoning=None)
+    assert detect(chat(silent)).format.reasoning is None
+    assert find_registered(chat(silent), [silent]).reasoning is None
+    odd = replace(HERMES.reasoning, pad_open=" so: ")
+    assert detect(chat(replace(HERMES, reasoning=odd))).format.reasoning is None
+
+
+def test_what_a_template_refuses_is_left_as_it_is_known(find: Find) -> None:
+    def refuses(messages: Sequence[Message]) -> bool:
+        return bool(messages[-1]["content"] and "tool_calls" in messages[-1])
+
+    found = find(chat(replace(HERMES, before="\n\n"), refuses=refuses))
+    assert found.before == HERMES.before
+    assert found.reasoning == HERMES.reasoning  # seen without a call
+
+
+def test_a_format_that_nobody_knows_is_inferred() -> None:
+    other = replace(HERMES, call=(Marker("<call>"), *HERMES.call[1:]))
+    found = detect(chat(other))
+    assert found.origin is Origin.INFERRED
+    assert found.format == replace(other, name="inferred")
+    with pytest.raises(DetectError, match="in a format that is not known") as info:
+        find_registered(chat(other))
+    assert str(info.value.hint).startswith("Known formats: hermes, qwen3_coder, mistral, llama3_j")
+
+
+def test_what_cannot_be_inferred_is_found_in_the_registry() -> None:
+    template = real_templates()["openai-gpt-oss-120b"]
+    found = detect(template.render)
+    assert (found.format.name, found.origin) == ("harmony", Origin.REGISTERED)
+    assert "harmony" in found.evidence[0].conclusion
+
+
+def test_a_template_without_calls_is_refused(find: Find) -> None:
+    with pytest.raises(DetectError, match="writes no tool calls"):
+        find(chat(HERMES, refuses=lambda messages: True))
+
+
+@pytest.mark.parametrize(
+    ("prompt", "state"),
+    [
+        ("<|im_start|>assistant\n", State()),
+        ("<|im_start|>assistant\n<think>", State(Start.OPEN, "\n")),
+        ("<|im_start|>assistant\n<think>\n", State(Start.OPEN, "")),
+        ("<|im_start|>assistant\n<think>\n ", State(Start.OPEN, "")),
+        ("<|im_start|>assistant\n<think>\n\n</think>\n\n", State(Start.CLOSED, "")),
+        ("<|im_start|>assistant\n<think></think>\n", State(Start.CLOSED, "\n")),
+        ("<|im_start|>assistant\n</think>", State(Start.CLOSED, "\n\n")),
+    ],
+)
+def test_the_end_of_the_prompt_is_the_start_of_the_turn(prompt: str, state: State) -> None:
+    conversation = "<|im_start|>user\nWhat is <think>?<|im_end|>\n"
+    assert find_state(conversation + prompt, conversation, HERMES) == state
+    assert find_state(prompt, "", replace(HERMES, reasoning=None)) == State()
+
+
+def test_a_template_that_always_opens_the_turn() -> None:
+    for text, state in (
+        ("<|user|>a<|assistant|><think>\n", State(Start.OPEN, "")),
+        ("<|user|>a<|assistant|><think></think>", State(Start.CLOSED, "\n\n")),
+        ("<|user|><think>a<|assistant|>", State()),
+    ):
+        assert find_state(text, text, HERMES) == state

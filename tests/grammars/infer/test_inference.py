@@ -1,0 +1,101 @@
+"""The format of a template that nobody has described."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grammars.errors import DetectError
+from grammars.formats import NATIVE
+from grammars.infer.inference import infer
+from grammars.wire.format import (
+    CallId,
+    CallIndex,
+    Content,
+    Format,
+    JsonArguments,
+    JsonCall,
+    Literal,
+    Marker,
+    Name,
+    TaggedArguments,
+    find_format,
+)
+from grammars.wire.text import dump_format, load_format
+from tests.real_templates import real_templates
+
+FILE = Path(__file__).parents[2] / "data" / "inferred_formats.jsonl"
+ROWS = [json.loads(line) for line in FILE.read_text(encoding="utf-8").splitlines()]
+
+
+def sketch(format: Format) -> dict[str, Any]:
+    """A format in a few words: a call with arguments, and what stands around calls."""
+    holes = {Name: "NAME", CallId: "ID", CallIndex: "INDEX"}
+    call = ""
+    for node in format.call:
+        match node:
+            case Literal(text) | Marker(text):
+                call += text
+            case JsonCall(name, arguments, id=id, id_key=key):
+                first = f"{key}, " * bool(id and node.id_first)
+                call += f"JSON({first}{name}, {arguments}{f', {key}' * bool(id and not first)})"
+            case JsonArguments(style):
+                call += f"{{KEY{style.key}{style.quotes[0]}VALUE{style.quotes[0]}}}"
+            case TaggedArguments():
+                kind = f"KIND{node.after_kind}" if node.kinds else ""
+                call += f"{node.open}KEY{node.after_key}{kind}VALUE{node.close}...{node.end}"
+            case _:
+                call += holes[type(node)]
+    fixed = {"opening": format.opening, "closing": format.closing}
+    drawn: dict[str, Any] = {"format": format.name, "call": call}
+    drawn |= {key: "".join(node.text for node in nodes) for key, nodes in fixed.items() if nodes}
+    drawn |= {key: text for key in ("before", "between", "after") if (text := getattr(format, key))}
+    (content,) = format.contents
+    if content != Content():
+        drawn["content"] = f"{content.opener}TEXT{content.closer}"
+    return drawn | ({"single": True} if format.single else {}) | {"ends": list(format.ends)}
+
+
+def test_the_table_is_about_all_templates() -> None:
+    assert [row["template"] for row in ROWS] == list(real_templates())
+    assert sum("format" in row for row in ROWS) == 56
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["template"])
+def test_a_real_template(row: dict[str, Any]) -> None:
+    template = real_templates()[row["template"]]
+    if "error" in row:
+        with pytest.raises(DetectError) as info:
+            infer(template.render)
+        assert row["error"] in info.value.message
+    else:
+        expected = {key: value for key, value in row.items() if key != "template"}
+        found = infer(template.render).format
+        assert sketch(found) == expected
+        assert load_format(dump_format(found)) == found
+
+
+def test_what_has_a_name_is_what_has_that_name() -> None:
+    """Apart from what the templates of a family do differently."""
+    for row in ROWS:
+        known = find_format(row.get("format", ""), NATIVE)
+        if known is not None:
+            found = infer(real_templates()[row["template"]].render).format
+            own = {key: getattr(found, key) for key in ("reasoning", "before", "between", "after")}
+            style = found.hole.style
+            nodes = tuple(
+                replace(node, style=style) if isinstance(node, JsonCall) else node
+                for node in known.call
+            )
+            assert found == replace(known, call=nodes, ends=found.ends, **own)
+
+
+def test_the_evidence_tells_what_was_seen() -> None:
+    rows = infer(real_templates()["tencent-Hy3"].render).evidence
+    told = {row.probe: (row.text, row.conclusion) for row in rows}
+    assert "between them: '\\n'" in told["two calls"][1]
+    assert told["null"][0].count("<arg_value:opensource>null</arg_value:opensource>") == 1
+    assert told["content and three calls"][1] == "written alike"
+    assert {"content", "one call", "content and a call", "reasoning and a call"} < told.keys()

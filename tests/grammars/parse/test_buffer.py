@@ -1,0 +1,53 @@
+"""The push buffer and the JSON scanner."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from grammars.parse.buffer import Buffer, CutError, JsonScanner
+from tests.schema_strategies import VALUES
+
+CONTAINERS = VALUES.filter(lambda value: isinstance(value, list | dict))
+
+
+@given(CONTAINERS, st.text(max_size=5), st.integers(0, 40), st.sampled_from([None, 2]))
+def test_the_end_of_a_json_value_is_found(value: Any, rest: str, cut: int, indent: Any) -> None:
+    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    assert JsonScanner().feed(text + rest, 0) == len(text)
+    scanner, cut = JsonScanner(), min(cut, len(text) - 1)
+    assert scanner.feed(text[:cut], 0) is None
+    assert scanner.feed(text[cut:] + rest, 0) == len(text) - cut
+
+
+@pytest.mark.parametrize("text", ["{<", '{"a" \\', "{'", "{a: $}"])
+def test_what_is_no_json_is_told_early(text: str) -> None:
+    with pytest.raises(ValueError, match="in JSON"):
+        JsonScanner().feed(text, 0)
+
+
+def test_a_buffer_gives_back_what_was_taken() -> None:
+    buffer = Buffer()
+    assert buffer.forget() == ""
+    buffer.push("abc")
+    buffer.mark()
+    assert buffer.take(2) == "ab"
+    buffer.unread(buffer.forget())
+    buffer.mark()
+    buffer.drain()
+    assert buffer.forget() == "abc"
+    assert buffer.take(1) == ""
+
+
+def test_a_closed_buffer_has_no_more() -> None:
+    buffer = Buffer()
+    buffer.closed = True
+    with pytest.raises(CutError):
+        next(buffer.need())
+    with pytest.raises(StopIteration):
+        next(buffer.skip("\n"))
+    with pytest.raises(StopIteration) as end:
+        next(buffer.until((), print))
+    assert end.value.value is None

@@ -1,0 +1,150 @@
+"""Regular expressions of JSON Schema, for the mask: what it takes, jsonschema-rs takes too."""
+
+import json
+import re
+
+import jsonschema_rs
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from constrained.mask import Matcher
+from constrained.replay.replay_context import byte_tokenizer
+from grammars.build.values import Rules
+from grammars.regex.ecma import translate
+from grammars.regex.string_formats import FORMATS
+from grammars.schema.nodes import String
+from tests.text_strategies import TEXTS
+
+
+def matches(expression: str, text: str) -> bool:
+    """Does llguidance match all of the text?"""
+    regex = expression.replace("/", "\\/")
+    vocabulary, tokenizer = byte_tokenizer(())
+    matcher = Matcher.compile(tokenizer, f"%llguidance {{}}\nstart: T\nT: /{regex}/\n")
+    tokens = vocabulary.encode(text)
+    if matcher.accepts(tokens) < len(tokens):
+        return False
+    for token in tokens:
+        matcher.commit(token)
+    return matcher.is_complete
+
+
+TRANSLATED = [
+    "^a$",
+    "a",
+    "^a|b$",
+    "a|^b",
+    "^(a|b)c?$",
+    "^[a-z]{2,3}$",
+    "^\\d+$",
+    "^\\D$",
+    "^\\w\\W\\s\\S$",
+    "^[\\s\\S]$",
+    "^[^\\w]$",
+    "^[\\d\\-x]$",
+    "^.$",
+    "^[.|$^]$",
+    "^[[&~]$",
+    "^a\\/b\\.c\\_\\-\\$$",
+    "^\\x41\\u0042$",
+    "^a\nb\\\n$",
+    "^\\p{Lu}$",
+    "^é$",
+    "^(?:a|b)$",
+    "^$",
+    "",
+    "$",
+    "^a\\\\b$",
+    "^\"'$",
+]
+ALPHABET = "abcABx12é_ \t\n\r\x0b\xa0\u2028\ufeff\"'/\\.-$^|[&~\x00\x7f日"
+
+
+@pytest.mark.parametrize("pattern", TRANSLATED)
+@given(text=st.text(ALPHABET, max_size=3) | TEXTS)
+def test_a_translated_pattern_says_the_same(pattern: str, text: str) -> None:
+    expression = translate(pattern)
+    assert expression is not None
+    ours = matches(expression, text)
+    theirs = jsonschema_rs.is_valid({"pattern": pattern}, text)
+    if "." in pattern and re.search("[\r\u2028]", text):
+        assert ours <= theirs  # `.` is no line end to ECMA 262; to jsonschema-rs only \n is one
+    else:
+        assert ours == theirs
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        *("(?=a)", "(?!a)", "(?<=a)", "(?<!a)", "\\bfoo", "foo\\B", "(a)\\1", "(?<n>a)\\k<n>"),
+        *("\\cA", "\\Aa", "a\\z", "\\Z", "\\a", "(^a|b$)", "a^", "$a", "^(a$)"),
+    ],
+)
+def test_what_a_mask_cannot_hold_is_not_translated(pattern: str) -> None:
+    assert translate(pattern) is None
+
+
+def keep_ends(expression: str) -> str:
+    """The same with the ends of large ranges only: Hypothesis lists all characters of a class, and
+    a million of them take a second each time."""
+
+    def thin(match: re.Match[str]) -> str:
+        first, last = map(ord, match.groups())
+        return match[0] if last - first < 200 else f"{match[1]}-{chr(first + 9)}{match[2]}"
+
+    return re.sub("([\u00a0-\U0010ffff])-([\u00a0-\U0010ffff])", thin, expression)
+
+
+@pytest.mark.parametrize("name", sorted(FORMATS))
+@settings(max_examples=max(25, settings().max_examples // 4))  # large expressions draw slowly
+@given(data=st.data())
+def test_the_mask_admits_only_what_a_format_admits(name: str, data: st.DataObject) -> None:
+    text = data.draw(st.from_regex(keep_ends(FORMATS[name]), fullmatch=True))
+    assert jsonschema_rs.is_valid(
+        {"type": "string", "format": name}, text, validate_formats=True
+    ), text
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("date", "2024-02-29"),
+        ("time", "23:59:59.123Z"),
+        ("date-time", "2024-12-31T00:00:00+01:00"),
+        ("uuid", "123e4567-e89b-12d3-a456-426614174000"),
+        ("ipv4", "192.168.0.255"),
+        ("email", "first.last@mail.example.com"),
+        ("uri", "https://user@example.com:8080/a/b%20c?q=1&r=2#top"),
+        ("uri", "mailto:someone@example.com"),
+        ("uri", "urn:isbn:0451450523"),
+        ("uri", "file:///etc/hosts"),
+    ],
+)
+def test_usual_values_of_a_format_are_admitted(name: str, text: str) -> None:
+    assert matches(FORMATS[name], text)
+
+
+def test_a_pattern_in_json_is_matched_on_the_value() -> None:
+    rules = Rules()
+    rule = rules.value(String(pattern=translate('^a"\\\\\n$')), {})
+    vocabulary, tokenizer = byte_tokenizer(())
+    matcher = Matcher.compile(tokenizer, f"%llguidance {{}}\nstart: {rule}\n{rules.text()}")
+    tokens = vocabulary.encode('"a\\"\\\\\\n"')
+    assert matcher.accepts(tokens) == len(tokens)
+
+
+@pytest.mark.parametrize(
+    "pattern", ['^[^"]$', "^[^\\\\]$", "^[^/]$", '^[^"a]$', "^\\S$", '^.["\n]?$']
+)
+def test_sets_without_an_escaped_character_exclude_its_escape(pattern: str) -> None:
+    rules = Rules()
+    rule = rules.value(String(pattern=translate(pattern)), {})
+    vocabulary, tokenizer = byte_tokenizer(())
+    grammar = f"%llguidance {{}}\nstart: {rule}\n{rules.text()}"
+    whole = Matcher.compile(tokenizer, grammar)
+    for text in ('"', "\\", "/", "\b", "\n", "\x01", "a", "é", 'a"'):
+        tokens = vocabulary.encode(json.dumps(text, ensure_ascii=False))
+        matcher = whole.fork()
+        taken = matcher.accepts(tokens) == len(tokens)
+        assert taken == jsonschema_rs.is_valid({"pattern": pattern}, text), text

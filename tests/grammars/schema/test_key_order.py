@@ -1,0 +1,184 @@
+"""Declared keys in any order, in every format, or in that of the schema."""
+
+import json
+from itertools import permutations
+from typing import Any
+
+import pytest
+
+from constrained.compile.grammar_cache import GrammarTexts
+from constrained.errors import RequestError
+from constrained.tools.shapes import read_tools
+from grammars.complete.turn import Completer
+from grammars.formats import FORMATS
+from grammars.formats.hermes import HERMES
+from grammars.lowering.lower import lower
+from grammars.parse.parser import parse
+from grammars.render import render
+from grammars.schema.members import MOST_KEYS
+from grammars.turn import Choice, ChoiceAnswer, KeyOrder, Policy, State, Tool, ToolCall, Turn
+from grammars.wire.format import Format
+from tests.agreement.matching import Masked
+from tests.command_line import Run
+from tests.command_line import write as write_file
+from tests.scripted_model import scripted
+from tests.templates import hermes_call, tool
+
+EACH = pytest.mark.parametrize("format", FORMATS, ids=lambda f: f.name)
+POINT = {
+    "type": "object",
+    "properties": {"x": {"type": "integer"}, "y": {"type": "integer"}},
+    "required": ["y"],
+}
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "path": {"type": "string"},
+        "lines": {"type": "integer"},
+        "at": POINT,
+        "mode": {"type": ["string", "null"]},
+    },
+    "required": ["lines", "path"],
+}
+VALUES = {"path": "a/b.py", "lines": 3, "at": {"y": 1, "x": 2}, "mode": "w"}
+OPEN = {**SCHEMA, "additionalProperties": {"type": "integer"}}
+TREE = {
+    "type": "object",
+    "properties": {"v": {"type": "integer"}, "left": {"$ref": "#"}, "right": {"$ref": "#"}},
+    "required": ["v"],
+}
+
+
+def write(format: Format, arguments: dict[str, Any], offered: Tool) -> str:
+    return render(Turn(calls=(ToolCall(offered.name, arguments),)), format, [offered])
+
+
+def make(format: Format, schema: Any, order: KeyOrder = KeyOrder.ANY) -> tuple[Tool, Masked]:
+    made = Tool("f", lower(schema))
+    policy = Policy(Choice.REQUIRED, key_order=order)
+    return made, Masked(format, [made], policy, State(), True)
+
+
+def pick(*keys: str, **extra: Any) -> dict[str, Any]:
+    return {key: VALUES[key] for key in keys} | extra
+
+
+@EACH
+def test_all_orders_are_taken_and_read_back(format: Format) -> None:
+    offered, grammar = make(format, SCHEMA)
+    for count in range(len(VALUES) + 1):
+        for keys in permutations(VALUES, count):
+            text = write(format, pick(*keys), offered)
+            assert grammar.accepts(text) == ({"path", "lines"} <= {*keys}), text
+            if grammar.accepts(text):
+                assert parse(text, format, [offered]).calls[0].arguments == pick(*keys)
+
+
+@EACH
+def test_schema_order_on_demand(format: Format) -> None:
+    offered, grammar = make(format, SCHEMA, KeyOrder.SCHEMA)
+    taken = [
+        keys
+        for keys in permutations(VALUES)
+        if grammar.accepts(write(format, pick(*keys) | {"at": {"x": 2, "y": 1}}, offered))
+    ]
+    is_sorted = format.hole.style.sorted_keys  # so the renderer writes all in one order
+    assert taken == (list(permutations(VALUES)) if is_sorted else [tuple(VALUES)])
+
+
+@EACH
+def test_undeclared_keys_stand_anywhere_and_trap_nobody(format: Format) -> None:
+    offered, grammar = make(format, OPEN)
+    for arguments in (
+        {"zz": 1, **pick("lines"), "z": 2, **pick("path", "mode"), "Z": 3},
+        {**pick("mode", "path"), "pathx": 1, **pick("lines")},
+        pick("lines", "path"),
+    ):
+        assert grammar.accepts(write(format, arguments, offered)), arguments
+    assert not grammar.accepts(write(format, {"zz": 1, **pick("lines", "mode"), "z": 2}, offered))
+
+
+@EACH
+def test_recursive_objects(format: Format) -> None:
+    offered, grammar = make(format, TREE)
+    tree = {"left": {"right": {"v": 1}, "v": 2, "left": {"v": 3}}, "right": {"v": 4}, "v": 5}
+    assert grammar.accepts(write(format, tree, offered))
+    assert not grammar.accepts(write(format, {"left": {"v": 1}}, offered))
+
+
+@EACH
+@pytest.mark.parametrize("schema", [SCHEMA, OPEN], ids=["closed", "open"])
+def test_what_is_written_is_not_written_again(format: Format, schema: Any) -> None:
+    offered, grammar = make(format, schema)
+    completer = Completer(format, [offered], Policy(Choice.REQUIRED), State(), grammar.ids)
+    text = write(format, pick("mode", "at", "path", "lines"), offered)
+    for at in range(len(text)):
+        if len(grammar.prefix(text[:at])) < at:
+            continue
+        rest = completer.complete(text[:at])
+        assert rest is not None
+        assert grammar.accepts(text[:at] + rest), (text[:at], rest)
+
+
+def test_a_key_is_written_once_and_the_last_one_is_forced() -> None:
+    _, grammar = make(HERMES, {**SCHEMA, "required": list(VALUES)})
+    start = '<tool_call>\n{"name": "f", "arguments": '
+    written = start + '{"mode": null, "lines": 3, "at": {"y": 2}'
+    matcher = grammar.matcher.fork()
+    for token in grammar.encode(written):
+        matcher.commit(token)
+    forced = grammar.vocabulary.text(matcher.forced()).decode()
+    assert forced == ', "path": "'
+    assert grammar.prefix(written + ', "mode"') == written + ', "'
+
+
+def test_objects_of_many_keys_keep_the_order_of_the_schema() -> None:
+    for count, taken in ((MOST_KEYS, True), (MOST_KEYS + 1, False)):
+        properties = {f"k{i}": {"type": "boolean"} for i in range(count)}
+        offered, grammar = make(HERMES, {"type": "object", "properties": properties})
+        arguments = dict.fromkeys(properties, True)
+        assert grammar.accepts(write(HERMES, arguments, offered))
+        backwards = dict(reversed(arguments.items()))
+        assert json.dumps(backwards) != json.dumps(arguments)
+        assert grammar.accepts(write(HERMES, backwards, offered)) == taken
+
+
+TOOL = tool("move", {"x": {"type": "integer"}, "y": {"type": "integer"}}, required=["x", "y"])
+
+
+def test_the_option_reaches_the_mask() -> None:
+    with scripted(hermes_call("move", '{"y": 1, "x": 2}')) as model:
+        (made,) = model.call("Hi", [TOOL]).calls
+        assert list(made.arguments.items()) == [("y", 1), ("x", 2)]
+        (made,) = model.call("Hi", [TOOL], key_order=KeyOrder.SCHEMA).calls
+        assert list(made.arguments) == ["x", "y"]
+        with pytest.raises(RequestError, match="key_order is 'no'"):
+            model.call("Hi", [TOOL], key_order="no")
+
+
+def test_the_command_line(run: Run, tmp_path: Any) -> None:
+    path = write_file(tmp_path / "tools.json", [TOOL])
+    words = ["grammar", "--tools", path, "--format", "hermes"]
+    assert "::_:" in run(*words)[1]
+    code, in_order, _ = run(*words, "--key-order", "schema")
+    assert code == 0
+    assert "::_:" not in in_order
+
+
+def test_grammars_are_built_once_for_the_same_tools() -> None:
+    texts, policy = GrammarTexts({}, 2), Policy()
+    first = texts.find(HERMES, read_tools([TOOL]), policy, State())
+    assert texts.find(HERMES, read_tools([TOOL]), policy, State()) is first
+    loose = [{"type": "function", "function": {**TOOL["function"], "strict": False}}]
+    known = texts.find(HERMES, read_tools(loose), policy, State())
+    assert texts.find(HERMES, read_tools(loose), policy, State()) is known
+    in_order = Policy(key_order=KeyOrder.SCHEMA)
+    others = [
+        texts.find(HERMES, read_tools([TOOL]), p, State()) for p in (in_order, Policy.named("move"))
+    ]
+    assert first not in others
+    again = texts.find(HERMES, read_tools([TOOL]), policy, State())
+    assert again == first
+    assert again is not first
+    answer = Policy(answer=ChoiceAnswer(("a", "b")))
+    assert texts.find(HERMES, (), answer, State()) != texts.find(HERMES, (), policy, State())

@@ -1,0 +1,115 @@
+"""Calls whose values are written in another style than JSON: rendered, held, parsed, completed."""
+
+import json
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from grammars.complete.turn import Completer
+from grammars.errors import RenderError, SchemaError
+from grammars.parse.arguments import RawToJson
+from grammars.parse.parser import Parser, parse
+from grammars.render import render
+from grammars.schema.nodes import are_same
+from grammars.turn import ArgumentsDelta, ToolCall, Turn
+from grammars.wire.format import Format, JsonArguments, Literal, Marker, Name, TaggedArguments
+from tests.agreement.matching import Masked
+from tests.grammars.spelling.test_styles import GEMMA, PRETTY, PYTHON, is_writable
+from tests.turn_strategies import Case, cases, chunkings
+
+TAGS = TaggedArguments(
+    "<parameter=",
+    ">",
+    "</parameter>\n",
+    "</function>\n",
+    PYTHON.true,
+    PYTHON.false,
+    PYTHON.null,
+    PYTHON,
+)
+FORMATS = {
+    "gemma": Format(
+        "gemma",
+        (Marker("<|call>"), Literal("call:"), Name(), JsonArguments(GEMMA), Marker("<call|>")),
+    ),
+    "seed": Format(
+        "seed",
+        (Marker("<seed>"), Literal("\n<function="), Name(), Literal(">\n"), TAGS,
+         Marker("</seed>")),
+        between="\n",
+    ),
+    "python": Format(
+        "python",
+        (Marker("<call>"), Name(), JsonArguments(PYTHON), Marker("</call>")),
+    ),
+    "pretty": Format(
+        "pretty",
+        (Marker("<call>"), Literal('{"name": "'), Name(), Literal('", "arguments": '),
+         JsonArguments(PRETTY), Literal("}"), Marker("</call>")),
+    ),
+}  # fmt: skip
+FEW = settings(suppress_health_check=list(HealthCheck), max_examples=25)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@FEW
+@given(data=st.data())
+def test_calls_in_other_styles(name: str, data: st.DataObject) -> None:
+    format = FORMATS[name]
+    case: Case = data.draw(cases(format))
+    if name == "gemma":
+        assume(all(is_writable(call.arguments, GEMMA) for call in case.turn.calls))
+    turn = parse(case.text, format, case.tools, case.state)
+    assert turn.content == case.turn.content
+    assert [c.name for c in turn.calls] == [c.name for c in case.turn.calls]
+    for read, written in zip(turn.calls, case.turn.calls, strict=True):
+        assert are_same(read.arguments, written.arguments)
+        assert not read.errors
+    try:
+        held = Masked(format, case.tools, case.policy, case.state)
+    except SchemaError:
+        return
+    completer = Completer(format, case.tools, case.policy, case.state)
+    for cut in data.draw(st.lists(st.integers(0, len(case.text)), max_size=8, unique=True)):
+        text = case.text[:cut]
+        if held.prefix(text) == text:
+            rest = completer.complete(text)
+            assert rest is not None, (text, held.grammar)
+            assert held.accepts(text + rest), (text, rest, held.grammar)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@FEW
+@given(data=st.data())
+def test_arguments_are_told_as_json_while_they_arrive(name: str, data: st.DataObject) -> None:
+    case: Case = data.draw(cases(FORMATS[name]))
+    if name == "gemma":
+        assume(all(is_writable(call.arguments, GEMMA) for call in case.turn.calls))
+    parser = Parser(case.format, case.tools, case.state, stream=True)
+    events = [e for piece in data.draw(chunkings(case.text)) for e in parser.feed(piece)]
+    told: dict[int, str] = {}
+    for event in [*events, *parser.close()]:
+        if isinstance(event, ArgumentsDelta):
+            told[event.index] = told.get(event.index, "") + event.text
+    assert len(told) == len(case.turn.calls)
+    for index, call in enumerate(case.turn.calls):
+        assert are_same(json.loads(told[index]), call.arguments)
+
+
+def test_raw_strings_are_told_as_they_come() -> None:
+    teller = RawToJson(GEMMA)
+    pieces = ["{ci", "ty", ":<|", '"|>Par<', 'is<|"', "|>,n", ":1", "2,b:[No", "ne,tr", "ue]", "}"]
+    assert [teller.feed(piece) for piece in pieces] == [
+        "{", "", '"city": ', '"Par', "<is", '", ', '"n": ', "12, \"b\": [", "null, ", "true]", "}"
+    ]  # fmt: skip
+    for text in ("{a:nix,", "{a:NaN,"):
+        with pytest.raises(ValueError, match=r"Expecting|NaN"):
+            RawToJson(GEMMA).feed(text)
+
+
+def test_a_string_that_contains_its_quote_is_not_rendered() -> None:
+    for arguments in ({"a": ['<|"|>']}, {"a": {"b:": 1}}):
+        with pytest.raises(RenderError) as error:
+            render(Turn(calls=(ToolCall("f", arguments),)), FORMATS["gemma"])
+        assert error.value.where == "/calls/0/arguments"

@@ -1,0 +1,390 @@
+"""Values in every style: spelled, held by the mask, read back, completed from any cut."""
+
+import json
+import math
+import random
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, event, given, reject, settings
+from hypothesis import strategies as st
+from jinja2 import Environment
+
+from constrained.mask import Matcher
+from constrained.replay.replay_context import byte_tokenizer
+from grammars.build.values import Rules
+from grammars.complete.json import JsonReader
+from grammars.complete.shortest import Shortest
+from grammars.errors import SchemaError
+from grammars.lowering.lower import lower
+from grammars.parse.buffer import make_scanner
+from grammars.schema.nodes import Schema, are_same
+from grammars.schema.numbers import are_equal, settle
+from grammars.spelling.quoted import find_extra_keys
+from grammars.spelling.reading import DeepJsonError, read_value
+from grammars.spelling.styles import has_json_strings, holds, spell
+from grammars.wire.format import JsonStyle
+from tests.schema_strategies import VALUES, Shape, fitting, leaves, objects, parameters, shapes
+from tests.text_strategies import KEYS, TEXTS
+from tests.turn_strategies import seeds
+
+QUOTE = '<|"|>'
+PYTHON = JsonStyle(
+    quotes=("'", '"'), true=("True", "true"), false=("False", "false"), null=("None", "null")
+)
+GEMMA = JsonStyle(
+    item=",",
+    key=":",
+    quotes=(QUOTE,),
+    escapes=False,
+    bare_keys=True,
+    sorted_keys=True,
+    null=("None", "null"),
+)
+PRETTY = JsonStyle(indent=4, level=2)
+STYLES = {
+    "json": JsonStyle(),
+    "python": PYTHON,
+    "gemma": GEMMA,
+    "gemma, quote a token": GEMMA,
+    "pretty": PRETTY,
+}
+EACH = pytest.mark.parametrize("name", STYLES)
+FEW = settings(suppress_health_check=list(HealthCheck), max_examples=30)
+SHAPES = leaves([]) | objects(shapes(), KEYS) | shapes() | parameters()
+SIGNS = frozenset(b"\\\"'{}[]:,<|>xuUd8eE0")
+BARE = find_extra_keys([], GEMMA)
+
+
+class Mask:
+    """What the engine says to texts of a schema in a style."""
+
+    def __init__(self, name: str, schema: Schema):
+        self.style = STYLES[name]
+        self.vocabulary, tokenizer = byte_tokenizer((QUOTE,) if "token" in name else ())
+        quote = self.vocabulary.marker(QUOTE)
+        self.ids: Mapping[str, int] = {} if quote is None else {QUOTE: quote}
+        rules = Rules(self.style, self.ids)
+        start = rules.value(schema.node, schema.definitions)
+        self.grammar = f"%llguidance {{}}\nstart: {start}\n{rules.text()}"
+        self._matcher = Matcher.compile(tokenizer, self.grammar)
+        self._shortest = Shortest(self.style, schema.definitions)
+        self._node = schema.node
+
+    def takes(self, text: str, *, whole: bool = True) -> bool:
+        """Does the mask take the text, and may it end there?"""
+        tokens = self.vocabulary.encode_marked(text, self.ids)
+        matcher = self._matcher.fork()
+        if matcher.accepts(tokens) < len(tokens):
+            return False
+        for token in tokens:
+            matcher.commit(token)
+        return matcher.is_complete or not whole
+
+    def walk(self, rng: random.Random, start: str, steps: int) -> str:
+        """A random text that the mask takes, and that begins with as much of `start`."""
+        matcher, tokens = self._matcher.fork(), self.vocabulary.encode_marked(start, self.ids)
+        tokens = tokens[: matcher.accepts(tokens)]
+        for token in tokens:
+            matcher.commit(token)
+        for _ in range(steps):
+            allowed = [t for t in np.flatnonzero(matcher.mask()).tolist() if not matcher.ends(t)]
+            if matcher.is_finished or not allowed:
+                break
+            signs = [t for t in allowed if t in SIGNS]
+            pick = rng.choice(signs if signs and rng.random() < 0.7 else allowed)
+            tokens.append(pick)
+            matcher.commit(pick)
+        return self.vocabulary.text(tokens).decode(errors="ignore")
+
+    def complete(self, text: str) -> str:
+        """The text and its rest."""
+        fit = JsonReader(self._shortest, text).value(self._node, 0)
+        assert fit is not None, (text, self.grammar)
+        return text + (fit if isinstance(fit, str) else "")
+
+
+def mask(name: str, schema: Any) -> tuple[Mask, Schema]:
+    try:
+        lowered = lower(schema, only_object=False)
+        return Mask(name, lowered), lowered
+    except SchemaError:
+        reject()
+
+
+def is_writable(value: Any, style: JsonStyle) -> bool:
+    """Can the style write the value, undeclared keys too?"""
+    if not style.bare_keys:
+        return True
+    match value:
+        case list():
+            return all(is_writable(item, style) for item in value)
+        case dict():
+            keys = all(key in KEYS or BARE.accepts(key) for key in value)
+            return keys and all(is_writable(member, style) for member in value.values())
+        case _:
+            return holds(value, style)
+
+
+def assert_completed(mask: Mask, schema: Schema, text: str, cuts: list[int]) -> None:
+    """What the mask takes of a text is completed to a value that fits."""
+    for cut in cuts:
+        if mask.takes(text[:cut], whole=False):
+            whole = mask.complete(text[:cut])
+            assert mask.takes(whole), (text[:cut], whole, mask.grammar)
+            value = read_value(whole, mask.style)
+            assert schema.report.checked or schema.admits(value), whole
+            assert_settled(value, schema)
+            if has_json_strings(mask.style) and "'" not in mask.style.quotes:
+                assert_strict(whole)
+
+
+def assert_settled(value: Any, schema: Schema) -> None:
+    """To settle a value leaves it the same to JSON, and a second time changes nothing."""
+    settled = settle(value, schema)
+    assert are_equal(settled, value)
+    assert are_same(settle(settled, schema), settled)
+    if schema.source == {"type": "integer"}:
+        assert type(settled) is int
+
+
+def assert_strict(text: str) -> None:
+    """It is JSON to any reader: doubles are finite, integers short, surrogates come in pairs."""
+
+    def refuse(name: str) -> float:
+        raise AssertionError(name)
+
+    def read_float(digits: str) -> float:
+        assert math.isfinite(float(digits)), digits
+        return float(digits)
+
+    def read_int(digits: str) -> int:
+        assert len(digits.lstrip("-")) <= 19
+        return int(digits)
+
+    value = json.loads(text, parse_constant=refuse, parse_float=read_float, parse_int=read_int)
+    json.dumps(value, ensure_ascii=False).encode()
+    text.encode()
+
+
+def cuts_of(text: str) -> st.SearchStrategy[list[int]]:
+    few = st.lists(st.integers(0, len(text)), max_size=12, unique=True)
+    return few.map(lambda drawn: sorted({0, len(text), *drawn}))
+
+
+@EACH
+@FEW
+@given(data=st.data())
+def test_a_value_is_held_read_and_completed(name: str, data: st.DataObject) -> None:
+    shape: Shape = data.draw(SHAPES)
+    held, schema = mask(name, shape.schema)
+    value = data.draw(fitting(shape).filter(lambda v: is_writable(v, held.style)))
+    text = spell(value, held.style)
+    assert are_same(read_value(text, held.style), value)
+    if schema.admits(value):
+        taken = held.takes(text)
+        event("taken" if taken else "not taken")
+        assert taken or schema.report.checked, (text, held.grammar)
+    assert_completed(held, schema, text, data.draw(cuts_of(text)))
+
+
+@EACH
+@FEW
+@given(data=st.data())
+def test_a_value_that_does_not_fit_is_refused(name: str, data: st.DataObject) -> None:
+    shape: Shape = data.draw(SHAPES)
+    held, schema = mask(name, shape.schema)
+    other = data.draw(st.one_of(VALUES, data.draw(SHAPES).values))
+    text = spell(other, held.style)
+    if not schema.report.checked and held.takes(text):
+        assert schema.admits(read_value(text, held.style)), (text, held.grammar)
+
+
+@EACH
+@FEW
+@given(data=st.data())
+def test_a_random_walk_is_completed(name: str, data: st.DataObject) -> None:
+    shape: Shape = data.draw(SHAPES)
+    held, schema = mask(name, shape.schema)
+    start = spell(data.draw(shape.values), held.style)
+    rng = random.Random(data.draw(seeds()))
+    text = held.walk(rng, start[: rng.randint(0, len(start))], 60)
+    assert_completed(held, schema, text, sorted(rng.sample(range(len(text) + 1), len(text) // 3)))
+
+
+@given(VALUES)
+def test_python_is_spelled_as_repr_does(value: Any) -> None:
+    assert spell(value, PYTHON) == repr(value)
+
+
+@given(VALUES, st.booleans())
+def test_json_is_python_too(value: Any, ascii: bool) -> None:
+    text = json.dumps(value, ensure_ascii=ascii)
+    assert are_same(read_value(text, PYTHON), value)
+    held, _ = mask("python", {})
+    assert held.takes(text)
+
+
+# The part of a template that writes arguments.
+GEMMA_TEMPLATE = """
+{%- macro write(value) -%}
+    {%- if value is string -%}{{ '<|"|>' + value + '<|"|>' }}
+    {%- elif value is boolean -%}{{ 'true' if value else 'false' }}
+    {%- elif value is mapping -%}
+        {{- '{' -}}
+        {%- for key, member in value | dictsort -%}
+            {{- key }}:{{ write(member) }}{{ ',' if not loop.last -}}
+        {%- endfor -%}
+        {{- '}' -}}
+    {%- elif value is sequence -%}
+        {{- '[' -}}
+        {%- for item in value -%}{{ write(item) }}{{ ',' if not loop.last }}{%- endfor -%}
+        {{- ']' -}}
+    {%- else -%}{{ value }}
+    {%- endif -%}
+{%- endmacro -%}
+{{ write(value) }}"""
+
+
+@given(VALUES)
+def test_gemma_is_spelled_as_its_template_does(value: Any) -> None:
+    template = Environment(keep_trailing_newline=True).from_string(GEMMA_TEMPLATE)
+    assert spell(value, GEMMA) == template.render(value=value)
+
+
+@given(VALUES)
+def test_pretty_json_is_spelled_as_a_template_does(value: Any) -> None:
+    assert spell(value, PRETTY) == json.dumps(value, ensure_ascii=False, indent=4).replace(
+        "\n", "\n" + " " * 8
+    )
+
+
+@EACH
+@given(st.dictionaries(TEXTS, VALUES, max_size=3), TEXTS, st.integers(0, 40))
+def test_the_end_of_an_object_is_found(name: str, value: Any, rest: str, cut: int) -> None:
+    style = STYLES[name]
+    if style.bare_keys and not holds(value, style):
+        reject()
+    text = spell(value, style)
+    assert make_scanner(style).feed(text + rest, 0) == len(text)
+    scanner, cut = make_scanner(style), min(cut, len(text) - 1)
+    assert scanner.feed(text[:cut], 0) is None
+    assert scanner.feed(text[cut:] + rest, 0) == len(text) - cut
+
+
+@pytest.mark.parametrize(
+    ("style", "texts"),
+    [
+        (PYTHON, ["", "'", "'a", "'a\"", "nan", "inf", "NaN", "1e999", "(1,)", "[1,]", "{1: 2}",
+                  "'\\ud800'", "'\\q'", "'\\/'", "'\n'", "'\\U00110000'", "TRUE", "'a' 'b'",
+                  "0x10", "1_000", "b'a'", "{'a'}", "{'a' 1}", "'\ud800'", "-", "01"]),
+        (GEMMA, ["", "a", "{a}", "{:1}", '<|"|>', '{<|"|>a:1}', "NaN", '"a"', "'a'", "{a:1,}",
+                 "{a:1}}", "True", '<|"|>a']),
+    ],
+)  # fmt: skip
+def test_what_spells_nothing_is_refused(style: JsonStyle, texts: list[str]) -> None:
+    assert [text for text in texts if reads(text, style)] == []
+
+
+@given(st.text(max_size=20) | st.text(alphabet="{}[]'\"\\:,ux0d8N1eTrue<|> \n", max_size=20))
+def test_readers_are_total(text: str) -> None:
+    for style in STYLES.values():
+        reads(text, style)
+
+
+def reads(text: str, style: JsonStyle) -> bool:
+    """Does the text spell a value, which JSON can spell, too?"""
+    try:
+        value = read_value(text, style)
+    except ValueError:
+        return False
+    json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
+    return True
+
+
+@pytest.mark.parametrize("style", [PYTHON, GEMMA, PRETTY])
+def test_deep_nesting_is_told(style: JsonStyle) -> None:
+    with pytest.raises(DeepJsonError):
+        read_value("[" * 100_000 + "]" * 100_000, style)
+
+
+@pytest.mark.parametrize("key", ["a:b", "a,b", "{", "]", "", " a", "a\n", 'x<|"|>'])
+def test_a_key_that_cannot_be_written_is_refused(key: str) -> None:
+    inner = {"type": "object", "properties": {key: {"type": "null"}}}
+    schema = lower({"type": "object", "properties": {"a/b": inner}})
+    with pytest.raises(SchemaError) as error:
+        Mask("gemma", schema)
+    assert error.value.where is not None
+    assert error.value.where.startswith("/properties/a~1b/properties/")
+    assert error.value.hint
+    assert not holds({key: 1}, GEMMA)
+
+
+def test_a_constant_that_cannot_be_written_is_left_out() -> None:
+    options = ["a", f"{QUOTE}", ["<|", {"b": QUOTE}]]
+    held = Mask("gemma", lower({"enum": options}, only_object=False))
+    assert held.takes(spell("a", GEMMA))
+    assert not held.takes(spell(QUOTE, GEMMA))
+    assert not held.takes(spell(options[2], GEMMA))
+    with pytest.raises(SchemaError, match="none of its values"):
+        Mask("gemma", lower({"enum": options[1:]}, only_object=False))
+
+
+@pytest.mark.parametrize("name", ["gemma", "gemma, quote a token"])
+def test_half_a_quote_is_text(name: str) -> None:
+    for schema in (
+        {"enum": ["a", 'a<|"']},
+        {"type": "string"},
+        {"pattern": "^a", "type": "string"},
+    ):
+        held = Mask(name, lower(schema, only_object=False))
+        assert held.complete('<|"|>a<|"') == '<|"|>a<|"<|"|>'
+    held = Mask(name, lower({"enum": ["a", "b"]}, only_object=False))
+    assert held.complete('<|"|>a<|') == '<|"|>a<|"|>'
+
+
+def test_white_space_is_exact_down_to_some_depth() -> None:
+    held, value = Mask("pretty", lower({}, only_object=False)), []
+    for _ in range(12):
+        value = [value, {"a": value}]
+    text = spell(value, PRETTY)
+    for cut in range(0, 1500, 7):
+        whole = held.complete(text[:cut])
+        assert held.takes(whole)
+    assert not held.takes(json.dumps([1], indent=2))
+    assert not held.takes("[1]")
+
+
+def test_structural_text_is_cut_at_special_tokens() -> None:
+    rules = Rules(ids={"<a>": 1, "<a>b": 2, "": 3})
+    assert rules.fixed("x<a>b<a>y") == '"x" <[2]> <[1]> "y"'
+    assert rules.fixed("<") == '"<"'
+
+
+def test_a_pattern_that_cannot_be_taken_apart_is_held_in_json() -> None:
+    schema = lower(
+        {"type": "string", "pattern": "^\\p{Greek}{2,}$", "maxLength": 3}, only_object=False
+    )
+    held = Mask("python", schema)
+    assert held.takes('"αβ"')
+    assert not any(map(held.takes, ('"ab"', '"α"', '"αβγδ"', "'αβ'")))
+    assert Shortest(PYTHON, {}).value(schema.node) is None
+    assert JsonReader(Shortest(PYTHON, {}), '"αβ" ').value(schema.node, 0) == 4
+
+
+def test_a_character_may_be_spelled_by_its_number() -> None:
+    schema = lower({"type": "string", "pattern": "^[a-c\\n\u00a0🙂]{5}$"}, only_object=False)
+    for text in (r"'ab\n\xa0\U0001F642'", r'"ab\x0a\u00A0🙂"'):
+        held = Mask("python", schema)
+        assert held.takes(text)
+        assert_completed(held, schema, text, list(range(len(text))))
+    assert not held.takes(r"'\x61bcab'")
+    keys = Mask("python", lower({"type": "object", "properties": {"a'": {"type": "null"}},
+                                 "additionalProperties": {"type": "integer"}}))  # fmt: skip
+    assert keys.takes("{\"a'\": null, 'b': 1}")
+    assert keys.takes(r"{'\xa0': 1}")
+    assert not any(
+        map(keys.takes, ('{"a\'": 1}', r"{'a\'': 1}", r"{'\x61\x27': 1}", r"{'\u0061': 1}"))
+    )

@@ -1,0 +1,36 @@
+"""llama.cpp's own `models/` directory: its vocabularies, and the chat templates of real models."""
+
+import os
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+
+from constrained.template.chat_template import ChatTemplate
+from examples.random_model import SourceUnavailable, models_directory
+
+
+def require_models_directory() -> Path:
+    """Returns llama.cpp's `models/` directory, or skips the test where there is no network.
+
+    In continuous integration (`CI` is set) nothing is skipped: the error fails the test.
+    """
+    try:
+        return models_directory()
+    except SourceUnavailable as error:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(f"needs llama.cpp's vocabularies: {error}")
+
+
+@lru_cache(maxsize=1)
+def real_templates() -> dict[str, ChatTemplate]:
+    """The 70 or so chat templates that llama.cpp keeps for its own tests, by name."""
+    paths = sorted(Path(require_models_directory(), "templates").glob("*.jinja"))
+    assert len(paths) >= 70
+    return {
+        path.stem: ChatTemplate(
+            path.read_text(encoding="utf-8"), bos_token="<s>", eos_token="</s>", name=path.stem
+        )
+        for path in paths
+    }

@@ -1,0 +1,210 @@
+"""Items of Responses as a conversation, and the responses that are kept."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from server.dialects.responses import items
+from server.dialects.responses.items import read_input, write_messages
+from server.dialects.responses.sealing import seal, unseal
+from server.dialects.responses.store import Store, Stored, measure
+from server.errors import HttpError
+from tests.server.running_server import Json
+
+USER: Json = {"role": "user", "content": "Hi"}
+
+
+def read(*items: Json) -> list[Json]:
+    return read_input(items, lambda ids: {})
+
+
+def call(number: int) -> Json:
+    ids = {"call_id": f"call_{number}", "name": f"tool_{number}"}
+    return {"type": "function_call", **ids, "arguments": "{}"}
+
+
+def output(number: int) -> Json:
+    return {"type": "function_call_output", "call_id": f"call_{number}", "output": "ok"}
+
+
+def said(text: str) -> Json:
+    return {"type": "message", "role": "assistant", "content": text}
+
+
+def thought(text: str) -> Json:
+    content = [{"type": "reasoning_text", "text": text}]
+    return {"type": "reasoning", "summary": [], "content": content}
+
+
+def shape(*items: Json) -> list[str]:
+    """The messages, in short."""
+    shapes: list[str] = []
+    for message in write_messages(read(*items)):
+        parts = [message["role"][0], message.get("reasoning_content"), message["content"]]
+        parts += [call["function"]["name"] for call in message.get("tool_calls", ())]
+        shapes.append(" ".join(part for part in parts if part))
+    return shapes
+
+
+def test_the_items_of_a_turn_are_one_message() -> None:
+    assert shape(USER, thought("hm"), said("a"), call(1), call(2), output(1), output(2)) == [
+        "u Hi",
+        "a hm a tool_1 tool_2",
+        "t ok",
+        "t ok",
+    ]
+    assert shape(USER, thought("hm"), call(1), said("a"), output(1), said("b")) == [
+        "u Hi",
+        "a hm a tool_1",
+        "t ok",
+        "a b",
+    ]
+
+
+def test_turns_are_told_apart() -> None:
+    assert shape(said("a"), said("b")) == ["a a", "a b"]
+    assert shape(said("a"), thought("hm"), said("b")) == ["a a", "a hm b"]
+    assert shape(call(1), output(1), call(2), output(2)) == ["a tool_1", "t ok", "a tool_2", "t ok"]
+
+
+def test_no_item_of_a_turn_copies_what_came_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = list[Json]()
+    gathered: list[dict[str, list[Any]]] = []
+    find = items._find_turn  # pyright: ignore[reportPrivateUsage]
+
+    def note(*given: Any, **options: Any) -> Json:
+        turns.append(find(*given, **options))
+        gathered.append({key: turns[-1][key] for key in turns[-1] if key != "role"})
+        return turns[-1]
+
+    monkeypatch.setattr(items, "_find_turn", note)
+    given = read(thought("h"), thought("m"), call(1), said("a"), call(2), said("b"), call(3))
+    (message,) = write_messages(given)
+    assert message["reasoning_content"] == "hm"
+    assert message["content"] == "ab"
+    assert [call["id"] for call in message["tool_calls"]] == ["call_1", "call_2", "call_3"]
+    assert write_messages(given) == [message]  # nothing of the first time is left in the items
+    assert all(turn is turns[0] for turn in turns[: len(given)])
+    last = gathered[len(given) - 1]
+    for seen in gathered[: len(given)]:
+        assert all(seen[key] is last[key] for key in seen)
+
+
+def test_every_item_has_an_id_and_keeps_its_own() -> None:
+    whole = read(USER, {**said("a"), "id": "msg_1"}, call(1), output(1), thought("x"))
+    prefixes = ["msg_", "msg_1", "fc_", "fco_", "rs_"]
+    assert all(item["id"].startswith(prefix) for item, prefix in zip(whole, prefixes, strict=True))
+    assert read(*whole) == whole
+
+
+def test_instructions_and_a_system_message_are_one() -> None:
+    developer = {"role": "developer", "content": "Be kind."}
+    messages = write_messages(read(developer, USER), "Be brief.")
+    assert messages[0] == {"role": "system", "content": "Be brief.\n\nBe kind."}
+    assert len(messages) == 2
+    assert write_messages(read(developer, USER))[0]["role"] == "developer"
+
+
+def test_several_parts_stay_parts() -> None:
+    parts = [{"type": "input_text", "text": "a"}, {"type": "input_text", "text": "b"}]
+    (message,) = write_messages(read({"role": "user", "content": parts}))
+    assert message["content"] == [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
+    refusal = {"role": "assistant", "content": [{"type": "refusal", "refusal": "no"}]}
+    assert write_messages(read(refusal))[0]["content"] == "no"
+    (result,) = write_messages(read({**output(1), "output": parts[:1]}))
+    assert result == {"role": "tool", "tool_call_id": "call_1", "content": "a"}
+
+
+def test_a_summary_stands_for_reasoning_that_is_not_there() -> None:
+    summary = [{"type": "summary_text", "text": "in short"}]
+    assert shape({"type": "reasoning", "summary": summary}, said("a")) == ["a in short a"]
+    whole = {**thought("at length"), "summary": summary}
+    assert shape(whole, said("a")) == ["a at length a"]
+
+
+@given(st.text())
+def test_sealed_text_comes_back(text: str) -> None:
+    sealed = seal(text)
+    assert unseal(sealed, "") == text
+    for spoilt in (sealed[:-4], "A" * 16, "", "ü", None, sealed[4:]):
+        with pytest.raises(HttpError):
+            unseal(spoilt, "")
+
+
+def stored(id: str, *items: str, owner: str = "", size: int = 1) -> Stored:
+    context = tuple({"id": item, "of": id} for item in items)
+    return Stored({"id": id, "output": [{"id": f"{id}_out", "of": id}]}, context, owner, size)
+
+
+def test_the_least_recently_used_response_is_forgotten() -> None:
+    store = Store(2, 100)
+    store.put(stored("a"))
+    store.put(stored("b"))
+    assert store.get("", "a") is not None
+    store.put(stored("c"))
+    assert store.get("", "b") is None
+    assert store.find_items("", {"b_out"}) == {}
+    assert store.get("", "a") is not None
+    assert store.delete("", "a") is True
+    assert store.delete("", "a") is False
+
+
+def test_items_are_found_in_the_newest_response() -> None:
+    store = Store(3, 100)
+    store.put(stored("a", "x"))
+    store.put(stored("b", "x", "y"))
+
+    def find(*ids: str) -> dict[str, str]:
+        return {id: item["of"] for id, item in store.find_items("", ids).items()}
+
+    assert find("x", "a_out", "z") == {"x": "b", "a_out": "a"}
+    assert find() == {}
+    store.delete("", "b")
+    assert find("x", "y") == {"x": "a"}
+    store.put(stored("a", "y"))  # in place of the first
+    assert find("x", "y") == {"y": "a"}
+
+
+def test_nobody_finds_what_is_not_theirs() -> None:
+    store = Store(3, 100)
+    store.put(stored("a", "x", owner="A"))
+    store.put(stored("b", "x", owner="B"))
+    for owner, id in (("A", "a"), ("B", "b")):
+        items = store.find_items(owner, {"x", "a_out", "b_out"})
+        assert {name: item["of"] for name, item in items.items()} == {"x": id, f"{id}_out": id}
+    assert store.get("B", "a") is None
+    assert store.get("", "a") is None
+    assert store.delete("B", "a") is False
+    assert store.get("A", "a") is not None
+
+
+def test_responses_are_forgotten_where_they_are_too_large_together() -> None:
+    store = Store(10, 100)
+
+    def find(*ids: str) -> str:
+        return "".join(id for id in ids if store.find_items("", {f"{id}_out"}))
+
+    for id in ("a", "b", "c"):
+        store.put(stored(id, size=30))
+    assert store.get("", "a") is not None  # "b" is the oldest now
+    store.put(stored("d", size=11, owner="D"))  # 101: all owners together
+    assert find("a", "b", "c") == "ac"
+    store.put(stored("large", size=101))
+    assert find("a", "c", "large") == "ac"  # nothing had to go for it
+    store.put(stored("a", size=59))  # the first one is not counted any more
+    assert find("a", "c") == "ac"
+    assert store.delete("", "a") is True
+    store.put(stored("e", size=59))  # neither is the second
+    assert find("c", "e") == "ce"
+    assert store.get("D", "d") is not None
+    store.put(stored("f", size=100))
+    assert find("c", "e", "f") == "f"
+    store.put(stored("f", size=101))  # what it was is not what it is
+    assert find("f") == ""
+
+
+def test_sizes_are_bytes_of_json() -> None:
+    assert measure({"ü": [1]}) == len(b'{"\xc3\xbc": [1]}')
+    assert measure("\ud800") == 5

@@ -1,0 +1,194 @@
+"""Who may ask, how much, and what becomes of a request that nobody waits for."""
+
+import logging
+import threading
+from typing import Any
+
+import httpx
+import pytest
+
+from constrained.errors import ModelError
+from constrained.model.model import Model
+from server.http.gate import find_key
+from server.settings import Settings
+from tests.scripted_model import scripted
+from tests.server.dialects.chat.test_chat import CHAT, HELLO, ask
+from tests.server.running_server import Json, running, wait_until
+from tests.templates import PING
+
+
+def test_keys() -> None:
+    with running(scripted("Hi"), Settings(api_keys=("one", "two"))) as client:
+        body: Json = {"messages": HELLO}
+        for headers in ({}, {"Authorization": "Bearer three"}, {"x-api-key": "on"}):
+            response = client.post(CHAT, json=body, headers=headers)
+            assert response.status_code == 401
+            assert response.json()["error"]["type"] == "authentication_error"
+            assert response.headers["www-authenticate"] == "Bearer"
+        for headers in ({"Authorization": "Bearer two"}, {"x-api-key": "one"}):
+            assert client.post(CHAT, json=body, headers=headers).status_code == 200
+        assert client.get("/health").status_code == 200
+        assert client.get("/metrics").status_code == 401
+        response = client.post("/v1/messages", json=body)
+        assert response.json()["type"] == "error"
+
+
+@pytest.mark.parametrize(
+    ("headers", "key"),
+    [
+        ([], b""),
+        ([(b"Authorization", b"bearer  one ")], b"one"),
+        ([(b"X-Api-Key", b"two")], b"two"),
+        ([(b"authorization", b"Basic one"), (b"x-api-key", b"two")], b"two"),
+        ([(b"authorization", b"Bearer one"), (b"x-api-key", b"two")], b"one"),
+        ([(b"authorization", b"Bearer one"), (b"Authorization", b"Bearer two")], b"two"),
+    ],
+)
+def test_the_key_of_a_request(headers: list[tuple[bytes, bytes]], key: bytes) -> None:
+    assert find_key(headers) == key
+
+
+def test_large_bodies() -> None:
+    with running(scripted("Hi"), Settings(max_body=1000)) as client:
+        large = {"messages": [{"role": "user", "content": "x" * 1000}]}
+        assert client.post(CHAT, json=large).status_code == 413
+        parts = iter([b"{" + b" " * 600, b" " * 600])
+        response = client.post(CHAT, content=parts, headers={"content-type": "application/json"})
+        assert response.status_code == 413
+        assert ask(client)["choices"]
+
+
+def test_limits_of_tools() -> None:
+    with running(scripted("Hi"), Settings(max_tools=1, max_schema=500)) as client:
+        response = client.post(CHAT, json={"messages": HELLO, "tools": [PING, PING]})
+        assert response.json()["error"]["param"] == "/tools"
+        long = {"type": "function", "function": {"name": "p", "description": "x" * 600}}
+        response = client.post(CHAT, json={"messages": HELLO, "tools": [long]})
+        assert response.json()["error"]["param"] == "/tools/0"
+
+
+def test_options_and_unknown_paths() -> None:
+    with running(scripted("Hi")) as client:
+        assert client.options(CHAT).status_code == 200
+        response = client.get("/v1/nothing")
+        assert response.status_code == 404
+        assert "/v1/nothing" in response.json()["error"]["message"]
+        assert client.get(CHAT).status_code == 405
+
+
+def test_pages_may_ask_only_where_that_is_allowed() -> None:
+    asking = {"Origin": "http://a.example", "Access-Control-Request-Method": "POST"}
+    with running(scripted("Hi")) as client:
+        response = client.options(CHAT, headers=asking)
+        assert "access-control-allow-origin" not in response.headers
+    with running(scripted("Hi"), Settings(cors_origins=("http://a.example",))) as client:
+        response = client.options(CHAT, headers=asking)
+        assert response.headers["access-control-allow-origin"] == "http://a.example"
+
+
+def test_while_the_model_is_loading() -> None:
+    may_load = threading.Event()
+
+    def load() -> Model:
+        assert may_load.wait(60)
+        return scripted("Hi")
+
+    from server.app import make_app
+
+    app = make_app(load)
+    with pytest.MonkeyPatch.context():
+        import uvicorn
+
+        server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
+        thread = threading.Thread(target=server.run)
+        thread.start()
+        try:
+            wait_until(lambda: server.started, thread)
+            port = server.servers[0].sockets[0].getsockname()[1]
+            url = f"http://127.0.0.1:{port}"
+            response = httpx.get(f"{url}/health")
+            assert response.status_code == 503
+            error = {"code": 503, "message": "Loading model", "type": "unavailable_error"}
+            assert {k: v for k, v in response.json()["error"].items() if v is not None} == error
+            assert httpx.post(url + CHAT, json={"messages": HELLO}).status_code == 503
+            may_load.set()
+            wait_until(lambda: httpx.get(f"{url}/health").status_code == 200, thread)
+        finally:
+            may_load.set()
+            server.should_exit = True
+            thread.join()
+
+
+def test_a_model_that_cannot_be_loaded_stops_the_server() -> None:
+    from server.app import make_app
+
+    told = list[Exception]()
+
+    def load() -> Model:
+        raise ModelError("no such file")
+
+    import asyncio
+
+    async def run() -> None:
+        app = make_app(load, stop=told.append)
+        async with app.router.lifespan_context(app):
+            while not told:
+                await asyncio.sleep(0.01)
+
+    asyncio.run(run())
+    assert [str(error) for error in told] == ["no such file"]
+
+
+def endless() -> Model:
+    return scripted("word " * 3000)
+
+
+def test_a_client_that_goes_away_ends_its_turn() -> None:
+    model = endless()
+    with running(model) as client:
+        body: Json = {"messages": HELLO, "stream": True}
+        with client.stream("POST", CHAT, json=body) as response:
+            lines = response.iter_lines()  # to drop it would close the stream
+            next(lines)
+            wait_until(lambda: model.metrics().running == 1)
+        wait_until(lambda: model.metrics().running == 0)
+        wait_until(lambda: "constrained_unfinished_total 1.0" in client.get("/metrics").text)
+        with pytest.raises(httpx.ReadTimeout):
+            client.post(CHAT, json={"messages": HELLO}, timeout=0.3)
+        wait_until(lambda: model.metrics().running == 0)
+
+
+def test_the_log_has_no_prompts(caplog: pytest.LogCaptureFixture) -> None:
+    secret = [{"role": "user", "content": "my secret"}]
+    with caplog.at_level(logging.INFO, "constrained.server"):
+        with running(scripted("Hi")) as client:
+            ask(client, messages=secret, unknown="secret thing")
+        assert "format hermes" in caplog.text
+        assert "secret" not in caplog.text.replace("'unknown'", "")
+        with running(scripted("Hi"), Settings(log_prompts=True)) as client:
+            ask(client, messages=secret)
+        assert "my secret" in caplog.text
+
+
+def test_other_paths() -> None:
+    with running(scripted("Hi"), name="tiny") as client:
+        (listed,) = client.get("/v1/models").json()["data"]
+        assert listed["id"] == "tiny"
+        assert client.get("/v1/models/tiny").json()["id"] == "tiny"
+        assert client.get("/v1/models/other").status_code == 404
+        tokens: Any = client.post("/tokenize", json={"content": "añ"}).json()["tokens"]
+        assert tokens == [*"añ".encode()]
+        pieces = client.post("/tokenize", json={"content": "añ", "with_pieces": True}).json()
+        assert pieces["tokens"][1] == {"id": 195, "piece": [195]}
+        assert client.post("/detokenize", json={"tokens": tokens}).json() == {"content": "añ"}
+        response = client.post("/detokenize", json={"tokens": [1, 999_999]})
+        assert response.json()["error"]["param"] == "/tokens/1"
+        prompt = client.post("/apply-template", json={"messages": HELLO}).json()["prompt"]
+        assert prompt.endswith("<|im_start|>assistant\n")
+        properties = client.get("/props").json()
+        assert properties["default_generation_settings"]["n_ctx"] == 20_000
+        assert properties["total_slots"] == len(client.get("/slots").json())
+        ask(client)
+        metrics = client.get("/metrics").text
+        assert 'constrained_requests_total{path="/v1/chat/completions",status="200"} 1.0' in metrics
+        assert "constrained_completion_tokens_total 2.0" in metrics  # a byte each

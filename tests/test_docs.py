@@ -1,0 +1,53 @@
+"""What the documents for contributors name is there."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = ["CONTRIBUTING.md", "docs/architecture.md"]
+TOP = "grammars|constrained|server|tests|docs|examples|benchmarks"
+PATH = re.compile(rf"(?<![\w/.-])(?:{TOP})/[\w./-]*[\w/]|\b[A-Z]+\.md\b")
+COMMAND = re.compile(r"python -m ([\w.]+)")
+LINK = re.compile(r"\]\(([^)#:]+)\)")
+TARGET = re.compile(r"(?:^|`)make ([\w-]+)", re.MULTILINE)
+
+
+def is_there(path: Path) -> bool:
+    """Is it a folder or a file? A module may be named without its `.py`."""
+    return path.exists() or path.with_name(f"{path.name}.py").exists()
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_named_paths_exist(document: str) -> None:
+    text = (ROOT / document).read_text("utf-8")
+    paths = PATH.findall(text)
+    assert len(paths) > 10
+    assert [path for path in paths if not is_there(ROOT / path)] == []
+    links = LINK.findall(text)
+    assert [link for link in links if not (ROOT / document).parent.joinpath(link).exists()] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_named_commands_exist(document: str) -> None:
+    text = (ROOT / document).read_text("utf-8")
+    modules = set(COMMAND.findall(text)) - {"pytest"}
+    assert [name for name in modules if not is_there(ROOT / name.replace(".", "/"))] == []
+    targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+    assert set(TARGET.findall(text)) <= set(targets)
+
+
+@pytest.mark.parametrize("package", ["grammars", "constrained", "server"])
+def test_every_room_is_described(package: str) -> None:
+    text = (ROOT / "docs/architecture.md").read_text("utf-8")
+    rooms = {init.parent for init in (ROOT / package).glob("*/__init__.py")}
+    names = sorted(room.relative_to(ROOT).as_posix() for room in rooms)
+    assert [name for name in names if f"`{name}`" not in text] == []
+
+
+@pytest.mark.parametrize("package", ["grammars", "constrained", "server"])
+def test_tests_lie_as_the_code_lies(package: str) -> None:
+    folders = {test.parent for test in (ROOT / "tests" / package).rglob("test_*.py")}
+    mirrored = [folder.relative_to(ROOT / "tests") for folder in sorted(folders)]
+    assert [folder for folder in mirrored if not is_there(ROOT / folder)] == []

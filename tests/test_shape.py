@@ -1,0 +1,108 @@
+"""The size and shape of a small product, which is known."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks import shape
+
+FILES = {
+    "grammars/__init__.py": '"""Nothing."""\n',
+    "grammars/build.py": "from grammars.spell import spell\n\n\nclass Turn:\n    pass\n",
+    "grammars/spell/__init__.py": "",
+    "grammars/spell/styles.py": """\
+# Why, in a line of its own.
+import grammars.build
+
+
+def spell(a, b, c, *, d, e, f):
+    return [a if b else c for b in d]  # no line of its own
+
+
+class _Reader:
+    def read(self, a, b, c, d, e):
+        return spell(a, b, c, d, e=e, f=0)
+""",
+    "constrained/__init__.py": "",
+    "constrained/model.py": "from grammars import build\n\n\nclass Turn:\n    pass\n",
+    "server/__init__.py": "",
+    "server/app.py": "from constrained.model import Turn\n\n\ndef spell():\n    pass\n",
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name, source in FILES.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(source, "utf-8")
+    return tmp_path
+
+
+def test_what_is_counted(folder: Path) -> None:
+    modules = shape.read_modules(folder, ["grammars"])
+    counts = shape.count(modules, single_importers=["grammars.build", "server.app"])
+    assert counts == shape.Counts(
+        file_lines=[1, 5, 0, 11],
+        function_lines=[2, 2],
+        ternaries=1,
+        comprehensions=1,
+        comments=1,
+        long_signatures=1,
+        positional_calls=1,
+        single_importers=1,
+    )
+    assert counts.lines == 17
+
+
+def test_who_imports_whom(folder: Path) -> None:
+    modules = shape.read_modules(folder)
+    assert shape.import_graph(modules)["constrained.model"] == {"grammars.build"}
+    assert shape.find_single_importers(modules) == {"constrained.model": "server.app"}
+    assert shape.find_package_circles(modules) == [
+        ("grammars", ["grammars.build", "grammars.spell"])
+    ]
+
+
+def test_circles() -> None:
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": {"e"}, "e": {"d"}, "f": {"a"}}
+    assert shape.find_circles(graph) == [["b", "c"], ["d", "e"]]
+
+
+def test_names_that_mean_two_things(folder: Path) -> None:
+    assert shape.find_repeated_names(shape.read_modules(folder)) == {
+        "Turn": ["grammars.build", "constrained.model"],
+        "spell": ["grammars.spell.styles", "server.app"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("values", "most"), [([], 0), ([3], 3), ([*range(1, 101)], 95.05), ([1, 1, 1], 1)]
+)
+def test_what_95_percent_do_not_exceed(values: list[int], most: float) -> None:
+    assert shape.p95(values) == pytest.approx(most)
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> None:
+    monkeypatch.setattr(sys, "argv", ["shape", *arguments])
+    shape.main()
+
+
+def test_the_command(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(monkeypatch, str(folder), str(shape.ROOT))
+    printed = capsys.readouterr().out
+    assert "in grammars: grammars.build <-> grammars.spell\n" in printed
+    assert "constrained.model <- server.app\n" in printed
+    assert f"# 2: {shape.ROOT}\n" in printed
+    assert printed.count("modules with a single importer   ") == 3, "one each, and side by side"
+
+
+def test_a_folder_that_is_no_checkout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        run(monkeypatch, str(tmp_path))
+    assert "it has no grammars/" in capsys.readouterr().err
