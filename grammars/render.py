@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 from grammars.errors import RenderError
+from grammars.names import check_name
 from grammars.schema.nodes import Constant, Json, Object, escape, flatten
 from grammars.schema.numbers import are_equal
 from grammars.spelling.coerce import coerce_members
@@ -18,7 +19,6 @@ from grammars.spelling.json_call import (
     open_json_call,
     style_arguments,
 )
-from grammars.spelling.names import check_name
 from grammars.spelling.nested import Tree, TreeReader, is_text
 from grammars.spelling.nested import is_key as is_nested_key
 from grammars.spelling.python import find_ends, is_word, spell_fixed

@@ -7,6 +7,7 @@ from grammars.build.python import PythonRules
 from grammars.build.tagged import TaggedRules
 from grammars.build.values import Rules, escape_regex, quote
 from grammars.errors import SchemaError
+from grammars.names import check_name
 from grammars.spelling.json_call import (
     ANY_ID,
     BLANK,
@@ -15,7 +16,6 @@ from grammars.spelling.json_call import (
     cut_json_call,
     open_json_call,
 )
-from grammars.spelling.names import check_name
 from grammars.turn import Policy, State, Tool
 from grammars.wire.format import (
     CallId,
