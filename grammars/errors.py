@@ -17,8 +17,12 @@ class Error(ValueError):
         super().__init__(message)
 
     def __str__(self) -> str:
-        place = f" (at {self.where or 'the root'})" if self.where is not None else ""
-        return f"{self.message}{place}" + (f". {self.hint}" if self.hint else "")
+        text = self.message
+        if self.where is not None:
+            text += f" (at {self.where or 'the root'})"
+        if self.hint:
+            text += f". {self.hint}"
+        return text
 
 
 class SchemaError(Error):

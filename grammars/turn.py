@@ -1,4 +1,5 @@
-"""What an assistant turn is made of, and what a request allows in it."""
+"""An assistant turn: tools, calls, the events of a turn as it is parsed, the state
+that the prompt leaves it in, and the policy of a request."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from grammars.schema.nodes import Json, Schema, Unfit
 from grammars.wire.format import Reasoning
 
 THINKING_TAGS = ("<thinking>", "</thinking>")
-"""What models write around their thoughts whose template knows no such block."""
+"""Around the reasoning of models whose template knows no reasoning block."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Tool:
 
 @dataclass(frozen=True)
 class ToolCall:
-    """A call as it was read.
+    """A call as it was parsed.
 
     Args:
         name: the name that was written, also when no such tool was offered.
@@ -139,8 +140,10 @@ Event: TypeAlias = ReasoningDelta | ContentDelta | CallOpened | ArgumentsDelta |
 
 def collect(events: Sequence[Event]) -> Turn:
     """The turn that the events add up to."""
-    content, reasoning, unfinished = list[str](), list[str](), ""
+    content: list[str] = []
+    reasoning: list[str] = []
     calls: list[ToolCall] = []
+    unfinished = ""
     for event in events:
         match event:
             case ContentDelta(text):
@@ -157,7 +160,7 @@ def collect(events: Sequence[Event]) -> Turn:
 
 
 class Start(StrEnum):
-    """Where the rendered prompt leaves the model with respect to its reasoning block."""
+    """Where the rendered prompt leaves the model: before, inside or behind its reasoning block."""
 
     PLAIN = "plain"
     OPEN = "open"
@@ -171,7 +174,7 @@ class State:
     Args:
         start: where the reasoning block is.
         pad: the white space of an opened or closed block that the prompt has left for the model.
-        lead: what the prompt has already written of the content or the call that comes next.
+        lead: the beginning of the content or the call that comes next, if the prompt has it.
         calls: how many calls the conversation has so far; None: not known, any number may follow.
     """
 
@@ -267,7 +270,7 @@ class JsonAnswer:
 
 @dataclass(frozen=True)
 class RegexAnswer:
-    """Content that an expression matches from its first character to its last."""
+    """Content that a regular expression matches from its first character to its last."""
 
     regex: str
 
@@ -291,14 +294,14 @@ Answer: TypeAlias = JsonAnswer | RegexAnswer | ChoiceAnswer | GrammarAnswer
 
 @dataclass(frozen=True)
 class Policy:
-    """What a request allows.
+    """The turns that a request allows.
 
     Args:
         choice: whether a tool is called.
         names: the tools that may be called; None means all that are offered.
         parallel: whether there may be more than one call.
         think: whether there is a reasoning block.
-        answer: what content has to be; None: any text. With tools, the turn is either calls or
+        answer: the form of the content; None: any text. With tools, the turn is either calls or
             such an answer.
         key_order: in which order objects have their declared keys.
     """
@@ -322,16 +325,20 @@ class Policy:
             ToolError: two tools share a name.
             PolicyError: a name that is not on offer, or a call required without any tool.
         """
-        offered = [t.name for t in tools]
+        offered = [tool.name for tool in tools]
         check_names(offered)
         for name in self.names or ():
             if name not in offered:
                 hint = f"Offered: {', '.join(offered) or 'none'}"
                 message = f"tool_choice names the unknown tool {name!r}"
                 raise PolicyError(message, where="/tool_choice", hint=hint)
-        selected = tuple(t for t in tools if self.names is None or t.name in self.names)
+        selected = tuple(tools)
+        if self.names is not None:
+            selected = tuple(tool for tool in tools if tool.name in self.names)
         if self.choice is Choice.REQUIRED and not selected:
             hint = 'Offer one, or use tool_choice "auto"'
             message = "a call is required, but no tool is offered"
             raise PolicyError(message, where="/tool_choice", hint=hint)
-        return () if self.choice is Choice.NONE else selected
+        if self.choice is Choice.NONE:
+            return ()
+        return selected

@@ -1,4 +1,7 @@
-"""The application: its paths, what every request passes, and how faults are told."""
+"""The application: its dialects, its middleware, and its errors.
+
+A new dialect is a package under `server.dialects`, and a row of `DIALECTS`.
+"""
 
 import asyncio
 import json
@@ -16,29 +19,34 @@ from starlette.exceptions import HTTPException
 
 from constrained.model.model import Model
 from grammars.errors import Error
-from server.dialects import llamacpp as native
+from server.dialects import llamacpp
 from server.dialects.chat import routes as chat
 from server.dialects.completions import routes as completions
 from server.dialects.messages import routes as messages
+from server.dialects.messages.reply import encode_anthropic_error
 from server.dialects.responses import routes as responses
-from server.errors import HttpError, as_http_error
+from server.errors import HttpError, as_http_error, log_error
 from server.http import status
-from server.http.gate import Gate, find_dialect
-from server.http.serving import note_error
+from server.http.dialect import Dialect, find_dialect
+from server.http.gate import Gate
 from server.metrics import Counters
 from server.settings import Settings
-from server.turns.dates import Dates
-from server.turns.turn_request import Service
+from server.turns.service import Service
+from server.turns.stable_prompts import ConversationDates
 
 LOG = logging.getLogger("constrained.server")
 CODES = {404: "not_found", 405: "method_not_allowed", 413: "request_too_large"}
-ROUTERS = (
-    chat.router,
-    messages.router,
-    responses.router,
-    completions.router,
-    native.router,
-    status.router,
+DIALECTS = (
+    Dialect(chat.router),
+    Dialect(
+        messages.router,
+        prefix="/messages",
+        encode_error=encode_anthropic_error,
+        has_request_ids=True,
+    ),
+    Dialect(responses.router),
+    Dialect(completions.router),
+    Dialect(llamacpp.router),
 )
 
 
@@ -56,7 +64,7 @@ def make_app(
             503. The application closes it.
         settings: how the server behaves.
         name: what the model is called, where the settings do not say.
-        stop: is told why the model could not be loaded.
+        stop: called with the error if the model cannot be loaded.
     """
     settings = settings or Settings()
     name = settings.alias or name
@@ -67,13 +75,18 @@ def make_app(
         except Exception as error:
             app.state.failure = error
             LOG.error("the model cannot be loaded: %s", error)
-            with suppress(RuntimeError):  # nobody waits for it any more
+            with suppress(RuntimeError):  # the event loop has ended meanwhile
                 loop.call_soon_threadsafe(stop or _ignore, error)
             return
         for notice in model.notices:
             LOG.warning("%s", notice)
-        kept: Any = {"dates": Dates(settings.date), "counters": app.state.counters}
-        app.state.service = Service(model, settings, name=name, **kept)
+        app.state.service = Service(
+            model,
+            settings,
+            dates=ConversationDates(settings.date),
+            counters=app.state.counters,
+            name=name,
+        )
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -86,16 +99,22 @@ def make_app(
             await asyncio.to_thread(service.model.close)
 
     app = FastAPI(title="constrained", lifespan=lifespan, description=make_app.__doc__ or "")
-    app.state.service, app.state.failure = None, None
-    app.state.settings, app.state.counters = settings, Counters()
-    for router in ROUTERS:
-        app.include_router(router)
+    app.state.service = None
+    app.state.failure = None
+    app.state.settings = settings
+    app.state.counters = counters = Counters()
+    for dialect in DIALECTS:
+        app.include_router(dialect.router)
+    app.include_router(status.router)
     _add_errors(app)
-    app.add_middleware(Gate, settings=settings, counters=app.state.counters)
+    app.add_middleware(Gate, dialects=DIALECTS, settings=settings, counters=counters)
     if settings.cors_origins:
-        origins = list(settings.cors_origins)
-        any_: Any = {"allow_methods": ["*"], "allow_headers": ["*"]}
-        app.add_middleware(CORSMiddleware, allow_origins=origins, **any_)
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=list(settings.cors_origins),
+            allow_methods=["*"],
+            allow_headers=["*"],
+        )
     return app
 
 
@@ -104,10 +123,10 @@ def _ignore(error: Exception) -> None:
 
 
 def _add_errors(app: FastAPI) -> None:
-    """Faults of all kinds, in the shape of the dialect of the path."""
+    """Errors of all kinds, in the form of the dialect of the path."""
 
     async def refuse(request: Request, error: Exception) -> Response:
-        note_error(error)
+        log_error(error)
         return _answer(request, as_http_error(error))
 
     async def refuse_invalid(request: Request, error: Exception) -> Response:
@@ -131,12 +150,12 @@ def _add_errors(app: FastAPI) -> None:
 
 def _answer(request: Request, fault: HttpError) -> Response:
     # In ASCII: a message may quote what the client has sent, and that need not be good Unicode.
-    body = json.dumps(fault.to_json(find_dialect(request.url.path)))
+    body = json.dumps(find_dialect(DIALECTS, request.url.path).encode_error(fault))
     return Response(body, fault.status, fault.headers, "application/json")
 
 
 def read_invalid(errors: Sequence[Any]) -> HttpError:
-    """The first of the faults that the fields of a request have."""
+    """The first of pydantic's errors, with its field."""
     first = errors[0]
     steps = [step for step in first["loc"] if step != "body"]
     if first["type"] == "json_invalid":

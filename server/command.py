@@ -5,7 +5,6 @@ import logging
 import os
 import socket
 import sys
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -121,16 +120,18 @@ def _serve(options: argparse.Namespace, settings: Settings, name: str) -> int:
 
 
 def _read_date(given: str | None) -> datetime | None:
+    if given is None:
+        return None
     try:
-        return None if given is None else datetime.fromisoformat(given)
+        return datetime.fromisoformat(given)
     except ValueError as error:
         hint = "Write it as YYYY-MM-DD"
         raise RequestError(f"--date is {given!r}", where="/date", hint=hint) from error
 
 
 def open_socket(listening: socket.socket, idle_seconds: float) -> socket.socket:
-    """The same socket; the system ends a connection whose client takes nothing for so long. What
-    was written for it would keep it open for ever."""
+    """The same socket, whose connections the system ends if their client reads nothing for so long.
+    Otherwise what was written and is never read would keep the connection open for ever."""
     if sys.platform == "linux":
         milliseconds = int(idle_seconds * 1000)
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
@@ -143,24 +144,27 @@ def read_settings(options: argparse.Namespace) -> Settings:
     Raises:
         RequestError: a key is empty, or a limit is too small.
     """
-    keys = options.api_key or ([key] if (key := os.environ.get("LLAMA_API_KEY")) else [])
-    if options.api_key_file:
-        keys = [*keys, *read_text(options.api_key_file, "--api-key-file").split()]
-    if not all(keys) or (options.api_key_file and not keys):
-        raise RequestError("an API key is empty", where="/api_key")
-    settings = Settings(
-        api_keys=tuple(keys),
+    return Settings(
+        api_keys=_read_keys(options),
         alias=options.alias,
         reasoning_field=ReasoningField(options.reasoning_field),
         timeout=options.timeout,
         idle_seconds=options.idle_timeout,
         max_body=options.max_body << 20,
         cors_origins=tuple(options.cors_origin),
-    )
-    return replace(
-        settings,
         keep_volatile=options.keep_volatile,
         date=_read_date(options.date),
         show_grammar=options.show_grammar,
         log_prompts=options.log_prompts,
     )
+
+
+def _read_keys(options: argparse.Namespace) -> tuple[str, ...]:
+    keys: list[str] = list(options.api_key or ())
+    if not keys and os.environ.get("LLAMA_API_KEY"):
+        keys.append(os.environ["LLAMA_API_KEY"])
+    if options.api_key_file:
+        keys += read_text(options.api_key_file, "--api-key-file").split()
+    if not all(keys) or (options.api_key_file and not keys):
+        raise RequestError("an API key is empty", where="/api_key")
+    return tuple(keys)

@@ -1,6 +1,6 @@
-"""What went wrong, as HTTP says it, in the shape of each dialect."""
+"""Errors of requests as HTTP has them: status, code, and OpenAI's JSON form."""
 
-from enum import StrEnum
+import logging
 from typing import Any
 
 from constrained.errors import (
@@ -15,24 +15,7 @@ from grammars.errors import Error
 
 RETRY_AFTER = 1  # seconds
 INTERNAL = "internal_error"
-
-
-class Dialect(StrEnum):
-    """Whose shapes a client expects."""
-
-    OPENAI = "openai"
-    ANTHROPIC = "anthropic"
-
-
-ANTHROPIC_TYPES = {
-    400: "invalid_request_error",
-    401: "authentication_error",
-    404: "not_found_error",
-    405: "invalid_request_error",
-    413: "request_too_large",
-    503: "overloaded_error",
-    504: "timeout_error",
-}
+LOG = logging.getLogger("constrained.server")
 OPENAI_TYPES = {
     400: "invalid_request_error",
     401: "authentication_error",
@@ -67,36 +50,29 @@ class HttpError(Error):
         self.status = status
         self.code = code
 
-    def to_json(self, dialect: Dialect = Dialect.OPENAI) -> dict[str, Any]:
-        """The body of the reply."""
-        if dialect is Dialect.ANTHROPIC:
-            kind = ANTHROPIC_TYPES.get(self.status, "api_error")
-            error = {"type": kind, "message": self._placed_message}
-            return {"type": "error", "error": {**error, "details": {"error_code": self.code}}}
-        kind = OPENAI_TYPES.get(self.status, "server_error")
-        code = self.status if self.status == 503 else self.code  # as llama-server has it
-        error = {"message": self.message, "type": kind, "param": self.where, "code": code}
-        return {"error": error}
-
-    @property
-    def _placed_message(self) -> str:
-        """The message with the place, for which the dialect has no field."""
-        if not self.where or self.where in self.message:
-            return self.message
-        return f"{self.message} (at {self.where})"
-
     @property
     def headers(self) -> dict[str, str]:
-        """Those that belong to the status."""
+        """Response headers that belong to the status."""
         if self.status == 401:
             return {"WWW-Authenticate": "Bearer"}
         if self.code == INTERNAL:  # uvicorn closes the connection, and the client has to know
             return {"Connection": "close"}
-        return {"Retry-After": str(RETRY_AFTER)} if self.status == 503 else {}
+        if self.status == 503:
+            return {"Retry-After": str(RETRY_AFTER)}
+        return {}
+
+
+def encode_openai_error(error: HttpError) -> dict[str, Any]:
+    """The body of the reply in OpenAI's form."""
+    kind = OPENAI_TYPES.get(error.status, "server_error")
+    code = error.status if error.status == 503 else error.code  # as llama-server has it
+    body = {"message": error.message, "type": kind, "param": error.where, "code": code}
+    return {"error": body}
 
 
 def as_http_error(error: Exception) -> HttpError:
-    """What an error of the library is for a client; others are ours, and say nothing."""
+    """The error as a client gets it: those of the library with their message, all others, which are
+    the server's own faults, without."""
     if isinstance(error, HttpError):
         return error
     if isinstance(error, GrammarError) and error.where is None:  # not that of the request
@@ -106,3 +82,13 @@ def as_http_error(error: Exception) -> HttpError:
             where = error.where if isinstance(error, Error) else None
             return HttpError(status, str(error), code, where)
     return HttpError(500, "the server failed; its log says why", INTERNAL)
+
+
+def log_error(error: Exception) -> None:
+    """Writes to the log what a client does not get. The messages that it gets may quote the
+    conversation, and are not written."""
+    fault = as_http_error(error)
+    if isinstance(error, Error):
+        LOG.info("status %d, %s, at %.100r", fault.status, fault.code, fault.where)
+    else:
+        LOG.error("the server failed", exc_info=error)

@@ -9,12 +9,12 @@ import re
 import secrets
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from constrained.reply import ID_LENGTH, derive_id
 
-KNOWN = 10_000  # ids of calls that the model wrote
+MAX_IDS = 10_000  # ids of calls that the model wrote
 _PREFIXED = re.compile(r"(?:call|toolu|fc)_(.+)", re.DOTALL)
 _OWN = re.compile(rf"[A-Za-z0-9]{{{ID_LENGTH}}}")
 
@@ -27,7 +27,7 @@ def make_id(prefix: str) -> str:
 class CallIds:
     """Which ids of calls stand for what the model wrote. For several threads."""
 
-    def __init__(self, most: int = KNOWN):
+    def __init__(self, most: int = MAX_IDS):
         self._most = most
         self._written: OrderedDict[str, str] = OrderedDict()
         self._lock = threading.Lock()
@@ -48,26 +48,23 @@ class CallIds:
         found = _PREFIXED.fullmatch(id)
         if found is None:
             return id
-        own = (
-            found[1]
-            if _OWN.fullmatch(found[1])
-            else derive_id(id.encode("utf-8", "surrogatepass"), 0)
-        )
+        own = found[1]
+        if _OWN.fullmatch(own) is None:
+            own = derive_id(id.encode("utf-8", "surrogatepass"), 0)
         with self._lock:
             return self._written.get(own, own)
 
     def restore(self, messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Messages in OpenAI's form with the ids inside."""
-        return [dict(self._restore(message)) for message in messages]
+        return [self._restore(message) for message in messages]
 
-    def _restore(self, message: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-        for key, value in message.items():
-            if key == "tool_call_id" and isinstance(value, str):
-                yield key, self.read(value)
-            elif key == "tool_calls" and isinstance(value, list):
-                yield key, [self._restore_call(call) for call in value]
-            else:
-                yield key, value
+    def _restore(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        restored = dict(message)
+        if isinstance(id := message.get("tool_call_id"), str):
+            restored["tool_call_id"] = self.read(id)
+        if isinstance(calls := message.get("tool_calls"), list):
+            restored["tool_calls"] = [self._restore_call(call) for call in calls]
+        return restored
 
     def _restore_call(self, call: Any) -> Any:
         if isinstance(call, Mapping) and isinstance(call.get("id"), str):

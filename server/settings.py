@@ -10,7 +10,8 @@ MIB = 1 << 20
 
 
 class ReasoningField(StrEnum):
-    """Where a Chat Completion has its reasoning."""
+    """Where a Chat Completion has its reasoning. Clients differ: DeepSeek's and llama-server's read
+    `reasoning_content`, those of OpenRouter and newer vLLM `reasoning`."""
 
     REASONING_CONTENT = "reasoning_content"
     REASONING = "reasoning"
@@ -20,7 +21,7 @@ class ReasoningField(StrEnum):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The fields; none where it stands in the content."""
+        """The fields of a message; none where the reasoning stands in the content."""
         match self:
             case ReasoningField.BOTH:
                 return ("reasoning_content", "reasoning")
@@ -64,7 +65,7 @@ class Settings:
     cors_origins: tuple[str, ...] = ()
     """Web pages of these origins may ask; none: no page may."""
     keep_volatile: bool = False
-    """Leave text as it is that agents change in every request (see `server.turns.volatile`)."""
+    """Leave text as it is that agents change in every request (`server.turns.stable_prompts`)."""
     date: datetime | None = None
     """What templates take for today; None: the day on which a conversation began."""
     show_grammar: bool = False
@@ -73,7 +74,17 @@ class Settings:
     """The log has what was asked and answered."""
 
     def __post_init__(self) -> None:
-        limits = ("max_body", "max_tools", "max_schema", "max_choices", "max_stored")
-        for name in (*limits, "max_stored_bytes", "idle_seconds", "ping_seconds"):
-            if getattr(self, name) < 1:
-                raise RequestError(f"{name} is {getattr(self, name)}, must be 1 or more")
+        limits = (
+            "max_body",
+            "max_tools",
+            "max_schema",
+            "max_choices",
+            "max_stored",
+            "max_stored_bytes",
+            "idle_seconds",
+            "ping_seconds",
+        )
+        for name in limits:
+            value = getattr(self, name)
+            if value < 1:
+                raise RequestError(f"{name} is {value}, must be 1 or more")

@@ -11,9 +11,8 @@ from typing import Any
 from constrained.messages import pack_json
 from constrained.tools.functions import as_json
 from grammars.errors import PolicyError, SchemaError, ToolError
-from grammars.lowering.loosening import loosen
 from grammars.lowering.lower import lower
-from grammars.lowering.nonempty import require_nonempty
+from grammars.lowering.tool_options import loosen, require_nonempty
 from grammars.names import check_names
 from grammars.schema.nodes import Schema
 from grammars.turn import Choice, Policy, Think, Tool

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from grammars.build.rules import TIGHT, RuleBook, dump, escape_regex, quote
 from grammars.errors import SchemaError
-from grammars.regex.spelled_json import spell_extra_keys, spell_pattern
+from grammars.regex.spelled import spell_extra_keys, spell_pattern
 from grammars.regex.texts import FREE, Texts
 from grammars.schema.nodes import Json, Property, String, escape
 from grammars.spelling.quoted import express_key_character, find_extra_keys, find_raw, find_strings

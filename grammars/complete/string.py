@@ -10,7 +10,7 @@ from typing import Protocol
 
 from grammars.complete.scalar import BODY, Fit, encode, end_escape, end_number, fit_string, join
 from grammars.regex.automaton import Automaton
-from grammars.regex.spelled_json import spell_extra_keys
+from grammars.regex.spelled import spell_extra_keys
 from grammars.regex.texts import FREE, Texts
 from grammars.schema.nodes import String
 from grammars.spelling.languages import Language, pick_shortest, speak_string

@@ -1,4 +1,4 @@
-"""Which arguments of a tool the mask cannot hold alone: those with a keyword that is checked.
+"""Which arguments of a tool need the validator: those with a keyword that the mask cannot enforce.
 
 Such a value is not passed on before it is complete and checked. Which ones they are is read off the
 report: a finding under `/properties/KEY` concerns that argument, one in a definition each argument
@@ -6,13 +6,13 @@ that can reach it, and one at the level of the whole object (`not`, `if`, `minPr
 Where that is not plain, the whole call is held back.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, cast
 
 from grammars.errors import SchemaError
-from grammars.lowering.documents import look_up
+from grammars.lowering.document.references import look_up
 from grammars.schema.nodes import Json, Schema, escape
+from grammars.schema.subschemas import is_list, is_object
 
 _MEMBERS = ("properties", "patternProperties", "additionalProperties")
 _DYNAMIC = {"$dynamicRef", "$recursiveRef"}
@@ -62,7 +62,7 @@ def _find_held(schema: Schema, found: set[str]) -> Held:
         p.key: _concern(found, f"/properties/{escape(p.key)}", p.source, schema.root)
         for p in object_.properties
     }
-    rest = set[str]()
+    rest: set[str] = set()
     for extra in object_.extras:
         for keyword in ("additionalProperties", "patternProperties"):
             rest |= _concern(found, f"/{keyword}", extra.source, schema.root)
@@ -77,28 +77,30 @@ def _find_held(schema: Schema, found: set[str]) -> Held:
 
 def _concern(found: set[str], at: str, source: Json, root: Json) -> set[str]:
     """Those of the findings that lie in the schema that stands there, or where it leads."""
-    places = [at] + [target for _, target in _walk(at, source, root, ()) if target is not None]
+    places = [at]
+    places += [target for _, target in _walk(at, source, root, ()) if target is not None]
     return {f for f in found if any(f == p or f.startswith(f"{p}/") for p in places)}
 
 
 def _walk(
     at: str, source: Json, root: Json, skipped: tuple[str, ...]
 ) -> Iterator[tuple[str, str | None]]:
-    """The pointer of each part of a schema, where it leads to, and the same of what is there."""
-    seen, queue = set[str](), [(at, source)]
+    """The pointer of each part of a schema, and of what its reference leads to (None: it has none),
+    and the same of the parts there."""
+    seen: set[str] = set()
+    queue = [(at, source)]
     while queue:
         place, part = queue.pop()
         target: str | None = None
-        if isinstance(part, Mapping):
-            members = cast(Mapping[str, Any], part)
-            if _DYNAMIC & members.keys():
+        if is_object(part):
+            if _DYNAMIC & part.keys():
                 raise SchemaError("a dynamic reference", where=place)
-            reference = members.get("$ref")
+            reference = part.get("$ref")
             if isinstance(reference, str) and reference not in seen:
                 seen.add(reference)
                 target = reference.removeprefix("#")
                 queue.append((target, look_up(root, reference, place)))
-            queue += [(f"{place}/{escape(k)}", v) for k, v in members.items() if k not in skipped]
-        elif isinstance(part, list):
-            queue += [(f"{place}/{i}", v) for i, v in enumerate(cast(list[Json], part))]
+            queue += [(f"{place}/{escape(k)}", v) for k, v in part.items() if k not in skipped]
+        elif is_list(part):
+            queue += [(f"{place}/{i}", v) for i, v in enumerate(part)]
         yield place, target

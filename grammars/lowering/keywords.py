@@ -1,31 +1,31 @@
-"""What single keywords of JSON Schema mean to the mask."""
+"""Single keywords of JSON Schema (Core 10 and 11, Validation 6): of which types they speak, which
+of them a mask can enforce, which exclude nothing."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from grammars.schema.nodes import (
-    Array,
-    Boolean,
-    Constant,
-    Json,
-    Node,
-    Null,
-    Number,
-    Object,
-    Reference,
-    String,
-    identify,
-)
+from grammars.schema.nodes import Json
+from grammars.schema.subschemas import is_list
 
 TYPES = ("object", "array", "string", "number", "boolean", "null")
 """The types of values; `integer` is a part of `number`."""
 
-HELD = {
+EXPRESSIBLE = {
     "object": ("properties", "required", "additionalProperties"),
     "array": ("items", "prefixItems", "additionalItems", "minItems", "maxItems"),
     "string": ("minLength", "maxLength", "pattern", "format"),
     "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
 }
 """The keywords that nodes can express, by the type that they speak of."""
+
+ANNOTATIONS = frozenset(
+    "$schema $id $comment $anchor $defs definitions title description default examples example "
+    "deprecated readOnly writeOnly optional discriminator contentMediaType contentEncoding "
+    "contentSchema x-order x-guidance".split()
+)
+"""Keywords that say nothing about which values are admitted."""
+
+CASES = ("if", "then", "else")
+"""Keywords that say something together."""
 
 MOST_REMAINDERS = 10_000
 _LARGEST_DIVISOR = 10**7
@@ -45,11 +45,13 @@ def is_asserting(keyword: str) -> bool:
 
 
 def read_bounds(flat: Mapping[str, Json]) -> dict[str, float]:
-    """The keywords for the range of a number, `exclusiveMinimum` always with its bound."""
-    bounds = {k: flat[k] for k in HELD["number"] if k in flat}
+    """The keywords for the range of a number, in the form that they have since draft 6: there
+    `exclusiveMinimum` is the bound itself, in draft 4 it is a flag beside `minimum`."""
+    bounds = {k: flat[k] for k in EXPRESSIBLE["number"] if k in flat}
     for bound in ("minimum", "maximum"):
         keyword = f"exclusive{bound.title()}"
-        if isinstance(flag := bounds.get(keyword), bool):  # draft 4
+        flag = bounds.get(keyword)
+        if isinstance(flag, bool):
             del bounds[keyword]
             if flag and bound in bounds:
                 bounds[keyword] = bounds.pop(bound)
@@ -57,8 +59,10 @@ def read_bounds(flat: Mapping[str, Json]) -> dict[str, float]:
 
 
 def is_light(divisor: float) -> bool:
-    """Can multiples be told by few states? llguidance takes one for each remainder, and reads the
-    digits of a divisor off its double."""
+    """Does a mask tell multiples of the divisor by few states?
+
+    llguidance takes a state for each remainder, and reads the digits of a divisor off its double.
+    """
     if divisor > _LARGEST_DIVISOR:  # or than any double
         return False
     digits = float(divisor)
@@ -68,10 +72,12 @@ def is_light(divisor: float) -> bool:
         digits *= 10
     if not digits.is_integer():
         return False
-    whole = rest = int(digits)
-    while rest % 10 == 0:
-        rest //= 10
-    return rest <= MOST_REMAINDERS and whole <= _LARGEST_DIVISOR
+    remainders = int(digits)
+    if remainders > _LARGEST_DIVISOR:
+        return False
+    while remainders % 10 == 0:
+        remainders //= 10
+    return remainders <= MOST_REMAINDERS
 
 
 _SPEAKS_OF = {
@@ -88,88 +94,45 @@ _SPEAKS_OF = {
 
 
 def is_idle(keyword: str, flat: Mapping[str, Json]) -> bool:
-    """Keywords that stand there and exclude nothing (zod writes propertyNames for each record)."""
-    value, kind = flat[keyword], _SPEAKS_OF.get(keyword)
-    types = flat.get("type", kind)
-    if kind is not None and kind not in (types if isinstance(types, list) else [types]):
+    """Does the keyword exclude nothing (zod writes `propertyNames` for each record)?"""
+    value = flat[keyword]
+    kind = _SPEAKS_OF.get(keyword)
+    if kind is not None and kind not in as_list(flat.get("type", kind)):
         return True
-    idle: dict[str, bool] = {
-        "propertyNames": value in ({"type": "string"}, {}, True),
-        "uniqueItems": value is False or flat.get("maxItems", 2) < 2,
-        "minProperties": value == 0,
-        "unevaluatedProperties": value in ({}, True),
-        "unevaluatedItems": value in ({}, True),
-        "additionalItems": not isinstance(flat.get("items"), list) or value is True,
-        "nullable": True,  # repaired where it says something
-        "patternProperties": value == {},
-        "dependencies": value == {},
-        "dependentSchemas": value == {},
-        "dependentRequired": value == {},
-        "minContains": "contains" not in flat,
-        "maxContains": "contains" not in flat,
-        "not": value is False,
-        "if": not {"then", "else"} & set(flat),
-        "then": "if" not in flat,
-        "else": "if" not in flat,
-    }
-    return idle.get(keyword, keyword.startswith("x-"))
+    match keyword:
+        case "propertyNames":
+            return value in ({"type": "string"}, {}, True)
+        case "uniqueItems":
+            return value is False or flat.get("maxItems", 2) < 2
+        case "minProperties":
+            return value == 0
+        case "unevaluatedProperties" | "unevaluatedItems":
+            return value in ({}, True)
+        case "additionalItems":
+            return not isinstance(flat.get("items"), list) or value is True
+        case "nullable":  # repaired where it says something
+            return True
+        case "patternProperties" | "dependencies" | "dependentSchemas" | "dependentRequired":
+            return value == {}
+        case "minContains" | "maxContains":
+            return "contains" not in flat
+        case "not":
+            return value is False
+        case "if":
+            return "then" not in flat and "else" not in flat
+        case "then" | "else":
+            return "if" not in flat
+        case _:
+            return keyword.startswith("x-")
 
 
-def find_types(values: Sequence[Json]) -> list[str]:
-    """The types of JSON Schema that these values have; that of a number is `number`."""
-    names: dict[type, str] = {
-        bool: "boolean",
-        int: "number",
-        float: "number",
-        str: "string",
-        list: "array",
-        dict: "object",
-        type(None): "null",
-    }
-    return list(dict.fromkeys(names[type(value)] for value in values))
+def drop_annotations(schema: Mapping[str, Json]) -> dict[str, Json]:
+    """The keywords of a schema that say which values are admitted."""
+    return {k: v for k, v in schema.items() if k not in ANNOTATIONS}
 
 
-def are_disjoint(branches: Sequence[Node], definitions: Mapping[str, Node]) -> bool:
-    """Can no value fit two branches? Told by their kinds, or by a key with different constants."""
-    resolved = [_resolve(branch, definitions) for branch in branches]
-    kinds = {type(branch) for branch in resolved}
-    if kinds <= {String, Number, Boolean, Null, Array, Object} and len(kinds) == len(resolved):
-        return True
-    constants = [b.values for b in resolved if isinstance(b, Constant)]
-    if len(constants) == len(resolved):
-        return _are_apart(constants)
-    tags = [
-        {p.key: p.node.values for p in b.properties if p.required and isinstance(p.node, Constant)}
-        for b in resolved
-        if isinstance(b, Object)
-    ]
-    if len(tags) < len(resolved):
-        return False
-    shared = [key for key in tags[0] if all(key in t for t in tags)]
-    return any(_are_apart([t[key] for t in tags]) for key in shared)
-
-
-def find_overlaps(branches: Sequence[Node], definitions: Mapping[str, Node]) -> list[list[int]]:
-    """For each branch the indices of the others that are not plainly disjoint with it."""
-    return [
-        [
-            j
-            for j, other in enumerate(branches)
-            if i != j and not are_disjoint([branch, other], definitions)
-        ]
-        for i, branch in enumerate(branches)
-    ]
-
-
-def _resolve(node: Node, definitions: Mapping[str, Node]) -> Node:
-    """The node itself, references followed; a reference if they lead in a circle."""
-    seen: set[str] = set()
-    while isinstance(node, Reference) and node.name not in seen:
-        seen.add(node.name)
-        node = definitions[node.name]
-    return node
-
-
-def _are_apart(groups: list[tuple[Json, ...]]) -> bool:
-    found = [identify(v) for group in groups for v in group]
-    return len(set(found)) == len(found)
+def as_list(value: Json) -> list[Json]:
+    """The value itself if it is a list, else a list of it."""
+    if is_list(value):
+        return value
+    return [value]

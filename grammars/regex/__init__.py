@@ -1,4 +1,9 @@
-"""Regular expressions: sets of characters, derivatives, automata, ranges of numbers.
+"""Regular expressions: what a terminal of the grammar matches, and what completes it.
 
-Needs nothing else of this project. Start with `expressions` (the algebra) and `automaton`.
+`expressions` (the algebra: derivatives over `characters`) and `automaton` are the core; `reader`
+reads the syntax. `ecma`, `string_formats` and `ranges` write regexes for JSON Schema's `pattern`,
+`format` and bounds of numbers; `spelled` rewrites one over characters as one over the escapes of a
+string literal. `texts` is what others use: a set of texts as regexes.
+
+Needs nothing else of this project. Start with `texts`, then `expressions` and `automaton`.
 """

@@ -79,8 +79,10 @@ def _cut(ranges: Iterable[tuple[int, int]]) -> Iterable[tuple[int, int]]:
 def find_category(name: str) -> Characters | None:
     """The characters of a general category of Unicode (`L`, `Lu`, `Letter`); None if it is none."""
     name = _LONG_NAMES.get(name, name)
+    if len(name) > 2:
+        return None
     found = [part for category, part in _categories() if category.startswith(name)]
-    return Characters.collect(found) if found and len(name) <= 2 else None
+    return Characters.collect(found) if found else None
 
 
 @lru_cache(maxsize=1)

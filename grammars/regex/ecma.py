@@ -1,7 +1,7 @@
-"""Regular expressions of JSON Schema (ECMA 262, searched for) in the dialect of the mask.
+"""Regular expressions of JSON Schema (ECMA 262, unanchored) in the dialect of the mask.
 
-The mask wants Rust syntax, matched against the whole string, without look-around, back references
-and word boundaries.
+llguidance wants the syntax of Rust's `regex` crate, matched against the whole string, without
+look-around, back references and word boundaries.
 """
 
 import re
@@ -18,7 +18,7 @@ _ESCAPED_LETTERS = frozenset("dDwWsSnrtfvxupP")
 
 
 def translate(pattern: str) -> str | None:
-    """A JSON Schema `pattern` as an expression for the whole string.
+    """A JSON Schema `pattern` as a regex for the whole string.
 
     Returns:
         Rust syntax, or None where a mask cannot hold it.
@@ -33,7 +33,10 @@ def translate(pattern: str) -> str | None:
             branches[-1].append(_translate_in_class(token))
             continue
         inside = token == "["
-        depth += token.startswith("(") - (token == ")")
+        if token.startswith("("):
+            depth += 1
+        elif token == ")":
+            depth -= 1
         if token == "|" and depth == 0:
             branches.append([])
         else:
@@ -44,33 +47,40 @@ def translate(pattern: str) -> str | None:
 
 def _is_unknown(token: str) -> bool:
     """Escapes that mean nothing here (`\\b`, `\\1`), or not what they mean to Rust (`\\A`)."""
-    return (
-        len(token) == 2
-        and token[0] == "\\"
-        and token[1].isalnum()
-        and (token[1] not in _ESCAPED_LETTERS)
-    )
+    return _is_escape(token) and token[1].isalnum() and token[1] not in _ESCAPED_LETTERS
+
+
+def _is_escape(token: str) -> bool:
+    """Is it a backslash and one character?"""
+    return len(token) == 2 and token[0] == "\\"
 
 
 def _translate_in_class(token: str) -> str:
-    if len(token) == 2 and token[0] == "\\":
-        return _class(token[1]) or _unescape(token[1])
-    return "\\" + token if token in "[&~" else _NEWLINES.get(token, token)
+    if _is_escape(token):
+        return _translate_escape(token[1])
+    if token in "[&~":  # Rust has nested classes, and operators on them
+        return "\\" + token
+    return _NEWLINES.get(token, token)
 
 
 def _translate_outside(token: str) -> str:
     if token == ".":
         return r"[^\n\r\u{2028}\u{2029}]"
-    if len(token) == 2 and token[0] == "\\":
-        return _class(token[1]) or _unescape(token[1])
+    if _is_escape(token):
+        return _translate_escape(token[1])
     return _NEWLINES.get(token, token)
+
+
+def _translate_escape(name: str) -> str:
+    return _class(name) or _unescape(name)
 
 
 def _class(name: str) -> str | None:
     """`\\d`, `\\W` and the like, with what ECMA 262 means by them; also inside brackets."""
-    if name.lower() not in _CLASSES:
+    members = _CLASSES.get(name.lower())
+    if members is None:
         return None
-    return f"[{'^' if name.isupper() else ''}{_CLASSES[name.lower()]}]"
+    return f"[^{members}]" if name.isupper() else f"[{members}]"
 
 
 def _unescape(name: str) -> str:
@@ -80,12 +90,18 @@ def _unescape(name: str) -> str:
 
 
 def _anchor(branch: list[str]) -> str | None:
-    start = bool(branch) and branch[0] == "^"
-    end = len(branch) > start and branch[-1] == "$"
-    body = branch[start : len(branch) - end]
+    """The branch for the whole string; None where an anchor stands inside it."""
+    body = list(branch)
+    before = after = _ANYTHING
+    if body and body[0] == "^":
+        before = ""
+        del body[0]
+    if body and body[-1] == "$":
+        after = ""
+        del body[-1]
     if _has_anchor(body):
         return None
-    return ("" if start else _ANYTHING) + "".join(body) + ("" if end else _ANYTHING)
+    return before + "".join(body) + after
 
 
 def _has_anchor(body: list[str]) -> bool:

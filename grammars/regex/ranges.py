@@ -1,17 +1,16 @@
-"""Numbers within bounds, as one regular expression over their spelling.
+"""Numbers within bounds, as one regex over their spelling.
 
 Plain decimals (`-?digits[.digits]`, no superfluous zero in front), and scientific ones with one
 digit in front of the point: their order is that of the exponents, then that of the mantissas. So
-both are exact. It is one expression in which all that has begun can be ended, no intersection of
+both are exact. It is one regex in which all that has begun can be ended, no intersection of
 several: llguidance fails where a token follows a number that one of these could go on with alone.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from functools import lru_cache
-
-from grammars.regex.digits import Limit, count, express_exponents, express_fixed, join
+from typing import TypeAlias
 
 _EXACT = 15
 """Decimals of so many digits keep their order when they become doubles."""
@@ -22,6 +21,30 @@ _LONGEST = 19
 _LEAST, _GREATEST = -300, 307
 """Exponents of doubles that are finite, and not so small that they have fewer digits."""
 _ZEROS = rf"(\.0{{1,{_EXACT}}})?"
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A bound of numbers; `strict`: it is excluded itself."""
+
+    value: Decimal
+    strict: bool = False
+
+    @property
+    def digits(self) -> tuple[str, str]:
+        """Integer and fraction digits, without superfluous zeros."""
+        whole, _, fraction = format(self.value, "f").partition(".")
+        return whole.lstrip("0") or "0", fraction.rstrip("0")
+
+    @property
+    def whole(self) -> int:
+        """How many integer digits it has."""
+        return len(self.digits[0])
+
+    @property
+    def exponent(self) -> int:
+        """That of its scientific spelling."""
+        return self.value.adjusted()
 
 
 @dataclass(frozen=True)
@@ -43,7 +66,7 @@ class _Kind:
 
 
 def express_range(bounds: Mapping[str, float], *, integer: bool) -> str | None:
-    """An expression for the numbers within bounds; None if none can be written.
+    """A regex for the numbers within bounds; None if none can be written.
 
     Args:
         bounds: `minimum`, `maximum`, `exclusiveMinimum`, `exclusiveMaximum`, any of them.
@@ -54,20 +77,26 @@ def express_range(bounds: Mapping[str, float], *, integer: bool) -> str | None:
 
 @lru_cache(maxsize=512)
 def _express(bounds: tuple[tuple[str, float], ...], integer: bool) -> str | None:
-    lows, highs = list[Limit](), list[Limit]()
+    lows: list[Limit] = []
+    highs: list[Limit] = []
     for keyword, bound in bounds:
-        limit = Limit(_read(bound), keyword.startswith("exclusive"))
         is_lower = keyword.lower().endswith("minimum")
-        limit = _round(limit, is_lower) if integer else limit
-        (lows if is_lower else highs).append(limit)
+        limit = Limit(_read(bound), keyword.startswith("exclusive"))
+        if integer:
+            limit = _round(limit, is_lower)
+        if is_lower:
+            lows.append(limit)
+        else:
+            highs.append(limit)
     low = max(lows, key=lambda limit: (limit.value, limit.strict), default=None)
     high = min(highs, key=lambda limit: (limit.value, not limit.strict), default=None)
-    kind = _Kind(integer, _EXACT if any(x.strict and x.value for x in lows + highs) else _DIGITS)
-    options = _positive(kind, _or_zero(low), high)
+    is_exact = any(limit.strict and limit.value for limit in lows + highs)
+    kind = _Kind(integer, _EXACT if is_exact else _DIGITS)
+    options: list[str | None] = [*_positive(kind, _or_zero(low), high)]
     negative = _positive(kind, _or_zero(_negate(high)), _negate(low))
     if negative and (low is None or low.value < 0):
         options.append(f"-({'|'.join(negative)})")
-    return join(options)
+    return _join(options)
 
 
 def _read(bound: float) -> Decimal:
@@ -102,23 +131,26 @@ def _positive(kind: _Kind, low: Limit, high: Limit | None) -> list[str]:
 
 
 def _plain(kind: _Kind, low: Limit, high: Limit | None) -> list[str]:
-    first, last = low.whole, _LONGEST if high is None else min(high.whole, _LONGEST)
+    """Decimals: those with as many integer digits as a limit, then those with more or fewer."""
+    first = low.whole
+    last = _LONGEST if high is None else min(high.whole, _LONGEST)
     if not kind.integer:
         last = min(last, kind.digits)
-    options = list[str | None]()
-    edges = {first, last if high is not None and high.whole == last else first}
-    for length in sorted(edge for edge in edges if edge <= last):
+    options: list[str | None] = []
+    between: list[int] = []
+    for length in range(first, last + 1):
         below = low if length == low.whole else None
         above = high if high is not None and length == high.whole else None
-        tail = _tail(kind, length)
-        options.append(express_fixed(length, below, above, tail))
-    between = [n for n in range(first + 1, last + 1) if n not in edges]
+        if below is None and above is None:
+            between.append(length)
+        else:
+            options.append(_express_fixed(length, below, above, _tail(kind, length)))
     if kind.integer:
         options += _group([n for n in between if n <= _EXACT], _ZEROS)
         options += _group([n for n in between if n > _EXACT], "")
     else:
-        for n in between:
-            options += _group([n], count("[0-9]", kind.digits - n, r"\."))
+        for length in between:
+            options += _group([length], _up_to(kind.digits - length, r"\."))
     return [option for option in options if option is not None]
 
 
@@ -130,34 +162,39 @@ def _tail(kind: _Kind, length: int) -> int | str:
 
 
 def _group(lengths: list[int], tail: str) -> list[str]:
+    """All numbers of so many integer digits."""
     if not lengths:
         return []
     return [f"[1-9][0-9]{{{lengths[0] - 1},{lengths[-1] - 1}}}{tail}"]
 
 
 def _scientific(kind: _Kind, low: Limit, high: Limit | None) -> list[str]:
-    first, last = kind.exponents
-    tail = _ZEROS if kind.integer else kind.digits - 1
+    """Numbers with an exponent: those with the exponent of a limit, then those between."""
     if high is not None and high.value == 0:
         return []
-    edges = dict[int, tuple[Limit | None, Limit | None]]()
+    first, last = kind.exponents
+    tail = _ZEROS if kind.integer else kind.digits - 1
+    edges: dict[int, tuple[Limit | None, Limit | None]] = {}
     if low.value > 0:
         edges[low.exponent] = _scale(kind, low, is_lower=True), None
         first = max(first, low.exponent)
     if high is not None:
-        below = edges.get(high.exponent, (None, None))[0]
+        below, _ = edges.get(high.exponent, (None, None))
         edges[high.exponent] = below, _scale(kind, high, is_lower=False)
         last = min(last, high.exponent)
-    options = list[str]()
+    options: list[str] = []
     for exponent, (below, above) in edges.items():
         if first <= exponent <= last and _is_between(below, above):
-            mantissa = express_fixed(1, below, above, tail, zero=False)
+            mantissa = _express_fixed(1, below, above, tail, zero=False)
             if mantissa is not None:
-                options.append(f"({mantissa})[eE]{express_exponents(exponent, exponent)}")
-    first, last = first + (first in edges), last - (last in edges)
+                options.append(f"({mantissa})[eE]{_express_exponents(exponent, exponent)}")
+    if first in edges:
+        first += 1
+    if last in edges:
+        last -= 1
     if first <= last:
-        mantissa = express_fixed(1, None, None, tail, zero=False)
-        options.append(f"({mantissa})[eE]{express_exponents(first, last)}")
+        mantissa = _express_fixed(1, None, None, tail, zero=False)
+        options.append(f"({mantissa})[eE]{_express_exponents(first, last)}")
     return options
 
 
@@ -170,3 +207,176 @@ def _scale(kind: _Kind, limit: Limit, *, is_lower: bool) -> Limit:
 def _is_between(low: Limit | None, high: Limit | None) -> bool:
     """Is there a mantissa between the limits, which may have been rounded?"""
     return low is None or (low.whole == 1 and (high is None or low.value <= high.value))
+
+
+@dataclass(frozen=True)
+class _Rest:
+    """The digits of a limit that are still to come, those of the fraction last."""
+
+    digits: str
+    strict: bool
+
+    @classmethod
+    def of(cls, limit: Limit | None) -> "_Rest | None":
+        return None if limit is None else cls("".join(limit.digits), limit.strict)
+
+    @property
+    def is_below_all(self) -> bool:
+        """As a lower limit: is there nothing left to hold?"""
+        return self.is_zero and not self.strict
+
+    @property
+    def first(self) -> int:
+        return int(self.digits[:1] or "0")
+
+    @property
+    def next(self) -> "_Rest":
+        return _Rest(self.digits[1:], self.strict)
+
+    @property
+    def is_zero(self) -> bool:
+        return not self.digits.strip("0")
+
+
+_GoOn: TypeAlias = Callable[[_Rest | None, _Rest | None], str | None]
+
+
+def _join(options: Iterable[str | None]) -> str | None:
+    """Any of the regexes that there are; None if there are none."""
+    found = dict.fromkeys(option for option in options if option is not None)
+    return "|".join(found) if found else None
+
+
+def _up_to(most: int, before: str) -> str:
+    """At most so many digits, behind a text that stands only before some."""
+    if most <= 0:
+        return ""
+    return f"({before}[0-9]{{1,{most}}})?"
+
+
+def _express_fixed(
+    length: int,
+    low: Limit | None,
+    high: Limit | None,
+    tail: int | str,
+    *,
+    zero: bool = True,
+) -> str | None:
+    """Numbers of so many integer digits within limits of as many.
+
+    Args:
+        length: how many integer digits they have.
+        low: the least; None: any.
+        high: the greatest; None: any.
+        tail: so many digits of a fraction, or this behind integer limits.
+        zero: may a single integer digit be zero?
+    """
+    least = 0 if length == 1 and zero else 1
+    return _integer(length, _Rest.of(low), _Rest.of(high), tail, least)
+
+
+def _integer(
+    length: int, low: _Rest | None, high: _Rest | None, tail: int | str, least: int = 0
+) -> str | None:
+    """The digits in front of the point, and what follows them."""
+    if not length:
+        if isinstance(tail, str):
+            return tail
+        return _fraction(low, high, tail)
+    if low is None and high is None:
+        body = f"[{least}-9]"
+        if length > 1:
+            body += f"[0-9]{{{length - 1}}}"
+        return body + (tail if isinstance(tail, str) else _up_to(tail, r"\."))
+
+    def go_on(low: _Rest | None, high: _Rest | None) -> str | None:
+        return _integer(length - 1, low, high, tail)
+
+    return _join(_branch(low, high, least, go_on))
+
+
+def _fraction(low: _Rest | None, high: _Rest | None, most: int) -> str | None:
+    """A point and digits, or nothing where the number may end."""
+    digits = _digits(low, high, most, is_open=False)
+    may_end = _may_end(low, high)
+    if digits is None:
+        return "" if may_end else None
+    return rf"(\.({digits}))?" if may_end else rf"\.({digits})"
+
+
+def _may_end(low: _Rest | None, high: _Rest | None) -> bool:
+    """May nothing, which is as much as zeros, come now?"""
+    is_below = high is None or not high.is_zero or not high.strict
+    return is_below and (low is None or low.is_below_all)
+
+
+def _digits(
+    low: _Rest | None, high: _Rest | None, most: int, *, is_open: bool = True
+) -> str | None:
+    """One digit of a fraction or more; `is_open`: or none, where the number may end."""
+    may_end = is_open and _may_end(low, high)
+    if most == 0:
+        return "" if may_end else None
+    fewest = 0 if is_open else 1
+    if low is None and high is None:
+        return f"[0-9]{{{fewest},{most}}}"
+    if low is None and high is not None and high.is_zero and not high.strict:
+        return f"0{{{fewest},{most}}}"
+
+    def go_on(low: _Rest | None, high: _Rest | None) -> str | None:
+        return _digits(low, high, most - 1)
+
+    found = _join(_branch(low, high, 0, go_on))
+    if found is None:
+        return "" if may_end else None
+    return f"({found})?" if may_end else found
+
+
+def _branch(low: _Rest | None, high: _Rest | None, least: int, go_on: _GoOn) -> list[str | None]:
+    """A digit and what follows it: as in one of the limits, or free between them."""
+    if low is not None and low.is_below_all:
+        low = None
+    if low is not None and high is not None and low.first == high.first:
+        return [_follow(low.first, low.first, go_on(low.next, high.next))]
+    bottom, top = least, 9
+    options: list[str | None] = []
+    if low is not None and low.first >= least:
+        options.append(_follow(low.first, low.first, go_on(low.next, None)))
+        bottom = low.first + 1
+    if high is not None and high.first >= least:
+        options.append(_follow(high.first, high.first, go_on(None, high.next)))
+        top = high.first - 1
+    if bottom <= top:
+        options.append(_follow(bottom, top, go_on(None, None)))
+    return options
+
+
+def _follow(first: int, last: int, rest: str | None) -> str | None:
+    """A digit from one to the other, and the rest behind it."""
+    if rest is None:
+        return None
+    digit = str(first) if first == last else f"[{first}-{last}]"
+    return digit + (f"({rest})" if "|" in rest else rest)
+
+
+def _express_exponents(first: int, last: int) -> str:
+    """The numbers from one to the other, as exponents: with a sign or zeros in front."""
+    options: list[str | None] = []
+    if last >= 0:
+        options.append(rf"\+?({_express_numbers(max(first, 0), last)})")
+    if first < 0:
+        options.append(f"-({_express_numbers(max(-last, 1), -first)})")
+    return f"({_join(options)})"
+
+
+def _express_numbers(first: int, last: int) -> str | None:
+    """Natural numbers from one to the other; a single digit may have one zero in front."""
+    options: list[str | None] = []
+    for length in range(len(str(first)), len(str(last)) + 1):
+        low = Limit(Decimal(first)) if length == len(str(first)) else None
+        high = Limit(Decimal(last)) if length == len(str(last)) else None
+        fixed = _express_fixed(length, low, high, "")
+        if fixed is not None:
+            zero = "0?" if length == 1 else ""
+            options.append(f"{zero}({fixed})")
+    return _join(options)

@@ -1,7 +1,7 @@
 """Reads regular expressions in Rust syntax, as the grammars are written with.
 
-Only what `patterns`, `ranges` and `lark_values` produce: no anchors, look-around or classes that
-depend on flags.
+Only what `ecma`, `ranges`, `string_formats` and `grammars.build` produce: no anchors, look-around
+or classes that depend on flags.
 """
 
 import re
@@ -30,15 +30,15 @@ def read(regex: str) -> Expression:
     Raises:
         UnreadableError: it uses what this reader does not know.
     """
-    reader = _Reader(regex)
+    reader = _RegexReader(regex)
     expression = reader.options()
     if reader.at < len(regex):
         raise UnreadableError(f"{regex[reader.at]!r} at {reader.at} in {regex!r}")
     return expression
 
 
-class _Reader:
-    """A recursive descent."""
+class _RegexReader:
+    """A recursive descent parser; `at` is the index of the next character."""
 
     def __init__(self, text: str):
         self.text = text
@@ -62,8 +62,10 @@ class _Reader:
         while self.at < len(self.text):
             if match := _TIMES.match(self.text, self.at):
                 self.at = match.end()
-                fewest = int(match[1])
-                most = int(match[3]) if match[3] else None if match[2] else fewest
+                fewest, comma, last = int(match[1]), match[2], match[3]
+                most = fewest
+                if comma:
+                    most = int(last) if last else None
             elif self.text[self.at] in _FIXED:
                 fewest, most = _FIXED[self.take()]
             else:
@@ -92,8 +94,10 @@ class _Reader:
         match = _GROUP.match(self.text, self.at)
         assert match
         self.at = match.end()
-        before, self.any = self.any, EVERY if match[1] else self.any
-        body = self.options() if self.text[self.at : self.at + 1] != ")" else BLANK
+        before = self.any
+        if match[1]:
+            self.any = EVERY
+        body = BLANK if self.text.startswith(")", self.at) else self.options()
         self.any = before
         self.expect(")")
         return body
@@ -135,10 +139,12 @@ class _Reader:
             found = find_category(match[3] or match[4])
             if found is None:
                 raise UnreadableError(f"{match[0]} in {self.text!r}")
-            return found.invert() if (match[1] == "P") != bool(match[2]) else found
+            is_negated = (match[1] == "P") != bool(match[2])
+            return found.invert() if is_negated else found
         if match := _ESCAPE.match(self.text, self.at):
             self.at = match.end()
-            return Characters.of(chr(int(next(filter(None, match.groups())), 16)))
+            digits = next(group for group in match.groups() if group)
+            return Characters.of(chr(int(digits, 16)))
         self.expect("\\")
         letter = self.take()
         if letter.isalnum() and letter not in _LETTERS:
@@ -153,7 +159,8 @@ class _Reader:
 
     def takes(self, character: str) -> bool:
         found = self.text.startswith(character, self.at)
-        self.at += found
+        if found:
+            self.at += 1
         return found
 
     def expect(self, character: str) -> None:

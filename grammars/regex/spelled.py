@@ -1,10 +1,17 @@
-"""Expressions over characters as expressions over how a kind of string spells them."""
+"""A regex over characters as a regex over how a string literal spells them: in general, and in JSON
+(RFC 8259, section 7)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 
 from grammars.regex.characters import Characters
 from grammars.regex.expressions import Blank, Chain, Either, Expression, One, Repeat
-from grammars.regex.reader import UnreadableError
+from grammars.regex.reader import UnreadableError, read
+from grammars.regex.texts import ANY, Texts, match_words
+
+_LETTERS = {'"': '"', "\\": "\\", "/": "/", "\b": "b", "\f": "f", "\n": "n", "\r": "r", "\t": "t"}
+_CONTROLS = Characters(((0, 0x1F), (0x7F, 0x7F)))
+_ESCAPED = Characters.of('"\\')
+_PLAIN = Characters.collect([(0, 0x1F), *_ESCAPED.ranges]).invert()
 
 
 def spell_expression(expression: Expression, spell_one: Callable[[Characters], str]) -> str:
@@ -25,10 +32,10 @@ def spell_expression(expression: Expression, spell_one: Callable[[Characters], s
         case Chain(first, rest):
             return spell_expression(first, spell_one) + spell_expression(rest, spell_one)
         case Either(options):
-            return "(" + "|".join(sorted(spell_expression(o, spell_one) for o in options)) + ")"
+            return f"({'|'.join(sorted(spell_expression(o, spell_one) for o in options))})"
         case Repeat(body, fewest, most):
-            times = f"{{{fewest},{'' if most is None else most}}}"
-            return f"({spell_expression(body, spell_one)}){times}"
+            limit = "" if most is None else most
+            return f"({spell_expression(body, spell_one)}){{{fewest},{limit}}}"
         case _:
             raise UnreadableError("an empty set")
 
@@ -39,8 +46,9 @@ def write_spellings(raw: Characters, escapes: list[str]) -> str:
     Raises:
         UnreadableError: there is none.
     """
-    ranges = "".join("-".join(map(write_code, dict.fromkeys(r))) for r in raw.ranges)
-    options = [f"[{ranges}]"] if ranges else []
+    options: list[str] = []
+    if raw.ranges:
+        options.append(f"[{''.join(map(_write_range, raw.ranges))}]")
     if escapes:
         options.append(rf"\\({'|'.join(escapes)})")
     if not options:
@@ -51,3 +59,80 @@ def write_spellings(raw: Characters, escapes: list[str]) -> str:
 def write_code(code: int) -> str:
     """The character with that code point, in an expression."""
     return rf"\x{{{code:x}}}"
+
+
+def _write_range(codes: tuple[int, int]) -> str:
+    first, last = codes
+    if first == last:
+        return write_code(first)
+    return f"{write_code(first)}-{write_code(last)}"
+
+
+def spell_pattern(pattern: str) -> str | None:
+    """A regex for the JSON strings, quotes included, whose characters match; None where
+    llguidance's own reading of the pattern is right, or the pattern cannot be read.
+
+    llguidance 1.9 takes a set that holds all control characters for one of all characters that
+    have an escape: it would let an escaped quote through where a pattern excludes quotes.
+    """
+    try:
+        expression = read(pattern)
+        if not any(map(_is_misread, _find_sets(expression))):
+            return None
+        return _spell_string(expression)
+    except (UnreadableError, RecursionError):
+        return None
+
+
+def spell_extra_keys(keys: Texts, declared: Sequence[str]) -> Texts:
+    """The JSON strings, quotes included, that are these keys but none of the declared ones; control
+    characters alone are written by their numbers.
+
+    Raises:
+        UnreadableError: an expression that cannot be spelled.
+    """
+    parts = (ANY, *keys.parts)
+    without = (*keys.without, *match_words(declared))
+    return Texts(
+        tuple(_spell_string(read(part)) for part in parts),
+        tuple(_spell_string(read(part)) for part in without),
+    )
+
+
+def _spell_string(expression: Expression) -> str:
+    return f'"({spell_expression(expression, _spell_set)})"'
+
+
+def _spell_set(characters: Characters) -> str:
+    """One character of a set, as it is or escaped; only control characters by their numbers."""
+    escapes = [write_code(ord(letter)) for c, letter in _LETTERS.items() if c in characters]
+    for first, last in characters.both(_CONTROLS).ranges:
+        for code in range(first, last + 1):
+            escapes.append("u00" + "".join(map(_write_hex_digit, f"{code:02x}")))
+    return write_spellings(characters.both(_PLAIN), escapes)
+
+
+def _write_hex_digit(digit: str) -> str:
+    return f"[{digit}{digit.upper()}]" if digit.isalpha() else digit
+
+
+def _is_misread(characters: Characters) -> bool:
+    has_controls = all(chr(code) in characters for code in (0, 1, 0x1F))
+    return has_controls and not all(c in characters for c in _LETTERS)
+
+
+def _find_sets(expression: Expression) -> Iterator[Characters]:
+    """The sets of characters that the expression is made of."""
+    match expression:
+        case One(characters):
+            yield characters
+        case Chain(first, rest):
+            yield from _find_sets(first)
+            yield from _find_sets(rest)
+        case Either(options):
+            for option in options:
+                yield from _find_sets(option)
+        case Repeat(body):
+            yield from _find_sets(body)
+        case _:
+            return

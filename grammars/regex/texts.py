@@ -1,4 +1,4 @@
-"""Sets of texts as regular expressions, for a grammar and for what completes it."""
+"""Sets of texts as regular expressions: a terminal of the grammar, and an automaton."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -47,14 +47,21 @@ class Texts:
 
     def both(self, other: "Texts") -> "Texts":
         """The texts in both sets."""
-        parts = dict.fromkeys([*self.parts, *other.parts])
-        return Texts((*parts,), (*dict.fromkeys([*self.without, *other.without]),))
+        return Texts(
+            tuple(dict.fromkeys(self.parts + other.parts)),
+            tuple(dict.fromkeys(self.without + other.without)),
+        )
 
     def wrap(self, before: str, after: str) -> "Texts":
         """The texts between these two."""
-        first, last = map(_escape, (before, after))
-        parts = tuple(f"{first}({part}){last}" for part in self.parts or (ANY,))
-        return Texts(parts, tuple(f"{first}({w}){last}" for w in self.without))
+
+        def wrap_regex(regex: str) -> str:
+            return f"{_escape(before)}({regex}){_escape(after)}"
+
+        return Texts(
+            tuple(map(wrap_regex, self.parts or (ANY,))),
+            tuple(map(wrap_regex, self.without)),
+        )
 
 
 FREE = Texts()
@@ -66,8 +73,10 @@ def slash(regex: str) -> str:
 
 
 def match_words(words: Sequence[str]) -> tuple[str, ...]:
-    """An expression for just these words; none for none."""
-    return (f"({'|'.join(map(_escape, words))})",) if words else ()
+    """A regex for just these words; none for none."""
+    if not words:
+        return ()
+    return (f"({'|'.join(map(_escape, words))})",)
 
 
 def _escape(word: str) -> str:

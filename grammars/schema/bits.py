@@ -1,4 +1,8 @@
-"""Conditions on the bits of a number, as llguidance's parametric rules state them."""
+"""Conditions on the bits of a number, as llguidance's parametric rules state them.
+
+`str(condition)` is the text of llguidance's Lark dialect (`%if`); `holds` evaluates the same. The
+functions below simplify, so that what always or never holds never gets into a grammar.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -7,7 +11,7 @@ from typing import TypeAlias
 
 @dataclass(frozen=True)
 class Count:
-    """From `low` to `high` of the bits from `start` to before `stop` are set."""
+    """Of the bits from `start` to before `stop`, `low` to `high` are set."""
 
     start: int
     stop: int
@@ -15,12 +19,14 @@ class Count:
     high: int
 
     def holds(self, bits: int) -> bool:
-        """Is it so?"""
-        inside = bits >> self.start & (1 << self.stop - self.start) - 1
+        """Is the condition true for these bits?"""
+        mask = (1 << self.stop - self.start) - 1
+        inside = bits >> self.start & mask
         return self.low <= inside.bit_count() <= self.high
 
     def __str__(self) -> str:
-        size, place = self.stop - self.start, f"[{self.start}:{self.stop}]"
+        size = self.stop - self.start
+        place = f"[{self.start}:{self.stop}]"
         if size == 1:
             return f"bit_{'set' if self.low else 'clear'}({self.start})"
         if self.high == 0:
@@ -29,19 +35,23 @@ class Count:
             return f"is_ones({place})"
         if self.low == self.high:
             return f"bit_count_eq({place}, {self.low})"
-        parts = [f"bit_count_ge({place}, {self.low})"] if self.low else []
-        parts += [f"bit_count_le({place}, {self.high})"] if self.high < size else []
-        return parts[0] if len(parts) == 1 else f"and({', '.join(parts)})"
+        least = f"bit_count_ge({place}, {self.low})"
+        most = f"bit_count_le({place}, {self.high})"
+        if self.high >= size:
+            return least
+        if self.low == 0:
+            return most
+        return f"and({least}, {most})"
 
 
 @dataclass(frozen=True)
 class Negation:
-    """The opposite."""
+    """The condition is false."""
 
     part: "Condition"
 
     def holds(self, bits: int) -> bool:
-        """Is it so?"""
+        """Is the condition true for these bits?"""
         return not self.part.holds(bits)
 
     def __str__(self) -> str:
@@ -49,14 +59,14 @@ class Negation:
 
 
 @dataclass(frozen=True)
-class Both:
-    """Two conditions at once."""
+class Conjunction:
+    """Both conditions are true."""
 
     a: "Condition"
     b: "Condition"
 
     def holds(self, bits: int) -> bool:
-        """Is it so?"""
+        """Is the condition true for these bits?"""
         return self.a.holds(bits) and self.b.holds(bits)
 
     def __str__(self) -> str:
@@ -65,26 +75,28 @@ class Both:
 
 @dataclass(frozen=True)
 class Fact:
-    """What is always so, or never."""
+    """Always true, or never; llguidance has no word for it."""
 
     value: bool
 
     def holds(self, bits: int) -> bool:
-        """Is it so?"""
+        """Is the condition true for these bits?"""
         return self.value
 
 
 ALWAYS, NEVER = Fact(True), Fact(False)
-Condition: TypeAlias = Count | Negation | Both | Fact
+Condition: TypeAlias = Count | Negation | Conjunction | Fact
 
 
 def count(start: int, stop: int, low: int, high: int | None = None) -> Condition:
-    """From `low` to `high` (None: all) of the bits from `start` to before `stop` are set."""
+    """Of the bits from `start` to before `stop`, `low` to `high` (None: all) are set."""
     size = stop - start
     high = size if high is None else min(high, size)
     if low > high:
         return NEVER
-    return ALWAYS if low <= 0 and high == size else Count(start, stop, max(0, low), high)
+    if low <= 0 and high == size:
+        return ALWAYS
+    return Count(start, stop, max(0, low), high)
 
 
 def negate(part: Condition) -> Condition:
@@ -103,9 +115,11 @@ def both(parts: Iterable[Condition]) -> Condition:
     kept = [part for part in dict.fromkeys(parts) if part != ALWAYS]
     if NEVER in kept or any(negate(part) in kept for part in kept):
         return NEVER
-    found = kept.pop() if kept else ALWAYS
+    if not kept:
+        return ALWAYS
+    found = kept.pop()
     for part in reversed(kept):
-        found = Both(part, found)
+        found = Conjunction(part, found)
     return found
 
 

@@ -1,5 +1,5 @@
-"""Lists whose items depend on those in front of them, as a finite automaton over their items:
-some are counted (`contains`), or none may be there twice (`uniqueItems`)."""
+"""Which items of a list may come next, where that depends on those in front of it: some are counted
+(`contains`), or none may be there twice (`uniqueItems`). A finite automaton over items."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -10,26 +10,26 @@ from typing import TypeAlias
 from grammars.schema.nodes import Array, Constant, Node
 
 State: TypeAlias = tuple[int, int]
-"""How many items are written, and how many of those that are counted, as far as it matters; or the
-items that are written, as bits."""
+"""`Counted`: how many items are written, and how many of them match, as far as it matters;
+`Distinct`: the items that are written, as bits, and 0."""
 
 Write: TypeAlias = Callable[[Node], str | None]
 """The shortest text of an item; None if none is known."""
 
 MOST_STATES = 300
-"""Lists of more states than these are not held."""
+"""Lists of more states than these are not enforced."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """A further item, and the state behind it."""
+    """An item that may come next, and the state behind it."""
 
     node: Node
     behind: State
 
 
 class Counted:
-    """The items of a list.
+    """The items of a list some of which are counted.
 
     Args:
         node: an array with `contains`.
@@ -39,23 +39,26 @@ class Counted:
 
     def __init__(self, node: Array):
         assert node.contains is not None
-        self.node, self.contains = node, node.contains
-        self._most = node.max_items
+        self.node = node
+        self.contains = node.contains
+        # beyond that many items their number does not matter any more, unless it is limited
         self._enough = max(1, node.min_items, len(node.prefix))
 
     @cached_property
     def _alive(self) -> frozenset[State]:
-        """The states from which the list can be finished."""
-        seen, queue = {self.start}, [self.start]
+        """The states from which the list can be finished: reached forwards, then backwards from
+        those that may end."""
+        reached = {self.start}
         before: dict[State, list[State]] = {}
+        queue = [self.start]
         while queue:
             state = queue.pop()
-            for step in self._try(state):
+            for step in self._list_steps(state):
                 before.setdefault(step.behind, []).append(state)
-                if step.behind not in seen:
-                    seen.add(step.behind)
+                if step.behind not in reached:
+                    reached.add(step.behind)
                     queue.append(step.behind)
-        queue = [state for state in seen if self.may_end(state)]
+        queue = [state for state in reached if self.may_end(state)]
         alive = set(queue)
         while queue:
             for state in before.get(queue.pop(), ()):
@@ -77,37 +80,45 @@ class Counted:
     @property
     def size(self) -> int:
         """How many states there are, at most."""
-        written = self._enough if self._most is None else self._most
-        counted = self.contains.least if self.contains.most is None else self.contains.most
-        return (written + 1) * (counted + 1)
+        longest, contains = self.node.max_items, self.contains
+        written = self._enough if longest is None else longest
+        matches = contains.least if contains.most is None else contains.most
+        return (written + 1) * (matches + 1)
 
-    def _try(self, state: State) -> Iterator[Step]:
-        written, counted = state
-        if self._most is not None and written >= self._most:
+    def _list_steps(self, state: State) -> Iterator[Step]:
+        """The items that may come next, also where the list cannot be finished then."""
+        written, matches = state
+        longest, contains = self.node.max_items, self.contains
+        if longest is not None and written >= longest:
             return
-        place = min(written, len(self.node.prefix))
-        after = written + 1 if self._most is not None else min(written + 1, self._enough)
-        least, most = self.contains.least, self.contains.most
-        matching, other = self.contains.matching[place], self.contains.others[place]
-        if matching is not None and (most is None or counted < most):
-            more = counted + 1 if most is not None else min(counted + 1, least)
-            yield Step(matching, (after, more))
+        index = min(written, len(self.node.prefix))
+        written += 1
+        if longest is None:
+            written = min(written, self._enough)
+        matching, other = contains.matching[index], contains.others[index]
+        if matching is not None and (contains.most is None or matches < contains.most):
+            more = matches + 1
+            if contains.most is None:
+                more = min(more, contains.least)
+            yield Step(matching, (written, more))
         if other is not None:
-            yield Step(other, (after, counted))
+            yield Step(other, (written, matches))
 
     def steps(self, state: State) -> list[Step]:
         """The items that may come next; one that is counted first, as it is."""
-        return [step for step in self._try(state) if step.behind in self._alive]
+        return [step for step in self._list_steps(state) if step.behind in self._alive]
 
     def may_end(self, state: State) -> bool:
         """Is none missing?"""
-        written, counted = state
-        return written >= self.node.min_items and counted >= self.contains.least
+        written, matches = state
+        return written >= self.node.min_items and matches >= self.contains.least
 
     def find_missing(self, state: State, write: Write) -> list[str | None] | None:
         """The shortest items that have to follow; None if none are known."""
+        # Dijkstra's algorithm; of two ways of one length the first that was found goes first
         queue: list[tuple[int, int, State, list[str | None]]] = [(0, 0, state, [])]
-        seen, pushed = set[State](), 0
+        seen = set[State]()
+        number = 0
         while queue:
             length, _, state, texts = heappop(queue)
             if self.may_end(state):
@@ -116,10 +127,11 @@ class Counted:
                 continue
             seen.add(state)
             for step in self.steps(state):
-                text, pushed = write(step.node), pushed + 1
+                text = write(step.node)
+                number += 1
                 if text is not None:
                     total = length + len(text) + 1
-                    heappush(queue, (total, pushed, step.behind, [*texts, text]))
+                    heappush(queue, (total, number, step.behind, [*texts, text]))
         return None
 
 
@@ -143,8 +155,11 @@ class Distinct:
         written = state[0]
         if written.bit_count() >= self.most:
             return []
-        free = ((i, n) for i, n in enumerate(self.nodes) if not written >> i & 1)
-        return [Step(node, (written | 1 << i, 0)) for i, node in free]
+        return [
+            Step(node, (written | 1 << index, 0))
+            for index, node in enumerate(self.nodes)
+            if not written >> index & 1
+        ]
 
     def may_end(self, state: State) -> bool:
         """Is none missing?"""
@@ -154,14 +169,16 @@ class Distinct:
         """The shortest items that have to follow; None if none are known."""
         texts = [text for step in self.steps(state) if (text := write(step.node)) is not None]
         lacking = max(0, self.least - state[0].bit_count())
-        return [*sorted(texts, key=len)[:lacking]] if len(texts) >= lacking else None
+        if len(texts) < lacking:
+            return None
+        return [*sorted(texts, key=len)[:lacking]]
 
 
 Items: TypeAlias = Counted | Distinct
 
 
 def find_items(node: Array) -> Items | None:
-    """The items of a list; None where each is what it is whatever stands in front of it."""
+    """The items of a list; None where no item depends on those in front of it."""
     if node.contains is not None:
         return Counted(node)
     return Distinct(node) if node.distinct else None

@@ -1,4 +1,4 @@
-"""How much text one step into a schema may make necessary: an upper bound, in bytes."""
+"""An upper bound of the shortest value of a schema, in bytes: so much a completion may write."""
 
 import json
 from collections.abc import Iterable
@@ -29,40 +29,43 @@ def bound_length(schema: Schema) -> int:
 
     Every definition is counted once: a reference that leads back is not part of a shortest value.
     """
-    return _sum([schema.node, *schema.definitions.values()])
+    return _measure_all([schema.node, *schema.definitions.values()])
 
 
-def _sum(nodes: Iterable[Node]) -> int:
-    return sum(map(_length, nodes))
+def _measure_all(nodes: Iterable[Node | None]) -> int:
+    return sum(_measure(node) for node in nodes if node is not None)
 
 
-def _length(node: Node) -> int:
+def _measure(node: Node) -> int:
     match node:
         case AnyValue() | Boolean() | Null() | Number() | Reference():
             return SCALAR
         case Constant(values):
-            return SCALAR + max(map(_spelled, values), default=0)
+            return SCALAR + max(map(_measure_constant, values), default=0)
         case String(least, _, pattern):
-            return SCALAR + 6 * least + (PATTERN + len(pattern) if pattern else 0)
+            escaped = 6 * least  # each character may have to be written as \uXXXX
+            return SCALAR + escaped + (_measure_pattern(pattern) if pattern else 0)
         case Array(prefix, items, least, _, contains):
-            each = _length(items) if items is not None else 0
-            counted = 0
+            total = SCALAR + _measure_all(prefix) + max(1, least) * _measure_all([items])
             if contains is not None:
-                nodes = (n for n in (*contains.matching, *contains.others) if n is not None)
-                counted = max(1, contains.least, least) * _sum(nodes)
-            return SCALAR + _sum(prefix) + max(1, least) * each + counted
+                nodes = (*contains.matching, *contains.others)
+                total += max(1, contains.least, least) * _measure_all(nodes)
+            return total
         case Object(properties):
-            each = sum(map(_measure_extra, node.extras))
-            rest = max(1, node.presence.least) * each
-            return SCALAR + rest + sum(_spelled(p.key) + _length(p.node) for p in properties)
+            extras = sum(map(_measure_extra, node.extras))
+            declared = sum(_measure_constant(p.key) + _measure(p.node) for p in properties)
+            return SCALAR + max(1, node.presence.least) * extras + declared
         case Union(branches):
-            return max(map(_length, branches), default=0)
+            return max(map(_measure, branches), default=0)
 
 
 def _measure_extra(extra: Extra) -> int:
-    patterns = sum(PATTERN + len(part) for part in extra.keys.parts)
-    return _length(extra.node) + patterns
+    return _measure(extra.node) + sum(map(_measure_pattern, extra.keys.parts))
 
 
-def _spelled(value: Json) -> int:
+def _measure_pattern(pattern: str) -> int:
+    return PATTERN + len(pattern)
+
+
+def _measure_constant(value: Json) -> int:
     return SCALAR + len(json.dumps(value))

@@ -1,6 +1,7 @@
-"""A schema as the grammar sees it: a small closed set of nodes, and a report of what is held.
+"""A schema as the grammar sees it: a small closed set of nodes, the report, and the validator.
 
-`lowering.lower` makes it from JSON Schema; `lark_values`, `coerce` and the validator read it.
+`grammars.lowering` makes it from JSON Schema. Values are validated by jsonschema-rs against the
+source, as nodes may admit more than it does.
 """
 
 import json
@@ -13,10 +14,13 @@ import jsonschema_rs
 
 from grammars.regex.texts import FREE as ALL_KEYS
 from grammars.regex.texts import Texts
-from grammars.schema.pointers import Json as Json
-from grammars.schema.pointers import escape as escape
 from grammars.schema.presence import FREE, Presence
-from grammars.schema.subschemas import map_parts
+from grammars.schema.subschemas import Json as Json
+from grammars.schema.subschemas import escape as escape
+from grammars.schema.subschemas import map_parts, point_to
+
+LATEST = "https://json-schema.org/draft/2020-12/schema"
+_ROOT = "urn:root"  # the URI under which the validator knows the document
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,7 @@ class Constant:
 
 @dataclass(frozen=True)
 class String:
-    """A string; lengths in code points, `pattern` an expression for all of it (Rust syntax)."""
+    """A string; lengths in code points, `pattern` a regex for all of it (Rust syntax)."""
 
     min_length: int = 0
     max_length: int | None = None
@@ -64,11 +68,13 @@ class Null:
 
 @dataclass(frozen=True)
 class Contains:
-    """How many items of a list are of a kind.
+    """The keywords `contains`, `minContains` and `maxContains` of an array.
 
     Args:
-        matching: those that are, at each place of the prefix and behind it; None: there are none.
-        others: those that are not; without `most`, any.
+        matching: the items that match `contains`, at each index of the prefix and, last, behind it;
+            None: no item there matches.
+        others: likewise the items that do not match; without `most`, any item.
+        least, most: how many items match.
     """
 
     matching: tuple["Node | None", ...]
@@ -82,7 +88,7 @@ class Array:
     """`prefix` first, then `items` (None: nothing more); lengths in elements.
 
     Args:
-        distinct: none of the items, which are constants, is there twice.
+        distinct: no item, which are constants then, is there twice.
     """
 
     prefix: tuple["Node", ...] = ()
@@ -93,13 +99,15 @@ class Array:
     distinct: bool = False
 
     def find(self, index: int) -> "Node | None":
-        """What the item at that index is, if the list is as long; None if it can have none."""
-        return self.prefix[index] if index < len(self.prefix) else self.items
+        """The node of the item at that index; None if the list cannot be as long."""
+        if index < len(self.prefix):
+            return self.prefix[index]
+        return self.items
 
 
 @dataclass(frozen=True)
 class Property:
-    """A declared key of an object."""
+    """A declared key of an object; `source` is the JSON Schema of its value."""
 
     key: str
     node: "Node"
@@ -109,7 +117,7 @@ class Property:
 
 @dataclass(frozen=True)
 class Extra:
-    """Undeclared keys of an object, and what their values are."""
+    """A set of undeclared keys of an object, and the node and JSON Schema of their values."""
 
     node: "Node"
     source: Json = True
@@ -121,8 +129,10 @@ class Object:
     """Declared properties, and undeclared keys.
 
     Args:
-        additional: what any other key has; None: only those of `patterned` may be there.
-        patterned: keys by what they look like; no key is in two of these.
+        additional: the value of any other key; None: only those of `patterned` may be there.
+        additional_source: its JSON Schema.
+        presence: which keys, and how many, there have to be beside the required ones.
+        patterned: undeclared keys by a regex; no key is in two of these.
     """
 
     properties: tuple[Property, ...] = ()
@@ -139,14 +149,20 @@ class Object:
         return (*self.patterned, Extra(self.additional, self.additional_source))
 
     def find(self, key: str) -> Property | Extra | None:
-        """What a key has, declared or not; None if it cannot be there."""
-        declared = next((p for p in self.properties if p.key == key), None)
-        return declared or next((e for e in self.extras if e.keys.accepts(key)), None)
+        """The declaration of a key, or the undeclared keys that it is one of; None if it cannot be
+        there."""
+        for declared in self.properties:
+            if declared.key == key:
+                return declared
+        for extra in self.extras:
+            if extra.keys.accepts(key):
+                return extra
+        return None
 
 
 @dataclass(frozen=True)
 class Union:
-    """What any of the branches admits."""
+    """A value that any of the branches admits."""
 
     branches: tuple["Node", ...]
 
@@ -173,11 +189,11 @@ class Finding:
 
 @dataclass(frozen=True)
 class Report:
-    """What becomes of a schema.
+    """The keywords of a schema, by what becomes of them.
 
     Args:
-        enforced: held by the mask.
-        checked: checked after generation.
+        enforced: the mask enforces them.
+        checked: the validator checks them after generation.
         repaired: read as something else than what stands there, for it is plain what is meant.
         ignored: no keywords of JSON Schema; they may be misspelled.
     """
@@ -190,7 +206,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Unfit:
-    """Why a value does not fit: JSON pointer into the value, and the validator's words."""
+    """A validation error: JSON pointer into the value, and the validator's message."""
 
     pointer: str
     message: str
@@ -203,8 +219,8 @@ class Schema:
     Args:
         source: this schema as JSON Schema.
         node: the same, lowered.
-        definitions: what `Reference` nodes name.
-        report: what the mask holds and what it does not.
+        definitions: the nodes that `Reference` nodes name.
+        report: which keywords the mask enforces and which it does not.
         root: the document that `$ref`s in `source` point into.
     """
 
@@ -230,21 +246,28 @@ class Schema:
 
     def can_have(self, keys: Iterable[str]) -> bool:
         """Does the schema admit an object that may have all these keys?"""
-        branches = list(flatten(self.node, self.definitions))
-        constants = [v for b in branches if isinstance(b, Constant) for v in b.values]
-        if any(isinstance(b, AnyValue) for b in branches):
-            return True
-        if any(isinstance(v, dict) and set(keys) <= set(cast(Any, v)) for v in constants):
-            return True
-        return any(None not in map(partial(self._find_member, b), keys) for b in self.objects)
+        wanted = list(keys)
+        for branch in flatten(self.node, self.definitions):
+            match branch:
+                case AnyValue():
+                    return True
+                case Constant(values):
+                    if any(isinstance(v, dict) and v.keys() >= set(wanted) for v in values):
+                        return True
+                case Object():
+                    if all(branch.find(key) is not None for key in wanted):
+                        return True
+                case _:
+                    pass
+        return False
 
     def find_errors(self, value: Json) -> tuple[Unfit, ...]:
-        """What keeps `value` from fitting; empty if it fits (jsonschema-rs, formats asserted)."""
+        """The validation errors of `value`, formats asserted; empty if it fits."""
         validator = self._validator
         try:
             errors = [
-                Unfit("".join(f"/{escape(str(step))}" for step in e.instance_path), e.message)
-                for e in validator.iter_errors(value)
+                Unfit(point_to(error.instance_path), error.message)
+                for error in validator.iter_errors(value)
             ]
             return (*errors, *self._find_undeclared(self.node, value, ""))
         except (RecursionError, ValueError):  # jsonschema-rs reports no value of 256 levels
@@ -255,20 +278,30 @@ class Schema:
         return not self.find_errors(value)
 
     def _find_undeclared(self, node: Node, value: Json, pointer: str) -> Iterator[Unfit]:
-        """Keys of closed objects that nobody declared: the mask excludes them, so does this."""
-        kinds = (Object if isinstance(value, dict) else Array, Constant, AnyValue)
-        branches = [b for b in flatten(node, self.definitions) if isinstance(b, kinds)]
-        match branches:
+        """Keys of closed objects that nobody declared: the mask excludes them, so does this.
+
+        Lowering closes objects that JSON Schema leaves open, so jsonschema-rs does not know. Where
+        several branches may be meant, nothing is said.
+        """
+        container = Object if isinstance(value, dict) else Array
+        candidates = [
+            branch
+            for branch in flatten(node, self.definitions)
+            if isinstance(branch, container | Constant | AnyValue)
+        ]
+        match candidates:
             case [Object() as found] if isinstance(value, dict):
                 for key, member in cast(dict[str, Json], value).items():
-                    at, inner = f"{pointer}/{escape(key)}", found.find(key)
-                    if inner is None:
+                    at = f"{pointer}/{escape(key)}"
+                    declared = found.find(key)
+                    if declared is None:
                         yield Unfit(at, f"{key!r} is not declared")
                     else:
-                        yield from self._find_undeclared(inner.node, member, at)
+                        yield from self._find_undeclared(declared.node, member, at)
             case [Array() as found] if isinstance(value, list):
                 for i, member in enumerate(cast(list[Json], value)):
-                    if (inner := found.find(i)) is not None:
+                    inner = found.find(i)
+                    if inner is not None:
                         yield from self._find_undeclared(inner, member, f"{pointer}/{i}")
             case _:
                 return
@@ -279,50 +312,57 @@ class Schema:
 
 
 def flatten(node: Node, definitions: Mapping[str, Node]) -> Iterator[Flat]:
-    """The branches of a node, unions and references followed, each reference once."""
+    """The branches of a node in order, unions and references followed, each reference once."""
     seen: set[str] = set()
-    queue = [node]
-    while queue:
-        match queue.pop(0):
+    stack = [node]
+    while stack:
+        match stack.pop():
             case Reference(name):
                 if name not in seen:
                     seen.add(name)
-                    queue.insert(0, definitions[name])
+                    stack.append(definitions[name])
             case Union(branches):
-                queue = [*branches, *queue]
+                stack.extend(reversed(branches))
             case other:
                 yield other
 
 
 def make_validator(source: Json, root: Json) -> Any:
-    """A jsonschema-rs validator; the draft is that of `$schema`, 2020-12 if there is none."""
+    """A jsonschema-rs validator; the draft is that of `$schema`, 2020-12 if there is none.
+
+    Args:
+        source: the schema.
+        root: the document that its references point into.
+
+    Raises:
+        ValueError: the schema is not valid, or refers to another document.
+    """
     check: Any = partial(jsonschema_rs.validator_for, validate_formats=True, retriever=_refuse)
     if source is root or isinstance(source, bool):
         return check(source)
-    root = cast(dict[str, Json], root if isinstance(root, dict) else {})
-    dialect = root.get("$schema", "https://json-schema.org/draft/2020-12/schema")
-    moved = {"$schema": dialect, **_absolute(source)}
-    if '"$ref"' not in json.dumps(moved):
-        return check(moved)
-    registry = jsonschema_rs.Registry(
-        [("urn:root", {"$schema": dialect, **root})], retriever=_refuse
-    )
-    return check(moved, registry=registry)
+    document = cast(dict[str, Json], root) if isinstance(root, dict) else {}
+    dialect = {"$schema": document.get("$schema", LATEST)}
+    alone = {**dialect, **_refer_to_root(source)}
+    if '"$ref"' not in json.dumps(alone):
+        return check(alone)
+    registry = jsonschema_rs.Registry([(_ROOT, {**dialect, **document})], retriever=_refuse)
+    return check(alone, registry=registry)
 
 
 def _refuse(uri: str) -> Json:
-    """What jsonschema-rs calls for other documents; by itself it would fetch them."""
+    """Called by jsonschema-rs for other documents; by itself it would fetch them."""
     raise ValueError(f"{uri} is another document")
 
 
-def _absolute(schema: Json) -> Json:
+def _refer_to_root(schema: Json) -> Json:
     """The schema with its local references made absolute, so that it can stand alone; listed values
     stay as they are."""
     if not isinstance(schema, dict):
         return schema
-    moved = map_parts(cast(dict[str, Json], schema), lambda part, _: _absolute(part))
-    if isinstance(reference := moved.get("$ref"), str) and reference.startswith("#"):
-        moved["$ref"] = "urn:root" + reference
+    moved = map_parts(cast(dict[str, Json], schema), lambda part, _: _refer_to_root(part))
+    reference = moved.get("$ref")
+    if isinstance(reference, str) and reference.startswith("#"):
+        moved["$ref"] = _ROOT + reference
     return moved
 
 
@@ -332,7 +372,8 @@ def are_same(a: Json, b: Json) -> bool:
 
 
 def identify(value: Json) -> str:
-    """What all spellings of one value have in common: 1 and 1.0 are one, 1 and true are not."""
+    """A text that is the same for all spellings of one value: 1 and 1.0 are one, 1 and true are
+    not."""
     return json.dumps(_as_integers(value), sort_keys=True)
 
 

@@ -5,6 +5,7 @@ rounded: a float is taken for the integer only where no other number has become 
 """
 
 from collections.abc import Mapping, Sequence
+from operator import ge, gt, le, lt
 from typing import TypeAlias, cast
 
 from grammars.schema.nodes import (
@@ -75,7 +76,8 @@ class _Settler:
         self._known: dict[tuple[int, int], Reading] = {}
 
     def read(self, value: Json, node: Node) -> Reading:
-        """As the first branch that admits it as it is, or else the first that admits it."""
+        """The value as the first branch that admits it unchanged reads it, or else the first that
+        admits it, and whether it fits."""
         key = id(value), id(node)
         if key not in self._known:
             self._known[key] = self._choose(value, node)
@@ -85,12 +87,17 @@ class _Settler:
         others = list[Reading]()
         for branch in flatten(node, self._definitions):
             found = self._read(value, branch)
-            if found is not None and found[1] and found[0] is value:
+            if found is None:
+                continue
+            settled, fits = found
+            if fits and settled is value:
                 return found
-            others += [] if found is None else [found]
-        fitting = [found for found in others if found[1]]
-        if fitting or len(others) == 1:
-            return [*fitting, *others][0]
+            others.append(found)
+        for found in others:
+            if found[1]:
+                return found
+        if len(others) == 1:  # it does not fit, but it is plain what is meant
+            return others[0]
         return value, False
 
     def _read(self, value: Json, node: Flat) -> Reading | None:
@@ -109,73 +116,75 @@ class _Settler:
             case Null():
                 return (value, True) if value is None else None
             case Array():
-                return self._array(cast(list[Json], value), node) if type(value) is list else None
+                if type(value) is not list:
+                    return None
+                return self._read_array(cast(list[Json], value), node)
             case Object():
                 if type(value) is not dict:
                     return None
-                return self._object(cast(dict[str, Json], value), node)
+                return self._read_object(cast(dict[str, Json], value), node)
 
-    def _array(self, values: list[Json], node: Array) -> Reading:
-        nodes = [node.find(i) for i in range(len(values))]
+    def _read_array(self, values: list[Json], node: Array) -> Reading:
+        settled, fits = self._read_parts(values, [node.find(i) for i in range(len(values))])
         longest = len(values) if node.max_items is None else node.max_items
-        settled, fits = self._read_parts(values, nodes)
-        fits = fits and node.min_items <= len(values) <= longest
-        return (values if _are_identical(values, settled) else settled), fits
+        return settled, fits and node.min_items <= len(values) <= longest
 
-    def _object(self, members: dict[str, Json], node: Object) -> Reading:
+    def _read_object(self, members: dict[str, Json], node: Object) -> Reading:
         declared = {p.key: p for p in node.properties}
-        found = (declared.get(key) or node.find(key) for key in members)
-        nodes = [None if member is None else member.node for member in found]
-        settled, fits = self._read_parts(list(members.values()), nodes)
+        nodes: list[Node | None] = []
+        for key in members:
+            found = declared.get(key) or node.find(key)
+            nodes.append(None if found is None else found.node)
+        values = list(members.values())
+        settled, fits = self._read_parts(values, nodes)
         fits = fits and all(p.key in members for p in node.properties if p.required)
-        if _are_identical(list(members.values()), settled):
+        if settled is values:
             return members, fits
         return dict(zip(members, settled, strict=True)), fits
 
     def _read_parts(
         self, values: list[Json], nodes: Sequence[Node | None]
     ) -> tuple[list[Json], bool]:
-        pairs = zip(values, nodes, strict=True)
-        readings = [(v, False) if node is None else self.read(v, node) for v, node in pairs]
-        return [value for value, _ in readings], all(fits for _, fits in readings)
-
-
-def _are_identical(a: list[Json], b: list[Json]) -> bool:
-    return all(x is y for x, y in zip(a, b, strict=True))
+        """The values as these nodes mean them, the list itself if none changes; whether all fit."""
+        settled: list[Json] = []
+        all_fit = True
+        for value, node in zip(values, nodes, strict=True):
+            reading, fits = (value, False) if node is None else self.read(value, node)
+            settled.append(reading)
+            all_fit = all_fit and fits
+        if all(a is b for a, b in zip(values, settled, strict=True)):
+            return values, all_fit
+        return settled, all_fit
 
 
 def _pick(value: Json, values: tuple[Json, ...]) -> Reading | None:
-    """The listed value that is the same, or else one that is equal."""
+    """The listed value that is spelled alike, or else one that is equal."""
     equal = [v for v in values if are_equal(v, value)]
+    if not equal:
+        return None
     if any(are_same(v, value) for v in equal):
         return value, True
-    return (equal[0], True) if equal else None
+    return equal[0], True
 
 
 def _read_number(value: Json, node: Number) -> Reading | None:
     if not is_number(value):
         return None
-    fits = _holds(cast(float, value), node)
+    fits = _is_within(cast(float, value), node.bounds)
     if not node.integer or isinstance(value, int):
         return value, fits
     whole = find_whole(value)
-    return (value, False) if whole is None else (whole, fits)
+    if whole is None:
+        return value, False
+    return whole, fits
 
 
-def _holds(value: float, node: Number) -> bool:
+def _is_within(value: float, bounds: Mapping[str, float]) -> bool:
     """Is the number within the bounds? What it is a multiple of does not matter here."""
-    for keyword, bound in node.bounds.items():
-        match keyword:
-            case "minimum":
-                fits = value >= bound
-            case "maximum":
-                fits = value <= bound
-            case "exclusiveMinimum":
-                fits = value > bound
-            case "exclusiveMaximum":
-                fits = value < bound
-            case _:
-                fits = True
-        if not fits:
-            return False
-    return True
+    fits = {
+        "minimum": ge,
+        "maximum": le,
+        "exclusiveMinimum": gt,
+        "exclusiveMaximum": lt,
+    }
+    return all(fits[key](value, bound) for key, bound in bounds.items() if key in fits)

@@ -1,5 +1,5 @@
-"""Which keys an object has to have beside those that it always has: a formula over its keys, and
-how many there may be."""
+"""Which keys an object needs beside its required ones: a formula over its keys, and how many there
+may be."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,14 +17,14 @@ class Has:
 
 @dataclass(frozen=True)
 class Not:
-    """The opposite."""
+    """The formula does not hold."""
 
     part: "Formula"
 
 
 @dataclass(frozen=True)
 class All:
-    """All of these; () is always so."""
+    """All of these formulas hold; () is always true."""
 
     parts: tuple["Formula", ...] = ()
 
@@ -36,11 +36,11 @@ FALSE = Not(TRUE)
 
 @dataclass(frozen=True)
 class Presence:
-    """What the keys of an object have to fulfil.
+    """A condition on the set of keys that an object has.
 
     Args:
-        formula: which of the keys there have to be.
-        least, most: how many keys there are.
+        formula: which keys there have to be.
+        least, most: how many keys there have to be, and may be.
     """
 
     formula: Formula = TRUE
@@ -49,7 +49,7 @@ class Presence:
 
 
 FREE = Presence()
-"""Nothing to fulfil."""
+"""Every set of keys will do."""
 
 
 def find_keys(formula: Formula) -> tuple[str, ...]:
@@ -76,30 +76,46 @@ def find_wanted(formula: Formula, *, denied: bool = False) -> tuple[str, ...]:
 
 
 def any_of(parts: Sequence[Formula]) -> Formula:
-    """One of these at least."""
+    """At least one of these formulas holds."""
     return Not(All(tuple(Not(part) for part in parts)))
 
 
 def translate(formula: Formula, bits: Mapping[str, int], required: frozenset[str]) -> Condition:
-    """The formula over bits, each the presence of a key; required keys are there, others not."""
+    """The formula as a condition on bits.
+
+    Args:
+        formula: the formula.
+        bits: for each key that may be there the bit that says whether it is.
+        required: keys that are always there.
+    """
     match formula:
         case Has(key):
             if key in required:
                 return ALWAYS
-            return count(bits[key], bits[key] + 1, 1) if key in bits else NEVER
+            if key not in bits:
+                return NEVER
+            return count(bits[key], bits[key] + 1, 1)
         case Not(part):
             return negate(translate(part, bits, required))
         case All(parts):
             return both(translate(part, bits, required) for part in parts)
 
 
-def simplify(presence: Presence, required: Sequence[str], count: int | None) -> Presence:
-    """The same without what these required keys fulfil, or what a closed object of so many
-    declared keys always does."""
-    keys = find_keys(presence.formula)
-    bits = {key: bit for bit, key in enumerate(key for key in keys if key not in required)}
-    is_true = translate(presence.formula, bits, frozenset(required)) == ALWAYS
-    least = 0 if presence.least <= len(required) else presence.least
-    is_wide = count is not None and presence.most is not None and presence.most >= count
-    most = None if is_wide else presence.most
-    return Presence(TRUE if is_true else presence.formula, least, most)
+def simplify(presence: Presence, required: Sequence[str], declared: int | None) -> Presence:
+    """The same condition without what always holds.
+
+    Args:
+        presence: the condition.
+        required: keys that are always there.
+        declared: how many keys a closed object can have; None: the object is open.
+    """
+    formula, least, most = presence.formula, presence.least, presence.most
+    optional = [key for key in find_keys(formula) if key not in required]
+    bits = {key: bit for bit, key in enumerate(optional)}
+    if translate(formula, bits, frozenset(required)) == ALWAYS:
+        formula = TRUE
+    if least <= len(required):
+        least = 0
+    if declared is not None and most is not None and most >= declared:
+        most = None
+    return Presence(formula, least, most)

@@ -1,9 +1,14 @@
-"""Where the subschemas of a schema stand."""
+"""JSON values, JSON pointers (RFC 6901), and where the subschemas of a JSON Schema stand.
 
-from collections.abc import Callable, Mapping
-from typing import cast
+The keywords are those of all drafts from 3 to 2020-12 together (JSON Schema Core 10 and 11, and
+what went before); one that a draft does not know cannot be told from one that it does.
+"""
 
-from grammars.schema.pointers import Json, escape
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias, TypeGuard
+
+Json: TypeAlias = Any
+"""A JSON value: None, bool, int, float, str, list or dict with string keys."""
 
 MAPS = frozenset(
     "properties patternProperties $defs definitions dependentSchemas dependencies".split()
@@ -18,6 +23,26 @@ SINGLES = frozenset(
 """Keywords whose value is a schema."""
 
 
+def is_object(value: Json) -> TypeGuard[dict[str, Json]]:
+    """Is it a JSON object?"""
+    return isinstance(value, dict)
+
+
+def is_list(value: Json) -> TypeGuard[list[Json]]:
+    """Is it a JSON array?"""
+    return isinstance(value, list)
+
+
+def escape(key: str) -> str:
+    """A key as a reference token of a JSON pointer (RFC 6901, section 4)."""
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+def point_to(steps: Iterable[str | int]) -> str:
+    """The JSON pointer of these steps: keys, and indices of lists."""
+    return "".join(f"/{escape(str(step))}" for step in steps)
+
+
 def map_parts(flat: Mapping[str, Json], change: Callable[[Json, str], Json]) -> dict[str, Json]:
     """The schema with each subschema right below it changed.
 
@@ -26,32 +51,33 @@ def map_parts(flat: Mapping[str, Json], change: Callable[[Json, str], Json]) -> 
         change: gives what stands for a subschema; its second argument is the JSON pointer from
             `flat` to it.
     """
+
+    def change_schema(part: Json, pointer: str) -> Json:
+        if is_object(part) or isinstance(part, bool):
+            return change(part, pointer)
+        return part  # a list of names in `dependencies`, or no schema at all
+
     changed = dict(flat)
     for keyword, value in flat.items():
-        if keyword in MAPS and isinstance(value, dict):
-            named = cast(dict[str, Json], value).items()
+        if keyword in MAPS and is_object(value):
             changed[keyword] = {
-                k: change(v, f"/{keyword}/{escape(k)}") if isinstance(v, dict | bool) else v
-                for k, v in named
+                key: change_schema(part, f"/{keyword}/{escape(key)}") for key, part in value.items()
             }
-        elif keyword in LISTS and isinstance(value, list):
-            parts = cast(list[Json], value)
+        elif keyword in LISTS and is_list(value):
             changed[keyword] = [
-                change(v, f"/{keyword}/{i}") if isinstance(v, dict | bool) else v
-                for i, v in enumerate(parts)
+                change_schema(part, f"/{keyword}/{i}") for i, part in enumerate(value)
             ]
-        elif keyword in SINGLES and isinstance(value, dict | bool):
-            changed[keyword] = change(cast(Json, value), f"/{keyword}")
+        elif keyword in SINGLES:
+            changed[keyword] = change_schema(value, f"/{keyword}")
     return changed
 
 
 def find_keywords(schema: Json) -> frozenset[str]:
     """All keywords in a schema and below, in definitions that nothing refers to as well."""
-    if not isinstance(schema, dict):
+    if not is_object(schema):
         return frozenset()
-    flat = cast(Mapping[str, Json], schema)
-    found = set(flat)
-    map_parts(flat, lambda part, _: found.update(find_keywords(part)))
+    found = set(schema)
+    map_parts(schema, lambda part, _: found.update(find_keywords(part)))
     return frozenset(found)
 
 

@@ -1,7 +1,9 @@
 """The format algebra: how a model writes an assistant turn, as a value.
 
-Needs nothing else of this project. Start with `format`; `nodes` has the holes of a call, `text`
-writes a format as JSON.
+Start with `format`; `nodes` has the literals, markers and typed holes of a call, `variants` those
+that only the parser knows, in recovery. `text` writes a format as JSON and reads it.
+
+Needs `grammars.errors`, and `grammars.schema.subschemas` for JSON pointers.
 """
 
 from grammars.wire.format import Content, Format, Reasoning, find_format

@@ -1,12 +1,12 @@
 """The format algebra: how a model writes an assistant turn, as a value.
 
-A `Format` is generative: literals, markers and typed holes. The grammar (`lark`), the parser
+A `Format` is generative: literals, markers and typed holes. The grammar (`build`), the parser
 (`parse`) and the renderer (`render`) are interpreters of it; none of them knows a model's name.
 """
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from grammars.wire.nodes import PYTHON as PYTHON
@@ -98,7 +98,7 @@ class Format:
     between: str = ""
     after: str = ""
     tail: str = ""
-    ends: tuple[str, ...] = field(default=())
+    ends: tuple[str, ...] = ()
     single: bool = False
     variants: tuple[tuple[CallNode, ...], ...] = ()
 
@@ -128,31 +128,33 @@ class Format:
 
     @property
     def start(self) -> str:
-        """What a call begins with that is opened together with others."""
+        """The text that a call begins with that is opened together with others."""
         first = self.call[0]
         return first.text.strip() if isinstance(first, Fixed) else "{"
 
     @property
     def hole(self) -> Hole:
-        """Where the arguments go."""
-        return next(n for n in self.call if isinstance(n, Hole))
+        """The node of the arguments."""
+        return next(node for node in self.call if isinstance(node, Hole))
 
     @property
     def openings(self) -> Mapping[str, tuple[Node, ...]]:
-        """What opens the first call, and the nodes that follow: its marker, and the tag behind the
-        marker if that tells a call alone, for models leave the marker out."""
+        """The texts that open the first call, each with the nodes that follow: its marker, and the
+        tag behind the marker if that tells a call alone, for models leave the marker out."""
         if self.opener is None:
             return {}
         openings = {self.opener.text: (self.opening + self.call)[1:]}
-        second = self.call[1] if not self.opening else None
-        if isinstance(second, Literal) and len(second.text.strip()) >= SHORTEST_TAG:
-            openings[second.text.strip()] = self.call[2:]
+        if self.opening:
+            return openings
+        tag = self.call[1]
+        if isinstance(tag, Literal) and len(tag.text.strip()) >= SHORTEST_TAG:
+            openings[tag.text.strip()] = self.call[2:]
         return openings
 
     @property
     def recovered(self) -> Mapping[str, tuple[tuple[CallNode, ...], ...]]:
-        """What opens a call in recovery, and what may follow it: the `openings`, the marker of one
-        call where that of all is left out, and the variants."""
+        """The texts that open a call in recovery, each with the nodes that may follow: the
+        `openings`, the marker of one call where that of all is left out, and the variants."""
         found: dict[str, list[tuple[CallNode, ...]]] = {
             opening: [nodes] for opening, nodes in self.openings.items()
         }
@@ -165,18 +167,22 @@ class Format:
         return {opening: tuple(dict.fromkeys(ways)) for opening, ways in found.items()}
 
     def closes(self, opening: str) -> tuple[Fixed, ...]:
-        """What closes calls that were opened in that way."""
-        return self.closing if self.opener and opening == self.opener.text else ()
+        """The closing nodes of calls that were opened by that text."""
+        if self.opener is not None and opening == self.opener.text:
+            return self.closing
+        return ()
 
     @property
     def reserved(self) -> tuple[str, ...]:
-        """What free text cannot contain: the markers, and what else opens a call; but what opens
-        calls only behind the end of content may stand in it."""
-        mixed = any(c.calls and not c.closer for c in self.contents)
-        openings = tuple(self.openings) if mixed else ()
-        others = (m for m in self.markers if mixed or m not in self.openings)
-        closers = (c.closer for c in self.contents if c.closer)
-        return tuple(dict.fromkeys([*others, *openings, *closers]))
+        """The texts that content cannot contain: the markers, and what else opens a call; but where
+        calls come only behind the closer of content, what opens them may stand in it."""
+        reserved = list(self.markers)
+        if any(content.calls and not content.closer for content in self.contents):
+            reserved += self.openings
+        else:
+            reserved = [marker for marker in reserved if marker not in self.openings]
+        reserved += [content.closer for content in self.contents if content.closer]
+        return tuple(dict.fromkeys(reserved))
 
     @property
     def markers(self) -> tuple[str, ...]:
@@ -184,49 +190,57 @@ class Format:
         nodes: list[Node] = [*self.opening, *self.call, *self.closing]
         if self.reasoning is not None:
             nodes += [self.reasoning.opener, self.reasoning.closer]
-        return tuple(dict.fromkeys(n.text for n in nodes if isinstance(n, Marker)))
+        return tuple(dict.fromkeys(node.text for node in nodes if isinstance(node, Marker)))
 
     @property
     def runs(self) -> tuple[str, ...]:
-        """What the format writes itself without a hole in it."""
+        """The texts between two holes, whole, and all other `texts`."""
         runs = [""]
         for node in (*self.opening, *self.call, *self.closing):
-            runs = [*runs[:-1], runs[-1] + node.text] if isinstance(node, Fixed) else [*runs, ""]
+            if isinstance(node, Fixed):
+                runs[-1] += node.text
+            else:
+                runs.append("")
         return tuple(dict.fromkeys([*runs, *self.texts]))
 
     @property
     def inner_ends(self) -> tuple[str, ...]:
-        """What ends a turn, but also stands inside one (Solar's `<|end|>` behind the reasoning): as
-        a token it is part of the grammar, which cannot leave it to the end of generation."""
+        """The texts that end a turn, but also stand inside one (Solar's `<|end|>` behind the
+        reasoning): as a token such a text is part of the grammar, which cannot leave it to the end
+        of generation."""
         opener = self.opener.text if self.opener else ""
-        inside = (e for e in self.ends if any(e in text for text in self.texts))
+        inside = [end for end in self.ends if any(end in text for text in self.texts)]
         return tuple(end for end in inside if not opener.startswith(end))
 
     @property
     def atoms(self) -> tuple[str, ...]:
-        """What the markers consist of, where a vocabulary has tokens for such tags."""
-        found = [_TAG.findall(marker) for marker in self.markers]
-        found += [[hole.mark]] if isinstance(hole := self.hole, NestedArguments) else []
-        return tuple(dict.fromkeys(tag for tags in found for tag in tags))
+        """The tags that the markers consist of, where a vocabulary has tokens for such."""
+        tags = [tag for marker in self.markers for tag in _TAG.findall(marker)]
+        if isinstance(self.hole, NestedArguments):
+            tags.append(self.hole.mark)
+        return tuple(dict.fromkeys(tags))
 
     @property
     def texts(self) -> tuple[str, ...]:
         """All that the format spells out itself; where the vocabulary has tokens for parts of it,
         those are written."""
-        nodes: list[Node] = [*self.opening, *self.call, *self.closing]
-        block, hole = self.reasoning, self.hole
-        tags: tuple[str | None, ...] = ()
+        hole = self.hole
+        nodes = (*self.opening, *self.call, *self.closing)
+        texts = [node.text for node in nodes if isinstance(node, Fixed)]
         if isinstance(hole, TaggedArguments):
-            tags = (hole.open, hole.after_key, hole.close, hole.end, hole.empty, hole.after_kind)
+            texts += [hole.open, hole.after_key, hole.close, hole.end]
+            texts += [hole.empty or "", hole.after_kind]
         elif isinstance(hole, PythonArguments):
-            tags = (hole.item, hole.after_key)
+            texts += [hole.item, hole.after_key]
         elif isinstance(hole, NestedArguments):
-            tags = (hole.mark, hole.open(hole.item), hole.close(hole.item))
-        wraps = (text for c in self.contents for text in (c.opener, c.closer))
-        blocks = (block.opener.text, block.closer.text) if block else ()
-        fixed = (n.text for n in nodes if isinstance(n, Literal | Marker))
-        quotes = () if hole.style.escapes else hole.style.quotes
-        texts = (*fixed, *tags, *wraps, *blocks, *quotes, self.between, self.tail)
+            texts += [hole.mark, hole.open(hole.item), hole.close(hole.item)]
+        for content in self.contents:
+            texts += [content.opener, content.closer]
+        if self.reasoning is not None:
+            texts += [self.reasoning.opener.text, self.reasoning.closer.text]
+        if not hole.style.escapes:
+            texts += hole.style.quotes
+        texts += [self.between, self.tail]
         return tuple(dict.fromkeys(text for text in texts if text))
 
 
@@ -237,9 +251,12 @@ def is_taggable(name: str) -> bool:
 
 
 def find_kind(tags: TaggedArguments, value: object) -> str:
-    """How the type of a value is told."""
+    """The text that such a format writes for the type of a value."""
     kinds = dict(tags.kinds)
-    return next((kinds[kind] for kind in name_types(value) if kind in kinds), kinds.get("", ""))
+    for kind in name_types(value):
+        if kind in kinds:
+            return kinds[kind]
+    return kinds.get("", "")
 
 
 def name_types(value: object) -> tuple[str, ...]:
@@ -262,8 +279,8 @@ def name_types(value: object) -> tuple[str, ...]:
 
 
 def count_common(a: Sequence[object], b: Sequence[object]) -> int:
-    """How many characters, or other items, both begin with alike. Slices are compared, at the
-    speed of C: both are of one type."""
+    """The length of the common prefix of two texts, or two sequences of one type. It is found by
+    bisection: slices are compared at the speed of C."""
     low, high = 0, min(len(a), len(b))
     while low < high:
         middle = (low + high + 1) // 2

@@ -1,74 +1,55 @@
 """A wire format as JSON text, and back: to look at, to compare, to keep and to change.
 
-Every object tells with `node` what it is; fields that have their default are left out.
+Both directions follow the dataclasses of the format algebra. The object of a node has the name of
+its class as `node`, and its fields; those that have their default are left out.
 """
 
 import json
 import re
-import types
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, Field, fields
+from collections.abc import Sequence
+from dataclasses import MISSING, Field, fields, is_dataclass
+from types import NoneType, UnionType
 from typing import Any, Union, cast, get_args, get_origin, get_type_hints
 
 from grammars.errors import FormatError
-from grammars.schema.nodes import escape
-from grammars.wire import format as wire
-from grammars.wire import variants
+from grammars.schema.subschemas import escape, is_list, is_object
 from grammars.wire.format import CallId, Format, Hole
 
-_CLASSES: dict[str, type[Any]] = {
-    kind.__name__: kind
-    for kind in (
-        wire.Format,
-        wire.Reasoning,
-        wire.Content,
-        wire.Literal,
-        wire.Marker,
-        wire.Name,
-        wire.CallId,
-        wire.CallIndex,
-        wire.JsonCall,
-        wire.JsonArguments,
-        wire.TaggedArguments,
-        wire.PythonArguments,
-        wire.NestedArguments,
-        wire.JsonStyle,
-        variants.OneOf,
-        variants.Handle,
-    )
-}
-_KINDS = {str: "a text", int: "an integer", bool: "true or false", type(None): "null"}
+_SCALARS = {str: "a text", int: "an integer", bool: "true or false", NoneType: "null"}
 
 
 def dump_format(format: Format) -> str:
     """The text of a format: a field a line, lists of nodes a node a line."""
-    lines = [f"  {_text(key)}: {_spread(value)}" for key, value in _dump(format).items()]
+    lines = [f"  {_write(key)}: {_write_field(value)}" for key, value in _dump(format).items()]
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-def _text(value: Any) -> str:
+def _write(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _spread(value: Any) -> str:
-    if not isinstance(value, list) or not any(isinstance(v, dict) for v in cast(list[Any], value)):
-        return _text(value)
-    items = [f"    {_text(item)}" for item in cast(list[Any], value)]
+def _write_field(value: Any) -> str:
+    if not is_list(value) or not any(isinstance(item, dict) for item in value):
+        return _write(value)
+    items = [f"    {_write(item)}" for item in value]
     return "[\n" + ",\n".join(items) + "\n  ]"
 
 
 def _dump(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_dump(item) for item in cast(tuple[Any, ...], value)]
-    if type(value).__name__ not in _CLASSES:
+    if not is_dataclass(value):
         return value
-    own = {field.name: getattr(value, field.name) for field in fields(value)}
-    written = {f.name: _dump(own[f.name]) for f in fields(value) if own[f.name] != _default(f)}
-    return {"node": type(value).__name__, **written}
+    written: dict[str, Any] = {"node": type(value).__name__}
+    for field in fields(value):
+        item = getattr(value, field.name)
+        if item != _find_default(field):
+            written[field.name] = _dump(item)
+    return written
 
 
-def _default(field: "Field[Any]") -> Any:
-    """What stands in the field if nothing else is said; MISSING if something has to be said."""
+def _find_default(field: Field[Any]) -> Any:
+    """The default of a field; MISSING if it has none."""
     return field.default if field.default_factory is MISSING else field.default_factory()
 
 
@@ -82,7 +63,7 @@ def load_format(text: str) -> Format:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise FormatError(f"not JSON: {error}", where="") from error
-    format = cast(Format, _load(value, Format, ""))
+    format: Format = _load(value, Format, "")
     if not any(isinstance(node, Hole) for node in format.call):
         hint = f"Add one of: {', '.join(kind.__name__ for kind in get_args(Hole))}"
         raise FormatError("a call has no place for arguments", where="/call", hint=hint)
@@ -90,70 +71,61 @@ def load_format(text: str) -> Format:
 
 
 def _load(value: Any, kind: Any, where: str) -> Any:
-    """The value as the annotation `kind` wants it."""
-    origin = get_origin(kind)
-    if origin in (types.UnionType, Union):
-        return _load_union(value, get_args(kind), where)
-    if origin is tuple:
+    """The value that a JSON value stands for.
+
+    Args:
+        value: the JSON value.
+        kind: the type, as the annotation of a field has it: a scalar, a class of the algebra, a
+            tuple, or a union of scalars and classes.
+        where: the JSON pointer of the value.
+    """
+    if get_origin(kind) is tuple:
         return _load_items(value, get_args(kind), where)
-    if kind in _KINDS:
-        if type(value) is not kind:
-            raise FormatError(f"{value!r} is not {_KINDS[kind]}", where=where)
+    kinds: Sequence[type[Any]] = [kind]
+    if get_origin(kind) in (UnionType, Union):
+        kinds = get_args(kind)
+    classes: list[type[Any]] = [kind for kind in kinds if kind not in _SCALARS]
+    if classes and is_object(value):
+        return _load_node(value, classes, where)
+    if type(value) in kinds:
         return value
-    return _load_node(value, (kind,), where)
-
-
-def _load_union(value: Any, kinds: Sequence[Any], where: str) -> Any:
-    if isinstance(value, dict):
-        classes = tuple(kind for kind in kinds if kind in _CLASSES.values())
-        return _load_node(cast(dict[str, Any], value), classes, where)
-    plain = next((kind for kind in kinds if type(value) is kind and kind in _KINDS), None)
-    if plain is None:
-        names = [_KINDS.get(kind) or str(kind.__name__) for kind in kinds]
-        raise FormatError(f"{value!r} is not {' or '.join(names)}", where=where)
-    return value
+    expected = " or ".join(_SCALARS.get(kind) or kind.__name__ for kind in kinds)
+    if classes and len(kinds) == 1:
+        expected = f"an object: {expected}"
+    raise FormatError(f"{value!r} is not {expected}", where=where)
 
 
 def _load_items(value: Any, kinds: Sequence[Any], where: str) -> tuple[Any, ...]:
-    if not isinstance(value, list):
+    if not is_list(value):
         raise FormatError(f"{value!r} is not a list", where=where)
-    items = cast(list[Any], value)
     if kinds[-1] is ...:
-        kinds = [kinds[0]] * len(items)
-    if len(kinds) != len(items):
-        raise FormatError(f"{len(items)} items instead of {len(kinds)}", where=where)
-    pairs = enumerate(zip(items, kinds, strict=True))
+        kinds = [kinds[0]] * len(value)
+    if len(kinds) != len(value):
+        raise FormatError(f"{len(value)} items instead of {len(kinds)}", where=where)
+    pairs = enumerate(zip(value, kinds, strict=True))
     return tuple(_load(item, kind, f"{where}/{i}") for i, (item, kind) in pairs)
 
 
-def _load_node(value: Any, classes: Sequence[type[Any]], where: str) -> Any:
-    expected = " or ".join(kind.__name__ for kind in classes)
-    if not isinstance(value, dict):
-        raise FormatError(f"{value!r} is not an object: {expected}", where=where)
-    members = cast(dict[str, Any], value)
-    kind = next((k for k in classes if k.__name__ == members.get("node")), None)
+def _load_node(members: dict[str, Any], classes: Sequence[type[Any]], where: str) -> Any:
+    name = members.get("node")
+    kind = next((kind for kind in classes if kind.__name__ == name), None)
     if kind is None:
-        message = f"the node {members.get('node')!r} is not {expected}"
-        raise FormatError(message, where=f"{where}/node")
+        expected = " or ".join(kind.__name__ for kind in classes)
+        raise FormatError(f"the node {name!r} is not {expected}", where=f"{where}/node")
     hints = get_type_hints(kind)
     given = {key: item for key, item in members.items() if key != "node"}
     for key in given:
         if key not in hints:
             hint = f"Fields: {', '.join(hints) or 'none'}"
             raise FormatError(f"{key!r} is no field", where=f"{where}/{escape(key)}", hint=hint)
-    missing = [f.name for f in fields(kind) if _default(f) is MISSING and f.name not in given]
-    if missing:
-        raise FormatError(f"{kind.__name__} has no {missing[0]!r}", where=where)
+    for field in fields(kind):
+        if field.name not in given and _find_default(field) is MISSING:
+            raise FormatError(f"{kind.__name__} has no {field.name!r}", where=where)
     loaded = {key: _load(item, hints[key], f"{where}/{key}") for key, item in given.items()}
-    return _make(kind, loaded, where)
-
-
-def _make(kind: Callable[..., Any], loaded: Mapping[str, Any], where: str) -> Any:
-    """The node itself; what it refuses, and a pattern that is none, is an error of the text."""
     try:
         node = kind(**loaded)
         if isinstance(node, CallId):
             re.compile(node.pattern)
-    except (TypeError, re.error) as error:
+    except (TypeError, re.error) as error:  # the class refuses it, or the pattern is none
         raise FormatError(str(error), where=where) from error
     return node

@@ -1,4 +1,4 @@
-"""llama-server's own paths: tokens, templates, properties, slots."""
+"""llama-server's own paths: tokens, chat template, properties, slots."""
 
 import asyncio
 from typing import Any
@@ -10,9 +10,10 @@ from constrained.vocabulary.vocabulary import Vocabulary
 from server.dialects.chat.request import ChatRequest
 from server.errors import HttpError
 from server.http.disconnects import wait_for_client
-from server.http.serving import ANSWERS, find_service
+from server.http.serving import ERRORS, find_service
 from server.http.status import NOT_LOADED
-from server.turns.turn_request import Service, compile_turn
+from server.turns.compiled_request import compile_request
+from server.turns.service import Service
 
 router = APIRouter()
 Json = dict[str, Any]
@@ -33,7 +34,7 @@ class DetokenizeRequest(BaseModel):
     tokens: list[int] = Field(max_length=1_000_000)
 
 
-@router.post("/tokenize", responses=ANSWERS)
+@router.post("/tokenize", responses=ERRORS)
 async def tokenize(body: TokenizeRequest, request: Request) -> Json:
     """The tokens of a text."""
     vocabulary = find_service(request).model.engine.vocabulary
@@ -46,9 +47,8 @@ async def tokenize(body: TokenizeRequest, request: Request) -> Json:
         tokens = [vocabulary.bos, *tokens]
     if not body.with_pieces:
         return {"tokens": tokens}
-    pieces = [_show_piece(vocabulary.tokens[token]) for token in tokens]
-    shown = zip(tokens, pieces, strict=True)
-    return {"tokens": [{"id": token, "piece": piece} for token, piece in shown]}
+    pieces = [{"id": token, "piece": _show_piece(vocabulary.tokens[token])} for token in tokens]
+    return {"tokens": pieces}
 
 
 def _encode(vocabulary: Vocabulary, body: TokenizeRequest) -> list[int]:
@@ -61,34 +61,36 @@ def _show_piece(piece: bytes) -> str | list[int]:
     try:
         return piece.decode()
     except UnicodeDecodeError:
-        return [*piece]
+        return list(piece)  # part of a character: its bytes
 
 
-@router.post("/detokenize", responses=ANSWERS)
+@router.post("/detokenize", responses=ERRORS)
 async def detokenize(body: DetokenizeRequest, request: Request) -> Json:
     """The text of tokens."""
     vocabulary = find_service(request).model.engine.vocabulary
     count = len(vocabulary.tokens)
-    if wrong := [n for n, token in enumerate(body.tokens) if not 0 <= token < count]:
-        message = f"there is no token {body.tokens[wrong[0]]}; ids go from 0 to {count - 1}"
-        raise HttpError(400, message, "invalid_value", f"/tokens/{wrong[0]}")
+    for place, token in enumerate(body.tokens):
+        if not 0 <= token < count:
+            message = f"there is no token {token}; ids go from 0 to {count - 1}"
+            raise HttpError(400, message, "invalid_value", f"/tokens/{place}")
     return {"content": vocabulary.text(body.tokens).decode("utf-8", "replace")}
 
 
-@router.post("/apply-template", responses=ANSWERS)
+@router.post("/apply-template", responses=ERRORS)
 async def apply_template(body: ChatRequest, request: Request) -> Json:
     """The prompt of a Chat Completion."""
     service = find_service(request)
-    asked = await asyncio.to_thread(body.read, service)
-    turn, _ = await wait_for_client(request, compile_turn(service, asked))
-    return {"prompt": turn.prompt.text}
+    turn_request = await asyncio.to_thread(body.read, service)
+    compiled = await wait_for_client(request, compile_request(service, turn_request))
+    return {"prompt": compiled.turn.prompt.text}
 
 
 @router.get("/props", responses=NOT_LOADED)
 async def show_properties(request: Request) -> Json:
     """What the model is and how it is run."""
     service = find_service(request)
-    engine, compiler = service.model.engine, service.model.compiler
+    engine = service.model.engine
+    compiler = service.model.compiler
     vocabulary = engine.vocabulary
     return {
         "default_generation_settings": {
@@ -118,7 +120,8 @@ def _show_sampling(service: Service) -> Json:
 async def show_slots(request: Request) -> list[Json]:
     """How many turns are under way."""
     model = find_service(request).model
-    metrics, length = model.metrics(), model.engine.context_length
+    metrics = model.metrics()
+    length = model.engine.context_length
     return [
         {"id": number, "n_ctx": length, "is_processing": number < metrics.running}
         for number in range(metrics.sequences)

@@ -1,1 +1,2 @@
-"""What every path shares: the gate, server-sent events, clients that leave, faults."""
+"""HTTP, whatever the dialect: the gate that every request passes, replies and server-sent events,
+clients that disconnect, and the server's own paths. Needs `turns`. Start with `replies`."""

@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 from fastapi import Request
 
 from server.errors import HttpError
-from server.turns.active_request import Begun
 
 T = TypeVar("T")
 GONE = 499  # what nginx calls it; nobody reads it
@@ -17,12 +16,12 @@ GONE = 499  # what nginx calls it; nobody reads it
 async def wait_for_client(
     request: Request, work: Coroutine[Any, Any, T], cancel: Callable[[], None] = lambda: None
 ) -> T:
-    """Does the work as long as the client waits for it.
+    """Does the work as long as the client is connected.
 
     Args:
-        request: whose client.
+        request: the request of that client; its body has been read.
         work: what to do.
-        cancel: is called in the end, also where the work has not begun.
+        cancel: called in the end, also where the work has not started.
 
     Raises:
         HttpError: the client has gone away; the work was cancelled.
@@ -43,21 +42,7 @@ async def wait_for_client(
                     await other
 
 
-async def wait_for_start(request: Request, begun: Begun) -> None:
-    """Waits with the head of a stream until there is something to stream, or until a ping is due.
-
-    Raises:
-        Error: the request is refused; nothing was sent, so that it can be with its own status.
-        HttpError: as above.
-    """
-    try:
-        await wait_for_client(request, begun.wait(begun.service.settings.ping_seconds))
-    except BaseException:
-        begun.cancel()
-        raise
-
-
 async def _watch(request: Request) -> None:
-    """Comes back when the client has gone away; the body has been read."""
+    """Returns when the client has disconnected."""
     while (await request.receive())["type"] != "http.disconnect":
         pass

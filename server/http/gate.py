@@ -1,24 +1,21 @@
-"""What every request passes: whose it is, how large it is. Plain ASGI, so that streams flow."""
+"""The gate that every request passes: it checks the API key and the size of the body. Plain ASGI,
+so that streams flow through it."""
 
 import json
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from server.errors import Dialect, HttpError
+from server.errors import HttpError
+from server.http.dialect import Dialect, find_dialect
 from server.ids import make_id
 from server.metrics import Counters
 from server.settings import Settings
 
 OPEN = frozenset({"/health", "/v1/health", "/"})
-"""Paths that ask for no key."""
-
-
-def find_dialect(path: str) -> Dialect:
-    """Whose shapes a path speaks in."""
-    return Dialect.ANTHROPIC if path.removeprefix("/v1").startswith("/messages") else Dialect.OPENAI
+"""Paths that need no key."""
 
 
 def find_key(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
@@ -29,17 +26,28 @@ def find_key(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
     """
     values = {name.lower(): value for name, value in headers}
     scheme, _, token = values.get(b"authorization", b"").partition(b" ")
-    return token.strip() if scheme.lower() == b"bearer" else values.get(b"x-api-key", b"")
+    if scheme.lower() == b"bearer":
+        return token.strip()
+    return values.get(b"x-api-key", b"")  # Anthropic's SDKs
 
 
 class Gate:
     """Lets requests through that have a key, if one is needed, and a body that is not too large.
 
     A bare OPTIONS is answered with 200.
+
+    Args:
+        app: what is behind the gate.
+        dialects: in whose form errors are.
+        settings: keys and limits.
+        counters: count requests.
     """
 
-    def __init__(self, app: ASGIApp, settings: Settings, counters: Counters):
+    def __init__(
+        self, app: ASGIApp, dialects: Sequence[Dialect], settings: Settings, counters: Counters
+    ):
         self._app = app
+        self._dialects = dialects
         self._counters = counters
         self._keys = [key.encode() for key in settings.api_keys]
         self._max_body = settings.max_body
@@ -55,7 +63,8 @@ class Gate:
             return
         fault = self._find_fault(scope["path"], headers)
         if fault is not None:
-            await _refuse(send, fault, scope["path"])
+            body = find_dialect(self._dialects, scope["path"]).encode_error(fault)
+            await _answer(send, fault.status, body, fault.headers.items())
             return
         await self._app(scope, _Limited(receive, self._max_body), send)
 
@@ -65,7 +74,7 @@ class Gate:
                 route = scope.get("route")
                 path = getattr(route, "path", "other")
                 self._counters.note_request(path, message["status"])
-                if find_dialect(scope["path"]) is Dialect.ANTHROPIC:
+                if find_dialect(self._dialects, scope["path"]).has_request_ids:
                     id = make_id("req_").encode()
                     message["headers"] = [*message.get("headers", ()), (b"request-id", id)]
             await send(message)
@@ -81,9 +90,10 @@ class Gate:
         return None
 
     def _knows(self, headers: dict[bytes, bytes]) -> bool:
-        """Compares with every key, each in the same time, so that time tells nothing of them."""
+        """Compares with every key, each in the same time, so that time says nothing about them."""
         given = find_key(headers.items())
-        return sum(secrets.compare_digest(given, key) for key in self._keys) > 0
+        matches = [secrets.compare_digest(given, key) for key in self._keys]
+        return any(matches)
 
 
 def make_too_large(most: int) -> HttpError:
@@ -106,10 +116,6 @@ class _Limited:
             # The one kind of error that passes through FastAPI's reading of the body.
             raise HTTPException(413, make_too_large(self._most).message)
         return message
-
-
-async def _refuse(send: Send, fault: HttpError, path: str) -> None:
-    await _answer(send, fault.status, fault.to_json(find_dialect(path)), fault.headers.items())
 
 
 async def _answer(

@@ -1,16 +1,15 @@
-"""What the paths share: the model that is served, and how faults are told."""
+"""What the paths of all dialects share: the model that is served, and the errors that the OpenAPI
+description lists."""
 
-import logging
 from typing import Any
 
 from fastapi import Request
 from pydantic import BaseModel
 
-from constrained.errors import Error
-from server.errors import HttpError, as_http_error
-from server.turns.turn_request import Service
+from server.errors import HttpError
+from server.turns.service import Service
 
-LOG = logging.getLogger("constrained.server")
+Responses = dict[int | str, dict[str, Any]]
 
 
 class ErrorBody(BaseModel):
@@ -26,19 +25,27 @@ class ErrorReply(BaseModel):
     error: ErrorBody
 
 
-ANSWERS: dict[int | str, dict[str, Any]] = {
-    status: {"model": ErrorReply, "description": text}
-    for status, text in {
-        400: "The request cannot be carried out as it stands",
-        401: "The API key is missing or not known",
-        404: "There is no such thing",
-        405: "The path knows no such method",
-        413: "The request is too large",
-        500: "The server failed, or the reply does not fit a keyword that is only checked",
-        503: "The model is loading, or too many requests are waiting",
-        504: "The time for the request was over",
-    }.items()
+_DESCRIPTIONS = {
+    400: "The request cannot be carried out as it stands",
+    401: "The API key is missing or not known",
+    404: "There is no such thing",
+    405: "The path knows no such method",
+    413: "The request is too large",
+    500: "The server failed, or the reply does not fit a keyword that is only checked",
+    503: "The model is loading, or too many requests are waiting",
+    504: "The time for the request was over",
 }
+
+
+def describe_errors(*statuses: int) -> Responses:
+    """The errors of a path, as FastAPI's `responses` wants them."""
+    return {
+        status: {"model": ErrorReply, "description": _DESCRIPTIONS[status]} for status in statuses
+    }
+
+
+ERRORS = describe_errors(*_DESCRIPTIONS)
+"""The errors of paths that generate."""
 
 
 def find_service(request: Request) -> Service:
@@ -54,13 +61,3 @@ def find_service(request: Request) -> Service:
     if service is None:
         raise HttpError(503, "Loading model", "loading_model")
     return service
-
-
-def note_error(error: Exception) -> None:
-    """Writes to the log what a client is not told. What it is told may quote the conversation, and
-    is not written."""
-    fault = as_http_error(error)
-    if isinstance(error, Error):
-        LOG.info("status %d, %s, at %.100r", fault.status, fault.code, fault.where)
-    else:
-        LOG.error("the server failed", exc_info=error)

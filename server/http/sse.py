@@ -1,43 +1,40 @@
-"""Server-sent events: told as they come, alive while there is nothing to say, over when nobody
-reads them."""
+"""Server-sent events: sent as they come, with pings while there is nothing to send, and ended when
+nobody reads them."""
 
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any
 
 from fastapi.responses import StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
-T = TypeVar("T")
-HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
-COMMENT = b": alive\n\n"
+HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}  # the latter is nginx's
+COMMENT = b": alive\n\n"  # clients skip comments; it keeps proxies from closing the connection
 DONE = b"data: [DONE]\n\n"
 AHEAD = 64  # events that are made while earlier ones are sent
 
 
 def encode_event(data: Mapping[str, Any], name: str = "") -> bytes:
-    """An event; lines that JSON breaks nowhere are one line."""
-    head = f"event: {name}\n" if name else ""
-    return f"{head}data: {json.dumps(data, ensure_ascii=False)}\n\n".encode("utf-8", "replace")
-
-
-async def collect(events: AsyncIterator[T]) -> list[T]:
-    """All events of a reply that is not streamed."""
-    return [event async for event in events]
+    """An event. JSON has no line breaks of its own, so one `data` line is enough; lone surrogates,
+    which UTF-8 cannot hold, become question marks."""
+    lines = f"data: {json.dumps(data, ensure_ascii=False)}\n\n"
+    if name:
+        lines = f"event: {name}\n{lines}"
+    return lines.encode("utf-8", "replace")
 
 
 async def keep_alive(
-    parts: AsyncIterator[bytes], seconds: float, ping: bytes = COMMENT
+    events: AsyncIterator[bytes], seconds: float, ping: bytes = COMMENT
 ) -> AsyncIterator[bytes]:
-    """The parts, and between them, where none comes for so long, a ping."""
+    """The encoded events; where none comes for so many seconds, a ping in between."""
     queue: asyncio.Queue[bytes | BaseException] = asyncio.Queue(AHEAD)
 
     async def read() -> None:
         try:
-            async for part in parts:
-                await queue.put(part)
+            async for event in events:
+                await queue.put(event)
             await queue.put(StopAsyncIteration())
         except Exception as error:
             await queue.put(error)
@@ -47,24 +44,24 @@ async def keep_alive(
         while True:
             try:
                 async with asyncio.timeout(seconds):
-                    part = await queue.get()
+                    event = await queue.get()
             except TimeoutError:
                 yield ping
                 continue
-            if isinstance(part, StopAsyncIteration):
+            if isinstance(event, StopAsyncIteration):
                 return
-            if isinstance(part, BaseException):
-                raise part
-            yield part
+            if isinstance(event, BaseException):
+                raise event
+            yield event
     finally:
         reading.cancel()
         with suppress(asyncio.CancelledError):
             await reading
-        await _close(parts)
+        await _close(events)
 
 
-async def _close(parts: AsyncIterator[Any]) -> None:
-    if (close := getattr(parts, "aclose", None)) is not None:
+async def _close(events: AsyncIterator[Any]) -> None:
+    if (close := getattr(events, "aclose", None)) is not None:
         await close()
 
 
@@ -72,21 +69,21 @@ class EventStream(StreamingResponse):
     """A stream of events; a client that takes nothing for `idle_seconds` is cut off.
 
     Args:
-        parts: encoded events.
+        events: encoded.
         idle_seconds: see above.
-        cancel: is called in the end, also where nothing of the stream was read.
         headers: beside those of every stream.
+        cancel: called in the end, also where nothing of the stream was read.
     """
 
     def __init__(
         self,
-        parts: AsyncIterator[bytes],
+        events: AsyncIterator[bytes],
         idle_seconds: float,
         headers: Mapping[str, str],
         cancel: Callable[[], None] = lambda: None,
     ):
-        super().__init__(parts, headers={**HEADERS, **headers}, media_type="text/event-stream")
-        self._parts = parts
+        super().__init__(events, headers={**HEADERS, **headers}, media_type="text/event-stream")
+        self._events = events
         self._idle_seconds = idle_seconds
         self._cancel = cancel
 
@@ -101,4 +98,4 @@ class EventStream(StreamingResponse):
             raise ConnectionError("a client does not take its stream") from None
         finally:
             self._cancel()
-            await _close(self._parts)
+            await _close(self._events)

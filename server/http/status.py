@@ -1,4 +1,4 @@
-"""Is the server well, which model does it serve, and what has it counted?"""
+"""Paths about the server itself: its health, its model, its metrics."""
 
 import time
 from typing import Any
@@ -8,17 +8,18 @@ from fastapi.responses import Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from server.errors import HttpError
-from server.http.serving import ANSWERS, find_service
-from server.turns.turn_request import Service
+from server.http.serving import describe_errors, find_service
+from server.turns.service import Service
 
 router = APIRouter()
 Json = dict[str, Any]
 STARTED = int(time.time())
-NOT_LOADED: dict[int | str, dict[str, Any]] = {key: ANSWERS[key] for key in (401, 503)}
+NOT_LOADED = describe_errors(401, 503)
+NOT_FOUND = describe_errors(401, 503, 404)
 
 
-@router.get("/health", responses={503: ANSWERS[503]})
-@router.get("/v1/health", responses={503: ANSWERS[503]}, include_in_schema=False)
+@router.get("/health", responses=describe_errors(503))
+@router.get("/v1/health", responses=describe_errors(503), include_in_schema=False)
 async def tell_health(request: Request) -> Json:
     """Can requests be answered?"""
     find_service(request)
@@ -30,16 +31,17 @@ async def tell_health(request: Request) -> Json:
 async def list_models(request: Request) -> Json:
     """The one model."""
     described = describe_model(find_service(request))
-    return {"object": "list", "data": [described], "has_more": False} | {
+    return {
+        "object": "list",
+        "data": [described],
+        "has_more": False,  # from here on Anthropic's form of a list
         "first_id": described["id"],
         "last_id": described["id"],
     }
 
 
-@router.get("/v1/models/{id:path}", responses={**NOT_LOADED, 404: ANSWERS[404]})
-@router.get(
-    "/models/{id:path}", responses={**NOT_LOADED, 404: ANSWERS[404]}, include_in_schema=False
-)
+@router.get("/v1/models/{id:path}", responses=NOT_FOUND)
+@router.get("/models/{id:path}", responses=NOT_FOUND, include_in_schema=False)
 async def show_model(id: str, request: Request) -> Json:
     """The model, by its name."""
     service = find_service(request)

@@ -1,237 +1,221 @@
-"""Requests under way: what is told of their turns, as it comes."""
+"""A request whose turns are being generated, and the events of these turns as they come."""
 
 import asyncio
-import hashlib
-import json
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, TypeAlias
+from dataclasses import replace
+from typing import TypeAlias
 
 from constrained.decode.events import Exhausted
+from constrained.engine.sampling import SEEDS, Sampling
 from constrained.job import CompiledTurn
 from constrained.logits import TokenDrawn
 from constrained.reply import Reply
 from constrained.schedule.worker import AsyncStream
 from grammars.turn import Event
-from server.turns.reasoning import Thinking
-from server.turns.turn_request import Asked, Service, compile_turn, count_down, launch
+from server.turns.compiled_request import CompiledRequest, compile_request
+from server.turns.service import Service
+from server.turns.turn_request import GenerationOptions, TurnRequest
 
 LOG = logging.getLogger("constrained.server")
-SHORT = 16  # characters of a hash
-Told: TypeAlias = Event | TokenDrawn | Exhausted | Reply
-"""What is told of a turn; the reply comes last."""
+LEAST = 1e-3  # seconds; the library refuses a timeout of 0, and reports a tiny one as exceeded
+TurnEvent: TypeAlias = Event | TokenDrawn | Exhausted | Reply
+"""An event of a turn; the reply comes last."""
 
 
-@dataclass(frozen=True)
-class Begun:
+class ActiveRequest:
     """A request under way.
 
     Args:
-        asked: what it is.
-        turn: prompt and grammar.
-        thinking: what became of what it says of reasoning.
-        streams: a turn for each choice.
+        compiled: the request, with prompt and grammar.
+        streams: a turn for each choice; of several prompts, those of the first come first.
     """
 
-    asked: Asked
-    turn: CompiledTurn
-    thinking: Thinking
-    streams: Sequence[AsyncStream[Reply]]
-    service: Service
-    _over: set[int] = field(default_factory=set[int], init=False, repr=False)
-    _first: list[asyncio.Task[tuple[int, Told]]] = field(
-        default_factory=list["asyncio.Task[tuple[int, Told]]"], init=False, repr=False
-    )
+    def __init__(self, compiled: CompiledRequest, streams: Sequence[AsyncStream[Reply]]):
+        self.compiled = compiled
+        self._streams = streams
+        self._counters = compiled.service.counters
+        self._finished: set[int] = set()
+        self._first: asyncio.Future[tuple[int, TurnEvent]] | None = None
+        followed = [_follow(stream) for stream in streams]
+        self._events = _number(followed[0]) if len(followed) == 1 else _merge(followed)
 
     async def wait(self, seconds: float) -> None:
-        """Waits until something is told, at most so long: what is refused at once is then refused
-        with its status, and not in a stream that says it is fine.
+        """Waits until there is an event, at most so long: what is refused at once is then refused
+        with its status, and not in a stream that has begun with 200.
 
         Raises:
             Error: as `follow`.
         """
-        self._first.append(asyncio.ensure_future(anext(self._told)))
-        done, _ = await asyncio.wait(self._first, timeout=seconds)
+        self._first = asyncio.ensure_future(anext(self._events))
+        done, _ = await asyncio.wait([self._first], timeout=seconds)
         for task in done:
             task.result()
 
-    async def follow(self) -> AsyncIterator[tuple[int, Told]]:
-        """What comes of all choices, in the order in which it comes: the number of the choice, and
-        an event; last of each, its reply. Leaving the loop ends the turns.
+    async def follow(self) -> AsyncIterator[tuple[int, TurnEvent]]:
+        """The events of all choices in the order in which they come, each with the number of its
+        choice; the last one of a choice is its reply. Leaving the loop ends the turns.
 
         Raises:
             Error: as in `Model.call`; the other turns end as well.
         """
         try:
-            for task in self._first:
-                yield self._note(*await task)
-            async for number, told in self._told:
-                yield self._note(number, told)
+            if self._first is not None:
+                number, event = await self._first
+                self._note(number, event)
+                yield number, event
+            async for number, event in self._events:
+                self._note(number, event)
+                yield number, event
         finally:
             self.cancel()
-            await asyncio.gather(*self._first, return_exceptions=True)
-            await self._told.aclose()
+            if self._first is not None:
+                await asyncio.gather(self._first, return_exceptions=True)
+            await self._events.aclose()
 
-    @cached_property
-    def _told(self) -> AsyncGenerator[tuple[int, Told], None]:
-        followed = [_follow(stream) for stream in self.streams]
-        return _merge(followed) if followed[1:] else _number(followed[0])
-
-    def _note(self, number: int, told: Told) -> tuple[int, Told]:
-        if isinstance(told, Reply):
-            self._over.add(number)
-            self.service.counters.note_usage(told.usage)
-            if self.service.settings.log_prompts:
-                LOG.info("reply: %r", told.text)
-        return number, told
+    def _note(self, number: int, event: TurnEvent) -> None:
+        if isinstance(event, Reply):
+            self._finished.add(number)
+            self._counters.note_usage(event.usage)
+            if self.compiled.service.settings.log_prompts:
+                LOG.info("reply: %r", event.text)
 
     def cancel(self) -> None:
         """Ends the turns within one step; does nothing if they are over."""
-        for task in self._first:
-            if not task.cancel() and not task.cancelled():
-                task.exception()  # nobody else asks for it
-        for stream in self.streams:
+        if self._first is not None and not self._first.cancel() and not self._first.cancelled():
+            self._first.exception()  # else asyncio logs that nobody has asked for it
+        for stream in self._streams:
             stream.cancel()
-        left = set(range(len(self.streams))) - self._over
-        self.service.counters.note_unfinished(len(left))
-        self._over.update(left)
-
-    @cached_property
-    def grammar_hash(self) -> str | None:
-        """Names the grammar, which may have megabytes; None: there is none."""
-        return None if self.turn.grammar is None else hash_text(self.turn.grammar)
-
-    @property
-    def headers(self) -> dict[str, str]:
-        """What the reply says of itself: format and start, and what was not done as asked."""
-        turn = self.turn
-        said = {"X-Tool-Format": turn.format.name, "X-Turn-Start": turn.state.start.value}
-        if turn.head:  # what all prompts with these tools and system messages begin with
-            said["X-Head-Hash"] = hash_text(repr(turn.tokens[: turn.head]))
-        if self.grammar_hash is not None:
-            said["X-Grammar-Hash"] = self.grammar_hash
-        if turn.refused:
-            said["X-Grammar-Constraints"] = "downgraded"
-        if self.asked.ignored:
-            said["X-Ignored-Fields"] = _as_header(", ".join(self.asked.ignored))
-        if self.asked.normalised:
-            said["X-Normalised"] = str(self.asked.normalised)
-        if self.thinking.ignored:
-            said["X-Reasoning-Effort"] = "ignored"
-        return said
-
-    def notes(self) -> dict[str, Any]:
-        """What a reply has beside what its dialect knows: `constrained`, where there is anything to
-        say."""
-        said: dict[str, Any] = {}
-        if self.turn.refused:
-            said["refused_tools"] = [refusal.to_json() for refusal in self.turn.refused]
-        if self.asked.ignored:
-            said["ignored_fields"] = [*self.asked.ignored]
-        if self.thinking.ignored:
-            said["reasoning"] = self.thinking.to_json()
-        if self.service.settings.show_grammar:
-            said["format"] = self.turn.format.name
-            said["start"] = self.turn.state.start.value
-            said["reasoning"] = self.thinking.to_json()
-            said["weakened"] = _describe_weakened(self.turn)
-            said["grammar"] = self.turn.grammar
-        return {"constrained": said} if said else {}
+        unfinished = set(range(len(self._streams))) - self._finished
+        self._counters.note_unfinished(len(unfinished))
+        self._finished.update(unfinished)
 
 
-def hash_text(text: str) -> str:
-    """A short hash."""
-    return hashlib.sha256(text.encode()).hexdigest()[:SHORT]
-
-
-def _as_header(text: str) -> str:
-    """The text as far as a header can have it: printed ASCII, no space at its ends."""
-    return json.dumps(text)[1:-1].replace("\x7f", "\\u007f")[:500].strip()
-
-
-def _describe_weakened(turn: CompiledTurn) -> dict[str, Any]:
-    """For each tool, what its schema says that the mask does not hold as it stands there."""
-    weakened: dict[str, Any] = {}
-    for tool in turn.tools:
-        report = tool.schema.report
-        parts = {"checked": report.checked, "repaired": report.repaired, "ignored": report.ignored}
-        said = {name: [vars(f) for f in findings] for name, findings in parts.items() if findings}
-        if said or not tool.strict:
-            weakened[tool.name] = said | ({} if tool.strict else {"strict": False})
-    return weakened
-
-
-async def begin(service: Service, asked: Asked) -> Begun:
+async def start(service: Service, request: TurnRequest) -> ActiveRequest:
     """Compiles a request and starts its turns.
 
     Raises:
         Error: as in `Model.call`.
     """
-    left = count_down(service.settings.timeout)
-    turn, thinking = await compile_turn(service, asked, left())
-    begun = Begun(asked, turn, thinking, launch(service, asked, [turn], left()), service)
-    _log(begun)
-    return begun
+    seconds_left = count_down(service.settings.timeout)
+    compiled = await compile_request(service, request, seconds_left())
+    streams = launch(service, request.generation, [compiled.turn], seconds_left())
+    _log(compiled)
+    return ActiveRequest(compiled, streams)
 
 
-def _log(begun: Begun) -> None:
-    turn, asked = begun.turn, begun.asked
+def launch(
+    service: Service,
+    options: GenerationOptions,
+    turns: Sequence[CompiledTurn],
+    timeout: float | None = None,
+) -> list[AsyncStream[Reply]]:
+    """Starts the turns of a request: for each that was compiled, one for each choice.
+
+    Raises:
+        Error: as in `Model.stream_turn`; then none is under way.
+    """
+    streams = list[AsyncStream[Reply]]()
+    try:
+        for turn in turns:
+            max_tokens = options.max_tokens
+            if max_tokens is None:
+                max_tokens = max(1, service.model.engine.context_length - len(turn.tokens))
+            for number in range(options.choices):
+                stream = service.model.astream_turn(
+                    turn,
+                    max_tokens=max_tokens,
+                    sampling=_vary_seed(options.sampling, number),
+                    stop=options.stop,
+                    logprobs=options.logprobs,
+                    timeout=timeout,
+                )
+                streams.append(stream)
+    except BaseException:
+        for stream in streams:
+            stream.cancel()
+        raise
+    return streams
+
+
+def _vary_seed(sampling: Sampling, number: int) -> Sampling:
+    """The sampling of one of several choices, which would all be the same with one seed."""
+    if sampling.seed is None or number == 0:
+        return sampling
+    return replace(sampling, seed=(sampling.seed + number) % SEEDS)
+
+
+def count_down(seconds: float | None) -> Callable[[], float | None]:
+    """A function that says how many of these seconds are left from now on; None: any number."""
+    started = time.monotonic()
+
+    def seconds_left() -> float | None:
+        if seconds is None:
+            return None
+        return max(LEAST, seconds - (time.monotonic() - started))
+
+    return seconds_left
+
+
+def _log(compiled: CompiledRequest) -> None:
+    turn = compiled.turn
     LOG.info(
         "prompt of %d tokens, format %s, start %s, grammar %s, %d tools (%d refused)",
         len(turn.tokens),
         turn.format.name,
         turn.state.start.value,
-        begun.grammar_hash,
+        compiled.grammar_hash,
         len(turn.tools),
         len(turn.refused),
     )
     for refusal in turn.refused:
         LOG.warning("%s", refusal)
-    if asked.ignored:
-        LOG.warning("ignored fields: %s", ", ".join(map(repr, asked.ignored)))
-    if begun.service.settings.log_prompts:
+    if compiled.request.ignored_fields:
+        LOG.warning("ignored fields: %s", ", ".join(map(repr, compiled.request.ignored_fields)))
+    if compiled.service.settings.log_prompts:
         LOG.info("prompt: %r", turn.prompt.text)
 
 
-async def _follow(stream: AsyncStream[Reply]) -> AsyncIterator[Told]:
+async def _follow(stream: AsyncStream[Reply]) -> AsyncIterator[TurnEvent]:
     async for event in stream:
         yield event
     yield await stream.result()
 
 
-async def _number(stream: AsyncIterator[Told]) -> AsyncGenerator[tuple[int, Told], None]:
-    async for told in stream:
-        yield 0, told
+async def _number(
+    events: AsyncIterator[TurnEvent],
+) -> AsyncGenerator[tuple[int, TurnEvent], None]:
+    async for event in events:
+        yield 0, event
 
 
 async def _merge(
-    streams: Sequence[AsyncIterator[Told]],
-) -> AsyncGenerator[tuple[int, Told], None]:
-    """What comes of several streams, as it comes."""
-    queue: asyncio.Queue[tuple[int, Told] | Exception | None] = asyncio.Queue()
+    streams: Sequence[AsyncIterator[TurnEvent]],
+) -> AsyncGenerator[tuple[int, TurnEvent], None]:
+    """The events of several turns, each with the number of its turn, as they come."""
+    queue: asyncio.Queue[tuple[int, TurnEvent] | Exception | None] = asyncio.Queue()
 
-    async def read(number: int, stream: AsyncIterator[Told]) -> None:
+    async def read(number: int, stream: AsyncIterator[TurnEvent]) -> None:
         try:
-            async for told in stream:
-                queue.put_nowait((number, told))
+            async for event in stream:
+                queue.put_nowait((number, event))
             queue.put_nowait(None)
         except Exception as error:
             queue.put_nowait(error)
 
     tasks = [asyncio.create_task(read(n, stream)) for n, stream in enumerate(streams)]
     try:
-        left = len(tasks)
-        while left:
+        running = len(tasks)
+        while running:
             match await queue.get():
                 case None:
-                    left -= 1
+                    running -= 1
                 case Exception() as error:
                     raise error
-                case pair:
-                    yield pair
+                case numbered:
+                    yield numbered
     finally:
         for task in tasks:
             task.cancel()

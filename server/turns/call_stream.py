@@ -1,4 +1,4 @@
-"""Calls of a turn as a stream tells them: opened, their arguments, done; in every format."""
+"""The calls of a turn, with their ids, as a stream shows them: started, arguments, finished."""
 
 import json
 from collections.abc import Iterator
@@ -10,12 +10,12 @@ from constrained.job import CompiledTurn
 from constrained.reply import derive_id
 from grammars.turn import ArgumentsDelta, CallOpened, CallRead, Choice
 from server.ids import CallIds
-from server.turns.active_request import Told
+from server.turns.active_request import TurnEvent
 
 
 @dataclass(frozen=True)
-class Opened:
-    """A call has begun; `id` has no prefix."""
+class CallStarted:
+    """A call begins; its `id` has no prefix yet."""
 
     index: int
     id: str
@@ -23,33 +23,33 @@ class Opened:
 
 
 @dataclass(frozen=True)
-class Arguments:
-    """More of the JSON text of the arguments of the call under way."""
+class CallArguments:
+    """More of the JSON text of a call's arguments."""
 
     index: int
     text: str
 
 
 @dataclass(frozen=True)
-class Closed:
-    """The call under way is complete."""
+class CallFinished:
+    """A call is complete."""
 
     index: int
 
 
-Part: TypeAlias = Opened | Arguments | Closed
+CallEvent: TypeAlias = CallStarted | CallArguments | CallFinished
 
 
-class Calls:
+class CallStream:
     """The calls of one turn. Ids depend on the prompt and the number of the choice alone.
 
-    A call that was begun only because the tokens had run out is none of the model's, and left out
-    where none has to be there.
+    A call that begins only when the tokens have run out is not the model's own: it is left out,
+    unless a call has to be there and there is no other.
 
     Args:
         turn: what is generated.
-        call_ids: learns what the model writes as ids.
-        choice: which of several replies.
+        call_ids: notes the ids that the model itself writes.
+        choice: the number of the reply, of several.
     """
 
     def __init__(self, turn: CompiledTurn, call_ids: CallIds, choice: int = 0):
@@ -58,7 +58,7 @@ class Calls:
         self._choice = choice
         self._taken = set(turn.call_ids)
         self._ids: dict[int, str] = {}
-        self._told: set[int] = set()  # calls of which arguments were told
+        self._with_arguments: set[int] = set()
         self._exhausted = False
         self._dropped: set[int] = set()
 
@@ -67,34 +67,34 @@ class Calls:
         """How many calls there are so far."""
         return len(self._ids)
 
-    def take(self, told: Told) -> Iterator[Part]:
-        """What an event says of the calls; nothing of other events."""
-        match told:
+    def take(self, event: TurnEvent) -> Iterator[CallEvent]:
+        """What an event of the turn means for its calls; nothing for other events."""
+        match event:
             case Exhausted():
                 self._exhausted = True
             case CallOpened(index, name):
                 yield from self._open(index, name)
             case ArgumentsDelta(index, text) if index not in self._dropped:
-                self._told.add(index)
-                yield Arguments(index, text)
+                self._with_arguments.add(index)
+                yield CallArguments(index, text)
             case CallRead(index, call):
                 if index not in self._ids and index not in self._dropped:
                     yield from self._open(index, call.name)
                 if index in self._dropped:
                     return
-                if index not in self._told:
-                    yield Arguments(index, json.dumps(call.arguments, ensure_ascii=False))
+                if index not in self._with_arguments:
+                    yield CallArguments(index, json.dumps(call.arguments, ensure_ascii=False))
                 self._call_ids.note(self._ids[index], call.id)
-                yield Closed(index)
+                yield CallFinished(index)
             case _:
                 pass
 
-    def _open(self, index: int, name: str) -> Iterator[Opened]:
+    def _open(self, index: int, name: str) -> Iterator[CallStarted]:
         if self._exhausted and (self.count or not self._needs_call):
             self._dropped.add(index)
             return
         self._ids[index] = id = self._make_id(index)
-        yield Opened(index, id, name)
+        yield CallStarted(index, id, name)
 
     @property
     def _needs_call(self) -> bool:

@@ -1,7 +1,7 @@
-"""How hard the model is to think: what clients ask for, as the template and the engine know it.
+"""Reasoning: what a request says of it, and what becomes of that with the model that is served.
 
-Three layers: the effort becomes thinking on or off and a budget; the template is told by the
-variables that it reads; the engine holds the budget by counting tokens.
+Three layers: the effort becomes reasoning on or off, and a budget; the template gets the variables
+that it reads; the engine enforces the budget by counting tokens.
 """
 
 from collections.abc import Collection, Mapping
@@ -42,7 +42,7 @@ BUDGET = "thinking_budget"  # of Seed-OSS
 
 
 @dataclass(frozen=True)
-class Reasoning:
+class ReasoningRequest:
     """What a request says of reasoning.
 
     Args:
@@ -70,17 +70,19 @@ class Reasoning:
         """At most so many tokens; None: as many as the model likes."""
         if self.budget is not None:
             return self.budget
-        return None if self.effort is None else BUDGETS[self.effort]
+        if self.effort is None:
+            return None
+        return BUDGETS[self.effort]
 
 
 @dataclass(frozen=True)
-class Thinking:
-    """What becomes of it.
+class ReasoningPlan:
+    """What becomes of that request with the model that is served.
 
     Args:
         think: whether the turn reasons first.
         budget: tokens of reasoning at most; None: as many as the model likes.
-        variables: what the template is told.
+        variables: those of the chat template that control reasoning.
         ignored: the model or its template has no reasoning, and the request asked for some.
     """
 
@@ -90,40 +92,49 @@ class Thinking:
     ignored: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """What the reply says of it."""
-        shown = {"ignored": True} if self.ignored else {"think": self.think.value}
-        return shown | ({} if self.budget is None or self.ignored else {"budget": self.budget})
+        """The plan as replies show it, in their field `constrained`."""
+        if self.ignored:
+            return {"ignored": True}
+        shown: dict[str, Any] = {"think": self.think.value}
+        if self.budget is not None:
+            shown["budget"] = self.budget
+        return shown
 
 
-def plan_thinking(asked: Reasoning, *, has_block: bool, variables: Collection[str]) -> Thinking:
-    """What a request asks for, for one model.
+def plan_reasoning(
+    request: ReasoningRequest, *, has_block: bool, variables: Collection[str]
+) -> ReasoningPlan:
+    """What becomes of a request for reasoning with one model.
 
     Args:
-        asked: what the request says.
+        request: what the request says.
         has_block: whether the format of the model's turns has a reasoning block.
         variables: what the chat template reads.
     """
-    if not asked.is_given:
-        return Thinking()
-    told = _tell(asked, variables)
+    if not request.is_given:
+        return ReasoningPlan()
+    values = _fill_variables(request, variables)
     if not has_block:
-        return Thinking(variables=told, ignored=not asked.is_off)
-    if asked.is_off:
-        return Thinking(Think.FORBIDDEN, None, told)
-    think = Think.REQUIRED if asked.must else Think.OPTIONAL
-    return Thinking(think, asked.tokens, told)
+        return ReasoningPlan(variables=values, ignored=not request.is_off)
+    if request.is_off:
+        return ReasoningPlan(Think.FORBIDDEN, None, values)
+    think = Think.REQUIRED if request.must else Think.OPTIONAL
+    return ReasoningPlan(think, request.tokens, values)
 
 
-def _tell(asked: Reasoning, variables: Collection[str]) -> dict[str, Any]:
-    told: dict[str, Any] = {name: not asked.is_off for name in SWITCHES if name in variables}
-    if EFFORTS in variables and asked.effort is not None:
-        told[EFFORTS] = _round(asked.effort)
-    if BUDGET in variables and asked.tokens is not None:
-        told[BUDGET] = asked.tokens
-    return told
+def _fill_variables(request: ReasoningRequest, variables: Collection[str]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for name in SWITCHES:
+        if name in variables:
+            values[name] = not request.is_off
+    if EFFORTS in variables and request.effort is not None:
+        values[EFFORTS] = _round_effort(request.effort)
+    if BUDGET in variables and request.tokens is not None:
+        values[BUDGET] = request.tokens
+    return values
 
 
-def _round(effort: Effort) -> str:
+def _round_effort(effort: Effort) -> str:
     """The effort in the three words that templates know."""
     match effort:
         case Effort.NONE | Effort.MINIMAL | Effort.LOW:

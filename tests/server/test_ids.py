@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from server.ids import CallIds, make_id
-from server.turns.dates import Dates
+from server.turns.stable_prompts import ConversationDates
 
 NINE = st.text("abcXYZ019", min_size=9, max_size=9)
 
@@ -57,7 +57,7 @@ def test_made_ids_differ() -> None:
 
 
 def test_a_conversation_keeps_the_date_of_its_first_request() -> None:
-    dates = Dates(most=2)
+    dates = ConversationDates(most=2)
     system = {"role": "system", "content": "Be brief."}
     first = [system, {"role": "user", "content": "Hi"}]
     begun = dates.find(first)
@@ -70,4 +70,4 @@ def test_a_conversation_keeps_the_date_of_its_first_request() -> None:
 
 def test_a_fixed_date() -> None:
     day = datetime(2026, 1, 31)
-    assert Dates(day).find([{"role": "user", "content": "Hi"}]) == day
+    assert ConversationDates(day).find([{"role": "user", "content": "Hi"}]) == day

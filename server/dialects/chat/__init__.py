@@ -1,1 +1,1 @@
-"""OpenAI's Chat Completions."""
+"""OpenAI's Chat Completions, with the fields of llama-server, vLLM and OpenRouter."""

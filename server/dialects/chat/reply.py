@@ -1,42 +1,50 @@
-"""Chat Completions: the reply, as the chunks of a stream; one that is whole is made of them."""
+"""Chat Completions: the reply, as the chunks of a stream."""
 
+import copy
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from constrained.logits import LEAST, TokenDrawn
 from constrained.reply import Reply, Usage
 from constrained.vocabulary.vocabulary import Vocabulary
 from grammars.turn import ContentDelta, ReasoningDelta
+from server.http.replies import ReplyWriter
+from server.http.sse import DONE
 from server.ids import make_id
 from server.settings import ReasoningField
-from server.turns.active_request import Begun, Told
-from server.turns.call_stream import Arguments, Calls, Opened, Part
+from server.turns.active_request import TurnEvent
+from server.turns.call_stream import CallArguments, CallEvent, CallStarted, CallStream
+from server.turns.compiled_request import CompiledRequest
 
 Json = dict[str, Any]
 
 
-class ChatWriter:
+class ChatWriter(ReplyWriter):
     """Writes the chunks of one reply.
 
     Args:
-        begun: the request under way.
+        compiled: the request that is answered.
         field: where reasoning goes.
         shows_usage: the last chunk has the usage; a whole reply always has it.
     """
 
-    def __init__(self, begun: Begun, field: ReasoningField, *, shows_usage: bool = True):
-        self._begun = begun
+    end = DONE
+
+    def __init__(
+        self, compiled: CompiledRequest, field: ReasoningField, *, shows_usage: bool = True
+    ):
+        self._notes = compiled.notes
         self._shows_usage = shows_usage
         self._head: Json = {
             "id": make_id("chatcmpl-"),
             "object": "chat.completion.chunk",
             "created": int(time.time()),
-            "model": begun.service.name,
-            "system_fingerprint": f"constrained-{begun.turn.format.name}",
+            "model": compiled.service.name,
+            "system_fingerprint": f"constrained-{compiled.turn.format.name}",
         }
-        count = range(len(begun.streams))
-        self._choices = [_ChoiceWriter(begun, field, number) for number in count]
+        count = compiled.request.generation.choices
+        self._choices = [_ChoiceWriter(compiled, field, number) for number in range(count)]
         self._replies: list[Reply] = []
 
     def open(self) -> Iterator[Json]:
@@ -44,28 +52,34 @@ class ChatWriter:
         for number in range(len(self._choices)):
             yield self._chunk(number, {"role": "assistant", "content": ""})
 
-    def take(self, number: int, told: Told) -> Iterator[Json]:
-        """The chunks that an event of a choice comes to."""
+    def take(self, number: int, event: TurnEvent) -> Iterator[Json]:
         choice = self._choices[number]
-        if isinstance(told, Reply):
-            for delta in choice.close():
-                yield self._chunk(number, delta)
-            self._replies.append(told)
-            last = self._chunk(number, {}, choice.drain_logprobs(), told.finish_reason)
-            is_over = len(self._replies) == len(self._choices) and not self._shows_usage
-            yield {**last, **self._begun.notes()} if is_over else last
+        if not isinstance(event, Reply):
+            for delta in choice.take(event):
+                yield self._chunk(number, delta, choice.drain_logprobs())
             return
-        for delta in choice.take(told):
-            yield self._chunk(number, delta, choice.drain_logprobs())
+        for delta in choice.close():
+            yield self._chunk(number, delta)
+        self._replies.append(event)
+        last = self._chunk(number, {}, choice.drain_logprobs(), event.finish_reason)
+        if len(self._replies) == len(self._choices) and not self._shows_usage:
+            last |= self._notes
+        yield last
 
     def close(self) -> Iterator[Json]:
-        """The last chunk, if it was asked for: what the reply took. Clients that have not asked do
-        not expect a chunk without a choice."""
+        """The chunk with the usage, if it was asked for: other clients do not expect a chunk
+        without a choice."""
         if self._shows_usage:
-            last: Json = {**self._head, "choices": [], **self._begun.notes()}
-            last["usage"] = count_usage([reply.usage for reply in self._replies])
-            last["timings"] = _show_timings(self._replies)
-            yield last
+            yield {
+                **self._head,
+                "choices": [],
+                **self._notes,
+                "usage": count_usage([reply.usage for reply in self._replies]),
+                "timings": _show_timings(self._replies),
+            }
+
+    def fold(self, chunks: Sequence[Json]) -> Json:
+        return fold(chunks)
 
     def _chunk(
         self, number: int, delta: Json, logprobs: list[Json] | None = None, finish: str = ""
@@ -81,133 +95,149 @@ class ChatWriter:
 class _ChoiceWriter:
     """The deltas of one choice."""
 
-    def __init__(self, begun: Begun, field: ReasoningField, number: int):
-        self._field = field
-        self._calls = Calls(begun.turn, begun.service.call_ids, number)
-        self._tags = _find_tags(begun)
+    def __init__(self, compiled: CompiledRequest, field: ReasoningField, number: int):
+        self._fields = field.names
+        self._calls = CallStream(compiled.turn, compiled.service.call_ids, number)
+        self._opener, self._closer = _find_tags(compiled)
         self._is_inside = False  # of the tags that stand in the content
         self._logprobs: list[Json] = []
-        self._vocabulary = begun.service.model.engine.vocabulary
+        self._vocabulary = compiled.service.model.engine.vocabulary
 
-    def take(self, told: Told) -> Iterator[Json]:
-        match told:
+    def take(self, event: TurnEvent) -> Iterator[Json]:
+        match event:
             case TokenDrawn():
-                self._logprobs.append(show_token(told, self._vocabulary))
+                self._logprobs.append(show_token(event, self._vocabulary))
             case ReasoningDelta(text):
                 yield self._reason(text)
             case ContentDelta(text):
                 yield {"content": self._leave() + text}
             case _:
-                for part in self._calls.take(told):
-                    yield from self._show(part)
+                for call_event in self._calls.take(event):
+                    yield from self._show_call(call_event)
 
     def close(self) -> Iterator[Json]:
-        """What is left to say."""
-        if rest := self._leave():
-            yield {"content": rest}
+        """The tag that is still open."""
+        if closer := self._leave():
+            yield {"content": closer}
 
     def drain_logprobs(self) -> list[Json]:
-        """Those of the tokens that were not told of yet."""
+        """Those of the tokens since the last call."""
         logprobs, self._logprobs = self._logprobs, []
         return logprobs
 
     def _reason(self, text: str) -> Json:
-        if self._field.names:
-            return dict.fromkeys(self._field.names, text)
-        opener, self._is_inside = "" if self._is_inside else self._tags[0], True
-        return {"content": opener + text}
+        if self._fields:
+            return dict.fromkeys(self._fields, text)
+        if not self._is_inside:
+            self._is_inside = True
+            text = self._opener + text
+        return {"content": text}
 
     def _leave(self) -> str:
         """Closes the tags, if they are open."""
-        closer = self._tags[1] if self._is_inside else ""
+        if not self._is_inside:
+            return ""
         self._is_inside = False
-        return closer
+        return self._closer
 
-    def _show(self, part: Part) -> Iterator[Json]:
-        if rest := self._leave():
-            yield {"content": rest}
-        match part:
-            case Opened(index, id, name):
+    def _show_call(self, event: CallEvent) -> Iterator[Json]:
+        yield from self.close()
+        match event:
+            case CallStarted(index, id, name):
                 function = {"name": name, "arguments": ""}
                 call = {"index": index, "id": f"call_{id}", "type": "function"}
                 yield {"tool_calls": [{**call, "function": function}]}
-            case Arguments(index, text):
+            case CallArguments(index, text):
                 yield {"tool_calls": [{"index": index, "function": {"arguments": text}}]}
             case _:
                 pass
 
 
-def _find_tags(begun: Begun) -> tuple[str, str]:
-    block = begun.turn.format.reasoning
-    return (block.opener.text, block.closer.text) if block else ("<think>", "</think>")
+def _find_tags(compiled: CompiledRequest) -> tuple[str, str]:
+    block = compiled.turn.format.reasoning
+    if block is None:
+        return "<think>", "</think>"
+    return block.opener.text, block.closer.text
 
 
-def fold(chunks: Iterable[Json]) -> Json:
+def fold(chunks: Sequence[Json]) -> Json:
     """The whole reply that chunks add up to."""
     body: Json = {}
     choices: dict[int, Json] = {}
     for chunk in chunks:
-        rest = {key: value for key, value in chunk.items() if key != "choices"}
-        body |= rest
+        body |= chunk
         for part in chunk["choices"]:
-            empty: Json = {"message": {}, "logprobs": None, "finish_reason": "stop"}
+            empty: Json = {"message": {}, "logprobs": None, "finish_reason": None}
             choice = choices.setdefault(part["index"], {"index": part["index"], **empty})
-            _add_delta(choice["message"], part["delta"])
-            if "logprobs" in part:
-                choice["logprobs"] = choice["logprobs"] or {"content": []}
-                choice["logprobs"]["content"] += part["logprobs"]["content"]
-            choice["finish_reason"] = part.get("finish_reason", choice["finish_reason"])
+            added = dict(part)
+            add_delta(choice["message"], added.pop("delta"))
+            add_delta(choice, added)
+    for choice in choices.values():
+        for call in choice["message"].get("tool_calls", ()):
+            del call["index"]  # a field of streams alone
+    del body["choices"]
     body["object"] = "chat.completion"
-    return body | {"choices": [choices[number] for number in sorted(choices)]}
+    return {**body, "choices": [choices[number] for number in sorted(choices)]}
 
 
-def _add_delta(message: Json, delta: Json) -> None:
+def add_delta(whole: Json, delta: Json) -> None:
+    """Adds a delta as OpenAI's SDKs do: texts and lists grow, objects are merged, and so are calls
+    of the same `index`; all else is replaced."""
     for key, value in delta.items():
-        if key == "role":
-            message[key] = value
-        elif key == "tool_calls":
-            _add_calls(message.setdefault("tool_calls", []), value)
-        else:
-            message[key] = message.get(key, "") + value
+        before = whole.get(key)
+        match before, value:
+            case str(), str():
+                whole[key] = before + value
+            case dict(), dict():
+                add_delta(before, value)
+            case list(), list() if key == "tool_calls":
+                for call in value:
+                    _add_call(before, call)
+            case list(), list():
+                before += value
+            case _, None:
+                whole.setdefault(key, None)
+            case _:
+                whole[key] = copy.deepcopy(value)
 
 
-def _add_calls(calls: list[Json], deltas: list[Json]) -> None:
-    for delta in deltas:
-        if "id" in delta:
-            call = {key: value for key, value in delta.items() if key != "index"}
-            calls.append({**call, "function": dict(delta["function"])})
-        else:
-            calls[delta["index"]]["function"]["arguments"] += delta["function"]["arguments"]
+def _add_call(calls: list[Json], delta: Json) -> None:
+    for call in calls:
+        if call["index"] == delta["index"]:
+            add_delta(call, delta)
+            return
+    calls.append(copy.deepcopy(delta))
 
 
-def count_usage(usages: list[Usage]) -> Json:
+def count_usage(usages: Sequence[Usage]) -> Json:
     """The tokens of all choices; their prompt counts once."""
     prompt = max((usage.prompt_tokens for usage in usages), default=0)
+    cached = min((usage.cached_tokens for usage in usages), default=0)
     completion = sum(usage.completion_tokens for usage in usages)
+    drafted = sum(usage.drafted_tokens for usage in usages)
+    accepted = sum(usage.accepted_tokens for usage in usages)
     return {
         "prompt_tokens": prompt,
         "completion_tokens": completion,
         "total_tokens": prompt + completion,
-        "prompt_tokens_details": {
-            "cached_tokens": min((usage.cached_tokens for usage in usages), default=0)
-        },
+        "prompt_tokens_details": {"cached_tokens": cached},
         "completion_tokens_details": {
             "reasoning_tokens": sum(usage.reasoning_tokens for usage in usages),
-            "accepted_prediction_tokens": sum(usage.accepted_tokens for usage in usages),
-            "rejected_prediction_tokens": sum(
-                usage.drafted_tokens - usage.accepted_tokens for usage in usages
-            ),
+            "accepted_prediction_tokens": accepted,
+            "rejected_prediction_tokens": drafted - accepted,
         },
     }
 
 
 def _show_timings(replies: list[Reply]) -> Json:
-    """As llama-server writes them, milliseconds; of several choices, those of the first."""
+    """llama-server's `timings`, in milliseconds; of several choices, those of the first."""
     if not replies:
         return {}
-    usage, timings = replies[0].usage, replies[0].timings
+    usage = replies[0].usage
+    timings = replies[0].timings
     computed = usage.prompt_tokens - usage.cached_tokens
-    prompt_ms, predicted_ms = timings.prompt_seconds * 1e3, timings.generation_seconds * 1e3
+    prompt_ms = timings.prompt_seconds * 1e3
+    predicted_ms = timings.generation_seconds * 1e3
     return {
         "cache_n": usage.cached_tokens,
         "prompt_n": computed,
@@ -230,6 +260,6 @@ def show_token(drawn: TokenDrawn, vocabulary: Vocabulary) -> Json:
 def _show_logprob(text: bytes, logprob: float) -> Json:
     return {
         "token": text.decode("utf-8", "replace"),
-        "bytes": [*text],
-        "logprob": max(logprob, LEAST),
+        "bytes": list(text),
+        "logprob": max(logprob, LEAST),  # JSON has no infinity
     }

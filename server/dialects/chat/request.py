@@ -1,30 +1,30 @@
 """Chat Completions: the request.
 
-The fields are those of OpenAI's reference, of llama-server and of vLLM; what nobody knows is
-ignored, and said.
+The fields are those of OpenAI's reference, of llama-server and of vLLM; others are ignored, and the
+reply names them.
 """
 
-from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from constrained.answers import read_response_format, read_target
-from constrained.engine.sampling import SEEDS, Sampling
 from constrained.job import Job
 from constrained.tools.shapes import read_policy
-from grammars.turn import Answer
 from server.errors import HttpError
 from server.settings import ReasoningField
-from server.turns.content_parts import check_size, check_sizes, read_text_parts
-from server.turns.reasoning import Effort, Reasoning
-from server.turns.sampling_fields import GenerationFields, StructuredOutputs
-from server.turns.turn_request import Asked, Service
-from server.turns.volatile import settle_messages
+from server.turns.openai_fields import (
+    GenerationFields,
+    ReasoningOptions,
+    find_ignored,
+    read_reasoning,
+)
+from server.turns.reasoning import Effort
+from server.turns.request_checks import check_tools, read_text_parts
+from server.turns.service import Service
+from server.turns.stable_prompts import normalise_messages
+from server.turns.turn_request import GenerationOptions, TurnRequest
 
 Json = dict[str, Any]
-LONGEST_ID = 10  # digits of a token
 HARMLESS = frozenset(
     "user metadata store service_tier safety_identifier prompt_cache_key cache_prompt id_slot "
     "verbosity prediction modalities audio web_search_options timings_per_token "
@@ -36,17 +36,7 @@ FORMATS = {
     "deepseek": ReasoningField.REASONING_CONTENT,
     "deepseek-legacy": ReasoningField.REASONING_CONTENT,
 }
-"""llama-server's names."""
-
-
-class ReasoningOptions(BaseModel):
-    """OpenRouter's and Responses' form of the effort."""
-
-    model_config = ConfigDict(extra="allow")
-
-    effort: Effort | None = None
-    max_tokens: int | None = Field(None, ge=0)
-    enabled: bool | None = None
+"""llama-server's values of `reasoning_format`."""
 
 
 class ChatRequest(GenerationFields):
@@ -72,38 +62,47 @@ class ChatRequest(GenerationFields):
     add_generation_prompt: bool | None = None
 
     def read_reasoning_field(self, default: ReasoningField) -> ReasoningField:
-        """Where the reasoning goes."""
+        """The field of the reply that has the reasoning."""
         return FORMATS.get(self.reasoning_format or "auto", default)
 
-    def read(self, service: Service) -> Asked:
+    def read(self, service: Service) -> TurnRequest:
         """What it asks.
 
         Raises:
             HttpError, Error: something in it cannot be; says where.
         """
         self._check(service)
-        read_policy(self.tool_choice)  # a mistake in it is told before one in the tools
-        messages = [read_message(message, i) for i, message in enumerate(self.messages)]
-        messages, normalised = settle_messages(messages, keep=service.settings.keep_volatile)
+        read_policy(self.tool_choice)  # a mistake in it is reported before one in the tools
+        messages = [_read_message(message, i) for i, message in enumerate(self.messages)]
+        messages, normalised = normalise_messages(messages, keep=service.settings.keep_volatile)
         job = Job(
-            messages,
-            self.tools or (),
-            self.tool_choice,
-            self.parallel_tool_calls is not False,
+            messages=messages,
+            tools=self.tools or (),
+            tool_choice=self.tool_choice,
+            parallel=self.parallel_tool_calls is not False,
             template_kwargs=self.chat_template_kwargs or {},
-            answer=self._read_answer(),
+            answer=self.read_answer(),
             prefill=self.continue_final_message is True,
         )
-        return Asked(
+        generation = GenerationOptions(
+            max_tokens=self._read_max_tokens(),
+            sampling=self.read_sampling(service.model.sampling),
+            stop=self.read_stop(),
+            logprobs=(self.top_logprobs or 0) if self.logprobs else None,
+            choices=self.n or 1,
+        )
+        budgets = (
+            self.reasoning_budget,
+            self.thinking_budget,
+            self.thinking_token_budget,
+            self.thinking_budget_tokens,
+        )
+        return TurnRequest(
             job,
-            self._read_max_tokens(),
-            self._read_sampling(service.model.sampling),
-            (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ()),
-            (self.top_logprobs or 0) if self.logprobs else None,
-            self.n or 1,
-            self._read_reasoning(),
-            tuple(name for name in self.model_extra or () if name not in HARMLESS),
-            normalised,
+            generation,
+            reasoning=read_reasoning(self.reasoning, self.reasoning_effort, budgets),
+            ignored_fields=find_ignored(self.model_extra, HARMLESS),
+            normalised=normalised,
         )
 
     def _check(self, service: Service) -> None:
@@ -112,73 +111,26 @@ class ChatRequest(GenerationFields):
             message = f"n is {self.n}, this server gives {settings.max_choices} choices at most"
             raise HttpError(400, message, "invalid_value", "/n")
         if self.top_logprobs and not self.logprobs:
-            raise HttpError(
-                400, "top_logprobs needs logprobs: true", "invalid_value", "/top_logprobs"
-            )
-        if legacy := [name for name in ("functions", "function_call") if name in self._extra]:
-            message = f"{legacy[0]} is the form of 2023: use tools and tool_choice"
-            raise HttpError(400, message, "unsupported_field", f"/{legacy[0]}")
+            message = "top_logprobs needs logprobs: true"
+            raise HttpError(400, message, "invalid_value", "/top_logprobs")
+        for name in ("functions", "function_call"):
+            if name in (self.model_extra or {}):
+                message = f"{name} is the form of 2023: use tools and tool_choice"
+                raise HttpError(400, message, "unsupported_field", f"/{name}")
         if self.continue_final_message and self.add_generation_prompt:
             message = "continue_final_message and add_generation_prompt exclude each other"
             raise HttpError(400, message, "invalid_value", "/add_generation_prompt")
-        check_sizes(self.tools or (), self.response_format, settings)
-        for name in ("json_schema", "grammar", "regex", "choice"):
-            check_size(getattr(self, name), settings, f"/{name}")
-        if self.structured_outputs is not None:
-            check_size(self.structured_outputs.model_dump(), settings, "/structured_outputs")
-
-    @property
-    def _extra(self) -> Mapping[str, Any]:
-        return self.model_extra or {}
-
-    def _read_answer(self) -> Answer | None:
-        structured = self.structured_outputs or StructuredOutputs.model_construct()
-        given: Json = {
-            "schema": self.json_schema if structured.json_ is None else structured.json_,
-            "regex": structured.regex or self.regex,
-            "choice": structured.choice or self.choice,
-            "grammar": structured.grammar or self.grammar,
-        }
-        given = {name: value for name, value in given.items() if value not in (None, "")}
-        answer = read_response_format(self.response_format)
-        if not given:
-            return answer
-        if answer is not None:
-            message = f"response_format and {next(iter(given))} both say what the answer has to be"
-            raise HttpError(400, message, "invalid_value", f"/{next(iter(given))}")
-        return read_target(**given).answer
+        check_tools(self.tools or (), settings)
+        self.check_answer(settings)
 
     def _read_max_tokens(self) -> int | None:
-        given = (self.max_completion_tokens, self.max_tokens, self.n_predict)
-        most = next((tokens for tokens in given if tokens is not None), None)
-        return None if most == -1 else most  # llama-server's word for "any number"
-
-    def _read_sampling(self, base: Sampling) -> Sampling:
-        given = {
-            "temperature": self.temperature,
-            "top_p": self.top_p,
-            "top_k": 0 if self.top_k == -1 else self.top_k,  # vLLM's word for "all"
-            "min_p": self.min_p,
-            "seed": None if self.seed is None or self.seed < 0 else self.seed % SEEDS,
-            "presence_penalty": self.presence_penalty,
-            "frequency_penalty": self.frequency_penalty,
-            "repeat_penalty": self.repeat_penalty or self.repetition_penalty,
-            "logit_bias": _read_bias(self.logit_bias),
-        }
-        return replace(base, **{name: value for name, value in given.items() if value is not None})
-
-    def _read_reasoning(self) -> Reasoning:
-        options = self.reasoning or ReasoningOptions.model_construct(effort=None)
-        effort = self.reasoning_effort or options.effort
-        if effort is None and options.enabled is not None:
-            effort = Effort.MEDIUM if options.enabled else Effort.NONE
-        budgets = (self.reasoning_budget, self.thinking_budget, self.thinking_token_budget)
-        budgets += (self.thinking_budget_tokens, options.max_tokens)
-        budget = next((budget for budget in budgets if budget is not None and budget >= 0), None)
-        return Reasoning(effort, budget)
+        for given in (self.max_completion_tokens, self.max_tokens, self.n_predict):
+            if given is not None:
+                return None if given == -1 else given  # llama-server's -1 means any number
+        return None
 
 
-def read_message(message: Json, place: int) -> Json:
+def _read_message(message: Json, place: int) -> Json:
     """A message whose content is text.
 
     Raises:
@@ -186,14 +138,3 @@ def read_message(message: Json, place: int) -> Json:
     """
     content = read_text_parts(message.get("content"), f"/messages/{place}/content")
     return {**message, "content": content}
-
-
-def _read_bias(given: Mapping[str, float] | None) -> dict[int, float] | None:
-    if given is None:
-        return None
-    if wrong := [
-        key for key in given if not (key.isascii() and key.isdecimal()) or len(key) > LONGEST_ID
-    ]:
-        message = f"{wrong[0]!r} is no id of a token"
-        raise HttpError(400, message, "invalid_value", f"/logit_bias/{wrong[0]}")
-    return {int(key): value for key, value in given.items()}

@@ -1,27 +1,30 @@
-"""Chat Completions: the path."""
+"""Chat Completions: the path, and its other name without `/v1`."""
 
 import asyncio
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from server.dialects.chat.reply import ChatWriter, fold
+from server.dialects.chat.reply import ChatWriter
 from server.dialects.chat.request import ChatRequest
-from server.http.chunks import answer
 from server.http.disconnects import wait_for_client
-from server.http.serving import ANSWERS, find_service
-from server.turns.active_request import begin
+from server.http.replies import answer
+from server.http.serving import ERRORS, find_service
+from server.turns.active_request import start
 
 router = APIRouter()
 
 
-@router.post("/v1/chat/completions", responses=ANSWERS)
-@router.post("/chat/completions", responses=ANSWERS, include_in_schema=False)
+@router.post("/v1/chat/completions", responses=ERRORS)
+@router.post("/chat/completions", responses=ERRORS, include_in_schema=False)
 async def complete_chat(body: ChatRequest, request: Request) -> Response:
     """Answers a conversation: with text, with calls of tools, or with both."""
     service = find_service(request)
-    asked = await asyncio.to_thread(body.read, service)  # large schemas take their time
-    begun = await wait_for_client(request, begin(service, asked))
-    field = body.read_reasoning_field(service.settings.reasoning_field)
-    writer = ChatWriter(begun, field, shows_usage=body.shows_usage or not body.stream)
-    return await answer(request, begun, writer, None if body.stream else fold)
+    turn_request = await asyncio.to_thread(body.read, service)  # large schemas take their time
+    active = await wait_for_client(request, start(service, turn_request))
+    writer = ChatWriter(
+        active.compiled,
+        body.read_reasoning_field(service.settings.reasoning_field),
+        shows_usage=body.shows_usage or not body.stream,
+    )
+    return await answer(request, active, writer, is_streamed=body.stream is True)

@@ -1,21 +1,17 @@
 """Completions: the request."""
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
 
 from pydantic import Field
 
-from server.dialects.chat.request import HARMLESS, ChatRequest
+from constrained.job import Job
+from server.dialects.chat.request import HARMLESS
 from server.errors import HttpError
-from server.turns.sampling_fields import GenerationFields
-from server.turns.turn_request import Asked, Service
+from server.turns.openai_fields import GenerationFields, find_ignored
+from server.turns.service import Service
+from server.turns.turn_request import GenerationOptions, TurnRequest
 
-Json = dict[str, Any]
 DEFAULT_TOKENS = 16  # as OpenAI has it
-OWN = ("model", "n_predict", "stream", "stream_options")
-SHARED = tuple(name for name in GenerationFields.model_fields if name not in OWN)
-"""Fields that mean the same in Chat Completions."""
 
 
 class CompletionRequest(GenerationFields):
@@ -36,44 +32,53 @@ class CompletionRequest(GenerationFields):
                 return [text]
             case [int(), *_] as tokens:
                 return [[token for token in tokens if isinstance(token, int)]]
-            case prompts:
+            case prompts:  # texts, or lists of ids: pydantic lets no mixture in
                 return [prompt for prompt in prompts if not isinstance(prompt, int)]
 
-    def read(self, service: Service) -> Asked:
-        """What it asks, for each of the prompts.
+    def read(self, service: Service) -> TurnRequest:
+        """What it asks, for each of the prompts; its job has no messages.
 
         Raises:
             HttpError, Error: something in it cannot be; says where.
         """
         self._check(service)
-        chat = ChatRequest(
-            messages=[{"role": "user", "content": ""}],
-            max_tokens=self._read_max_tokens(),
-            logprobs=self.logprobs is not None,
-            top_logprobs=self.logprobs,
-            **{name: getattr(self, name) for name in SHARED},
+        self.check_answer(service.settings)
+        job = Job(messages=(), answer=self.read_answer())
+        max_tokens = self._read_max_tokens()
+        generation = GenerationOptions(
+            max_tokens=None if max_tokens == -1 else max_tokens,
+            sampling=self.read_sampling(service.model.sampling),
+            stop=self.read_stop(),
+            logprobs=self.logprobs,
+            choices=self.n or 1,
         )
-        ignored = tuple(name for name in self.model_extra or () if name not in HARMLESS)
-        return replace(chat.read(service), ignored=ignored)
+        return TurnRequest(job, generation, ignored_fields=find_ignored(self.model_extra, HARMLESS))
 
     def _read_max_tokens(self) -> int:
         if self.n_predict is not None:
             return self.n_predict
-        return DEFAULT_TOKENS if self.max_tokens is None else self.max_tokens
+        if self.max_tokens is None:
+            return DEFAULT_TOKENS
+        return self.max_tokens
 
     def _check(self, service: Service) -> None:
-        most, choices = service.settings.max_choices, len(self.prompts) * (self.n or 1)
-        faults = {
-            "/suffix": self.suffix and "text cannot be inserted: give what stands in front of it",
-            "/best_of": self.best_of not in (None, self.n or 1)
-            and "replies are not compared: leave it out, or give n",
-            "/prompt": not self.prompts and "there is no prompt",
-            "/n": choices > most and f"these are {choices} choices, this server gives {most}",
-            "/max_tokens": self._read_max_tokens() == 0 and "it has to be 1 or more",
-            "/echo": self.echo
-            and self.logprobs is not None
-            and "prompts have no log probabilities here: leave echo or logprobs out",
-        }
-        for where, message in faults.items():
-            if message:
-                raise HttpError(400, message, "invalid_value", where)
+        choices = len(self.prompts) * (self.n or 1)
+        most = service.settings.max_choices
+        if self.suffix:
+            message = "text cannot be inserted: give what stands in front of it"
+            raise _refuse("/suffix", message)
+        if self.best_of not in (None, self.n or 1):
+            raise _refuse("/best_of", "replies are not compared: leave it out, or give n")
+        if not self.prompts:
+            raise _refuse("/prompt", "there is no prompt")
+        if choices > most:
+            raise _refuse("/n", f"these are {choices} choices, this server gives {most}")
+        if self._read_max_tokens() == 0:
+            raise _refuse("/max_tokens", "it has to be 1 or more")
+        if self.echo and self.logprobs is not None:
+            message = "prompts have no log probabilities here: leave echo or logprobs out"
+            raise _refuse("/echo", message)
+
+
+def _refuse(where: str, message: str) -> HttpError:
+    return HttpError(400, message, "invalid_value", where)

@@ -1,1 +1,2 @@
-"""Anthropic's Messages."""
+"""Anthropic's Messages. `conversation` turns its blocks into messages of OpenAI's form, which chat
+templates know."""

@@ -1,4 +1,4 @@
-"""Messages: the conversation, from blocks into OpenAI's form.
+"""Messages: the conversation, from blocks to messages of OpenAI's form.
 
 Messages of one role that follow each other are one turn, as the dialect has it. A turn of the user
 becomes a message for each tool result and, behind them, one for its text.
@@ -11,7 +11,7 @@ from typing import Any
 
 from constrained.tools.execution import format_result
 from server.errors import HttpError
-from server.turns.content_parts import UNREADABLE, read_text_parts
+from server.turns.request_checks import UNREADABLE, read_text_parts
 
 Json = dict[str, Any]
 ROLES = ("user", "assistant", "system")
@@ -35,7 +35,7 @@ FIELDS: Mapping[str, Mapping[str, type]] = {
 
 @dataclass(frozen=True)
 class Conversation:
-    """What the model is told.
+    """The conversation in OpenAI's form, and where its messages come from.
 
     Args:
         messages: in OpenAI's form.
@@ -52,7 +52,10 @@ class Conversation:
     @property
     def leading(self) -> int:
         """How many messages of the system it begins with."""
-        return len([*itertools.takewhile(lambda m: m["role"] == "system", self.messages)])
+        for number, message in enumerate(self.messages):
+            if message["role"] != "system":
+                return number
+        return len(self.messages)
 
     def find(self, number: int) -> str:
         """The JSON pointer of the client's message that one in OpenAI's form comes from."""
@@ -71,14 +74,15 @@ class _Block:
 
     @property
     def is_marked(self) -> bool:
+        """Has the block, or a block of a tool result, a `cache_control`?"""
         content = self.body.get("content")
         inner = content if isinstance(content, list) else []
-        return any(is_marked(body) for body in (self.body, *inner))
+        return is_marked(self.body) or any(map(is_marked, inner))
 
 
 @dataclass(frozen=True)
-class _Written:
-    """A message in OpenAI's form."""
+class _PlacedMessage:
+    """A message in OpenAI's form, and the blocks that it is made of."""
 
     message: Json
     blocks: Sequence[_Block]
@@ -97,24 +101,27 @@ def read_conversation(
     Raises:
         HttpError: a message or a block that is none, or that a text model cannot read; says where.
     """
-    blocks = [*_read_content(system or [], "/system", "system", None)]
+    blocks = list(_read_content(system or [], "/system", role="system", place=None))
     for number, message in enumerate(messages):
         where, role = f"/messages/{number}", message.get("role")
         if role not in ROLES:
-            said = "there is no role" if role is None else f"{role!r} is no role"
-            raise _refuse(f"{said}: use {', '.join(ROLES)}", f"{where}/role")
-        blocks += _read_content(message.get("content"), f"{where}/content", role, number)
-    written = [*_write(blocks)]
-    marked = (n for n, one in enumerate(written, 1) if any(b.is_marked for b in one.blocks))
+            fault = "there is no role" if role is None else f"{role!r} is no role"
+            raise _refuse(f"{fault}: use {', '.join(ROLES)}", f"{where}/role")
+        blocks += _read_content(message.get("content"), f"{where}/content", role=role, place=number)
+    written = list(_write(blocks))
+    marks = list[int]()
+    for count, one in enumerate(written, 1):
+        if any(block.is_marked for block in one.blocks):
+            marks.append(count)
     return Conversation(
-        [one.message for one in written],
-        tuple(one.blocks[0].place for one in written),
-        tuple(marked),
-        bool(written) and written[-1].message["role"] == "assistant",
+        messages=[one.message for one in written],
+        places=tuple(one.blocks[0].place for one in written),
+        marks=tuple(marks),
+        prefill=bool(written) and written[-1].message["role"] == "assistant",
     )
 
 
-def _read_content(content: Any, where: str, role: str, place: int | None) -> Iterator[_Block]:
+def _read_content(content: Any, where: str, *, role: str, place: int | None) -> Iterator[_Block]:
     if isinstance(content, str):
         yield _Block({"type": "text", "text": content}, where, role, place)
         return
@@ -136,32 +143,36 @@ def _check_block(body: Any, where: str, role: str) -> None:
         raise _refuse(f"a message of the role {role!r} has no {kind} blocks", where)
     for name, type_ in FIELDS[kind].items():
         if not isinstance(body.get(name), type_):
-            said = "an object" if type_ is dict else "a text"
-            raise _refuse(f"{name} of a {kind} block has to be {said}", f"{where}/{name}")
+            wanted = "an object" if type_ is dict else "a text"
+            raise _refuse(f"{name} of a {kind} block has to be {wanted}", f"{where}/{name}")
 
 
-def _write(blocks: Iterable[_Block]) -> Iterator[_Written]:
+def _write(blocks: Iterable[_Block]) -> Iterator[_PlacedMessage]:
     """The turns of a conversation, one after the other, as messages."""
     names: dict[str, str] = {}  # of the tools that were called, by the ids of the calls
     for role, turn in itertools.groupby(blocks, lambda block: block.role):
         if role == "assistant":
-            own = [*turn]
-            names |= {b.body["id"]: b.body["name"] for b in own if b.body["type"] == "tool_use"}
-            yield _Written(_write_turn(own), own)
+            own = list(turn)
+            for block in own:
+                if block.body["type"] == "tool_use":
+                    names[block.body["id"]] = block.body["name"]
+            yield _PlacedMessage(_write_turn(own), own)
             continue
         texts = list[_Block]()
-        results = list[_Block]()
         for block in turn:
-            (texts if block.body["type"] == "text" else results).append(block)
-        for block in results:
-            yield _Written(_write_result(block, names), [block])
+            if block.body["type"] == "text":
+                texts.append(block)
+            else:
+                yield _PlacedMessage(_write_result(block, names), [block])
         if texts:
-            yield _Written({"role": role, "content": _join(texts)}, texts)
+            yield _PlacedMessage({"role": role, "content": _join(texts)}, texts)
 
 
 def _join(blocks: Sequence[_Block]) -> Any:
     parts = [{"type": "text", "text": block.body["text"]} for block in blocks]
-    return parts[0]["text"] if len(parts) == 1 else parts
+    if len(parts) == 1:
+        return parts[0]["text"]
+    return parts
 
 
 def _write_turn(blocks: Sequence[_Block]) -> Json:
@@ -173,7 +184,9 @@ def _write_turn(blocks: Sequence[_Block]) -> Json:
     if thought:
         message["reasoning_content"] = thought
     calls = [_write_call(body) for body in bodies if body["type"] == "tool_use"]
-    return {**message, "tool_calls": calls} if calls else message
+    if calls:
+        message["tool_calls"] = calls
+    return message
 
 
 def _write_call(body: Json) -> Json:
@@ -190,7 +203,9 @@ def _write_result(block: _Block, names: Mapping[str, str]) -> Json:
     elif isinstance(content, list) and len(content) == 1:
         content = content[0]["text"]
     message = {"role": "tool", "tool_call_id": id, "content": content}
-    return message | ({"name": names[id]} if id in names else {})
+    if id in names:  # some templates write it
+        message["name"] = names[id]
+    return message
 
 
 def _refuse(message: str, where: str) -> HttpError:

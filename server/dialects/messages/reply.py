@@ -1,67 +1,97 @@
-"""Messages: the reply, as the events of a stream; one that is whole is made of them."""
+"""Messages: the reply, as the events of a stream, and the form of errors."""
 
 import base64
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pydantic_core import from_json
 
 from constrained.reply import Reply
 from grammars.turn import ContentDelta, ReasoningDelta
+from server.dialects.messages.request import DecodedRequest
+from server.errors import HttpError, as_http_error
+from server.http.replies import ReplyWriter
+from server.http.sse import encode_event
 from server.ids import make_id
-from server.turns.active_request import Begun, Told
-from server.turns.call_stream import Arguments, Calls, Closed, Opened, Part
+from server.turns.active_request import TurnEvent
+from server.turns.call_stream import (
+    CallArguments,
+    CallEvent,
+    CallFinished,
+    CallStarted,
+    CallStream,
+)
+from server.turns.compiled_request import CompiledRequest
 
 Json = dict[str, Any]
 PING: Json = {"type": "ping"}
 REASONS = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use"}
+ERROR_TYPES = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    404: "not_found_error",
+    405: "invalid_request_error",
+    413: "request_too_large",
+    503: "overloaded_error",
+    504: "timeout_error",
+}
 
 
-class MessagesWriter:
+def encode_anthropic_error(error: HttpError) -> Json:
+    """The body of an error. The form has no field for the place: the message names it."""
+    kind = ERROR_TYPES.get(error.status, "api_error")
+    message = error.message
+    if error.where and error.where not in message:
+        message = f"{message} (at {error.where})"
+    details = {"error_code": error.code}
+    return {"type": "error", "error": {"type": kind, "message": message, "details": details}}
+
+
+class MessagesWriter(ReplyWriter):
     """Writes the events of one reply: blocks that are opened and closed one after the other.
 
     Args:
-        begun: the request under way.
-        pinned: how many tokens of the prompt stand before its last breakpoint.
-        shows_thinking: blocks of thinking have their text.
+        compiled: the request that is answered.
+        decoded: the same, as the client has sent it.
     """
 
-    def __init__(self, begun: Begun, pinned: int = 0, *, shows_thinking: bool = True):
-        self._begun = begun
-        self._pinned = pinned
-        self._shows_thinking = shows_thinking
-        self._calls = Calls(begun.turn, begun.service.call_ids)
+    names_events = True
+    ping = encode_event(PING, "ping")
+
+    def __init__(self, compiled: CompiledRequest, decoded: DecodedRequest):
+        self._compiled = compiled
+        self._decoded = decoded
+        self._calls = CallStream(compiled.turn, compiled.service.call_ids)
         self._index = 0
         self._kind = ""  # of the block that is open
         self._thought: list[str] = []
 
     def open(self) -> Iterator[Json]:
-        """What comes first; of the prompt, only its length is known."""
+        """The message without content; of its usage, only the length of the prompt is known."""
         message: Json = {
             "id": make_id("msg_"),
             "type": "message",
             "role": "assistant",
-            "model": self._begun.service.name,
+            "model": self._compiled.service.name,
             "content": [],
             "stop_reason": None,
             "stop_sequence": None,
             "usage": {
-                "input_tokens": len(self._begun.turn.tokens),
+                "input_tokens": len(self._compiled.turn.tokens),
                 "cache_creation_input_tokens": 0,
                 "cache_read_input_tokens": 0,
                 "output_tokens": 0,
                 "service_tier": "standard",
             },
-            **self._begun.notes(),
+            **self._compiled.notes,
         }
         yield {"type": "message_start", "message": message}
         yield PING
 
-    def take(self, told: Told) -> Iterator[Json]:
-        """The events that one of the engine's comes to."""
-        match told:
+    def take(self, number: int, event: TurnEvent) -> Iterator[Json]:
+        match event:
             case ReasoningDelta(text) if text:
                 yield from self._think(text)
             case ContentDelta(text) if text:
@@ -69,26 +99,33 @@ class MessagesWriter:
                 yield self._add("text_delta", text=text)
             case Reply():
                 yield from self._leave()
-                yield self._finish(told)
+                yield self._finish(event)
                 yield {"type": "message_stop"}
             case _:
-                for part in self._calls.take(told):
-                    yield from self._call(part)
+                for call_event in self._calls.take(event):
+                    yield from self._call(call_event)
+
+    def fail(self, error: Exception) -> Iterator[Json]:
+        self._decoded.locate_error(error)
+        yield encode_anthropic_error(as_http_error(error))
+
+    def fold(self, chunks: Sequence[Json]) -> Json:
+        return fold(chunks)
 
     def _think(self, text: str) -> Iterator[Json]:
         yield from self._enter("thinking", {"thinking": "", "signature": ""})
         self._thought.append(text)
-        if self._shows_thinking:
+        if self._decoded.shows_thinking:
             yield self._add("thinking_delta", thinking=text)
 
-    def _call(self, part: Part) -> Iterator[Json]:
-        match part:
-            case Opened(_, id, name):
+    def _call(self, event: CallEvent) -> Iterator[Json]:
+        match event:
+            case CallStarted(_, id, name):
                 yield from self._leave()
                 yield from self._enter("tool_use", {"id": f"toolu_{id}", "name": name, "input": {}})
-            case Arguments(_, text) if text:
+            case CallArguments(_, text) if text:
                 yield self._add("input_json_delta", partial_json=text)
-            case Closed():
+            case CallFinished():
                 yield from self._leave()
             case _:
                 pass
@@ -98,7 +135,8 @@ class MessagesWriter:
         if self._kind == kind:
             return
         yield from self._leave()
-        self._kind, block = kind, {"type": kind, **fields}
+        self._kind = kind
+        block = {"type": kind, **fields}
         yield {"type": "content_block_start", "index": self._index, "content_block": block}
 
     def _add(self, kind: str, **fields: str) -> Json:
@@ -118,14 +156,15 @@ class MessagesWriter:
 
     def _finish(self, reply: Reply) -> Json:
         delta = {"stop_reason": self._find_reason(reply), "stop_sequence": reply.stop_sequence}
-        usage = count_usage(reply, self._pinned)
+        usage = count_usage(reply, self._decoded.count_breakpoint_tokens(self._compiled.turn))
         return {"type": "message_delta", "delta": delta, "usage": usage}
 
     def _find_reason(self, reply: Reply) -> str:
         if reply.stop_sequence is not None:
             return "stop_sequence"
-        room = self._begun.service.model.engine.context_length - reply.usage.prompt_tokens
-        if reply.finish_reason == "length" and (self._begun.asked.max_tokens or room) > room:
+        room = self._compiled.service.model.engine.context_length - reply.usage.prompt_tokens
+        most = self._compiled.request.generation.max_tokens or room
+        if reply.finish_reason == "length" and most > room:
             return "model_context_window_exceeded"
         return REASONS.get(reply.finish_reason, "end_turn")
 
@@ -137,12 +176,16 @@ def sign(thought: str) -> str:
     return base64.b64encode(b"constrained:" + digest).decode()
 
 
-def count_usage(reply: Reply, pinned: int) -> Json:
-    """The tokens of a reply: those of the prompt that were known, those that were computed up to
-    the last breakpoint, and all others."""
+def count_usage(reply: Reply, breakpoint_tokens: int) -> Json:
+    """The tokens of a reply.
+
+    Args:
+        breakpoint_tokens: how many tokens of the prompt stand in front of its last breakpoint;
+            those of them that were not cached count as written to the cache.
+    """
     usage = reply.usage
     read = usage.cached_tokens
-    created = max(0, pinned - read)
+    created = max(0, breakpoint_tokens - read)
     return {
         "input_tokens": usage.prompt_tokens - read - created,
         "cache_creation_input_tokens": created,
@@ -152,7 +195,7 @@ def count_usage(reply: Reply, pinned: int) -> Json:
     }
 
 
-def fold(events: Iterable[Json]) -> Json:
+def fold(events: Sequence[Json]) -> Json:
     """The whole message that events add up to."""
     message: Json = {}
     texts: list[str] = []

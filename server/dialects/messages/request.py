@@ -1,27 +1,28 @@
 """Messages: the request.
 
-The fields are those of Anthropic's reference; what nobody knows is ignored, and said.
+The fields are those of Anthropic's reference; others are ignored, and the reply names them.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from constrained.answers import read_response_format
 from constrained.engine.protocol import Sampling
-from constrained.errors import ReplyError
+from constrained.errors import Error, ReplyError
 from constrained.job import CompiledTurn, Job
-from grammars.errors import Error
 from grammars.turn import Answer
 from server.dialects.messages.conversation import Conversation, is_marked, read_conversation
 from server.errors import HttpError
-from server.turns.content_parts import check_sizes
-from server.turns.reasoning import Effort, Reasoning
-from server.turns.turn_request import Asked, Service
-from server.turns.volatile import settle_messages
+from server.turns.openai_fields import find_ignored, replace_given
+from server.turns.reasoning import Effort, ReasoningRequest
+from server.turns.request_checks import check_size, check_tools
+from server.turns.service import Service
+from server.turns.stable_prompts import normalise_messages
+from server.turns.turn_request import GenerationOptions, TurnRequest
 
 Json = dict[str, Any]
 HARMLESS = frozenset(
@@ -29,9 +30,9 @@ HARMLESS = frozenset(
 )
 """Fields that change nothing here, and are no reason to say so."""
 TOOL_FIELDS = ("name", "description", "input_schema", "strict")
-"""What the model is told of a tool."""
+"""What the prompt has of a tool."""
 RENAMED = {"/reasoning_budget": "/thinking/budget_tokens", "/stop": "/stop_sequences"}
-"""What the library calls fields, and what the dialect does."""
+"""The library's names of fields in errors, and the dialect's."""
 
 
 class ThinkingOptions(BaseModel):
@@ -85,55 +86,59 @@ class CountRequest(BaseModel):
     cache_control: Json | None = None
     stream: bool | None = None
 
-    def read(self, service: Service) -> "MessagesJob":
+    def read(self, service: Service) -> "DecodedRequest":
         """What it asks.
 
         Raises:
             HttpError, Error: something in it cannot be; says where.
         """
-        check_sizes(self.tools or (), None, service.settings)
+        check_tools(self.tools or (), service.settings)
         tools = [_read_tool(tool, f"/tools/{i}") for i, tool in enumerate(self.tools or ())]
         conversation = read_conversation(self.system, self.messages)
         keep = service.settings.keep_volatile
-        messages, normalised = settle_messages(conversation.messages, keep=keep)
-        marks = self._find_marks(conversation)
+        messages, normalised = normalise_messages(conversation.messages, keep=keep)
+        breakpoints = self._find_breakpoints(conversation)
         job = Job(
-            messages,
-            tools,
-            self._read_choice(),
+            messages=messages,
+            tools=tools,
+            tool_choice=self._read_choice(),
             answer=self._read_answer(service),
             prefill=conversation.prefill,
-            breakpoints=tuple(mark for mark in marks if mark > conversation.leading),
+            breakpoints=tuple(mark for mark in breakpoints if mark > conversation.leading),
         )
-        asked = Asked(
+        generation = GenerationOptions(
+            max_tokens=self.max_tokens,
+            sampling=self._read_sampling(service.model.sampling),
+            stop=tuple(self.stop_sequences or ()),
+        )
+        turn_request = TurnRequest(
             job,
-            self.max_tokens,
-            self._read_sampling(service.model.sampling),
-            tuple(self.stop_sequences or ()),
+            generation,
             reasoning=self._read_reasoning(conversation.prefill),
-            ignored=self._find_ignored(),
+            ignored_fields=self._find_ignored(),
             normalised=normalised,
         )
-        return MessagesJob(asked, conversation, marks, self._shows_thinking)
+        return DecodedRequest(turn_request, conversation, breakpoints, self._shows_thinking)
 
     def _find_ignored(self) -> tuple[str, ...]:
-        given = {
-            name: value for name, value in (self.model_extra or {}).items() if value is not None
-        }
+        extra = self.model_extra or {}
+        given = {name: value for name, value in extra.items() if value is not None}
         if "thread" in given:  # the SDK sends the whole conversation when it reads this code
             message = "this server keeps no threads: send the whole conversation"
             raise HttpError(400, message, "thread_unsupported_request", "/thread")
-        return tuple(name for name in given if name not in HARMLESS)
+        return find_ignored(given, HARMLESS)
 
     @property
     def _shows_thinking(self) -> bool:
         return self.thinking is None or self.thinking.display != "omitted"
 
-    def _find_marks(self, conversation: Conversation) -> tuple[int, ...]:
+    def _find_breakpoints(self, conversation: Conversation) -> tuple[int, ...]:
         """Numbers of first messages behind which there is a breakpoint, the smallest first. A
         message that is to go on is not over, and has none behind it."""
         count = len(conversation.messages)
-        marks = [*conversation.marks, *([count] if self.cache_control is not None else [])]
+        marks = list(conversation.marks)
+        if self.cache_control is not None:
+            marks.append(count)
         if any(map(is_marked, self.tools or ())):
             marks.append(conversation.leading)
         most = count - conversation.prefill
@@ -153,33 +158,32 @@ class CountRequest(BaseModel):
         return given
 
     def _read_answer(self, service: Service) -> Answer | None:
-        output = self.output_config.format if self.output_config else None
-        where, given = "/output_config/format", output
-        if given is None:
-            where, given = "/output_format", self.output_format
+        where, given = "/output_format", self.output_format  # the name of the beta
+        if self.output_config is not None and self.output_config.format is not None:
+            where, given = "/output_config/format", self.output_config.format
         try:
-            check_sizes((), given, service.settings)
+            check_size(given, service.settings, "/response_format")
             return read_response_format(given)
         except Error as error:
             error.where = (error.where or "").replace("/response_format", where, 1)
             raise
 
-    def _read_sampling(self, base: Sampling) -> Sampling:
-        given = {"temperature": self.temperature, "top_p": self.top_p, "top_k": self.top_k}
-        return replace(base, **{name: value for name, value in given.items() if value is not None})
+    def _read_sampling(self, default: Sampling) -> Sampling:
+        fields = {"temperature": self.temperature, "top_p": self.top_p, "top_k": self.top_k}
+        return replace_given(default, **fields)
 
-    def _read_reasoning(self, prefill: bool) -> Reasoning:
+    def _read_reasoning(self, prefill: bool) -> ReasoningRequest:
         effort = self.output_config.effort if self.output_config else None
         match self.thinking:
             case None:
-                return Reasoning(effort)
+                return ReasoningRequest(effort)
             case ThinkingOptions(type="disabled"):
-                return Reasoning(Effort.NONE)
+                return ReasoningRequest(Effort.NONE)
             case ThinkingOptions(type="enabled", budget_tokens=budget):
-                # a turn that has begun with its content is past thinking
-                return Reasoning(effort or Effort.HIGH, budget, must=not prefill)
+                # a prefilled turn starts with its content, and is past thinking
+                return ReasoningRequest(effort or Effort.HIGH, budget, must=not prefill)
             case _:
-                return Reasoning(effort or Effort.HIGH)
+                return ReasoningRequest(effort or Effort.HIGH)
 
 
 class MessagesRequest(CountRequest):
@@ -189,52 +193,55 @@ class MessagesRequest(CountRequest):
 
 
 @dataclass(frozen=True)
-class MessagesJob:
+class DecodedRequest:
     """A request that was read.
 
     Args:
-        asked: what it comes to.
-        conversation: what the model is told, and where that comes from.
-        marks: numbers of first messages behind which there is a breakpoint.
+        turn_request: what it asks.
+        conversation: the messages, and where they come from.
+        breakpoints: numbers of first messages behind which there is a breakpoint.
         shows_thinking: the reply has the text of what was thought.
     """
 
-    asked: Asked
+    turn_request: TurnRequest
     conversation: Conversation
-    marks: tuple[int, ...] = ()
+    breakpoints: tuple[int, ...] = ()
     shows_thinking: bool = True
 
-    def count_pinned(self, turn: CompiledTurn) -> int:
+    def count_breakpoint_tokens(self, turn: CompiledTurn) -> int:
         """How many tokens of the prompt stand before its last breakpoint; 0: it has none."""
-        if not self.marks:
+        if not self.breakpoints:
             return 0
-        if self.marks[-1] <= self.conversation.leading:
+        if self.breakpoints[-1] <= self.conversation.leading:
             return turn.head
         return max(turn.boundaries, default=0)
 
     @contextmanager
-    def locating(self) -> Iterator[None]:
+    def locating_errors(self) -> Iterator[None]:
         """Errors that are raised inside say where in the client's own request they belong."""
         try:
             yield
-        except ReplyError:  # that place is in the reply
-            raise
         except Error as error:
-            error.where = self._locate(error.where)
+            self.locate_error(error)
             raise
 
-    def _locate(self, where: str | None) -> str | None:
-        steps = (where or "").split("/")
+    def locate_error(self, error: Exception) -> None:
+        """Makes the place of an error one of the client's own request."""
+        if not isinstance(error, Error) or isinstance(error, ReplyError):
+            return  # the place of a ReplyError is one in the reply
+        where = error.where or ""
+        steps = where.split("/")
         if steps[1:2] == ["messages"] and len(steps) > 2 and steps[2].isdecimal():
-            return self.conversation.find(int(steps[2]))
-        return RENAMED.get(where or "", where)
+            error.where = self.conversation.find(int(steps[2]))
+        else:
+            error.where = RENAMED.get(where, error.where)
 
 
 def _read_tool(tool: Json, where: str) -> Json:
-    """What the model is told of a tool.
+    """A tool, without what only Anthropic's own service reads.
 
     Raises:
-        HttpError: it is none that the client carries out.
+        HttpError: it is one that the client does not run itself.
     """
     kind = tool.get("type")
     if kind not in (None, "custom"):

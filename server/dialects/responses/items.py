@@ -1,18 +1,23 @@
 """Responses: the items of a conversation, checked and complete, and as chat messages.
 
 An item is stored and listed as OpenAI has it: with its type, an id and, of a message, its parts.
+Reasoning may come back sealed (`encrypted_content`), from clients that carry the conversation
+themselves.
 """
 
+import base64
+import binascii
+import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from server.dialects.responses.sealing import unseal
 from server.errors import HttpError
 from server.ids import make_id
-from server.turns.content_parts import read_text_parts
+from server.turns.request_checks import read_text_parts
 
 Json = dict[str, Any]
+SEAL_SIZE = 8  # bytes of the hash in front of a sealed text
 ROLES = ("user", "system", "developer", "assistant")
 Find = Callable[[set[str]], Mapping[str, Json]]
 """Finds stored items by their ids."""
@@ -28,8 +33,10 @@ def read_input(given: str | Sequence[Json], find: Find) -> list[Json]:
     Raises:
         HttpError: an item cannot be; says which, and what is wrong with it.
     """
+    if given == "":
+        return []
     if isinstance(given, str):
-        return [_read_message({"role": "user", "content": given}, "/input")] if given else []
+        return [_read_message({"role": "user", "content": given}, "/input")]
     stored = find({_read_reference(item, "") for item in given if _is_reference(item)})
     return [_read_item(item, f"/input/{i}", stored) for i, item in enumerate(given)]
 
@@ -69,7 +76,7 @@ def _read_text(item: Json, key: str, where: str) -> str:
     return text
 
 
-def _name(item: Json, prefix: str) -> str:
+def _find_id(item: Json, prefix: str) -> str:
     """The id of an item; a new one, if it has none."""
     id = item.get("id")
     return id if isinstance(id, str) and id else make_id(prefix)
@@ -85,8 +92,13 @@ def _read_message(item: Json, where: str) -> Json:
         raise HttpError(400, "the message has no content", "invalid_value", f"{where}/content")
     texts = [content] if isinstance(content, str) else [part["text"] for part in content]
     parts = [_make_part(text, is_output=role == "assistant") for text in texts]
-    head = {"type": "message", "id": _name(item, "msg_"), "role": role}
-    return {**head, "status": "completed", "content": parts}
+    return {
+        "type": "message",
+        "id": _find_id(item, "msg_"),
+        "role": role,
+        "status": "completed",
+        "content": parts,
+    }
 
 
 def _make_part(text: str, *, is_output: bool) -> Json:
@@ -103,9 +115,16 @@ def _read_reasoning(item: Json, where: str) -> Json:
         text = unseal(sealed, f"{where}/encrypted_content")
     summary = item.get("summary") or []
     text = text or _join(summary, f"{where}/summary")
-    body: Json = {"type": "reasoning", "id": _name(item, "rs_"), "summary": summary}
-    body |= {"content": [{"type": "reasoning_text", "text": text}], "status": "completed"}
-    return body | ({"encrypted_content": sealed} if sealed else {})
+    body: Json = {
+        "type": "reasoning",
+        "id": _find_id(item, "rs_"),
+        "summary": summary,
+        "content": [{"type": "reasoning_text", "text": text}],
+        "status": "completed",
+    }
+    if sealed:
+        body["encrypted_content"] = sealed
+    return body
 
 
 def _join(parts: Any, where: str) -> str:
@@ -113,11 +132,13 @@ def _join(parts: Any, where: str) -> str:
         return ""
     if not isinstance(parts, list):
         raise HttpError(400, "it has to be a list of parts", "invalid_value", where)
-    texts = [part.get("text") if isinstance(part, Mapping) else None for part in parts]
-    for number, text in enumerate(texts):
+    texts = list[str]()
+    for number, part in enumerate(parts):
+        text = part.get("text") if isinstance(part, Mapping) else None
         if not isinstance(text, str):
             raise HttpError(400, "the part has no text", "invalid_value", f"{where}/{number}/text")
-    return "\n".join(map(str, texts))
+        texts.append(text)
+    return "\n".join(texts)
 
 
 def _read_call(item: Json, where: str) -> Json:
@@ -129,7 +150,7 @@ def _read_call(item: Json, where: str) -> Json:
         raise HttpError(400, message, "invalid_value", f"{where}/arguments")
     return {
         "type": "function_call",
-        "id": _name(item, "fc_"),
+        "id": _find_id(item, "fc_"),
         "call_id": _read_text(item, "call_id", where),
         "name": _read_text(item, "name", where),
         "arguments": arguments,
@@ -145,7 +166,7 @@ def _read_output(item: Json, where: str) -> Json:
         output = [_make_part(part["text"], is_output=False) for part in output]
     return {
         "type": "function_call_output",
-        "id": _name(item, "fco_"),
+        "id": _find_id(item, "fco_"),
         "call_id": _read_text(item, "call_id", where),
         "output": output,
         "status": "completed",
@@ -159,7 +180,9 @@ def write_messages(items: Iterable[Json], instructions: str | None = None) -> li
         items: what `read_input` returns, and the output of responses.
         instructions: what stands in front; with a system message behind them they are one.
     """
-    messages = [{"role": "system", "content": instructions}] if instructions else list[Json]()
+    messages = list[Json]()
+    if instructions:
+        messages.append({"role": "system", "content": instructions})
     for item in items:
         match item["type"]:
             case "reasoning":
@@ -173,7 +196,7 @@ def write_messages(items: Iterable[Json], instructions: str | None = None) -> li
                 result = {"role": "tool", "tool_call_id": item["call_id"]}
                 messages.append({**result, "content": _as_content(item["output"])})
             case _ if item["role"] == "assistant":
-                turn = _find_turn(messages, is_new=lambda said: said == "text")
+                turn = _find_turn(messages, is_new=lambda holds: holds == "text")
                 turn["content"].extend(_find_texts(item))
             case _:
                 _add_message(messages, item["role"], _as_content(item["content"]), instructions)
@@ -185,28 +208,32 @@ def _find_texts(item: Json) -> list[str]:
 
 
 def _join_texts(message: Json) -> Json:
-    """A message whose turn is over: its texts were gathered, so that many items cost no more each
-    than few."""
-    if message["role"] != "assistant":
-        return message
-    texts = {key: message[key] for key in ("content", "reasoning_content") if key in message}
-    return message | {key: "".join(parts) for key, parts in texts.items()}
+    """The message with its texts joined. They are gathered in lists: adding to a string for each of
+    many items would take quadratic time."""
+    if message["role"] == "assistant":
+        for key in ("content", "reasoning_content"):
+            if key in message:
+                message[key] = "".join(message[key])
+    return message
 
 
-def _find_turn(messages: list[Json], is_new: Callable[[str], bool] = lambda said: False) -> Json:
+def _find_turn(messages: list[Json], is_new: Callable[[str], bool] = lambda holds: False) -> Json:
     """The message of the assistant that is under way, or a new one; its texts are lists still.
 
     Args:
-        is_new: from what the message has said ("", "text" alone, or "calls"), whether the item
-            belongs to the next one. A turn with calls is not over before they are answered.
+        is_new: from what the message holds ("", "text" alone, or "calls"), whether the item belongs
+            to the next one. A turn with calls is not over before they are answered.
     """
-    last = messages[-1] if messages else {"role": ""}
-    if last["role"] == "assistant":
-        said = "calls" if "tool_calls" in last else "text" if last["content"] else ""
-        if not is_new(said):
+    if messages and messages[-1]["role"] == "assistant":
+        last = messages[-1]
+        holds = "text" if last["content"] else ""
+        if "tool_calls" in last:
+            holds = "calls"
+        if not is_new(holds):
             return last
-    messages.append({"role": "assistant", "content": list[str]()})
-    return messages[-1]
+    turn: Json = {"role": "assistant", "content": list[str]()}
+    messages.append(turn)
+    return turn
 
 
 def _add_message(messages: list[Json], role: str, content: Any, instructions: str | None) -> None:
@@ -222,11 +249,13 @@ def _as_content(parts: str | Sequence[Json]) -> Any:
     if isinstance(parts, str):
         return parts
     texts = [part["text"] for part in parts]
-    return texts[0] if len(texts) == 1 else [{"type": "text", "text": text} for text in texts]
+    if len(texts) == 1:
+        return texts[0]
+    return [{"type": "text", "text": text} for text in texts]
 
 
 def check_json(value: Any) -> None:
-    """Refuses what the response would repeat and no JSON in UTF-8 can hold.
+    """Refuses what JSON in UTF-8 cannot hold: a response repeats its request.
 
     Raises:
         HttpError: there is a lone surrogate, or a number that is not finite.
@@ -236,3 +265,30 @@ def check_json(value: Any) -> None:
     except ValueError as error:
         message = f"the request has what JSON cannot hold: {error}"
         raise HttpError(400, message.encode(errors="replace").decode(), "invalid_json") from error
+
+
+def seal(text: str) -> str:
+    """Reasoning as `encrypted_content`: opaque to clients, with a hash that tells it from that of
+    other servers."""
+    data = text.encode("utf-8", "surrogatepass")
+    return base64.urlsafe_b64encode(_hash(data) + data).decode()
+
+
+def unseal(sealed: Any, where: str) -> str:
+    """The text that was sealed.
+
+    Raises:
+        HttpError: it is not what this server has written.
+    """
+    try:
+        data = base64.b64decode(sealed, altchars=b"-_", validate=True)
+        if data[:SEAL_SIZE] == _hash(data[SEAL_SIZE:]):
+            return data[SEAL_SIZE:].decode("utf-8", "surrogatepass")
+    except (TypeError, ValueError, binascii.Error):
+        pass
+    message = "this reasoning was not written by this server: leave the item out"
+    raise HttpError(400, message, "invalid_encrypted_content", where)
+
+
+def _hash(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=SEAL_SIZE, person=b"reasoning").digest()

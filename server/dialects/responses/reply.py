@@ -1,7 +1,10 @@
-"""Responses: the reply, as the events of a stream; one that is whole is the last event's."""
+"""Responses: the reply, as the events of a stream. Its output is items, one after the other; the
+last event has all of it."""
 
+import asyncio
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from constrained.decode.events import Exhausted
@@ -9,40 +12,184 @@ from constrained.logits import TokenDrawn
 from constrained.reply import Reply, Usage
 from grammars.turn import ContentDelta, ReasoningDelta
 from server.dialects.chat.reply import show_token
-from server.dialects.responses.output import MESSAGE, REASONING, CallItem, Kind, TextItem
+from server.dialects.responses.items import seal
 from server.errors import as_http_error
+from server.http.replies import ReplyWriter
 from server.ids import make_id
-from server.turns.active_request import Begun, Told
-from server.turns.call_stream import Arguments, Calls, Closed, Opened, Part
+from server.turns.active_request import TurnEvent
+from server.turns.call_stream import (
+    CallArguments,
+    CallEvent,
+    CallFinished,
+    CallStarted,
+    CallStream,
+)
+from server.turns.compiled_request import CompiledRequest
 
 Json = dict[str, Any]
-DONE = "response.output_item.done"
+ITEM_DONE = "response.output_item.done"
 
 
-class ResponseWriter:
+@dataclass(frozen=True)
+class TextItemKind:
+    """A kind of item that has a text.
+
+    Args:
+        type: of the item.
+        prefix: of its id.
+        part: the type of its one part.
+    """
+
+    type: str
+    prefix: str
+    part: str
+
+
+MESSAGE = TextItemKind("message", "msg_", "output_text")
+REASONING = TextItemKind("reasoning", "rs_", "reasoning_text")
+
+
+class TextItem:
+    """A message or a reasoning, as the events of the stream. The events have no numbers yet.
+
+    Args:
+        kind: which of them.
+        index: its place in the output.
+        seals: a reasoning comes sealed as well.
+    """
+
+    def __init__(self, kind: TextItemKind, index: int, *, seals: bool = False):
+        self.kind = kind
+        self.index = index
+        self._seals = seals
+        self._texts: list[str] = []
+        self._logprobs: list[Json] = []
+        self._id = make_id(kind.prefix)
+
+    def open(self) -> Iterator[Json]:
+        """The item and its part, empty."""
+        item = self._show("in_progress", [])
+        yield {"type": "response.output_item.added", "output_index": self.index, "item": item}
+        yield self._make_event("response.content_part.added", part=self._show_part())
+
+    def add(self, text: str, logprobs: Sequence[Json] = ()) -> Iterator[Json]:
+        """More of the text."""
+        self._texts.append(text)
+        self._logprobs += logprobs
+        yield self._describe_text("delta", {"delta": text}, logprobs)
+
+    def close(self, status: str) -> Iterator[Json]:
+        """The item is complete, or incomplete."""
+        text = "".join(self._texts)
+        yield self._describe_text("done", {"text": text}, self._logprobs)
+        yield self._make_event("response.content_part.done", part=self._show_part())
+        item = self._show(status, [self._show_part()])
+        if self._seals and self.kind is REASONING:
+            item["encrypted_content"] = seal(text)
+        yield {"type": "response.output_item.done", "output_index": self.index, "item": item}
+
+    def _make_event(self, type: str, **fields: Any) -> Json:
+        place = {"item_id": self._id, "output_index": self.index, "content_index": 0}
+        return {"type": type, **place, **fields}
+
+    def _describe_text(self, step: str, fields: Json, logprobs: Sequence[Json]) -> Json:
+        if self.kind is MESSAGE:
+            fields["logprobs"] = list(logprobs)
+        return self._make_event(f"response.{self.kind.part}.{step}", **fields)
+
+    def _show(self, status: str, content: list[Json]) -> Json:
+        item: Json = {"type": self.kind.type, "id": self._id, "status": status, "content": content}
+        if self.kind is MESSAGE:
+            item["role"] = "assistant"
+        else:
+            item["summary"] = []
+        return item
+
+    def _show_part(self) -> Json:
+        part: Json = {"type": self.kind.part, "text": "".join(self._texts)}
+        if self.kind is MESSAGE:
+            part |= {"annotations": [], "logprobs": list(self._logprobs)}
+        return part
+
+
+class CallItem:
+    """A call, as the events of the stream. The events have no numbers yet.
+
+    Args:
+        call_id: the id that its result names.
+        name: the tool.
+        index: its place in the output.
+    """
+
+    def __init__(self, call_id: str, name: str, index: int):
+        self.index = index
+        self._head = {"type": "function_call", "id": make_id("fc_"), "call_id": call_id}
+        self._name = name
+        self._texts: list[str] = []
+
+    def open(self) -> Iterator[Json]:
+        """The call, without arguments."""
+        item = self._show("in_progress")
+        yield {"type": "response.output_item.added", "output_index": self.index, "item": item}
+
+    def add(self, text: str) -> Iterator[Json]:
+        """More of the JSON text of the arguments."""
+        self._texts.append(text)
+        yield self._make_event("response.function_call_arguments.delta", delta=text)
+
+    def close(self, status: str) -> Iterator[Json]:
+        """The call is complete, or incomplete."""
+        arguments = "".join(self._texts)
+        yield self._make_event(
+            "response.function_call_arguments.done", name=self._name, arguments=arguments
+        )
+        item = self._show(status)
+        yield {"type": "response.output_item.done", "output_index": self.index, "item": item}
+
+    def _make_event(self, type: str, **fields: Any) -> Json:
+        return {"type": type, "item_id": self._head["id"], "output_index": self.index, **fields}
+
+    def _show(self, status: str) -> Json:
+        arguments = "".join(self._texts)
+        return {**self._head, "name": self._name, "arguments": arguments, "status": status}
+
+
+class ResponseWriter(ReplyWriter):
     """Writes the events of one response.
 
     Args:
-        begun: the request under way.
-        described: what the response says of its request.
-        shows_logprobs: messages say how likely their tokens were.
-        seals: reasoning comes in its opaque form as well.
+        compiled: the request that is answered.
+        described: what the response repeats of its request.
+        shows_logprobs: messages have log probabilities.
+        seals: reasoning comes sealed as well.
+        keep: stores the response, before its last event goes out: the next request may come at
+            once. None: it is not kept.
     """
 
+    names_events = True
+
     def __init__(
-        self, begun: Begun, described: Json, *, shows_logprobs: bool = False, seals: bool = False
+        self,
+        compiled: CompiledRequest,
+        described: Json,
+        *,
+        shows_logprobs: bool = False,
+        seals: bool = False,
+        keep: Callable[[Json], None] | None = None,
     ):
         self._head: Json = {
             "id": make_id("resp_"),
             "object": "response",
             "created_at": int(time.time()),
-            "model": begun.service.name,
+            "model": compiled.service.name,
             **described,
-            **begun.notes(),
+            **compiled.notes,
         }
-        self._calls = Calls(begun.turn, begun.service.call_ids)
-        self._vocabulary = begun.service.model.engine.vocabulary
-        self._shows_logprobs, self._seals = shows_logprobs, seals
+        self._calls = CallStream(compiled.turn, compiled.service.call_ids)
+        self._vocabulary = compiled.service.model.engine.vocabulary
+        self._keep = keep
+        self._shows_logprobs = shows_logprobs
+        self._seals = seals
         self._output: list[Json] = []
         self._item: TextItem | CallItem | None = None
         self._drawn: list[TokenDrawn] = []
@@ -50,66 +197,73 @@ class ResponseWriter:
         self._number = 0
 
     def open(self) -> Iterator[Json]:
-        """The response has begun."""
+        """Two events with the empty response, as OpenAI sends them."""
         for type in ("response.created", "response.in_progress"):
             yield self._count({"type": type, "response": self._show("in_progress")})
 
-    def take(self, told: Told) -> Iterator[Json]:
-        """The events that one of the turn comes to; a reply is the last."""
-        for event in self._take(told):
-            yield self._count(event)
+    def take(self, number: int, event: TurnEvent) -> Iterator[Json]:
+        for written in self._take(event):
+            yield self._count(written)
 
     def fail(self, error: Exception) -> Iterator[Json]:
-        """The turn has failed."""
         fault = as_http_error(error)
-        said = {"code": fault.code, "message": fault.message, "param": fault.where}
-        code = "server_error" if fault.status >= 500 else "invalid_prompt"
-        failed = {"error": {"code": code, "message": fault.message}}
-        for event in self._close("incomplete"):
+        for event in self._close_item("incomplete"):
             yield self._count(event)
-        yield self._count({"type": "error", **said})
-        response = self._show("failed", **failed)
+        described = {"code": fault.code, "message": fault.message, "param": fault.where}
+        yield self._count({"type": "error", **described})
+        code = "server_error" if fault.status >= 500 else "invalid_prompt"
+        response = self._show("failed", error={"code": code, "message": fault.message})
         yield self._count({"type": "response.failed", "response": response})
+
+    async def before_sending(self, chunk: Json) -> None:
+        response = chunk.get("response")
+        if self._keep is not None and response and response["status"] != "in_progress":
+            await asyncio.to_thread(self._keep, response)
+
+    def fold(self, chunks: Sequence[Json]) -> Json:
+        """The response of the last event, which is the whole."""
+        return chunks[-1]["response"]
 
     def _count(self, event: Json) -> Json:
         event["sequence_number"] = self._number
         self._number += 1
         return event
 
-    def _take(self, told: Told) -> Iterator[Json]:
-        match told:
+    def _take(self, event: TurnEvent) -> Iterator[Json]:
+        match event:
             case TokenDrawn():
-                self._drawn.append(told)
+                self._drawn.append(event)
             case ReasoningDelta(text):
-                yield from self._write(REASONING)
+                yield from self._open_text(REASONING)
                 self._drawn.clear()
                 yield from self._add(text)
             case ContentDelta(text):
-                yield from self._write(MESSAGE)
-                yield from self._add(text, self._drain(text))
+                yield from self._open_text(MESSAGE)
+                yield from self._add(text, self._drain_logprobs(text))
             case Reply():
-                yield from self._finish(told)
+                yield from self._finish(event)
             case _:
-                self._is_exhausted |= isinstance(told, Exhausted)
-                for part in self._calls.take(told):
+                if isinstance(event, Exhausted):
+                    self._is_exhausted = True
+                for call_event in self._calls.take(event):
                     self._drawn.clear()
-                    yield from self._write_call(part)
+                    yield from self._write_call(call_event)
 
-    def _write(self, kind: Kind) -> Iterator[Json]:
-        """Opens an item of the kind, unless there is one."""
+    def _open_text(self, kind: TextItemKind) -> Iterator[Json]:
+        """Opens an item of the kind, unless one is open."""
         if not isinstance(self._item, TextItem) or self._item.kind is not kind:
-            yield from self._close("completed")
+            yield from self._close_item("completed")
             yield from self._open(TextItem(kind, len(self._output), seals=self._seals))
 
-    def _write_call(self, part: Part) -> Iterator[Json]:
-        match part:
-            case Opened(_, id, name):
-                yield from self._close("completed")
+    def _write_call(self, event: CallEvent) -> Iterator[Json]:
+        match event:
+            case CallStarted(_, id, name):
+                yield from self._close_item("completed")
                 yield from self._open(CallItem(f"call_{id}", name, len(self._output)))
-            case Arguments(_, text):
+            case CallArguments(_, text):
                 yield from self._add(text)
-            case Closed():
-                yield from self._close("incomplete" if self._is_exhausted else "completed")
+            case CallFinished():
+                yield from self._close_item("incomplete" if self._is_exhausted else "completed")
 
     def _open(self, item: TextItem | CallItem) -> Iterator[Json]:
         self._item = item
@@ -124,59 +278,72 @@ class ResponseWriter:
             case None:
                 raise AssertionError("text that belongs to no item")
 
-    def _close(self, status: str) -> Iterator[Json]:
-        """Closes the item under way, if there is one."""
-        item, self._item = self._item, None
-        for event in item.close(status) if item else ():
-            if event["type"] == DONE:
+    def _close_item(self, status: str) -> Iterator[Json]:
+        """Closes the open item, if there is one."""
+        if self._item is None:
+            return
+        item = self._item
+        self._item = None
+        for event in item.close(status):
+            if event["type"] == ITEM_DONE:
                 self._output.append(event["item"])
             yield event
 
     def _finish(self, reply: Reply) -> Iterator[Json]:
-        is_whole = reply.finish_reason in ("stop", "tool_calls")
-        if is_whole and not self._has_answer:
-            yield from self._write(MESSAGE)  # clients look for a message, also for an empty one
-        yield from self._close("completed" if is_whole else "incomplete")
-        told: Json = {"usage": show_usage(reply.usage)}
-        if is_whole:
-            response = self._show("completed", completed_at=int(time.time()), **told)
+        usage = show_usage(reply.usage)
+        if reply.finish_reason in ("stop", "tool_calls"):
+            if not self._has_answer:
+                yield from self._open_text(MESSAGE)  # clients look for a message, if an empty one
+            yield from self._close_item("completed")
+            response = self._show("completed", usage=usage, completed_at=int(time.time()))
             yield {"type": "response.completed", "response": response}
             return
-        if reply.finish_reason == "length":
-            told["incomplete_details"] = {"reason": "max_output_tokens"}
-        yield {"type": "response.incomplete", "response": self._show("incomplete", **told)}
+        yield from self._close_item("incomplete")
+        reason = {"reason": "max_output_tokens"} if reply.finish_reason == "length" else None
+        response = self._show("incomplete", usage=usage, incomplete_details=reason)
+        yield {"type": "response.incomplete", "response": response}
 
     @property
     def _has_answer(self) -> bool:
-        is_open = self._item is not None and getattr(self._item, "kind", None) is not REASONING
-        return is_open or any(item["type"] != "reasoning" for item in self._output)
+        """Is there anything but reasoning?"""
+        match self._item:
+            case TextItem(kind=kind) if kind is not REASONING:
+                return True
+            case CallItem():
+                return True
+            case _:
+                return any(item["type"] != "reasoning" for item in self._output)
 
-    def _drain(self, text: str) -> list[Json]:
-        """The tokens that spell a piece of content; those of the structure before it are left
-        out, and those of a text that is held back wait for it."""
+    def _drain_logprobs(self, text: str) -> list[Json]:
+        """The log probabilities of the tokens that spell a piece of content. Those of the structure
+        before it are left out; those behind it wait for the text that they spell."""
         if not self._shows_logprobs or not self._drawn:
             return []
         data = text.encode("utf-8", "surrogatepass")
         spelled = b"".join(token.text for token in self._drawn)
-        at = max(0, spelled.find(data))
-        kept, waiting, place = list[TokenDrawn](), list[TokenDrawn](), 0
+        start = max(0, spelled.find(data))
+        end = start + len(data)
+        kept = list[TokenDrawn]()
+        waiting = list[TokenDrawn]()
+        place = 0
         for token in self._drawn:
-            if place >= at + len(data):
+            if place >= end:
                 waiting.append(token)
-            elif place + len(token.text) > at:
+            elif place + len(token.text) > start:
                 kept.append(token)
             place += len(token.text)
         self._drawn = waiting
         return [show_token(token, self._vocabulary) for token in kept]
 
-    def _show(self, status: str, **told: Any) -> Json:
+    def _show(self, status: str, **fields: Any) -> Json:
         empty = dict.fromkeys(("completed_at", "error", "incomplete_details", "usage"))
-        return {**self._head, "status": status, **empty, "output": [*self._output], **told}
+        return {**self._head, "status": status, **empty, "output": list(self._output), **fields}
 
 
 def show_usage(usage: Usage) -> Json:
-    """The tokens of a turn; those of the input that were computed are known from then on."""
-    read, written = usage.prompt_tokens, usage.completion_tokens
+    """The tokens of a turn. Those of the input that were not cached are written to the cache."""
+    read = usage.prompt_tokens
+    written = usage.completion_tokens
     cached = usage.cached_tokens
     return {
         "input_tokens": read,

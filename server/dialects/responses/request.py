@@ -2,16 +2,25 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from grammars.errors import Error
-from server.dialects.chat.request import ChatRequest, ReasoningOptions
+from constrained.answers import read_response_format
+from constrained.errors import Error
+from constrained.job import Job
+from constrained.tools.shapes import read_policy
 from server.errors import HttpError
-from server.turns.sampling_fields import SamplingFields
-from server.turns.turn_request import Asked, Service
+from server.turns.openai_fields import (
+    ReasoningOptions,
+    SamplingFields,
+    find_ignored,
+    read_reasoning,
+)
+from server.turns.request_checks import check_size, check_tools
+from server.turns.service import Service
+from server.turns.stable_prompts import normalise_messages
+from server.turns.turn_request import GenerationOptions, TurnRequest
 
 Json = dict[str, Any]
 HARMLESS = frozenset(
@@ -20,16 +29,11 @@ HARMLESS = frozenset(
 )
 """Fields that change nothing here, and are no reason to say so."""
 PLACES = (("/messages", "/input", False), ("/response_format", "/text/format", True))
-"""What a Chat Completion calls a field, its name here, and whether places in it are the same."""
+"""The library's name of a field in errors, its name here, and whether places in it are the same."""
 LOGPROBS = "message.output_text.logprobs"
-SEALED = "reasoning.encrypted_content"
+ENCRYPTED = "reasoning.encrypted_content"
 ECHOED = ("instructions", "previous_response_id", "max_output_tokens", "max_tool_calls")
 ECHOED_IF_GIVEN = ("user", "safety_identifier", "prompt_cache_key")
-SHARED = (
-    *SamplingFields.model_fields,
-    *("tool_choice", "parallel_tool_calls", "reasoning", "chat_template_kwargs"),
-)
-"""Fields that mean the same in Chat Completions."""
 TOOL_FIELDS = ("type", "name", "description", "parameters", "strict")
 
 
@@ -66,19 +70,19 @@ class ResponsesRequest(SamplingFields):
 
     @property
     def shows_logprobs(self) -> bool:
-        """Does a message say how likely its tokens were?"""
+        """Do messages have log probabilities?"""
         return LOGPROBS in (self.include or ()) or bool(self.top_logprobs)
 
     @property
     def seals(self) -> bool:
-        """Does reasoning come in its opaque form as well?"""
-        return SEALED in (self.include or ())
+        """Does reasoning come sealed as well, for clients that carry it back?"""
+        return ENCRYPTED in (self.include or ())
 
     @property
     def _extra(self) -> Json:
         return self.model_extra or {}
 
-    def read(self, service: Service, messages: Sequence[Json]) -> Asked:
+    def read(self, service: Service, messages: Sequence[Json]) -> TurnRequest:
         """What it asks.
 
         Args:
@@ -88,18 +92,37 @@ class ResponsesRequest(SamplingFields):
             HttpError, Error: something in it cannot be; says where.
         """
         self._check(messages)
-        with naming_places():
-            chat = ChatRequest(
-                messages=[*messages],
-                tools=[_read_tool(tool, i) for i, tool in enumerate(self.tools or ())],
-                response_format=self.text.format if self.text else None,
-                max_completion_tokens=self.max_output_tokens,
-                logprobs=self.shows_logprobs,
-                top_logprobs=(self.top_logprobs or 0) if self.shows_logprobs else None,
-                **{name: getattr(self, name) for name in SHARED},
+        settings = service.settings
+        text_format = self.text.format if self.text else None
+        with locating_errors():
+            tools = [_read_tool(tool, i) for i, tool in enumerate(self.tools or ())]
+            check_tools(tools, settings)
+            check_size(text_format, settings, "/response_format")
+            read_policy(self.tool_choice)  # a mistake in it is reported before one in the tools
+            normalised_messages, normalised = normalise_messages(
+                messages, keep=settings.keep_volatile
             )
-            asked = chat.read(service)
-        return replace(asked, ignored=self._find_ignored())
+            job = Job(
+                messages=normalised_messages,
+                tools=tools,
+                tool_choice=self.tool_choice,
+                parallel=self.parallel_tool_calls is not False,
+                template_kwargs=self.chat_template_kwargs or {},
+                answer=read_response_format(text_format),
+            )
+        generation = GenerationOptions(
+            max_tokens=self.max_output_tokens,
+            sampling=self.read_sampling(service.model.sampling),
+            stop=self.read_stop(),
+            logprobs=(self.top_logprobs or 0) if self.shows_logprobs else None,
+        )
+        return TurnRequest(
+            job,
+            generation,
+            reasoning=read_reasoning(self.reasoning),
+            ignored_fields=self._find_ignored(),
+            normalised=normalised,
+        )
 
     def _check(self, messages: Sequence[Json]) -> None:
         refused = {
@@ -114,14 +137,17 @@ class ResponsesRequest(SamplingFields):
             raise HttpError(400, "there is no input", "invalid_value", "/input")
 
     def _find_ignored(self) -> tuple[str, ...]:
-        ignored = tuple(name for name in self._extra if name not in HARMLESS)
-        return (*ignored, "truncation") if self.truncation == "auto" else ignored
+        ignored = find_ignored(self.model_extra, HARMLESS)
+        if self.truncation == "auto":
+            return (*ignored, "truncation")
+        return ignored
 
-    def describe(self, asked: Asked) -> Json:
-        """What a response says of its request."""
+    def describe(self, request: TurnRequest) -> Json:
+        """The fields of a response that repeat its request."""
         text = self.text or TextOptions()
         reasoning = self.reasoning or ReasoningOptions.model_construct(effort=None)
         summary = (reasoning.model_extra or {}).get("summary")
+        sampling = request.generation.sampling
         return {
             **{name: getattr(self, name) for name in ECHOED},
             **{name: self._extra[name] for name in ECHOED_IF_GIVEN if name in self._extra},
@@ -131,7 +157,7 @@ class ResponsesRequest(SamplingFields):
             "reasoning": {"effort": reasoning.effort, "summary": summary},
             "service_tier": "default",
             "store": self.store is not False,
-            "temperature": asked.sampling.temperature,
+            "temperature": sampling.temperature,
             "text": {
                 "format": text.format or {"type": "text"},
                 "verbosity": text.verbosity or "medium",
@@ -139,7 +165,7 @@ class ResponsesRequest(SamplingFields):
             "tool_choice": self.tool_choice or "auto",
             "tools": self.tools or [],
             "top_logprobs": self.top_logprobs or 0,
-            "top_p": asked.sampling.top_p,
+            "top_p": sampling.top_p,
             "truncation": "disabled",
         }
 
@@ -150,7 +176,8 @@ def _read_tool(tool: Json, place: int) -> Json:
     Raises:
         HttpError: a tool that OpenAI runs itself.
     """
-    if (kind := tool.get("type", "function")) != "function":
+    kind = tool.get("type", "function")
+    if kind != "function":
         message = f"the tool {kind!r} is run by nobody here: offer a function in its place"
         raise HttpError(400, message, "unsupported_tool", f"/tools/{place}")
     if "function" in tool:  # the form of Chat Completions, which many send
@@ -159,12 +186,13 @@ def _read_tool(tool: Json, place: int) -> Json:
 
 
 @contextmanager
-def naming_places() -> Iterator[None]:
-    """Errors inside say where in this request the fault is, not where in a Chat Completion."""
+def locating_errors() -> Iterator[None]:
+    """Errors that are raised inside say where in this request they belong."""
     try:
         yield
     except Error as error:
-        for chat, here, is_exact in PLACES:
-            if error.where is not None and error.where.startswith(chat):
-                error.where = here + (error.where.removeprefix(chat) if is_exact else "")
+        for field, name, is_exact in PLACES:
+            if error.where is not None and error.where.startswith(field):
+                rest = error.where.removeprefix(field)
+                error.where = name + rest if is_exact else name
         raise

@@ -1,4 +1,4 @@
-"""Responses that are kept: to be shown again, and to be gone on from."""
+"""Responses: the store, for those that are shown again or continued by `previous_response_id`."""
 
 import json
 import threading
@@ -13,7 +13,7 @@ Key: TypeAlias = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredResponse:
     """A response, and what it answered.
 
     Args:
@@ -40,7 +40,7 @@ def measure(value: Any) -> int:
     return len(json.dumps(value, ensure_ascii=False).encode(errors="surrogatepass"))
 
 
-class Store:
+class ResponseStore:
     """Responses by their owners and ids, the least recently used ones forgotten. For several
     threads.
 
@@ -53,12 +53,17 @@ class Store:
         self._most = most
         self._most_bytes = most_bytes
         self._size = 0
-        self._kept: OrderedDict[Key, Stored] = OrderedDict()
+        self._kept: OrderedDict[Key, StoredResponse] = OrderedDict()
         self._items: dict[Key, dict[str, Json]] = {}
         """By the ids of the responses that they are in, the newest last."""
         self._lock = threading.Lock()
 
-    def put(self, stored: Stored) -> None:
+    def keep(self, context: tuple[Json, ...], owner: str, response: Json) -> None:
+        """Keeps the response to a conversation. Measuring a long one takes its time."""
+        size = measure(response) + measure(context)
+        self.put(StoredResponse(response, context, owner, size))
+
+    def put(self, stored: StoredResponse) -> None:
         """Keeps a response, if it is not too large."""
         id = stored.response["id"]
         with self._lock:
@@ -84,7 +89,7 @@ class Store:
                 self._items.pop((owner, item["id"]), None)
         return True
 
-    def get(self, owner: str, id: str) -> Stored | None:
+    def get(self, owner: str, id: str) -> StoredResponse | None:
         """The response of this id; None if the owner has none."""
         with self._lock:
             if (owner, id) in self._kept:
@@ -99,5 +104,8 @@ class Store:
     def find_items(self, owner: str, ids: Iterable[str]) -> Mapping[str, Json]:
         """The owner's items of these ids, as far as they are kept; of several, the newest."""
         with self._lock:
-            found = {id: self._items.get((owner, id), {}) for id in ids}
-            return {id: next(reversed(places.values())) for id, places in found.items() if places}
+            found = dict[str, Json]()
+            for id in ids:
+                if places := self._items.get((owner, id)):
+                    found[id] = next(reversed(places.values()))
+            return found

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from grammars.errors import SchemaError
-from grammars.lowering.choices import list_choices
-from grammars.lowering.documents import read_document
-from grammars.lowering.keys import is_universal
+from grammars.lowering.document.reading import read_document
 from grammars.lowering.lower import lower
+from grammars.lowering.nodes.keys import is_universal
+from grammars.lowering.nodes.listed import list_choices
 from grammars.schema.nodes import (
     AnyValue,
     Array,

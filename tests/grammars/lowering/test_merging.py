@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grammars.lowering.merging import merge
+from grammars.lowering.rewrite.merging import merge
 from grammars.schema.nodes import are_same
 from tests.schema_strategies import VALUES, shapes
 

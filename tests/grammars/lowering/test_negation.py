@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from constrained.replay.schemas import check_schemas
-from grammars.lowering.exclusion import exclude, spell_others
-from grammars.lowering.inhabitation import NEVER
-from grammars.lowering.negation import is_expressible, negate
+from grammars.lowering.nodes.inhabitation import NEVER
+from grammars.lowering.nodes.listed import exclude, spell_others
+from grammars.lowering.rewrite.negation import is_expressible, negate
 from grammars.schema.nodes import Array, Boolean, Constant, Null, Number, Object, String, Union
 
 

@@ -8,7 +8,7 @@ from constrained.tools.offer import read_offer
 from constrained.tools.shapes import read_tools
 from grammars.formats import FORMATS
 from grammars.lowering.lower import lower
-from grammars.lowering.nonempty import require_nonempty
+from grammars.lowering.tool_options import require_nonempty
 from grammars.render import render
 from grammars.schema.nodes import Node, Object, Reference, String
 from grammars.turn import Policy, State, ToolCall, Turn

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from grammars.errors import SchemaError
-from grammars.lowering.documents import read_document
+from grammars.lowering.document.reading import read_document
+from grammars.lowering.document.repairs import repair
 from grammars.lowering.lower import lower
-from grammars.lowering.repairs import repair
 
 DRAFT_3 = "http://json-schema.org/draft-03/schema#"
 DRAFT_4 = "http://json-schema.org/draft-04/schema#"

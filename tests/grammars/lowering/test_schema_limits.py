@@ -18,9 +18,9 @@ from constrained.vocabulary.vocabulary import byte_vocabulary
 from grammars.build.turn import build_grammar
 from grammars.errors import SchemaError, ToolError
 from grammars.formats import FORMATS
-from grammars.lowering.flat import MOST_VALUES
 from grammars.lowering.keywords import MOST_REMAINDERS
 from grammars.lowering.lower import MOST_PARTS, lower
+from grammars.lowering.nodes.flat import MOST_VALUES
 from grammars.schema.nodes import Number, Schema, String, Union
 from grammars.turn import ChoiceAnswer, Policy, State, Tool
 from grammars.wire.format import find_format

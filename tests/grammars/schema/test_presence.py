@@ -15,6 +15,7 @@ from grammars.lowering.lower import lower
 from grammars.render import render
 from grammars.schema.bits import ALWAYS, NEVER, both, count, either, negate
 from grammars.schema.extent import bound_length
+from grammars.schema.presence import find_keys
 from grammars.turn import Choice, KeyOrder, Policy, State, Tool, ToolCall, Turn
 from grammars.wire.format import Format, JsonStyle
 from tests.agreement.matching import Masked
@@ -54,6 +55,18 @@ def make(condition: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 def write(format: Format, keys: list[str]) -> str:
     return render(Turn(calls=(ToolCall("f", dict.fromkeys(keys, 1)),)), format)
+
+
+def test_a_formula_has_the_order_of_the_schema() -> None:
+    keys = [f"k{i}" for i in range(4)]
+    parts: dict[str, Any] = {
+        "required": ["k0"],
+        "not": need("k1"),
+        "anyOf": [need("k2"), need("k3")],
+    }
+    schema = {"type": "object", "if": need("k"), "then": parts}
+    (object_,) = lower(schema).objects
+    assert find_keys(object_.presence.formula) == ("k", *keys)
 
 
 @EACH

@@ -98,6 +98,7 @@ def changed(**members: Any) -> str:
 
 ARGUMENTS = {"node": "JsonArguments"}
 TAG = {"node": "Marker", "text": "<a>"}
+TAGGED = {"node": "TaggedArguments", "open": "", "after_key": "", "close": "", "end": ""}
 
 
 @pytest.mark.parametrize(
@@ -119,6 +120,8 @@ TAG = {"node": "Marker", "text": "<a>"}
         (changed(reasoning="<a>"), "/reasoning", "'<a>' is not Reasoning or null"),
         (changed(**{"a/b": 1}), "/a~1b", "no field"),
         (changed(call=[{**TAG, "x": 1}]), "/call/0/x", "no field"),
+        (changed(before={}), "/before", "{} is not a text"),
+        (changed(call=[{**TAGGED, "empty": {}}]), "/call/0/empty", "{} is not a text or null"),
         (
             changed(call=[{**ARGUMENTS, "style": {"node": "JsonStyle", "indent": True}}]),
             "/call/0/style/indent",

@@ -3,7 +3,7 @@
 import pytest
 
 from grammars.turn import Think
-from server.turns.reasoning import BUDGETS, Effort, Reasoning, Thinking, plan_thinking
+from server.turns.reasoning import BUDGETS, Effort, ReasoningPlan, ReasoningRequest, plan_reasoning
 
 QWEN = frozenset({"enable_thinking"})
 GPT_OSS = frozenset({"reasoning_effort"})
@@ -12,16 +12,19 @@ SEED = frozenset({"thinking_budget"})
 
 def test_nothing_said_changes_nothing() -> None:
     for has_block in (True, False):
-        assert plan_thinking(Reasoning(), has_block=has_block, variables=QWEN) == Thinking()
+        assert (
+            plan_reasoning(ReasoningRequest(), has_block=has_block, variables=QWEN)
+            == ReasoningPlan()
+        )
 
 
 def test_effort_turns_thinking_on_with_a_budget() -> None:
     for effort, budget in BUDGETS.items():
-        plan = plan_thinking(Reasoning(effort), has_block=True, variables=QWEN)
+        plan = plan_reasoning(ReasoningRequest(effort), has_block=True, variables=QWEN)
         if effort is Effort.NONE:
-            assert plan == Thinking(Think.FORBIDDEN, None, {"enable_thinking": False})
+            assert plan == ReasoningPlan(Think.FORBIDDEN, None, {"enable_thinking": False})
         else:
-            assert plan == Thinking(Think.OPTIONAL, budget, {"enable_thinking": True})
+            assert plan == ReasoningPlan(Think.OPTIONAL, budget, {"enable_thinking": True})
 
 
 def test_budgets_rise_with_the_effort() -> None:
@@ -32,27 +35,27 @@ def test_budgets_rise_with_the_effort() -> None:
 
 def test_templates_are_told_in_their_own_words() -> None:
     for effort, word in ((Effort.MINIMAL, "low"), (Effort.MEDIUM, "medium"), (Effort.MAX, "high")):
-        plan = plan_thinking(Reasoning(effort), has_block=True, variables=GPT_OSS)
+        plan = plan_reasoning(ReasoningRequest(effort), has_block=True, variables=GPT_OSS)
         assert plan.variables == {"reasoning_effort": word}
-    plan = plan_thinking(Reasoning(budget=77), has_block=True, variables=SEED)
-    assert plan == Thinking(Think.OPTIONAL, 77, {"thinking_budget": 77})
+    plan = plan_reasoning(ReasoningRequest(budget=77), has_block=True, variables=SEED)
+    assert plan == ReasoningPlan(Think.OPTIONAL, 77, {"thinking_budget": 77})
 
 
 def test_a_budget_goes_before_that_of_the_effort() -> None:
-    asked = Reasoning(Effort.HIGH, budget=9)
-    assert plan_thinking(asked, has_block=True, variables=()).budget == 9
+    asked = ReasoningRequest(Effort.HIGH, budget=9)
+    assert plan_reasoning(asked, has_block=True, variables=()).budget == 9
 
 
 def test_a_budget_of_nothing_is_no_thinking() -> None:
-    plan = plan_thinking(Reasoning(budget=0), has_block=True, variables=QWEN)
-    assert plan == Thinking(Think.FORBIDDEN, None, {"enable_thinking": False})
+    plan = plan_reasoning(ReasoningRequest(budget=0), has_block=True, variables=QWEN)
+    assert plan == ReasoningPlan(Think.FORBIDDEN, None, {"enable_thinking": False})
 
 
 @pytest.mark.parametrize(
-    "asked", [Reasoning(Effort.LOW), Reasoning(budget=5), Reasoning(must=True)]
+    "asked", [ReasoningRequest(Effort.LOW), ReasoningRequest(budget=5), ReasoningRequest(must=True)]
 )
-def test_a_model_without_reasoning_says_so(asked: Reasoning) -> None:
-    plan = plan_thinking(asked, has_block=False, variables=())
+def test_a_model_without_reasoning_says_so(asked: ReasoningRequest) -> None:
+    plan = plan_reasoning(asked, has_block=False, variables=())
     assert plan.ignored
     assert plan.think is Think.OPTIONAL
     assert plan.budget is None
@@ -60,5 +63,5 @@ def test_a_model_without_reasoning_says_so(asked: Reasoning) -> None:
 
 
 def test_no_reasoning_is_what_such_a_model_does_anyway() -> None:
-    plan = plan_thinking(Reasoning(Effort.NONE), has_block=False, variables=())
+    plan = plan_reasoning(ReasoningRequest(Effort.NONE), has_block=False, variables=())
     assert not plan.ignored

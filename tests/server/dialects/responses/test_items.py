@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from server.dialects.responses import items
-from server.dialects.responses.items import read_input, write_messages
-from server.dialects.responses.sealing import seal, unseal
-from server.dialects.responses.store import Store, Stored, measure
+from server.dialects.responses.items import read_input, seal, unseal, write_messages
+from server.dialects.responses.store import ResponseStore, StoredResponse, measure
 from server.errors import HttpError
 from tests.server.running_server import Json
 
@@ -133,13 +132,15 @@ def test_sealed_text_comes_back(text: str) -> None:
             unseal(spoilt, "")
 
 
-def stored(id: str, *items: str, owner: str = "", size: int = 1) -> Stored:
+def stored(id: str, *items: str, owner: str = "", size: int = 1) -> StoredResponse:
     context = tuple({"id": item, "of": id} for item in items)
-    return Stored({"id": id, "output": [{"id": f"{id}_out", "of": id}]}, context, owner, size)
+    return StoredResponse(
+        {"id": id, "output": [{"id": f"{id}_out", "of": id}]}, context, owner, size
+    )
 
 
 def test_the_least_recently_used_response_is_forgotten() -> None:
-    store = Store(2, 100)
+    store = ResponseStore(2, 100)
     store.put(stored("a"))
     store.put(stored("b"))
     assert store.get("", "a") is not None
@@ -152,7 +153,7 @@ def test_the_least_recently_used_response_is_forgotten() -> None:
 
 
 def test_items_are_found_in_the_newest_response() -> None:
-    store = Store(3, 100)
+    store = ResponseStore(3, 100)
     store.put(stored("a", "x"))
     store.put(stored("b", "x", "y"))
 
@@ -168,7 +169,7 @@ def test_items_are_found_in_the_newest_response() -> None:
 
 
 def test_nobody_finds_what_is_not_theirs() -> None:
-    store = Store(3, 100)
+    store = ResponseStore(3, 100)
     store.put(stored("a", "x", owner="A"))
     store.put(stored("b", "x", owner="B"))
     for owner, id in (("A", "a"), ("B", "b")):
@@ -181,7 +182,7 @@ def test_nobody_finds_what_is_not_theirs() -> None:
 
 
 def test_responses_are_forgotten_where_they_are_too_large_together() -> None:
-    store = Store(10, 100)
+    store = ResponseStore(10, 100)
 
     def find(*ids: str) -> str:
         return "".join(id for id in ids if store.find_items("", {f"{id}_out"}))

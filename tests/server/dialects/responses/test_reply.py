@@ -21,13 +21,13 @@ from grammars.turn import (
     ReasoningDelta,
     ToolCall,
 )
-from server.dialects.responses.items import read_input
+from server.dialects.responses.items import read_input, unseal
 from server.dialects.responses.reply import ResponseWriter
-from server.dialects.responses.sealing import unseal
 from server.settings import Settings
-from server.turns.active_request import Begun, Told
-from server.turns.reasoning import Thinking
-from server.turns.turn_request import Asked, Service
+from server.turns.active_request import TurnEvent
+from server.turns.compiled_request import CompiledRequest
+from server.turns.service import Service
+from server.turns.turn_request import TurnRequest
 from tests.scripted_model import OPENED, scripted
 from tests.server.dialects.responses.test_responses import ask, events_of, lasting
 from tests.server.running_server import Json, running
@@ -37,23 +37,23 @@ USAGE = Usage(7, 5, 1, reasoning_tokens=2, cached_tokens=3)
 
 
 @pytest.fixture(scope="module")
-def begun() -> Iterator[Begun]:
+def compiled() -> Iterator[CompiledRequest]:
     with scripted("Hi") as model:
-        yield begin(model)
+        yield compile_job(model)
 
 
-def begin(model: Model) -> Begun:
+def compile_job(model: Model) -> CompiledRequest:
     """A request whose turn is told by the test."""
     job = Job([{"role": "user", "content": "Hi"}], [WRITE])
     service = Service(model, Settings())
-    return Begun(Asked(job), model.compile(job), Thinking(), [], service)
+    return CompiledRequest(service, TurnRequest(job), model.compile(job))
 
 
 def reply(finish: str) -> Reply:
     return Reply("", "", (), finish, USAGE, "", "")
 
 
-def drawn(text: str) -> list[Told]:
+def drawn(text: str) -> list[TurnEvent]:
     return [TokenDrawn(byte, bytes([byte]), -0.5, ()) for byte in text.encode()]
 
 
@@ -73,9 +73,9 @@ PARTS = st.one_of(
 )
 
 
-def tell(parts: Sequence[tuple[str, Any]], finish: str) -> tuple[list[Told], list[Json]]:
+def tell(parts: Sequence[tuple[str, Any]], finish: str) -> tuple[list[TurnEvent], list[Json]]:
     """The events of a turn, and what its output has to come to."""
-    told, items, count = list[Told](), list[Json](), 0
+    told, items, count = list[TurnEvent](), list[Json](), 0
     for kind, value in parts:
         if kind == "call":
             pieces, is_cut = value
@@ -97,9 +97,9 @@ def tell(parts: Sequence[tuple[str, Any]], finish: str) -> tuple[list[Told], lis
     return [*told, reply(finish)], items
 
 
-def write(begun: Begun, told: Sequence[Told], **options: bool) -> list[Json]:
-    writer = ResponseWriter(begun, {}, **options)
-    return [*writer.open(), *(event for one in told for event in writer.take(one))]
+def write(compiled: CompiledRequest, told: Sequence[TurnEvent], **options: bool) -> list[Json]:
+    writer = ResponseWriter(compiled, {}, **options)
+    return [*writer.open(), *(event for one in told for event in writer.take(0, one))]
 
 
 def read_text(item: Json) -> str:
@@ -161,9 +161,11 @@ def check_nesting(events: Sequence[Json]) -> list[Json]:
 
 
 @given(st.lists(PARTS, max_size=5), st.sampled_from(["stop", "length"]))
-def test_events_add_up(begun: Begun, groups: list[list[tuple[str, Any]]], finish: str) -> None:
+def test_events_add_up(
+    compiled: CompiledRequest, groups: list[list[tuple[str, Any]]], finish: str
+) -> None:
     told, expected = tell([part for group in groups for part in group], finish)
-    events = write(begun, told, seals=True)
+    events = write(compiled, told, seals=True)
     items = check_nesting(events)
     assert [{"type": item["type"], "text": item["text"]} for item in items] == expected
     response = events[-1]["response"]
@@ -185,40 +187,46 @@ def test_events_add_up(begun: Begun, groups: list[list[tuple[str, Any]]], finish
 
 
 @given(st.lists(PARTS, max_size=5))
-def test_output_is_input_again(begun: Begun, groups: list[list[tuple[str, Any]]]) -> None:
+def test_output_is_input_again(
+    compiled: CompiledRequest, groups: list[list[tuple[str, Any]]]
+) -> None:
     told, _ = tell([part for group in groups for part in group], "stop")
-    output = write(begun, told)[-1]["response"]["output"]
+    output = write(compiled, told)[-1]["response"]["output"]
     again = read_input(output, lambda ids: {})
     assert [read_text(item) for item in again] == [read_text(item) for item in output]
     assert [item["id"] for item in again] == [item["id"] for item in output]
 
 
 @given(st.lists(PARTS, max_size=5))
-def test_logprobs_are_those_of_messages(begun: Begun, groups: list[list[tuple[str, Any]]]) -> None:
+def test_logprobs_are_those_of_messages(
+    compiled: CompiledRequest, groups: list[list[tuple[str, Any]]]
+) -> None:
     told, _ = tell([part for group in groups for part in group], "stop")
-    events = write(begun, told, shows_logprobs=True)
+    events = write(compiled, told, shows_logprobs=True)
     for item in events[-1]["response"]["output"]:
         if item["type"] == "message":
             (part,) = item["content"]
             spelled = bytes(byte for token in part["logprobs"] for byte in token["bytes"])
             assert spelled.decode() == part["text"]
-    silent = write(begun, told)[-1]["response"]["output"]
+    silent = write(compiled, told)[-1]["response"]["output"]
     assert all(not item["content"][0]["logprobs"] for item in silent if item["type"] == "message")
 
 
-def test_tokens_of_text_that_is_held_back_wait_for_it(begun: Begun) -> None:
+def test_tokens_of_text_that_is_held_back_wait_for_it(compiled: CompiledRequest) -> None:
     told = [*drawn("</b>Hi<"), ContentDelta("Hi"), *drawn("i>"), ContentDelta("<i>"), reply("stop")]
-    events = write(begun, told, shows_logprobs=True)
+    events = write(compiled, told, shows_logprobs=True)
     deltas = [event for event in events if event["type"] == "response.output_text.delta"]
     shown = ["".join(token["token"] for token in delta["logprobs"]) for delta in deltas]
     assert shown == ["Hi", "<i>"]
 
 
 @given(st.lists(PARTS, max_size=4))
-def test_a_failure_closes_what_is_open(begun: Begun, groups: list[list[tuple[str, Any]]]) -> None:
+def test_a_failure_closes_what_is_open(
+    compiled: CompiledRequest, groups: list[list[tuple[str, Any]]]
+) -> None:
     told, _ = tell([part for group in groups for part in group], "stop")
-    writer = ResponseWriter(begun, {})
-    events = [*writer.open(), *(event for one in told[:-1] for event in writer.take(one))]
+    writer = ResponseWriter(compiled, {})
+    events = [*writer.open(), *(event for one in told[:-1] for event in writer.take(0, one))]
     events += writer.fail(ReplyError("it does not fit", where="/a"))
     items = check_nesting(events)
     error, failed = events[-2:]

@@ -5,7 +5,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.turns.volatile import settle_messages, settle_text
+from server.turns.stable_prompts import normalise_messages, normalise_text
 
 BILLING = "x-anthropic-billing-header: cc_version=2.1.15.abc; cc_entrypoint=cli; cch={};"
 PATH = "/tmp/claude-settings-{}.json"
@@ -13,20 +13,20 @@ UUIDS = ("6f1b1a34-0d52-4a9e-8a0c-3d1f0b9b7a11", "FFFFFFFF-0d52-4a9e-8a0c-3d1f0b
 
 
 def test_a_billing_line_keeps_all_but_its_hash() -> None:
-    assert settle_text(BILLING.format("8d4a1")) == (BILLING.format("00000"), 1)
-    assert settle_text("You help.\n" + BILLING.format("ff")) == (
+    assert normalise_text(BILLING.format("8d4a1")) == (BILLING.format("00000"), 1)
+    assert normalise_text("You help.\n" + BILLING.format("ff")) == (
         "You help.\n" + BILLING.format("00000"),
         1,
     )
 
 
 def test_what_is_constant_already_is_not_counted() -> None:
-    text = settle_text(BILLING.format("8d4a1") + PATH.format(UUIDS[0]))[0]
-    assert settle_text(text) == (text, 0)
+    text = normalise_text(BILLING.format("8d4a1") + PATH.format(UUIDS[0]))[0]
+    assert normalise_text(text) == (text, 0)
 
 
 def test_paths_of_settings_are_the_same() -> None:
-    texts = {settle_text(f"Read {PATH.format(uuid)} and {PATH.format(uuid)}.") for uuid in UUIDS}
+    texts = {normalise_text(f"Read {PATH.format(uuid)} and {PATH.format(uuid)}.") for uuid in UUIDS}
     ((text, changed),) = texts
     assert changed == 2
     assert re.fullmatch(r"Read (/tmp/claude-settings-[0-]{36}\.json) and \1\.", text)
@@ -40,16 +40,16 @@ def test_other_lines_stay() -> None:
         "claude-settings-local.json",
         "claude-settings-6f1b1a34",
     ):
-        assert settle_text(text) == (text, 0)
+        assert normalise_text(text) == (text, 0)
 
 
 @given(st.text(), st.text(alphabet="0123456789abcdef", min_size=1), st.text())
 def test_the_text_around_it_stays(before: str, hash: str, after: str) -> None:
     line = "\n" + BILLING.format("{}") + "\n"
-    if settle_text(before)[1] or settle_text(after)[1]:
+    if normalise_text(before)[1] or normalise_text(after)[1]:
         return
-    text, _ = settle_text(before + line.format(hash) + after)
-    assert text == settle_text(before)[0] + line.format("00000") + settle_text(after)[0]
+    text, _ = normalise_text(before + line.format(hash) + after)
+    assert text == normalise_text(before)[0] + line.format("00000") + normalise_text(after)[0]
 
 
 def test_only_messages_of_the_system_are_changed() -> None:
@@ -60,7 +60,7 @@ def test_only_messages_of_the_system_are_changed() -> None:
         {"role": "user", "content": text},
         {"role": "system", "content": None},
     ]
-    settled, changed = settle_messages(messages)
+    settled, changed = normalise_messages(messages)
     constant = BILLING.format("00000")
     assert settled == [
         {"role": "system", "content": constant},
@@ -69,5 +69,5 @@ def test_only_messages_of_the_system_are_changed() -> None:
         {"role": "system", "content": None},
     ]
     assert changed == 2
-    assert settle_messages(messages, keep=True) == (messages, 0)
+    assert normalise_messages(messages, keep=True) == (messages, 0)
     assert messages[0]["content"] == text

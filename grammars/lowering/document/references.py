@@ -1,14 +1,17 @@
-"""References by `$id` and `$anchor`, made JSON pointers into the one document that there is."""
+"""References: those by `$id` and `$anchor` (JSON Schema Core, 8.2) become JSON pointers into the
+one document that there is, and a pointer is followed."""
 
 import json
 import re
 from collections.abc import Mapping
-from typing import cast
-from urllib.parse import quote, urljoin
+from urllib.parse import quote, unquote, urljoin
 
+from grammars.errors import SchemaError
 from grammars.schema.nodes import Json
-from grammars.schema.subschemas import map_parts
+from grammars.schema.subschemas import is_list, is_object, map_parts
 
+_HINT = "Use a local reference such as #/$defs/Name"
+_INDEX = re.compile("0|[1-9][0-9]{0,8}")  # a list of more items is no document
 _NAMES = re.compile(r'"(\$?id|\$anchor)"\s*:')
 _DYNAMIC = re.compile(r'"\$(dynamicRef|recursiveRef|dynamicAnchor)"\s*:')
 
@@ -18,27 +21,58 @@ def localize(source: Json) -> Json:
     names of its parts; the document itself where it names none, or has references that depend on
     where they are reached from."""
     text = json.dumps(source)
-    if not isinstance(source, dict) or not _NAMES.search(text) or _DYNAMIC.search(text):
-        return cast(Json, source)
-    root = cast(Mapping[str, Json], source)
-    names = _Names(root)
-    names.collect(root, "", "")
-    rewritten = names.rewrite(root, "", "")
-    return cast(Json, source) if rewritten == source else rewritten
+    if not is_object(source) or not _NAMES.search(text) or _DYNAMIC.search(text):
+        return source
+    names = _Names(source)
+    names.collect(source, "", "")
+    rewritten = names.rewrite(source, "", "")
+    return source if rewritten == source else rewritten
+
+
+def look_up(root: Json, pointer: Json, at: str) -> Json:
+    """The schema that a local `$ref` refers to.
+
+    Args:
+        root: the document.
+        pointer: the value of `$ref`.
+        at: the JSON pointer of the schema that it stands in, for the error.
+
+    Raises:
+        SchemaError: it is not local, or leads nowhere.
+    """
+    where = f"{at}/$ref"
+    if not isinstance(pointer, str) or not pointer.startswith("#"):
+        raise SchemaError(f"$ref {pointer!r} is not local", where=where, hint=_HINT)
+    if pointer != "#" and not pointer.startswith("#/"):
+        raise SchemaError(f"$ref {pointer!r} is an anchor", where=where, hint=_HINT)
+    place = root
+    for token in unquote(pointer[1:]).split("/")[1:]:
+        step = token.replace("~1", "/").replace("~0", "~")
+        if is_object(place) and step in place:
+            place = place[step]
+        elif is_list(place) and _INDEX.fullmatch(step) and int(step) < len(place):
+            place = place[int(step)]
+        else:
+            raise SchemaError(f"$ref {pointer!r} leads nowhere", where=where, hint=_HINT)
+    return place
 
 
 def stands_alone(root: Json) -> bool:
-    """Does nothing count beside a `$ref` in the draft of this document?"""
-    draft = str(cast(Json, root).get("$schema", "")) if isinstance(root, dict) else ""
-    return re.search(r"/draft-0[3-7]/", draft) is not None
+    """Does nothing count beside a `$ref` in the draft of this document (3 to 7)?"""
+    return re.search(r"/draft-0[3-7]/", find_draft(root)) is not None
+
+
+def find_draft(root: Json) -> str:
+    """The URI of the draft that a document names; "" if it names none."""
+    return str(root.get("$schema", "")) if is_object(root) else ""
 
 
 class _Names:
     """The names of the parts of a document: absolute URIs, each with the pointer of its part."""
 
     def __init__(self, root: Mapping[str, Json]):
-        draft = str(root.get("$schema", ""))
-        self._id = "id" if re.search(r"/draft-0[34]/", draft) else "$id"
+        is_old = re.search(r"/draft-0[34]/", find_draft(root))
+        self._id = "id" if is_old else "$id"
         self._alone = stands_alone(root)
         self.pointers: dict[str, str] = {"": ""}
 
@@ -57,14 +91,14 @@ class _Names:
         """Notes the names in a schema and below."""
         if isinstance(schema, bool):
             return schema
-        flat = cast(Mapping[str, Json], schema)
+        flat: Mapping[str, Json] = schema
         inner = self._base(flat, base)
         if inner != base:
             self.pointers.setdefault(inner, at)
         anchors = [flat.get("$anchor")]
         given = flat.get(self._id)
         if isinstance(given, str) and given.startswith("#") and not self._is_reference(flat):
-            anchors.append(given[1:])
+            anchors.append(given[1:])  # before draft 2019-09, an anchor is an id of this form
         for anchor in anchors:
             if isinstance(anchor, str) and anchor:
                 self.pointers.setdefault(f"{inner}#{anchor}", at)
@@ -75,17 +109,18 @@ class _Names:
         """A schema with its references rewritten, and those below."""
         if isinstance(schema, bool):
             return schema
-        flat = cast(Mapping[str, Json], schema)
+        flat: Mapping[str, Json] = schema
         inner = self._base(flat, base)
         kept: dict[str, Json] = {k: v for k, v in flat.items() if k not in ("$anchor", self._id)}
-        if isinstance(reference := flat.get("$ref"), str):
+        reference = flat.get("$ref")
+        if isinstance(reference, str):
             kept["$ref"] = self._locate(reference, inner)
-        rewritten: Json = map_parts(kept, lambda part, step: self.rewrite(part, inner, at + step))
-        return rewritten
+        return map_parts(kept, lambda part, step: self.rewrite(part, inner, at + step))
 
     def _locate(self, reference: str, base: str) -> str:
         """The reference as a pointer; itself where it leads out of the document, or nowhere."""
-        whole = base + reference if reference.startswith("#") else _join(base, reference)
+        is_fragment = reference.startswith("#")
+        whole = base + reference if is_fragment else _join(base, reference)
         if whole in self.pointers:
             return "#" + quote(self.pointers[whole], safe="/~$")
         uri, _, fragment = whole.partition("#")

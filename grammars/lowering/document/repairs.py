@@ -6,12 +6,12 @@ reported. What may be meant in two ways is left as it is, and refused where it i
 
 import json
 import re
-from collections.abc import Callable, Mapping
-from typing import cast
+from collections.abc import Callable
 
-from grammars.lowering.keywords import TYPES
+from grammars.lowering.document.references import find_draft
+from grammars.lowering.keywords import TYPES, as_list
 from grammars.schema.nodes import Finding, Json
-from grammars.schema.subschemas import map_parts
+from grammars.schema.subschemas import is_list, is_object, map_parts
 
 _ALIASES = {
     "dict": "object", "map": "object", "list": "array", "tuple": "array", "str": "string",
@@ -23,15 +23,9 @@ _DIALECTS = {
     "http://json-schema.org/draft-03/schema": "http://json-schema.org/draft-04/schema#",
     "http://json-schema.org/draft-05/schema": "http://json-schema.org/draft-04/schema#",
 }
-"""Drafts that the validator does not know, and those that say the same."""
+"""Drafts that the validator does not know, and those that are read instead."""
 _INTEGER = re.compile("[-+]?[0-9]{1,300}")
 _NUMBER = re.compile(r"[-+]?[0-9]{1,300}(\.[0-9]+)?(e[-+]?[0-9]+)?")
-_READINGS: dict[str, Callable[[str], Json]] = {
-    "integer": lambda text: int(text) if _INTEGER.fullmatch(text) else text,
-    "number": lambda text: _read_number(text) if _NUMBER.fullmatch(text) else text,
-    "boolean": lambda text: {"true": True, "false": False}.get(text, text),
-}
-
 _OTHERS = frozenset("enum const allOf anyOf oneOf not if $ref".split())
 """Keywords beside which another type is not enough to admit null."""
 
@@ -42,13 +36,13 @@ Note = Callable[[str, str], None]
 def repair(source: Json) -> tuple[Json, tuple[Finding, ...]]:
     """The document with its repairs, and what they are; the document itself if there are none."""
     findings: list[Finding] = []
-    draft = str(cast(Json, source).get("$schema", "")) if isinstance(source, dict) else ""
+    draft = find_draft(source)
     has_flags = re.search(r"/draft-0[3-5]/", draft) is not None
 
     def visit(schema: Json, at: str) -> Json:
-        if not isinstance(schema, dict):
+        if not is_object(schema):
             return schema
-        flat = dict(cast(Mapping[str, Json], schema))
+        flat = dict(schema)
 
         def note(keyword: str, reason: str) -> None:
             findings.append(Finding(at, keyword, reason))
@@ -62,11 +56,12 @@ def repair(source: Json) -> tuple[Json, tuple[Finding, ...]]:
         flat = map_parts(flat, lambda part, step: visit(part, at + step))
         return _add_null(flat, note)
 
-    repaired: Json = visit(source, "")
-    if (known := _DIALECTS.get(draft.rstrip("#"))) is not None:
+    repaired = visit(source, "")
+    known = _DIALECTS.get(draft.rstrip("#"))
+    if known is not None:
         findings.append(Finding("", "$schema", f"read as {known}"))
-        repaired = {**cast(dict[str, Json], repaired), "$schema": known}
-    return cast(Json, repaired if findings else source), tuple(findings)
+        repaired = {**repaired, "$schema": known}
+    return repaired if findings else source, tuple(findings)
 
 
 def _drop_nulls(flat: dict[str, Json], note: Note) -> None:
@@ -80,56 +75,65 @@ def _drop_nulls(flat: dict[str, Json], note: Note) -> None:
 def _name_types(flat: dict[str, Json], note: Note) -> None:
     """Types by their names in other languages, or in capitals."""
     given = flat.get("type")
-    names = cast(list[Json], given) if isinstance(given, list) else [given]
-    if not any(isinstance(n, str) for n in names):
+    names = as_list(given)
+    if not any(isinstance(name, str) for name in names):
         return
-    known = [_ALIASES.get(n.lower(), n.lower()) if isinstance(n, str) else n for n in names]
+    known = [_find_type(name) for name in names]
     if "any" in known:
         del flat["type"]
         note("type", "'any' says nothing")
-    elif known == names:
-        return
-    elif all(name in (*TYPES, "integer") for name in known):
-        named = list(dict.fromkeys(known))
-        flat["type"] = named if isinstance(given, list) else named[0]
+    elif known != names and all(name in (*TYPES, "integer") for name in known):
+        types = list(dict.fromkeys(known))
+        flat["type"] = types if isinstance(given, list) else types[0]
         note("type", f"{given!r} is read as {flat['type']!r}")
+
+
+def _find_type(name: Json) -> Json:
+    """The type of JSON Schema that a name of another language stands for; else the name itself."""
+    if not isinstance(name, str):
+        return name
+    return _ALIASES.get(name.lower(), name.lower())
 
 
 def _lift_required(flat: dict[str, Json], note: Note, *, may_be_empty: bool) -> None:
     """`required: true` in a property, as draft 3 has it; names that are listed twice; an empty list
     where the draft wants names."""
-    required = flat.get("required")
     properties = flat.get("properties")
-    if isinstance(properties, dict):
-        members = cast(dict[str, Json], properties)
-        flags = {
-            key: cast(Json, v)["required"]
-            for key, v in members.items()
-            if isinstance(v, dict) and isinstance(cast(Json, v).get("required"), bool)
-        }
-        if flags:
-            listed = cast(list[str], required) if isinstance(required, list) else []
-            needed = [*listed, *(key for key, flag in flags.items() if flag)]
-            flat["properties"] = {k: _leave_out(v, k in flags) for k, v in members.items()}
-            flat |= {"required": needed} if needed else {}
-            note("required", f"read off the properties {', '.join(flags)}")
+    if is_object(properties):
+        _collect_flags(flat, properties, note)
     required = flat.get("required")
     if isinstance(required, bool):
         del flat["required"]
         note("required", "true or false says nothing here")
-    elif isinstance(required, list):
-        listed = cast(list[Json], required)
-        names = [*{json.dumps(name): name for name in listed}.values()]
-        if len(names) < len(listed):
-            flat["required"] = names
+    elif is_list(required):
+        distinct = {json.dumps(name): name for name in required}
+        if len(distinct) < len(required):
+            flat["required"] = [*distinct.values()]
             note("required", "names are listed twice")
-        elif not names and not may_be_empty:
+        elif not required and not may_be_empty:
             del flat["required"]
             note("required", "an empty list says nothing")
 
 
-def _leave_out(schema: Json, flagged: bool) -> Json:
-    return {k: v for k, v in schema.items() if k != "required"} if flagged else schema
+def _collect_flags(flat: dict[str, Json], properties: dict[str, Json], note: Note) -> None:
+    """`required: true` in the properties becomes a name in the list of the object."""
+    flagged: list[str] = []
+    required: list[Json] = []
+    if is_list(flat.get("required")):
+        required += flat["required"]
+    unflagged: dict[str, Json] = {}
+    for key, schema in properties.items():
+        unflagged[key] = schema
+        if is_object(schema) and isinstance(schema.get("required"), bool):
+            flagged.append(key)
+            if schema["required"]:
+                required.append(key)
+            unflagged[key] = {k: v for k, v in schema.items() if k != "required"}
+    if flagged:
+        flat["properties"] = unflagged
+        if required:
+            flat["required"] = required
+        note("required", f"read off the properties {', '.join(flagged)}")
 
 
 def _apply_flags(flat: dict[str, Json], note: Note) -> None:
@@ -147,32 +151,32 @@ def _apply_flags(flat: dict[str, Json], note: Note) -> None:
 
 def _mend_enum(flat: dict[str, Json], note: Note) -> None:
     """Strings in an enum of another type; single items in an enum of lists."""
-    options, kind = flat.get("enum"), flat.get("type")
-    if not isinstance(options, list) or not options or not isinstance(kind, str):
+    values, kind = flat.get("enum"), flat.get("type")
+    if not is_list(values) or not values:
         return
-    values = cast(list[Json], options)
-    if kind in _READINGS and all(isinstance(v, str) for v in values):
-        flat["enum"] = [_read(kind, v) for v in values]
+    if kind in ("integer", "number", "boolean") and all(isinstance(v, str) for v in values):
+        flat["enum"] = [_read_spelling(text, kind) for text in values]
         if any(isinstance(v, str) for v in flat["enum"]):
             del flat["type"]
         note("enum", f"strings beside the type {kind!r} are read as what they spell")
     elif kind == "array" and not any(isinstance(v, list) for v in values):
         items = flat.get("items", {})
-        if isinstance(items, dict):
-            flat["items"] = {**cast(dict[str, Json], items), "enum": values}
+        if is_object(items):
+            flat["items"] = {**items, "enum": values}
             del flat["enum"]
             note("enum", "single items beside the type 'array' are read as its items")
 
 
-def _read(kind: Json, text: str) -> Json:
-    """What a string spells; the string itself if that is not of the kind."""
-    read = _READINGS[kind](text.strip().lower())
-    return text if isinstance(read, str) else read
-
-
-def _read_number(text: str) -> Json:
-    value = int(text) if _INTEGER.fullmatch(text) else float(text)
-    return value if abs(value) < float("inf") else text
+def _read_spelling(text: str, kind: str) -> Json:
+    """The value of that type that a string spells; the string itself if it spells none."""
+    plain = text.strip().lower()
+    if kind == "boolean":
+        return {"true": True, "false": False}.get(plain, text)
+    if _INTEGER.fullmatch(plain):
+        return int(plain)
+    if kind == "number" and _NUMBER.fullmatch(plain) and abs(float(plain)) < float("inf"):
+        return float(plain)
+    return text
 
 
 def _add_null(flat: dict[str, Json], note: Note) -> dict[str, Json]:

@@ -1,4 +1,5 @@
-"""Checks that all dialects share: what messages and tools may hold, before anything is compiled."""
+"""Checks that all dialects share, before anything is compiled: content is text, schemas are not too
+large."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -37,8 +38,8 @@ def _read_part(part: Any, where: str) -> dict[str, str]:
     return {"type": "text", "text": text}
 
 
-def check_sizes(tools: Sequence[Any], answer: Any, settings: Settings) -> None:
-    """Refuses more tools, or larger schemas, than the server takes.
+def check_tools(tools: Sequence[Any], settings: Settings) -> None:
+    """Refuses more tools, or larger ones, than the server takes.
 
     Raises:
         HttpError: names the tool.
@@ -48,7 +49,6 @@ def check_sizes(tools: Sequence[Any], answer: Any, settings: Settings) -> None:
         raise HttpError(400, message, "too_many_tools", "/tools")
     for number, tool in enumerate(tools):
         check_size(tool, settings, f"/tools/{number}")
-    check_size(answer, settings, "/response_format")
 
 
 def check_size(schema: Any, settings: Settings, where: str) -> None:

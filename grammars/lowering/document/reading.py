@@ -1,0 +1,65 @@
+"""A JSON Schema document as a whole: repaired, with local references, and validated."""
+
+from functools import cache
+from typing import Any
+
+import jsonschema_rs
+
+from grammars.errors import SchemaError
+from grammars.lowering.document.references import localize
+from grammars.lowering.document.repairs import repair
+from grammars.schema.nodes import Finding, Json, make_validator
+from grammars.schema.subschemas import LISTS, MAPS, SINGLES, is_object, point_to
+
+_DRAFT_7 = "http://json-schema.org/draft-07/schema#"
+"""The dialect of documents that name none and are no schemas of 2020-12: `items` as a list."""
+
+
+def read_document(source: Json) -> tuple[Json, tuple[Finding, ...], SchemaError | None]:
+    """Reads a document.
+
+    Returns:
+        the document as it is meant, with references that are pointers; what was repaired; and why
+        it is no JSON Schema, if it is none.
+    """
+    meant, repaired = repair(source)
+    document = localize(meant)
+    problem = find_problem(document)
+    if problem is not None and is_object(document) and "$schema" not in document:
+        old = {"$schema": _DRAFT_7, **document}
+        if find_problem(old) is None:
+            reason = "none, and no schema of 2020-12: read as draft 7"
+            return old, (*repaired, Finding("", "$schema", reason)), None
+    return document, repaired, problem
+
+
+def find_problem(source: Json) -> SchemaError | None:
+    """Why this is no JSON Schema, if it is none."""
+    try:
+        make_validator(source, source)
+        _shapes().validate(source)
+    except jsonschema_rs.ValidationError as e:
+        return SchemaError(f"not a JSON Schema: {e.message}", where=point_to(e.instance_path))
+    except (jsonschema_rs.ReferencingError, ValueError) as e:
+        return SchemaError(f"not a JSON Schema: {e}", where="")
+    return None
+
+
+@cache
+def _shapes() -> Any:
+    """A validator of the values that keywords have to have in every draft: they are read in drafts
+    that do not know them, too, where the validator of the draft lets anything stand."""
+    schema: Json = {"$ref": "#"}
+    names: Json = {"type": "array", "items": {"type": "string"}}
+    shapes: dict[str, Json] = {}
+    for keyword in sorted(SINGLES - {"items"}):
+        shapes[keyword] = schema
+    for keyword in sorted(LISTS - {"items"}):
+        shapes[keyword] = {"type": "array", "items": schema}
+    for keyword in sorted(MAPS - {"dependencies"}):
+        shapes[keyword] = {"additionalProperties": schema}
+    shapes["dependentSchemas"] = {"type": "object", "additionalProperties": schema}
+    shapes["dependentRequired"] = {"type": "object", "additionalProperties": names}
+    for keyword in ("minContains", "maxContains"):
+        shapes[keyword] = {"type": "integer", "minimum": 0}
+    return jsonschema_rs.validator_for({"type": ["object", "boolean"], "properties": shapes})

@@ -1,0 +1,50 @@
+"""What becomes of each keyword of a document, as lowering finds it out."""
+
+from collections.abc import Iterable
+
+from grammars.schema.nodes import Finding, Json, Report
+from grammars.schema.subschemas import find_keywords
+
+
+class Findings:
+    """The findings of one document; of several about one keyword at one place the first counts.
+
+    Args:
+        root: the document.
+    """
+
+    def __init__(self, root: Json):
+        self._keywords = find_keywords(root)
+        self.enforced: dict[tuple[str, str], Finding] = {}
+        self.checked: dict[tuple[str, str], Finding] = {}
+        self._ignored: dict[tuple[str, str], Finding] = {}
+
+    def enforce(self, at: str, keyword: str) -> None:
+        """The mask enforces the keyword at that JSON pointer."""
+        if keyword in self._keywords:  # others come from rewriting, and are in no document
+            self.enforced.setdefault((at, keyword), Finding(at, keyword))
+
+    def check(self, at: str, keyword: str, reason: str) -> None:
+        """The validator checks the keyword after generation."""
+        self.checked.setdefault((at, keyword), Finding(at, keyword, reason))
+
+    def ignore(self, at: str, keyword: str) -> None:
+        """Nobody knows the keyword."""
+        self._ignored.setdefault((at, keyword), Finding(at, keyword, "no such keyword"))
+
+    def settle(self, at: str, keywords: Iterable[str], *, enforced: bool) -> None:
+        """The mask enforces all of these keywords, or the validator checks them."""
+        for keyword in sorted(keywords):
+            if enforced:
+                self.enforce(at, keyword)
+            else:
+                self.check(at, keyword, "not held by the mask")
+
+    def report(self) -> Report:
+        """All of them. What is enforced at one place and checked at the same is checked."""
+        enforced = [f for key, f in self.enforced.items() if key not in self.checked]
+        return Report(
+            enforced=tuple(enforced),
+            checked=tuple(self.checked.values()),
+            ignored=tuple(self._ignored.values()),
+        )

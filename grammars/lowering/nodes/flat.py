@@ -1,0 +1,312 @@
+"""One flat schema (no references, conjunctions or alternatives) -> nodes, type by type."""
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial, reduce
+
+from grammars.errors import SchemaError
+from grammars.lowering.findings import Findings
+from grammars.lowering.keywords import (
+    ANNOTATIONS,
+    EXPRESSIBLE,
+    TYPES,
+    as_list,
+    is_asserting,
+    is_idle,
+    is_light,
+    read_bounds,
+)
+from grammars.lowering.nodes.inhabitation import NEVER
+from grammars.lowering.nodes.keys import KeySet, read_keys
+from grammars.lowering.nodes.listed import exclude, list_choices
+from grammars.lowering.rewrite.merging import conjoin
+from grammars.lowering.rewrite.negation import is_expressible, negate
+from grammars.lowering.rewrite.presence import find_presence
+from grammars.regex.ecma import translate
+from grammars.regex.string_formats import ASSERTED, FORMATS
+from grammars.schema.counted import MOST_STATES, Counted
+from grammars.schema.nodes import (
+    LATEST,
+    AnyValue,
+    Array,
+    Boolean,
+    Constant,
+    Contains,
+    Extra,
+    Json,
+    Node,
+    Null,
+    Number,
+    Object,
+    Property,
+    String,
+    Union,
+    escape,
+    make_validator,
+)
+from grammars.schema.presence import simplify
+
+_LONG = 50  # characters
+_LONGEST_PATTERN = 10_000  # characters
+_MOST_COUNTED = 2**31 - 1
+_REPEATED = re.compile(r"\)[*+{]")
+_COUNTING = frozenset(["contains", "minContains", "maxContains"])
+_SETTLED = frozenset(["patternProperties", "propertyNames", "uniqueItems"]) | _COUNTING
+"""Keywords that are reported where they are lowered."""
+MOST_VALUES = 10_000  # of an enum that the mask enforces
+
+Lower = Callable[[Json, str], Node]
+"""Lowers a subschema, given its JSON pointer."""
+
+
+class FlatLowering:
+    """Lowers the flat schemas of one document.
+
+    Args:
+        root: the document.
+        close: objects that declare properties and are silent about others admit no others.
+        findings: takes what becomes of each keyword.
+        lower: lowers subschemas.
+    """
+
+    def __init__(self, root: Json, *, close: bool, findings: Findings, lower: Lower):
+        self._root = root
+        self._close = close
+        self._findings = findings
+        self._lower = lower
+
+    def lower_constants(self, flat: Mapping[str, Json], at: str) -> Node:
+        """Of the values that `enum` or `const` lists those that all other keywords admit."""
+        values: list[Json] = flat["enum"] if "enum" in flat else [flat["const"]]
+        rest = {k: v for k, v in flat.items() if k != "enum"}
+        if len(values) > MOST_VALUES:
+            self._findings.check(at, "enum", f"it has more than {MOST_VALUES:,} values")
+            return self._lower({"type": find_types(values), **rest}, at)
+        admits = self._make_test(rest, at)
+        self._findings.enforce(at, "enum" if "enum" in flat else "const")
+        kept = {json.dumps(v, sort_keys=True): v for v in values if admits(v)}
+        return Constant(tuple(kept.values())) if kept else NEVER
+
+    def lower_exclusion(self, flat: Mapping[str, Json], at: str) -> Node:
+        """A schema with a `not` of an enum, which is enforced where nodes can say it."""
+        excluded = flat["not"]
+        values = as_list(excluded.get("enum", [excluded.get("const")]))
+        node = self.lower_typed({k: v for k, v in flat.items() if k != "not"}, at)
+        rest = exclude(node, values)
+        self._findings.settle(at, ["not"], enforced=rest is not None)
+        return node if rest is None else rest
+
+    def lower_typed(self, flat: Mapping[str, Json], at: str) -> Node:
+        """The values of the types that a schema admits, each as its keywords say."""
+        types: list[str] = as_list(flat.get("type", [*TYPES]))
+        present = find_presence(flat)
+        if not present.others:
+            types = [name for name in types if name == "object"]
+        if "type" in flat:
+            self._findings.enforce(at, "type")
+        spoken = set(present.keywords)
+        for name in types:
+            spoken.update(EXPRESSIBLE.get("number" if name == "integer" else name, ()))
+        self._report(flat, at, spoken)
+        if "type" not in flat and not flat.keys() & (spoken | _SETTLED):
+            return AnyValue()
+        branches = [self._lower_type(name, flat, at) for name in types]
+        if not branches:
+            return NEVER
+        return branches[0] if len(branches) == 1 else Union(tuple(branches))
+
+    def _report(self, flat: Mapping[str, Json], at: str, spoken: set[str]) -> None:
+        """Reports the keywords beside the type, where they speak of these types."""
+        of_any_type = {keyword for keywords in EXPRESSIBLE.values() for keyword in keywords}
+        silent = ANNOTATIONS | _SETTLED | {"type"} | (of_any_type - spoken)
+        for keyword in flat:
+            if keyword in silent or is_idle(keyword, flat):
+                continue
+            if keyword in spoken:
+                self._findings.enforce(at, keyword)
+            elif is_asserting(keyword):
+                self._findings.check(at, keyword, "not held by the mask")
+            else:
+                self._findings.ignore(at, keyword)
+
+    def _make_test(self, schema: Json, at: str) -> Callable[[Json], bool]:
+        """The validator's test of values. What was merged or negated may be no schema of an old
+        draft; then it is one of the latest."""
+        if isinstance(schema, bool):
+            return lambda _: schema
+        try:
+            return make_validator(schema, self._root).is_valid
+        except ValueError:
+            pass
+        try:
+            return make_validator({"$schema": LATEST, **schema}, self._root).is_valid
+        except ValueError as error:  # or a reference that `find_problem` has met already
+            raise SchemaError(f"not a JSON Schema: {error}", where=at) from error
+
+    def _lower_type(self, name: str, flat: Mapping[str, Json], at: str) -> Node:
+        match name:
+            case "object":
+                return self._lower_object(flat, at)
+            case "array":
+                return self._lower_array(flat, at)
+            case "string":
+                return self._lower_string(flat, at)
+            case "number" | "integer":
+                return self._lower_number(flat, at, integer=name == "integer")
+            case "boolean":
+                return Boolean()
+            case _:
+                return Null()
+
+    def _lower_object(self, flat: Mapping[str, Json], at: str) -> Node:
+        required: list[str] = flat.get("required", [])
+        rest = flat.get("additionalProperties")
+        if rest is None:
+            rest = not (self._close and "properties" in flat)
+        present = find_presence(flat)
+        keys = read_keys(flat, rest, present, partial(self._make_test, at=at))
+        for keyword in ("patternProperties", "propertyNames"):
+            if keyword in flat and not is_idle(keyword, flat):
+                self._findings.enforce(at, keyword)
+        for keyword, reason in keys.checked.items():
+            self._findings.check(at, keyword, reason)
+        properties: list[Property] = []
+        for key, schema in keys.declared.items():
+            node = self._lower(schema, f"{at}/properties/{escape(key)}")
+            properties.append(Property(key, node, key in required, schema))
+        extras: list[Extra] = []
+        for others in keys.others:
+            extra = self._lower_extra(others, at)
+            if extra.node != NEVER:
+                extras.append(extra)
+        if extras and present.presence.least > 1:
+            self._findings.check(at, "minProperties", "an undeclared key may be written twice")
+        presence = simplify(present.presence, required, None if extras else len(properties))
+        return Object(tuple(properties), None, presence=presence, patterned=tuple(extras))
+
+    def _lower_extra(self, others: KeySet, at: str) -> Extra:
+        """Undeclared keys."""
+        where = "additionalProperties"
+        if others.patterns:
+            where = f"patternProperties/{escape(others.patterns[0])}"
+        return Extra(self._lower(others.schema, f"{at}/{where}"), others.schema, others.keys)
+
+    def _lower_array(self, flat: Mapping[str, Json], at: str) -> Node:
+        items: Json = flat.get("items", True)
+        prefix: list[Json] = flat.get("prefixItems", [])
+        if isinstance(items, list):  # a tuple, as drafts before 2020-12 write it
+            prefix, items = flat["items"], flat.get("additionalItems", True)
+        places = [self._lower(schema, f"{at}/prefixItems/{i}") for i, schema in enumerate(prefix)]
+        rest = self._lower(items, f"{at}/items")
+        array = Array(
+            tuple(places),
+            None if rest == NEVER else rest,
+            self._read_length(flat, "minItems", at) or 0,
+            self._read_length(flat, "maxItems", at),
+        )
+        counting = _COUNTING & flat.keys() if _counts(flat) else frozenset[str]()
+        if flat.get("uniqueItems") is True and not is_idle("uniqueItems", flat):
+            distinct = list_choices(array)
+            self._findings.settle(at, ["uniqueItems"], enforced=distinct is not None)
+            if isinstance(distinct, Constant) and counting:
+                admits = self._make_test(flat, at)
+                distinct = Constant(tuple(v for v in distinct.values if admits(v)))
+                self._findings.settle(at, counting, enforced=True)
+            elif distinct is not None:  # an automaton does not count and compare at once
+                self._findings.settle(at, counting, enforced=False)
+            if distinct is not None:
+                return distinct
+        if not counting:
+            return array
+        contains = self._lower_contains(flat, [*prefix, items], at)
+        counted = replace(array, contains=contains)
+        is_enforced = contains is not None and Counted(counted).size <= MOST_STATES
+        self._findings.settle(at, counting, enforced=is_enforced)
+        return counted if is_enforced else array
+
+    def _lower_contains(
+        self, flat: Mapping[str, Json], items: list[Json], at: str
+    ) -> Contains | None:
+        """How many items match; None where that cannot be said.
+
+        Args:
+            flat: the schema of the list.
+            items: the schemas of the items, that of those behind the prefix last.
+            at: the JSON pointer of the schema.
+        """
+        kind, most = flat["contains"], flat.get("maxContains")
+        # any item may count as one that does not match, unless their number is limited
+        excluded = [{"anyOf": negate(kind)}] if most is not None else []
+        if not is_expressible(excluded):
+            return None
+        checked, enforced = dict(self._findings.checked), dict(self._findings.enforced)
+        matching = [self._lower(conjoin(item, kind), f"{at}/contains") for item in items]
+        others = [self._lower(reduce(conjoin, excluded, item), f"{at}/items") for item in items]
+        is_loose = len(self._findings.checked) > len(checked)
+        if is_loose and most is not None:
+            self._findings.checked, self._findings.enforced = checked, enforced
+            return None
+        return Contains(
+            tuple(matching),
+            tuple(others),
+            least=int(flat.get("minContains", 1)),
+            most=None if most is None else int(most),
+        )
+
+    def _lower_number(self, flat: Mapping[str, Json], at: str, *, integer: bool) -> Number:
+        bounds = read_bounds(flat)
+        if "multipleOf" in bounds and not is_light(bounds["multipleOf"]):
+            self._findings.check(at, "multipleOf", "too many digits for a mask")
+            del bounds["multipleOf"]
+        return Number(integer, bounds)
+
+    def _lower_string(self, flat: Mapping[str, Json], at: str) -> Node:
+        pattern, name = flat.get("pattern"), flat.get("format")
+        if pattern is not None:
+            pattern = translate(pattern)
+            if pattern is None:
+                reason = "uses what a mask cannot hold (look-around, \\b, \\1)"
+                self._findings.check(at, "pattern", reason)
+            elif len(pattern) > _LONGEST_PATTERN:
+                self._findings.check(at, "pattern", "too long for a mask")
+                pattern = None
+        if name in FORMATS and pattern is None:
+            pattern = FORMATS[name]
+        elif name in FORMATS or name in ASSERTED:
+            self._findings.check(at, "format", f"{name!r} is not held by the mask")
+        shortest = self._read_length(flat, "minLength", at) or 0
+        if shortest > _LONG and pattern is not None and _REPEATED.search(pattern):
+            self._findings.check(at, "minLength", "too much for a mask beside that pattern")
+            shortest = 0
+        return String(shortest, self._read_length(flat, "maxLength", at), pattern)
+
+    def _read_length(self, flat: Mapping[str, Json], keyword: str, at: str) -> int | None:
+        """How long something has to be or may be, as far as a mask counts."""
+        value = flat.get(keyword)
+        if value is None:
+            return None
+        if value <= _MOST_COUNTED:
+            return int(value)
+        self._findings.check(at, keyword, "too large for a mask")
+        return _MOST_COUNTED if keyword.startswith("min") else None
+
+
+def _counts(flat: Mapping[str, Json]) -> bool:
+    """Does `contains` exclude anything?"""
+    return "contains" in flat and (flat.get("minContains", 1) > 0 or "maxContains" in flat)
+
+
+def find_types(values: Sequence[Json]) -> list[str]:
+    """The types of JSON Schema that these values have; that of a number is `number`."""
+    names: dict[type, str] = {
+        bool: "boolean",
+        int: "number",
+        float: "number",
+        str: "string",
+        list: "array",
+        dict: "object",
+        type(None): "null",
+    }
+    return list(dict.fromkeys(names[type(value)] for value in values))

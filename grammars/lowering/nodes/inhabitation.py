@@ -1,0 +1,255 @@
+"""Which nodes admit a (finite) value at all, and which exclude each other. Nodes that admit none
+are taken out before a grammar is made."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from math import ceil, floor, inf, isinf
+
+from grammars.regex.texts import Texts, match_words
+from grammars.schema.counted import Counted
+from grammars.schema.members import Unordered
+from grammars.schema.nodes import (
+    Array,
+    Boolean,
+    Constant,
+    Contains,
+    Extra,
+    Json,
+    Node,
+    Null,
+    Number,
+    Object,
+    Property,
+    Reference,
+    String,
+    Union,
+    escape,
+    identify,
+)
+from grammars.schema.presence import FREE
+
+NEVER = Union(())
+
+
+def prune(node: Node, definitions: Mapping[str, Node]) -> tuple[Node, dict[str, Node]]:
+    """The same schema without alternatives, keys and definitions that admit no value.
+
+    Returns:
+        the pruned root (`Union(())` if it admits nothing) and the pruned definitions.
+    """
+    # A least fixed point: at first no definition admits a value; then those do that admit one
+    # without reference to another, and so on. What only an endless value would fit never does.
+    alive: frozenset[str] = frozenset()
+    while True:
+        pruned = {name: _prune(d, alive) for name, d in definitions.items()}
+        now = frozenset(name for name, d in pruned.items() if d != NEVER)
+        if now == alive:
+            return _prune(node, alive), pruned
+        alive = now
+
+
+def find_cause(node: Node, definitions: Mapping[str, Node]) -> str:
+    """The JSON pointer of the innermost required property that no value fits; "" if none does."""
+    _, pruned = prune(node, definitions)
+    alive = frozenset(name for name, definition in pruned.items() if definition != NEVER)
+    where = ""
+    while isinstance(node, Object):
+        for declared in node.properties:
+            if declared.required and _prune(declared.node, alive) == NEVER:
+                where = f"{where}/properties/{escape(declared.key)}"
+                node = declared.node
+                break
+        else:  # it is empty through the condition on its keys
+            break
+    return where
+
+
+def _prune(node: Node, alive: frozenset[str]) -> Node:
+    """The node without what admits no value, if these definitions do."""
+    match node:
+        case Reference(name):
+            return node if name in alive else NEVER
+        case Constant(values):
+            return node if values else NEVER
+        case String():
+            return NEVER if _has_no_text(node) else node
+        case Number():
+            return NEVER if _has_no_number(node) else node
+        case Union(branches):
+            kept = [pruned for pruned in (_prune(b, alive) for b in branches) if pruned != NEVER]
+            return kept[0] if len(kept) == 1 else Union(tuple(kept))
+        case Object():
+            return _prune_object(node, alive)
+        case Array():
+            return _prune_array(node, alive)
+        case _:
+            return node
+
+
+@lru_cache(maxsize=512)
+def _has_no_text(node: String) -> bool:
+    """Do the lengths leave no text of the pattern, plainly?"""
+    shortest, longest, pattern = node.min_length, node.max_length, node.pattern
+    if longest is not None and longest < shortest:
+        return True
+    if pattern is None or (shortest == 0 and longest is None):
+        return False
+    most = "" if longest is None else longest
+    return Texts((pattern, f"(?s:.{{{shortest},{most}}})")).is_empty()
+
+
+def _has_no_number(node: Number) -> bool:
+    """Do the bounds leave no number?"""
+    low, high = node.bounds.get("minimum", -inf), node.bounds.get("maximum", inf)
+    above = node.bounds.get("exclusiveMinimum", -inf)
+    below = node.bounds.get("exclusiveMaximum", inf)
+    if not node.integer:
+        return max(low, above) > min(high, below) or high <= above or below <= low
+    first = max(_round_up(low), above if isinf(above) else floor(above) + 1)
+    last = min(_round_down(high), below if isinf(below) else ceil(below) - 1)
+    return first > last
+
+
+def _round_up(bound: float) -> float:
+    return bound if isinf(bound) else ceil(bound)
+
+
+def _round_down(bound: float) -> float:
+    return bound if isinf(bound) else floor(bound)
+
+
+def _prune_object(node: Object, alive: frozenset[str]) -> Node:
+    kept: list[Property] = []
+    barred: list[str] = []
+    for declared in node.properties:
+        inner = _prune(declared.node, alive)
+        if inner != NEVER:
+            kept.append(replace(declared, node=inner))
+        elif declared.required:
+            return NEVER
+        else:
+            barred.append(declared.key)
+    pruned = _prune_extras(replace(node, properties=tuple(kept)), barred, alive)
+    if node.presence != FREE:
+        members = Unordered(kept, bool(pruned.extras), node.presence)
+        if not members.is_possible:
+            return NEVER
+    return pruned
+
+
+def _prune_extras(node: Object, barred: list[str], alive: frozenset[str]) -> Object:
+    """The object with those undeclared keys that a value fits and that are not barred."""
+    unbarred = Texts((), match_words(barred))
+    kept: list[Extra] = []
+    for extra in node.extras:
+        inner = _prune(extra.node, alive)
+        keys = extra.keys.both(unbarred)
+        if inner != NEVER and not keys.is_empty():
+            kept.append(replace(extra, node=inner, keys=keys))
+    if kept and kept[-1].keys.is_free:
+        rest = kept.pop()
+        node = replace(node, additional=rest.node, additional_source=rest.source)
+    else:
+        node = replace(node, additional=None, additional_source=False)
+    return replace(node, patterned=tuple(kept))
+
+
+def _prune_array(node: Array, alive: frozenset[str]) -> Node:
+    prefix: list[Node] = []
+    items = _prune_place(node.items, alive)
+    longest = inf if node.max_items is None else node.max_items
+    for index, item in enumerate(node.prefix):
+        inner = _prune(item, alive)
+        if inner == NEVER:
+            longest = min(index, longest)
+            items = None
+            break
+        prefix.append(inner)
+    if items is None:
+        longest = min(longest, len(prefix))
+    if longest < node.min_items:
+        return NEVER
+    pruned = replace(
+        node,
+        prefix=tuple(prefix),
+        items=items,
+        max_items=None if isinf(longest) else int(longest),
+    )
+    if node.contains is None:
+        return pruned
+    contains = _prune_contains(node.contains, len(prefix), items is not None, alive)
+    counted = replace(pruned, contains=contains)
+    return counted if Counted(counted).is_possible else NEVER
+
+
+def _prune_contains(
+    contains: Contains, prefix: int, has_items: bool, alive: frozenset[str]
+) -> Contains:
+    """The same for a prefix of so many items, and perhaps items behind it."""
+
+    def prune_places(nodes: Sequence[Node | None]) -> tuple[Node | None, ...]:
+        behind = nodes[-1] if has_items else None
+        return tuple(_prune_place(place, alive) for place in (*nodes[:prefix], behind))
+
+    return replace(
+        contains,
+        matching=prune_places(contains.matching),
+        others=prune_places(contains.others),
+    )
+
+
+def _prune_place(node: Node | None, alive: frozenset[str]) -> Node | None:
+    """The node of an item; None if no item can stand there."""
+    pruned = None if node is None else _prune(node, alive)
+    return None if pruned == NEVER else pruned
+
+
+def are_disjoint(branches: Sequence[Node], definitions: Mapping[str, Node]) -> bool:
+    """Can no value fit two branches? Told by their types, or by a key with different constants."""
+    resolved = [_resolve(branch, definitions) for branch in branches]
+    types = {type(branch) for branch in resolved}
+    if types <= {String, Number, Boolean, Null, Array, Object} and len(types) == len(resolved):
+        return True
+    constants = [branch.values for branch in resolved if isinstance(branch, Constant)]
+    if len(constants) == len(resolved):
+        return _share_no_value(constants)
+    tags = [_find_tags(branch) for branch in resolved if isinstance(branch, Object)]
+    if len(tags) < len(resolved):
+        return False
+    shared = [key for key in tags[0] if all(key in others for others in tags)]
+    return any(_share_no_value([others[key] for others in tags]) for key in shared)
+
+
+def find_overlaps(branches: Sequence[Node], definitions: Mapping[str, Node]) -> list[list[int]]:
+    """For each branch the indices of the others that are not plainly disjoint with it."""
+    overlaps: list[list[int]] = []
+    for i, branch in enumerate(branches):
+        overlaps.append([])
+        for j, other in enumerate(branches):
+            if i != j and not are_disjoint([branch, other], definitions):
+                overlaps[i].append(j)
+    return overlaps
+
+
+def _resolve(node: Node, definitions: Mapping[str, Node]) -> Node:
+    """The node itself, references followed; a reference if they lead in a circle."""
+    seen: set[str] = set()
+    while isinstance(node, Reference) and node.name not in seen:
+        seen.add(node.name)
+        node = definitions[node.name]
+    return node
+
+
+def _find_tags(node: Object) -> dict[str, tuple[Json, ...]]:
+    """The required keys that have listed values, and those values."""
+    return {
+        declared.key: declared.node.values
+        for declared in node.properties
+        if declared.required and isinstance(declared.node, Constant)
+    }
+
+
+def _share_no_value(groups: list[tuple[Json, ...]]) -> bool:
+    found = [identify(value) for group in groups for value in group]
+    return len(set(found)) == len(found)

@@ -1,0 +1,188 @@
+"""Which keys an object may have, and the schemas of their values: `properties`,
+`patternProperties`, `additionalProperties` and `propertyNames` as declared keys and sets of others.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, reduce
+
+from grammars.lowering.keywords import as_list, drop_annotations
+from grammars.lowering.rewrite.merging import conjoin
+from grammars.lowering.rewrite.presence import PresenceKeywords
+from grammars.regex.ecma import translate
+from grammars.regex.string_formats import FORMATS
+from grammars.regex.texts import FREE, Texts, match_words
+from grammars.schema.nodes import Json
+from grammars.schema.subschemas import is_object
+
+MOST_NAMES = 200
+"""Of more names than these in `propertyNames` no properties are made."""
+
+MOST_SETS = 16
+"""Into more sets than these undeclared keys are not told apart."""
+
+Validate = Callable[[Json], Callable[[Json], bool]]
+"""Gives a schema's test of whether a value fits."""
+
+
+@dataclass(frozen=True)
+class KeySet:
+    """Undeclared keys, and the schema of their values.
+
+    Args:
+        patterns: those of `patternProperties` that these keys match.
+    """
+
+    schema: Json
+    keys: Texts
+    patterns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ObjectKeys:
+    """The keys of an object.
+
+    Args:
+        declared: schemas by key.
+        others: the other keys.
+        checked: the keywords that the mask cannot enforce, each with the reason.
+    """
+
+    declared: dict[str, Json]
+    others: list[KeySet]
+    checked: dict[str, str] = field(default_factory=dict[str, str])
+
+
+def read_keys(
+    flat: Mapping[str, Json], rest: Json, present: PresenceKeywords, validate: Validate
+) -> ObjectKeys:
+    """The keys of a flat schema.
+
+    Args:
+        flat: the schema.
+        rest: the schema for keys that neither `properties` nor `patternProperties` speak of.
+        present: its keywords that say which keys there have to be.
+        validate: the validator.
+    """
+    patterns: Mapping[str, Json] = flat.get("patternProperties", {})
+    names = flat.get("propertyNames", True)
+    tests = {pattern: validate({"pattern": pattern}) for pattern in patterns}
+
+    def find_matching(key: str) -> list[Json]:
+        return [patterns[pattern] for pattern, matches in tests.items() if matches(key)]
+
+    declared: dict[str, Json] = {}
+    for key, schema in flat.get("properties", {}).items():
+        declared[key] = reduce(conjoin, find_matching(key), schema)
+    listed = _list_names(names)
+    is_closed = rest is False and not patterns
+    asked = [*flat.get("required", []), *(present.wanted if is_closed else present.spoken)]
+    says_rest = "additionalProperties" in flat or "patternProperties" in flat
+    for key in (*asked, *(listed or ())):  # a key that is only asked for is declared, too
+        if key not in declared:
+            is_rest = says_rest or key in (listed or ())
+            declared[key] = reduce(conjoin, find_matching(key) or [rest if is_rest else True])
+    if names is not True:
+        is_name = validate(names)
+        for key in declared:
+            if not is_name(key):
+                declared[key] = False
+    if listed is not None:
+        return ObjectKeys(declared, [])
+    return _find_others(declared, patterns, rest, names)
+
+
+def _find_others(
+    declared: dict[str, Json], patterns: Mapping[str, Json], rest: Json, names: Json
+) -> ObjectKeys:
+    """Keys that are not declared, by the patterns that they match."""
+    checked: dict[str, str] = {}
+    limits = read_names(names)
+    if limits is None:
+        limits = FREE
+        if patterns or rest is not False:
+            checked["propertyNames"] = "not held by the mask"
+    undeclared = limits.both(Texts((), match_words(list(declared))))
+    sets = _tell_apart(patterns, KeySet(rest, limits), undeclared)
+    if sets is not None:
+        return ObjectKeys(declared, sets, checked)
+    checked["patternProperties"] = "which keys match is not held by the mask"
+    universal = [value for pattern, value in patterns.items() if is_universal(pattern)]
+    if universal:
+        rest = reduce(conjoin, universal)
+    else:
+        checked["additionalProperties"] = "beside patternProperties"
+        rest = {"anyOf": [*patterns.values(), rest]}
+    return ObjectKeys(declared, [KeySet(rest, limits)], checked)
+
+
+def _tell_apart(
+    patterns: Mapping[str, Json], rest: KeySet, undeclared: Texts
+) -> list[KeySet] | None:
+    """The sets of keys that match the same patterns; None where they cannot be told apart."""
+    sets = [rest]
+    for pattern, value in patterns.items():
+        regex = translate(pattern)
+        if regex is None or Texts((regex,)).automaton is None or len(sets) > MOST_SETS:
+            return None
+        matching = KeySet(value, Texts((regex,)), (pattern,))
+        sets = [part for some in sets for part in _cut(some, matching, undeclared)]
+    for some in sets:
+        if some.keys.both(undeclared).extend("") is None:
+            return None
+    return sets
+
+
+def _cut(some: KeySet, matching: KeySet, undeclared: Texts) -> Iterator[KeySet]:
+    """The keys of a set that match a pattern, and those that do not, as far as there are any."""
+    inside = some.keys.both(matching.keys)
+    outside = some.keys.both(Texts((), matching.keys.parts))
+    has_matches = not inside.both(undeclared).is_empty()
+    has_others = not outside.both(undeclared).is_empty()
+    if has_matches:
+        schema = conjoin(some.schema, matching.schema) if some.patterns else matching.schema
+        keys = inside if has_others else some.keys
+        yield KeySet(schema, keys, some.patterns + matching.patterns)
+    if has_others:
+        yield replace(some, keys=outside) if has_matches else some
+
+
+def read_names(names: Json) -> Texts | None:
+    """The texts that `propertyNames` admits; None where that cannot be said."""
+    if isinstance(names, bool):
+        return FREE if names else None
+    texts = FREE
+    for keyword, value in drop_annotations(names).items():
+        match keyword:
+            case "pattern":
+                regex = translate(value)
+            case "format":
+                regex = FORMATS.get(value)
+            case "minLength":
+                regex = f"(?s:.{{{int(value)},}})"
+            case "maxLength":
+                regex = f"(?s:.{{0,{int(value)}}})"
+            case "type" if "string" in as_list(value):
+                continue
+            case _:
+                regex = None
+        if regex is None:
+            return None
+        texts = texts.both(Texts((regex,)))
+    return None if texts.automaton is None else texts
+
+
+def _list_names(names: Json) -> list[str] | None:
+    """The keys that `propertyNames` lists; None if it does not."""
+    if not is_object(names) or not {"enum", "const"} & names.keys():
+        return None
+    values: list[Json] = names["enum"] if "enum" in names else [names["const"]]
+    listed = [value for value in values if isinstance(value, str)]
+    return listed if len(listed) <= MOST_NAMES else None
+
+
+@lru_cache(maxsize=512)
+def is_universal(pattern: str) -> bool:
+    """Does every text match?"""
+    regex = translate(pattern)
+    return regex is not None and Texts((), (regex,)).is_empty()

@@ -1,0 +1,140 @@
+"""Keywords that tell cases apart, as alternatives: `not`, `if`, schemas that depend on a key, and
+`oneOf`."""
+
+from collections.abc import Container, Mapping
+from dataclasses import dataclass
+
+from grammars.lowering.keywords import CASES, as_list, drop_annotations
+from grammars.lowering.rewrite.merging import is_listing, merge
+from grammars.lowering.rewrite.negation import MOST, Resolve, is_expressible, negate
+from grammars.schema.nodes import Json, identify
+from grammars.schema.subschemas import is_object
+
+
+@dataclass(frozen=True)
+class Split:
+    """A schema as alternatives.
+
+    Args:
+        keywords: those that were taken apart.
+        base: the schema without them.
+        parts: the alternatives, each to be conjoined with the base.
+        exact: the parts say all that the keywords say.
+    """
+
+    keywords: tuple[str, ...]
+    base: Mapping[str, Json]
+    parts: list[Json]
+    exact: bool
+
+
+def find_split(
+    flat: Mapping[str, Json], untouched: Container[str], resolve: Resolve
+) -> Split | None:
+    """The first keyword that can be taken apart, as alternatives; None if there is none.
+
+    Args:
+        flat: the schema.
+        untouched: its keywords that stay as they are.
+        resolve: follows references.
+    """
+    if "not" in flat and "not" not in untouched and not is_exclusion(flat):
+        parts = negate(flat["not"], resolve)
+        if len(parts) <= MOST and parts != [{"not": flat["not"]}]:
+            return _split(flat, ("not",), parts)
+    if "if" in flat and "if" not in untouched:
+        cases = tuple(k for k in CASES if k in flat)
+        otherwise = negate(flat["if"], resolve)
+        if len(cases) > 1 and len(otherwise) < MOST:
+            parts: list[Json] = [{"allOf": [flat["if"], flat.get("then", True)]}]
+            parts += [{"allOf": [option, flat.get("else", True)]} for option in otherwise]
+            return _split(flat, cases, parts)
+    for keyword in ("dependentSchemas", "dependencies"):
+        if keyword in flat and keyword not in untouched:
+            for key, schema in flat[keyword].items():
+                if isinstance(schema, dict | bool):  # a list of keys is left to `presence`
+                    return _split_dependency(flat, keyword, key)
+    return None
+
+
+def is_exclusion(flat: Mapping[str, Json]) -> bool:
+    """Is its `not` one of an enum?"""
+    excluded = flat["not"]
+    return is_object(excluded) and drop_annotations(excluded).keys() in ({"enum"}, {"const"})
+
+
+def divide(parts: list[Json], overlaps: list[list[int]], resolve: Resolve) -> list[Json] | None:
+    """`oneOf` as alternatives that exclude each other; None where that cannot be said.
+
+    Args:
+        parts: its branches.
+        overlaps: for each branch the indices of those that it may overlap with.
+        resolve: follows references.
+    """
+    alternatives: list[Json] = []
+    for part, others in zip(parts, overlaps, strict=True):
+        combined: list[Json] = [part]
+        for other in others:
+            pairs = [(some, n) for some in combined for n in negate(parts[other], resolve)]
+            pairs = [pair for pair in pairs if not is_contradiction({"allOf": [*pair]})]
+            if len(pairs) > MOST or not is_expressible([negated for _, negated in pairs]):
+                return None
+            combined = [{"allOf": [*pair]} for pair in pairs]
+        alternatives += combined
+    if not 0 < len(alternatives) <= MOST:
+        return None
+    return alternatives
+
+
+def _split(flat: Mapping[str, Json], keywords: tuple[str, ...], parts: list[Json]) -> Split:
+    base = {k: v for k, v in flat.items() if k not in keywords}
+    kept = [part for part in parts if not is_contradiction({"allOf": [base, part]})]
+    return Split(keywords, base, kept, is_expressible(kept))
+
+
+def _split_dependency(flat: Mapping[str, Json], keyword: str, key: str) -> Split:
+    """Without the key, or with it and all that depends on it."""
+    base = {k: v for k, v in flat.items() if k != keyword}
+    others = {k: v for k, v in flat[keyword].items() if k != key}
+    if others:
+        base[keyword] = others
+    absent: Json = {"properties": {key: False}}
+    present: Json = {"type": "object", "required": [key], "allOf": [flat[keyword][key]]}
+    return Split((keyword,), base, [absent, present], exact=True)
+
+
+def is_contradiction(schema: Json, depth: int = 3) -> bool:
+    """Does plainly no value fit? References are not followed."""
+    if isinstance(schema, bool) or depth == 0:
+        return schema is False
+    flat = _merge_parts(schema)
+    if flat is None or flat.get("enum") == []:
+        return True
+    excluded = flat.get("not", False)
+    if excluded in ({}, True):
+        return True
+    if is_listing(excluded) and ("enum" in flat or "const" in flat):
+        options = flat["enum"] if "enum" in flat else [flat["const"]]
+        return set(map(identify, options)) <= set(map(identify, excluded["enum"]))
+    if is_object(excluded) and excluded.keys() == {"type"} and "type" in flat:
+        return set(as_list(flat["type"])) <= set(as_list(excluded["type"]))
+    properties = flat.get("properties")
+    if flat.get("type") != "object" or not is_object(properties):
+        return False
+    required = [key for key in flat.get("required", ()) if key in properties]
+    return any(is_contradiction(properties[key], depth - 1) for key in required)
+
+
+def _merge_parts(schema: Mapping[str, Json]) -> dict[str, Json] | None:
+    """The schema and its `allOf` as one; None if a part is false."""
+    flat = {k: v for k, v in schema.items() if k != "allOf"}
+    for part in schema.get("allOf", []):
+        if isinstance(part, bool):
+            if not part:
+                return None
+            continue
+        inner = _merge_parts(part)
+        if inner is None:
+            return None
+        flat, _ = merge({k: v for k, v in flat.items() if k != "allOf"}, inner)
+    return flat

@@ -1,0 +1,197 @@
+"""Conjunction of two schemas: one flat schema that says what both say, where that can be said."""
+
+import json
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from functools import reduce
+from math import lcm
+
+from grammars.lowering.keywords import ANNOTATIONS, CASES, EXPRESSIBLE, as_list, read_bounds
+from grammars.regex.ecma import translate
+from grammars.regex.texts import Texts
+from grammars.schema.nodes import Json, are_same, identify
+from grammars.schema.subschemas import is_object
+
+
+def merge(a: Mapping[str, Json], b: Mapping[str, Json]) -> tuple[dict[str, Json], list[str]]:
+    """The conjunction of two flat schemas.
+
+    Returns:
+        the merged schema, and the keywords of `b` that it had to leave out: the result admits
+        every value that both admit, and more if that list is not empty.
+    """
+    a, b = _state_bounds(a), _state_bounds(b)
+    a, b = _declare(a, b), _declare(b, a)
+    a, b = _lengthen(a, b), _lengthen(b, a)
+    if "if" in a and "if" in b:
+        cases = {k: v for k, v in b.items() if k in CASES}
+        a = {**a, "allOf": [*a.get("allOf", []), cases]}
+        b = {k: v for k, v in b.items() if k not in CASES}
+    merged = dict(a)
+    left_out = _find_changed(a, b) + _find_changed(b, a)
+    for keyword, value in b.items():
+        if keyword not in merged:
+            merged[keyword] = value
+        elif keyword in ANNOTATIONS or are_same(merged[keyword], value):
+            pass
+        elif keyword in ("anyOf", "oneOf"):
+            merged["allOf"] = [*merged.get("allOf", []), {keyword: value}]
+        elif keyword == "const":
+            if identify(merged[keyword]) != identify(value):
+                merged["enum"] = []
+        elif keyword == "type":
+            types = _intersect_types(as_list(merged[keyword]), as_list(value))
+            if types:
+                merged["type"] = types
+            else:
+                merged["enum"] = []
+        elif keyword == "items" and (isinstance(value, list) or isinstance(a["items"], list)):
+            left_out.append(keyword)
+        elif keyword in RULES:
+            merged[keyword] = RULES[keyword](merged[keyword], value)
+        else:
+            left_out.append(keyword)
+    return merged, left_out
+
+
+def conjoin(a: Json, b: Json) -> Json:
+    """A schema for what both schemas admit: their `allOf`. Each part stands there once, so that
+    recursion through conjunctions comes back to where it was."""
+    if a is False or b is False:
+        return False
+    parts: dict[str, Json] = {}
+    for schema in (a, b):
+        is_conjunction = is_object(schema) and schema.keys() == {"allOf"}
+        for part in schema["allOf"] if is_conjunction else [schema]:
+            parts[json.dumps(part, sort_keys=True)] = part
+    if len(parts) == 1:
+        return next(iter(parts.values()))
+    return {"allOf": [*parts.values()]}
+
+
+def _state_bounds(schema: Mapping[str, Json]) -> Mapping[str, Json]:
+    """The schema with numbers for exclusive bounds, and without `then` and `else` of no `if`."""
+    bounds = read_bounds(schema)
+    stated: dict[str, Json] = {}
+    for keyword, value in schema.items():
+        is_case_of_none = keyword in CASES and "if" not in schema
+        is_flag = keyword in EXPRESSIBLE["number"] and keyword not in bounds
+        if not is_case_of_none and not is_flag:
+            stated[keyword] = value
+    return stated | bounds
+
+
+def _declare(a: Mapping[str, Json], b: Mapping[str, Json]) -> Mapping[str, Json]:
+    """`a` with the properties that only `b` declares: for `a`, they are additional ones."""
+    rest = a.get("additionalProperties", True)
+    own: dict[str, Json] = a.get("properties", {})
+    patterns: dict[str, Json] = a.get("patternProperties", {})
+    if rest is True:
+        return a
+    sets: list[tuple[Texts, Json]] = []
+    for pattern, value in patterns.items():
+        expression = translate(pattern)
+        if expression is None or Texts((expression,)).automaton is None:
+            return a
+        sets.append((Texts((expression,)), value))
+    others: dict[str, Json] = {}
+    for key in b.get("properties", ()):
+        if key not in own:
+            matching = [value for texts, value in sets if texts.accepts(key)]
+            others[key] = reduce(conjoin, matching) if matching else rest
+    if not others:
+        return a
+    return {**a, "properties": own | others}
+
+
+def _lengthen(a: Mapping[str, Json], b: Mapping[str, Json]) -> Mapping[str, Json]:
+    """`a` with a tuple as long as that of `b`, the longer of both."""
+    if isinstance(a.get("items"), list) or isinstance(b.get("items"), list):
+        return a
+    own: list[Json] = a.get("prefixItems", [])
+    missing = len(b.get("prefixItems", [])) - len(own)
+    if missing <= 0:
+        return a
+    return {**a, "prefixItems": own + [a.get("items", True)] * missing}
+
+
+def _find_changed(a: Mapping[str, Json], b: Mapping[str, Json]) -> list[str]:
+    """Keywords of `a` that mean something else once the keywords of `b` stand beside them."""
+    found: list[str] = []
+    if a.get("additionalProperties", True) is not True:
+        for keyword in ("properties", "patternProperties"):
+            if set(b.get(keyword, ())) - set(a.get(keyword, ())):
+                found.append("additionalProperties")
+                break
+    if "items" in a and isinstance(b.get("items"), list):
+        found.append("items")
+    return found
+
+
+def _intersect_types(a: list[Json], b: list[Json]) -> list[Json]:
+    both = [name for name in a if name in b]
+    if "integer" not in both and "number" not in both:
+        for some, others in ((a, b), (b, a)):
+            if "integer" in some and "number" in others:
+                both.append("integer")
+    return both
+
+
+def _intersect_values(a: list[Json], b: list[Json]) -> Json:
+    kept = set(map(identify, b))
+    return [value for value in a if identify(value) in kept]
+
+
+def _join_schemas(a: dict[str, Json], b: dict[str, Json]) -> Json:
+    """Schemas by name, those of one name conjoined."""
+    joined = dict(a)
+    for name, schema in b.items():
+        joined[name] = conjoin(a[name], schema) if name in a else schema
+    return joined
+
+
+def _join_tuples(a: list[Json], b: list[Json]) -> Json:
+    return [conjoin(x, y) for x, y in zip(a, b, strict=True)]
+
+
+def _join_names(a: list[str], b: list[str]) -> Json:
+    return [*a, *(name for name in b if name not in a)]
+
+
+def _exclude_both(a: Json, b: Json) -> Json:
+    """The schema that a `not` needs to exclude what either schema admits."""
+    if is_listing(a) and is_listing(b):
+        return {"enum": [*as_list(a["enum"]), *as_list(b["enum"])]}
+    return {"anyOf": [a, b]}
+
+
+def is_listing(schema: Json) -> bool:
+    """Is it a schema with an `enum` alone?"""
+    return is_object(schema) and schema.keys() == {"enum"}
+
+
+def _find_multiple(a: float, b: float) -> Json:
+    """The least number that is a multiple of both."""
+    x, y = Fraction(repr(a)), Fraction(repr(b))
+    scale = lcm(x.denominator, y.denominator)
+    least = Fraction(lcm(int(x * scale), int(y * scale)), scale)
+    return int(least) if least.denominator == 1 else float(least)
+
+
+RULES: dict[str, Callable[[Json, Json], Json]] = {
+    "enum": _intersect_values,
+    "properties": _join_schemas,
+    "required": _join_names,
+    "items": conjoin,
+    "prefixItems": _join_tuples,
+    "additionalProperties": conjoin,
+    "propertyNames": conjoin,
+    "patternProperties": _join_schemas,
+    "dependentSchemas": _join_schemas,
+    "multipleOf": _find_multiple,
+    "not": _exclude_both,
+    "uniqueItems": lambda a, b: bool(a or b),
+    **dict.fromkeys(("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"), max),
+    **dict.fromkeys(("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"), min),
+}
+"""The value of a keyword that says what two values of it say together."""

@@ -1,0 +1,126 @@
+"""The negation of a schema, as schemas: `not` taken apart down to what nodes can express."""
+
+from collections.abc import Callable
+from itertools import product
+from math import prod
+
+from grammars.lowering.keywords import ANNOTATIONS, CASES, TYPES, as_list
+from grammars.lowering.rewrite.merging import is_listing
+from grammars.schema.nodes import Json
+from grammars.schema.subschemas import is_list, is_object
+
+MOST = 16
+"""More alternatives than these are not written out."""
+
+_OPPOSITES = {  # keyword: the type it speaks of, the opposite keyword, and what its bound is more
+    "minLength": ("string", "maxLength", -1),
+    "maxLength": ("string", "minLength", 1),
+    "minItems": ("array", "maxItems", -1),
+    "maxItems": ("array", "minItems", 1),
+    "minProperties": ("object", "maxProperties", -1),
+    "maxProperties": ("object", "minProperties", 1),
+    "minimum": ("number", "exclusiveMaximum", 0),
+    "maximum": ("number", "exclusiveMinimum", 0),
+    "exclusiveMinimum": ("number", "maximum", 0),
+    "exclusiveMaximum": ("number", "minimum", 0),
+}
+
+Resolve = Callable[[Json], Json]
+"""Gives what a `$ref` leads to, or raises `SchemaError`."""
+
+
+def negate(schema: Json, resolve: Resolve | None = None) -> list[Json]:
+    """Schemas that together admit exactly what this one does not.
+
+    What cannot be said without it stays in a `not` with one keyword inside.
+
+    Args:
+        schema: the schema.
+        resolve: follows references, one step deep; None: a `$ref` stays in a `not`.
+    """
+    if isinstance(schema, bool):
+        return [] if schema else [True]
+    options: list[Json] = []
+    for keyword, value in schema.items():
+        if keyword not in ANNOTATIONS and keyword not in CASES:
+            options += _negate_keyword(keyword, value, resolve)
+    cases = {k: schema[k] for k in CASES if k in schema}
+    if "if" in cases and len(cases) > 1:
+        options.append({"not": cases})
+    return options
+
+
+def is_expressible(schema: Json) -> bool:
+    """Does no `not` stand in there but of an enum?"""
+    if is_list(schema):
+        return all(map(is_expressible, schema))
+    if not is_object(schema):
+        return True
+    if "not" in schema and not is_listing(schema["not"]):
+        return False
+    return all(is_expressible(v) for k, v in schema.items() if k not in ("enum", "const"))
+
+
+def _negate_keyword(keyword: str, value: Json, resolve: Resolve | None) -> list[Json]:
+    match keyword:
+        case "type":
+            return _negate_types(as_list(value))
+        case "const":
+            return [{"not": {"enum": [value]}}]
+        case "required":
+            return [_require(key, False) for key in value]
+        case "properties":
+            options: list[Json] = []
+            for key, schema in value.items():
+                options += [_require(key, option) for option in negate(schema, resolve)]
+            return options
+        case "not":
+            return [value]
+        case "allOf":
+            return [option for part in value for option in negate(part, resolve)]
+        case "anyOf":
+            return _negate_any_of(value, resolve)
+        case "$ref" if resolve is not None:
+            return negate(resolve(value), None)
+        case _ if keyword in _OPPOSITES and not isinstance(value, bool):
+            return _negate_bound(keyword, value)
+        case _:
+            return [{"not": {keyword: value}}]
+
+
+def _negate_types(types: list[Json]) -> list[Json]:
+    if "integer" in types and "number" not in types:
+        return [{"not": {"type": types}}]
+    others = [kind for kind in TYPES if kind not in types]
+    return [{"type": others}] if others else []
+
+
+def _require(key: str, value: Json) -> Json:
+    """Objects with that member; without it if its schema is false."""
+    schema: dict[str, Json] = {"type": "object", "properties": {key: value}}
+    if value is not False:
+        schema["required"] = [key]
+    return schema
+
+
+def _negate_any_of(parts: list[Json], resolve: Resolve | None) -> list[Json]:
+    """All parts are negated at once; each has alternatives, and each choice of them is one."""
+    negated = [negate(part, resolve) for part in parts]
+    if prod(map(len, negated)) > MOST:
+        return [{"not": {"anyOf": parts}}]
+    if all(len(options) == 1 and _is_negation(options[0]) for options in negated):
+        return [{"not": {"anyOf": [options[0]["not"] for options in negated]}}]
+    return [{"allOf": list(chosen)} for chosen in product(*negated)]
+
+
+def _is_negation(schema: Json) -> bool:
+    """Is it a `not` that could not be taken apart?"""
+    return is_object(schema) and schema.keys() == {"not"}
+
+
+def _negate_bound(keyword: str, value: float) -> list[Json]:
+    kind, opposite, step = _OPPOSITES[keyword]
+    bound = value + step
+    if bound < 0 and kind != "number":  # no length is negative
+        return []
+    return [{"type": kind, opposite: bound}]

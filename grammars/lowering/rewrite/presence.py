@@ -1,0 +1,221 @@
+"""Keywords that speak only of which keys an object has, as a formula over them.
+
+`anyOf`, `oneOf`, `not`, `if` and those for dependencies are such keywords where nothing but
+`required` and the like stands in their parts.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from grammars.lowering.keywords import ANNOTATIONS
+from grammars.schema.members import MOST_BITS, MOST_KEYS
+from grammars.schema.nodes import Json
+from grammars.schema.presence import (
+    FALSE,
+    FREE,
+    TRUE,
+    All,
+    Formula,
+    Has,
+    Not,
+    Presence,
+    any_of,
+    find_keys,
+    find_wanted,
+)
+from grammars.schema.subschemas import is_list
+
+MOST_SPOKEN = 8
+"""A formula over more optional keys is not enforced."""
+
+_CASES = ("then", "else")
+_FORMULAS = (
+    "allOf",
+    "anyOf",
+    "oneOf",
+    "not",
+    "if",
+    "dependentRequired",
+    "dependentSchemas",
+    "dependencies",
+)
+_COUNTS = ("minProperties", "maxProperties")
+KEYWORDS = frozenset((*_FORMULAS, *_CASES, *_COUNTS))
+"""All that may speak of presence."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a schema says of the keys of objects, and whether it admits anything else."""
+
+    formula: Formula
+    others: bool = True
+
+
+@dataclass(frozen=True)
+class PresenceKeywords:
+    """The keywords of a schema that speak of presence only, and what they say together.
+
+    Args:
+        keywords: those keywords.
+        presence: the condition on the keys.
+        others: may the value be anything else than an object?
+    """
+
+    keywords: frozenset[str] = frozenset()
+    presence: Presence = FREE
+    others: bool = True
+
+    @property
+    def spoken(self) -> tuple[str, ...]:
+        """All keys that they speak of."""
+        return find_keys(self.presence.formula)
+
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        """The keys that are declared by being asked for."""
+        return find_wanted(self.presence.formula)
+
+
+def find_presence(flat: Mapping[str, Json]) -> PresenceKeywords:
+    """What a schema without `$ref` and `allOf` says of the presence of keys, as far as a rule of
+    the grammar can enforce it: nothing of objects of many keys, and no number of keys beside a
+    formula."""
+    if not KEYWORDS & flat.keys():
+        return PresenceKeywords()
+    claims: dict[str, Claim] = {}
+    for keyword in _FORMULAS:
+        claim = _read_keyword(keyword, flat)
+        if claim is not None and find_keys(claim.formula):
+            claims[keyword] = claim
+    if "allOf" in flat and "allOf" not in claims:  # what stands there has to meet the branches
+        claims.pop("anyOf", None)
+        claims.pop("oneOf", None)
+    formula = _join([claim.formula for claim in claims.values()])
+    spoken = set(find_keys(formula))
+    required = set(flat.get("required", ()))
+    declared = required.union(flat.get("properties", ()), spoken)
+    if len(declared) > MOST_KEYS or len(spoken - required) > MOST_SPOKEN:
+        return PresenceKeywords()
+    keywords = set(claims)
+    if "if" in claims:
+        keywords.update(k for k in _CASES if k in flat)
+    presence = Presence(formula)
+    counts = [k for k in _COUNTS if k in flat and (k, flat[k]) != ("minProperties", 0)]
+    if counts and not spoken:
+        least, most = int(flat.get("minProperties", 0)), flat.get("maxProperties")
+        if len(declared) + int(most or least) <= MOST_BITS:
+            keywords.update(counts)
+            presence = Presence(formula, least, None if most is None else int(most))
+    others = all(claim.others for claim in claims.values())
+    return PresenceKeywords(frozenset(keywords), presence, others)
+
+
+def _read_keyword(keyword: str, flat: Mapping[str, Json]) -> Claim | None:
+    """What one keyword says; None if it is not there, or says more than what is present."""
+    if keyword not in flat:
+        return None
+    value: Json = flat[keyword]
+    match keyword:
+        case "required":
+            return Claim(_join([Has(key) for key in value]))
+        case "properties":
+            return _join_claims([_read_member(k, v) for k, v in value.items()])
+        case "allOf":
+            return _join_claims(list(map(_read, value)))
+        case "anyOf":
+            return _read_any_of(value)
+        case "oneOf":
+            return _read_one_of(value)
+        case "not":
+            claim = _read(value)
+            return None if claim is None else Claim(_deny(claim.formula), not claim.others)
+        case "if":
+            return _read_cases(value, flat.get("then", True), flat.get("else", True))
+        case "dependentRequired" | "dependentSchemas" | "dependencies":
+            return _join_claims([_read_dependency(k, v) for k, v in value.items()])
+        case _:
+            return None
+
+
+def _read(schema: Json) -> Claim | None:
+    """What a schema says; None if it says more than what is present."""
+    if isinstance(schema, bool):
+        return Claim(TRUE if schema else FALSE, schema)
+    claims: list[Claim | None] = []
+    for keyword in schema:  # in order: the grammar spells the formula, and is the same each time
+        if keyword in ANNOTATIONS or keyword in _CASES:
+            continue
+        if keyword == "type" and schema["type"] == "object":
+            claims.append(Claim(TRUE, others=False))
+        else:
+            claims.append(_read_keyword(keyword, schema))
+    return _join_claims(claims)
+
+
+def _read_member(key: str, schema: Json) -> Claim | None:
+    """A property that may not be there; another one would be declared by this."""
+    if schema is False or schema == {"not": {}}:
+        return Claim(Not(Has(key)))
+    return None
+
+
+def _read_dependency(key: str, value: Json) -> Claim | None:
+    """What has to be so where that key is present."""
+    if is_list(value):
+        return Claim(_imply(Has(key), _join([Has(needed) for needed in value])))
+    claim = _read(value)
+    return None if claim is None else Claim(_imply(Has(key), claim.formula))
+
+
+def _read_any_of(parts: list[Json]) -> Claim | None:
+    claims = _read_all(parts)
+    if claims is None:
+        return None
+    return Claim(any_of([claim.formula for claim in claims]), any(c.others for c in claims))
+
+
+def _read_one_of(parts: list[Json]) -> Claim | None:
+    claims = _read_all(parts)
+    if claims is None:
+        return None
+    alone: list[Formula] = []
+    for i, claim in enumerate(claims):
+        others = [_deny(other.formula) for j, other in enumerate(claims) if j != i]
+        alone.append(_join([claim.formula, *others]))
+    return Claim(any_of(alone), sum(c.others for c in claims) == 1)
+
+
+def _read_all(parts: list[Json]) -> list[Claim] | None:
+    """What each of the schemas says; None if one says more than what is present."""
+    claims = [claim for claim in map(_read, parts) if claim is not None]
+    return None if len(claims) < len(parts) else claims
+
+
+def _read_cases(condition: Json, then: Json, otherwise: Json) -> Claim | None:
+    claims = _read_all([condition, then, otherwise])
+    if claims is None:
+        return None
+    case, yes, no = claims
+    formula = _join([_imply(case.formula, yes.formula), _imply(_deny(case.formula), no.formula)])
+    return Claim(formula, yes.others if case.others else no.others)
+
+
+def _join_claims(claims: Sequence[Claim | None]) -> Claim | None:
+    known = [claim for claim in claims if claim is not None]
+    if len(known) < len(claims):
+        return None
+    return Claim(_join([c.formula for c in known]), all(c.others for c in known))
+
+
+def _join(parts: Sequence[Formula]) -> Formula:
+    """All of these formulas."""
+    return parts[0] if len(parts) == 1 else All(tuple(parts))
+
+
+def _deny(part: Formula) -> Formula:
+    return part.part if isinstance(part, Not) else Not(part)
+
+
+def _imply(a: Formula, b: Formula) -> Formula:
+    return Not(All((a, _deny(b))))

@@ -1,0 +1,168 @@
+"""`unevaluatedProperties` and `unevaluatedItems` (JSON Schema Core, 11) as `additionalProperties`
+and `items` beside keywords that are known.
+
+Which members a schema evaluates depends on which of its alternatives hold. For each such choice it
+is known, so the schema becomes alternatives that say what the other members are. One under which
+less is evaluated admits less, so it needs no condition that says where it is meant.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+from grammars.errors import SchemaError
+from grammars.lowering.rewrite.negation import Resolve
+from grammars.schema.nodes import Json
+
+MOST = 16
+"""More choices than these are not written out."""
+_DEEPEST = 8
+_DYNAMIC = frozenset(["$dynamicRef", "$recursiveRef"])
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """The members that are evaluated under a choice.
+
+    Args:
+        given: what holds then, as schemas.
+        keys, patterns: these members; `everything`: all of them.
+        items: so many items; `every_item`: all of them.
+    """
+
+    given: tuple[Json, ...] = ()
+    keys: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()
+    everything: bool = False
+    items: int = 0
+    every_item: bool = False
+
+    @property
+    def is_nothing(self) -> bool:
+        """Is nothing evaluated?"""
+        return replace(self, given=()) == Evaluated()
+
+    def join(self, other: "Evaluated") -> "Evaluated":
+        """Both at once."""
+        return Evaluated(
+            given=self.given + other.given,
+            keys=tuple(dict.fromkeys(self.keys + other.keys)),
+            patterns=tuple(dict.fromkeys(self.patterns + other.patterns)),
+            everything=self.everything or other.everything,
+            items=max(self.items, other.items),
+            every_item=self.every_item or other.every_item,
+        )
+
+
+class _UnknownError(Exception):
+    """It cannot be said what is evaluated."""
+
+
+def state_evaluated(flat: Mapping[str, Json], keyword: str, resolve: Resolve) -> Json | None:
+    """The schema without that keyword, as one that says the same; None where it cannot be said."""
+    rest = {k: v for k, v in flat.items() if k != keyword}
+    try:
+        choices = _list_choices(rest, resolve, 0)
+    except (_UnknownError, SchemaError):
+        return None
+    any_of = next(_list_alternatives(flat, resolve, 1))
+    if not all(branch.is_nothing for branch in any_of):
+        del rest["anyOf"]  # each choice says which branches hold
+    options: list[Json] = []
+    for choice in choices:
+        others = _close(choice, keyword, flat[keyword])
+        options.append({"allOf": [rest, *choice.given, others]})
+    return options[0] if len(options) == 1 else {"anyOf": options}
+
+
+def _close(choice: Evaluated, keyword: str, value: Json) -> Json:
+    """The schema that says of the members that are not evaluated what `value` says."""
+    closed: dict[str, Json] = {}
+    if keyword == "unevaluatedItems":
+        if choice.every_item:
+            return True
+        if choice.items:
+            closed["prefixItems"] = [True] * choice.items
+        closed["items"] = value
+        return closed
+    if choice.everything:
+        return True
+    closed["properties"] = dict.fromkeys(choice.keys, True)
+    if choice.patterns:
+        closed["patternProperties"] = dict.fromkeys(choice.patterns, True)
+    closed["additionalProperties"] = value
+    return closed
+
+
+def _list_choices(schema: Json, resolve: Resolve, depth: int) -> list[Evaluated]:
+    """For each choice between the alternatives in a schema what is evaluated under it."""
+    if isinstance(schema, bool):
+        return [Evaluated()]
+    flat: Mapping[str, Json] = schema
+    if depth > _DEEPEST or _DYNAMIC & flat.keys():
+        raise _UnknownError
+    choices = [_find_own(flat)]
+    parts: list[Json] = list(flat.get("allOf", []))
+    if "$ref" in flat:
+        parts.append(resolve(flat["$ref"]))
+    for part in parts:
+        choices = _cross(choices, _list_choices(part, resolve, depth + 1))
+    for alternatives in _list_alternatives(flat, resolve, depth + 1):
+        if not all(alternative.is_nothing for alternative in alternatives):
+            choices = _cross(choices, alternatives)
+    return choices
+
+
+def _find_own(flat: Mapping[str, Json]) -> Evaluated:
+    """What a schema evaluates itself."""
+    if "contains" in flat:  # it evaluates what matches
+        raise _UnknownError
+    prefix, rest = flat.get("prefixItems", []), "items"
+    if isinstance(flat.get("items"), list):  # a tuple, as drafts before 2020-12 write it
+        prefix, rest = flat["items"], "additionalItems"
+    return Evaluated(
+        keys=tuple(flat.get("properties", ())),
+        patterns=tuple(flat.get("patternProperties", ())),
+        everything="additionalProperties" in flat or "unevaluatedProperties" in flat,
+        items=len(prefix),
+        every_item=rest in flat or "unevaluatedItems" in flat,
+    )
+
+
+def _list_alternatives(
+    flat: Mapping[str, Json], resolve: Resolve, depth: int
+) -> Iterator[list[Evaluated]]:
+    """For each keyword that has alternatives what is evaluated under each; `anyOf` comes first."""
+
+    def see(*parts: Json) -> list[Evaluated]:
+        """What is evaluated where all of these hold."""
+        found = [Evaluated(parts)]
+        for part in parts:
+            found = _cross(found, _list_choices(part, resolve, depth))
+        return found
+
+    branches: list[Json] = flat.get("anyOf", [])
+    if 1 << len(branches) > MOST:
+        raise _UnknownError
+    any_of: list[Evaluated] = []
+    for number in range(1, len(branches) + 1):
+        for chosen in combinations(branches, number):
+            any_of += see(*chosen)
+    yield any_of
+    yield [choice for branch in flat.get("oneOf", []) for choice in see(branch)]
+    if "if" in flat:
+        condition, otherwise = flat["if"], flat.get("else", True)
+        cases = see(condition, flat.get("then", True))
+        if all(choice.is_nothing for choice in _list_choices(otherwise, resolve, depth)):
+            yield [*cases, Evaluated()]
+        else:
+            yield [*cases, *see({"not": condition}, otherwise)]
+    for key, schema in flat.get("dependentSchemas", {}).items():
+        yield [*see({"required": [key], "type": "object"}, schema), Evaluated()]
+
+
+def _cross(some: list[Evaluated], others: list[Evaluated]) -> list[Evaluated]:
+    """Each of the first with each of the others."""
+    if len(some) * len(others) > MOST:
+        raise _UnknownError
+    return [a.join(b) for a in some for b in others]

@@ -1,0 +1,197 @@
+"""Options of a tool that change its lowered schema.
+
+`strict: false` (`loosen`): the mask enforces the shape and the declared types, the rest is checked.
+
+`require_nonempty`: required strings have at least one character, at any depth. Schemas hardly ever
+say `minLength: 1`, and `""` is a legal argument (`edit(new_string="")` deletes text). Where it is
+not wanted, the lowered schema is tightened, so every format enforces it. Optional strings and
+elements of lists stay as they are, and so does what admits no other string.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from grammars.lowering.nodes.inhabitation import prune
+from grammars.schema.nodes import (
+    AnyValue,
+    Array,
+    Boolean,
+    Constant,
+    Contains,
+    Finding,
+    Json,
+    Node,
+    Null,
+    Number,
+    Object,
+    Property,
+    Reference,
+    Schema,
+    String,
+    Union,
+)
+
+SHAPE = frozenset(["type", "properties", "required", "items", "prefixItems", "anyOf", "oneOf"])
+"""Keywords that a loose schema still enforces."""
+
+_SUFFIX = " (not empty)"  # of definitions whose strings are not empty
+
+
+def loosen(schema: Schema) -> Schema:
+    """The schema with names, required keys and declared types alone; undeclared keys are open."""
+    enforced: list[Finding] = []
+    checked = [*schema.report.checked]
+    for finding in schema.report.enforced:
+        if finding.keyword in SHAPE:
+            enforced.append(finding)
+        else:
+            checked.append(replace(finding, reason="the tool is not strict"))
+    return replace(
+        schema,
+        node=_loosen(schema.node),
+        definitions={name: _loosen(node) for name, node in schema.definitions.items()},
+        report=replace(schema.report, enforced=tuple(enforced), checked=tuple(checked)),
+    )
+
+
+def _loosen(node: Node) -> Node:
+    match node:
+        case AnyValue() | Boolean() | Null() | Reference():
+            return node
+        case Constant(values):
+            types = _distinct(map(_find_type, values))
+            return types[0] if len(types) == 1 else Union(tuple(types))
+        case String():
+            return String()
+        case Number(integer):
+            return Number(integer)
+        case Array(prefix, items):
+            rest = AnyValue() if items is None else _loosen(items)
+            return Array(tuple(map(_loosen, prefix)), rest)
+        case Object(properties):
+            declared = tuple(replace(p, node=_loosen(p.node)) for p in properties)
+            return Object(declared)
+        case Union(branches):
+            return Union(tuple(_distinct(map(_loosen, branches))))
+
+
+def _distinct(nodes: Iterable[Node]) -> list[Node]:
+    """Each node once. (Nodes with bounds cannot be hashed.)"""
+    kept: list[Node] = []
+    for node in nodes:
+        if node not in kept:
+            kept.append(node)
+    return kept
+
+
+def _find_type(value: Json) -> Node:
+    """The node of all values of the type of this one."""
+    match value:
+        case bool():
+            return Boolean()
+        case None:
+            return Null()
+        case int():
+            return Number(integer=True)
+        case float():
+            return Number()
+        case str():
+            return String()
+        case list():
+            return Array()
+        case _:
+            return Object()
+
+
+def require_nonempty(schema: Schema) -> Schema:
+    """The schema without empty strings where a string is required."""
+    definitions: dict[str, Node] = {}
+    for name, node in schema.definitions.items():
+        definitions[name] = _tighten_objects(node)
+    for name, node in schema.definitions.items():
+        definitions[name + _SUFFIX] = _tighten(node)
+    node, definitions = prune(_tighten_objects(schema.node), definitions)
+    used = _find_used(node, definitions)
+    return replace(
+        schema,
+        node=node,
+        definitions={name: d for name, d in definitions.items() if name in used},
+    )
+
+
+def _tighten_objects(node: Node) -> Node:
+    """The same node; required strings of the objects in it are not empty."""
+    match node:
+        case Object(properties, additional, patterned=patterned):
+            rest = None if additional is None else _tighten_objects(additional)
+            return replace(
+                node,
+                properties=tuple(map(_tighten_property, properties)),
+                additional=rest,
+                patterned=tuple(replace(e, node=_tighten_objects(e.node)) for e in patterned),
+            )
+        case Array(prefix, items, contains=contains):
+            return replace(
+                node,
+                prefix=tuple(map(_tighten_objects, prefix)),
+                items=None if items is None else _tighten_objects(items),
+                contains=None if contains is None else _tighten_contains(contains),
+            )
+        case Union(branches):
+            return Union(tuple(map(_tighten_objects, branches)))
+        case _:
+            return node
+
+
+def _tighten_contains(contains: Contains) -> Contains:
+    def tighten_all(nodes: Iterable[Node | None]) -> tuple[Node | None, ...]:
+        return tuple(None if node is None else _tighten_objects(node) for node in nodes)
+
+    return replace(
+        contains,
+        matching=tighten_all(contains.matching),
+        others=tighten_all(contains.others),
+    )
+
+
+def _tighten_property(declared: Property) -> Property:
+    tighten = _tighten if declared.required else _tighten_objects
+    return replace(declared, node=tighten(declared.node))
+
+
+def _tighten(node: Node) -> Node:
+    """The node without the empty string, if anything else is left."""
+    match node:
+        case String(shortest, longest):
+            return node if longest == 0 else replace(node, min_length=max(1, shortest))
+        case Constant(values):
+            return Constant(tuple(v for v in values if v != "") or values)
+        case Union(branches):
+            return Union(tuple(map(_tighten, branches)))
+        case Reference(name):
+            return Reference(name + _SUFFIX)
+        case _:
+            return _tighten_objects(node)
+
+
+def _find_used(node: Node, definitions: Mapping[str, Node]) -> set[str]:
+    """The definitions that the node can lead to."""
+    used: set[str] = set()
+    queue: list[Node | None] = [node]
+    while queue:
+        match part := queue.pop():
+            case Reference(name):
+                if name not in used:
+                    used.add(name)
+                    queue.append(definitions[name])
+            case Union(branches):
+                queue += branches
+            case Array(prefix, items, contains=contains):
+                queue += [*prefix, items]
+                if contains is not None:
+                    queue += [*contains.matching, *contains.others]
+            case Object(properties):
+                queue += [member.node for member in (*properties, *part.extras)]
+            case _:
+                pass
+    return used

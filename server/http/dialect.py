@@ -1,0 +1,35 @@
+"""What the application has to know of a dialect: its paths, and the form of its errors."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import APIRouter
+
+from server.errors import HttpError, encode_openai_error
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """A dialect.
+
+    Args:
+        router: its paths.
+        prefix: what the paths begin with, behind `/v1`, that have its errors; "": all those that no
+            other dialect claims.
+        encode_error: the body of an error.
+        has_request_ids: replies have the header `request-id`, which Anthropic's SDKs show.
+    """
+
+    router: APIRouter
+    prefix: str = ""
+    encode_error: Callable[[HttpError], dict[str, Any]] = encode_openai_error
+    has_request_ids: bool = False
+
+
+def find_dialect(dialects: Iterable[Dialect], path: str) -> Dialect:
+    """The dialect whose errors a path has, also where there is no such path; one of `dialects` has
+    to have no prefix."""
+    path = path.removeprefix("/v1")
+    matching = [dialect for dialect in dialects if path.startswith(dialect.prefix)]
+    return max(matching, key=lambda dialect: len(dialect.prefix))

@@ -1,0 +1,116 @@
+"""The reply to a request, streamed or whole, in every dialect.
+
+A dialect only writes the chunks of a stream. A whole reply is the fold of the same chunks, so that
+the two cannot differ.
+"""
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Any
+
+from fastapi import Request
+from fastapi.responses import JSONResponse, Response
+
+from server.errors import as_http_error, encode_openai_error, log_error
+from server.http.disconnects import wait_for_client
+from server.http.sse import COMMENT, EventStream, encode_event, keep_alive
+from server.turns.active_request import ActiveRequest, TurnEvent
+
+Json = dict[str, Any]
+
+
+class ReplyWriter:
+    """Writes the chunks of one reply; a dialect derives from it."""
+
+    names_events: bool = False
+    """Server-sent events have names: the `type` of their chunks."""
+    ping: bytes = COMMENT
+    """Sent where there is no chunk for long."""
+    end: bytes = b""
+    """What a stream ends with, behind its last chunk."""
+
+    def open(self) -> Iterator[Json]:
+        """The first chunks."""
+        raise NotImplementedError
+
+    def take(self, number: int, event: TurnEvent) -> Iterator[Json]:
+        """The chunks of an event, which is one of the choice of this number."""
+        raise NotImplementedError
+
+    def close(self) -> Iterator[Json]:
+        """The last chunks."""
+        return iter(())
+
+    def fail(self, error: Exception) -> Iterator[Json]:
+        """The chunks of a stream that fails after its status was sent."""
+        yield encode_openai_error(as_http_error(error))
+
+    async def before_sending(self, chunk: Json) -> None:
+        """Does what has to be done before a chunk goes out."""
+
+    def fold(self, chunks: Sequence[Json]) -> Json:
+        """The whole reply that the chunks of a stream add up to."""
+        raise NotImplementedError
+
+    def encode(self, chunk: Json) -> bytes:
+        """A chunk as a server-sent event."""
+        return encode_event(chunk, chunk["type"] if self.names_events else "")
+
+
+async def answer(
+    request: Request, active: ActiveRequest, writer: ReplyWriter, *, is_streamed: bool
+) -> Response:
+    """The reply to a request under way.
+
+    Raises:
+        Error: the turn has failed before anything was sent.
+        HttpError: the client has gone away.
+    """
+    compiled = active.compiled
+    if not is_streamed:
+        chunks = await wait_for_client(request, _collect(active, writer), active.cancel)
+        return JSONResponse(writer.fold(chunks), headers=compiled.headers)
+    settings = compiled.service.settings
+    await _wait_for_start(request, active, settings.ping_seconds)
+    events = keep_alive(_stream(active, writer), settings.ping_seconds, writer.ping)
+    return EventStream(events, settings.idle_seconds, compiled.headers, active.cancel)
+
+
+async def _wait_for_start(request: Request, active: ActiveRequest, seconds: float) -> None:
+    """Waits with the status of a stream until there is something to stream, or until a ping is due:
+    what is refused until then is refused with its own status."""
+    try:
+        await wait_for_client(request, active.wait(seconds))
+    except BaseException:
+        active.cancel()
+        raise
+
+
+async def _write(active: ActiveRequest, writer: ReplyWriter) -> AsyncIterator[Json]:
+    for chunk in writer.open():
+        await writer.before_sending(chunk)
+        yield chunk
+    async for number, event in active.follow():
+        for chunk in writer.take(number, event):
+            await writer.before_sending(chunk)
+            yield chunk
+    for chunk in writer.close():
+        await writer.before_sending(chunk)
+        yield chunk
+
+
+async def _collect(active: ActiveRequest, writer: ReplyWriter) -> list[Json]:
+    return [chunk async for chunk in _write(active, writer)]
+
+
+async def _stream(active: ActiveRequest, writer: ReplyWriter) -> AsyncIterator[bytes]:
+    try:
+        async for chunk in _write(active, writer):
+            yield writer.encode(chunk)
+        if writer.end:
+            yield writer.end
+    except Exception as error:  # the status is sent already: the stream says it
+        chunks = [*writer.fail(error)]
+        log_error(error)
+        for chunk in chunks:
+            await writer.before_sending(chunk)
+            yield writer.encode(chunk)

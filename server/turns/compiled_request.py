@@ -1,0 +1,132 @@
+"""A request with its prompt and its grammar, and what the reply says of how it was compiled."""
+
+import hashlib
+import json
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from constrained.job import CompiledTurn
+from server.turns.reasoning import ReasoningPlan, plan_reasoning
+from server.turns.service import Service
+from server.turns.turn_request import TurnRequest
+
+SHORT = 16  # characters of a hash
+MAX_HEADER = 500  # characters
+
+
+@dataclass(frozen=True)
+class CompiledRequest:
+    """A request that is ready to be generated.
+
+    Args:
+        service: the model that it is for.
+        request: what is asked.
+        turn: prompt and grammar; of a request with several prompts, those of the first.
+        reasoning: what becomes of what the request says of reasoning.
+    """
+
+    service: Service
+    request: TurnRequest
+    turn: CompiledTurn
+    reasoning: ReasoningPlan = field(default_factory=ReasoningPlan)
+
+    @cached_property
+    def grammar_hash(self) -> str | None:
+        """Names the grammar, which may have megabytes; None: there is none."""
+        if self.turn.grammar is None:
+            return None
+        return _hash_text(self.turn.grammar)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Response headers: the tool format, hashes of prompt and grammar, and what could not be
+        done as asked."""
+        turn = self.turn
+        headers = {"X-Tool-Format": turn.format.name, "X-Turn-Start": turn.state.start.value}
+        if turn.head:  # the shared prefix of all prompts with these tools and system messages
+            headers["X-Head-Hash"] = _hash_text(repr(turn.tokens[: turn.head]))
+        if self.grammar_hash is not None:
+            headers["X-Grammar-Hash"] = self.grammar_hash
+        if turn.refused:
+            headers["X-Grammar-Constraints"] = "downgraded"
+        if self.request.ignored_fields:
+            headers["X-Ignored-Fields"] = _as_header(", ".join(self.request.ignored_fields))
+        if self.request.normalised:
+            headers["X-Normalised"] = str(self.request.normalised)
+        if self.reasoning.ignored:
+            headers["X-Reasoning-Effort"] = "ignored"
+        return headers
+
+    @property
+    def notes(self) -> dict[str, Any]:
+        """The field `constrained` of a reply, which no dialect knows: tools that were refused,
+        fields that were ignored, and with `--show-grammar` the grammar. Empty if there is nothing
+        to say."""
+        notes: dict[str, Any] = {}
+        if self.turn.refused:
+            notes["refused_tools"] = [refusal.to_json() for refusal in self.turn.refused]
+        if self.request.ignored_fields:
+            notes["ignored_fields"] = list(self.request.ignored_fields)
+        if self.reasoning.ignored:
+            notes["reasoning"] = self.reasoning.to_json()
+        if self.service.settings.show_grammar:
+            notes["format"] = self.turn.format.name
+            notes["start"] = self.turn.state.start.value
+            notes["reasoning"] = self.reasoning.to_json()
+            notes["weakened"] = _describe_weakened(self.turn)
+            notes["grammar"] = self.turn.grammar
+        return {"constrained": notes} if notes else {}
+
+
+async def compile_request(
+    service: Service, request: TurnRequest, timeout: float | None = None
+) -> CompiledRequest:
+    """Writes the prompt of a request and builds its grammar.
+
+    Raises:
+        Error: as in `Model.compile`.
+    """
+    compiler = service.model.compiler
+    plan = plan_reasoning(
+        request.reasoning,
+        has_block=compiler.format.reasoning is not None,
+        variables=compiler.template.variables,
+    )
+    job = request.job
+    job = replace(
+        job,
+        messages=service.call_ids.restore(job.messages),
+        think=plan.think,
+        reasoning_budget=plan.budget,
+        template_kwargs={**plan.variables, **job.template_kwargs},
+        date=service.dates.find(job.messages),
+    )
+    turn = await service.model.acompile(job, timeout)
+    return CompiledRequest(service, request, turn, plan)
+
+
+def _hash_text(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:SHORT]
+
+
+def _as_header(text: str) -> str:
+    """The text as far as a header can have it: printed ASCII, no space at its ends."""
+    return json.dumps(text)[1:-1].replace("\x7f", "\\u007f")[:MAX_HEADER].strip()
+
+
+def _describe_weakened(turn: CompiledTurn) -> dict[str, Any]:
+    """For each tool, the keywords of its schema that the mask does not enforce as they stand."""
+    weakened: dict[str, Any] = {}
+    for tool in turn.tools:
+        report = tool.schema.report
+        described: dict[str, Any] = {}
+        for name in ("checked", "repaired", "ignored"):
+            findings = getattr(report, name)
+            if findings:
+                described[name] = [vars(finding) for finding in findings]
+        if not tool.strict:
+            described["strict"] = False
+        if described:
+            weakened[tool.name] = described
+    return weakened

@@ -1,0 +1,201 @@
+"""Fields that mean the same in OpenAI's Chat Completions, Completions and Responses, and what they
+ask for. Those that OpenAI does not have are llama-server's, vLLM's and OpenRouter's."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from constrained.answers import read_response_format, read_target
+from constrained.engine.sampling import SEEDS, Sampling
+from grammars.turn import Answer
+from server.errors import HttpError
+from server.settings import Settings
+from server.turns.reasoning import Effort, ReasoningRequest
+from server.turns.request_checks import check_size
+
+Json = dict[str, Any]
+MAX_TOKEN_DIGITS = 10
+
+
+class StreamOptions(BaseModel):
+    """What a stream says beside the reply."""
+
+    model_config = ConfigDict(extra="allow")
+
+    include_usage: bool = False
+
+
+class StructuredOutputs(BaseModel):
+    """vLLM's form of an answer that is not any text."""
+
+    model_config = ConfigDict(extra="allow")
+
+    json_: Any = Field(None, alias="json")
+    regex: str | None = None
+    choice: list[str] | None = None
+    grammar: str | None = None
+
+
+class ReasoningOptions(BaseModel):
+    """OpenRouter's and Responses' form of the effort."""
+
+    model_config = ConfigDict(extra="allow")
+
+    effort: Effort | None = None
+    max_tokens: int | None = Field(None, ge=0)
+    enabled: bool | None = None
+
+
+def read_reasoning(
+    options: ReasoningOptions | None,
+    effort: Effort | None = None,
+    budgets: Sequence[int | None] = (),
+) -> ReasoningRequest:
+    """What a request says of reasoning.
+
+    Args:
+        options: its `reasoning`.
+        effort: its `reasoning_effort`, which counts more.
+        budgets: tokens of reasoning, in the fields of several servers; the first counts that is
+            given. Negative ones mean "any number".
+    """
+    if options is not None:
+        effort = effort or options.effort
+        budgets = (*budgets, options.max_tokens)
+        if effort is None and options.enabled is not None:
+            effort = Effort.MEDIUM if options.enabled else Effort.NONE
+    for budget in budgets:
+        if budget is not None and budget >= 0:
+            return ReasoningRequest(effort, budget)
+    return ReasoningRequest(effort)
+
+
+class SamplingFields(BaseModel):
+    """How tokens are drawn, and where the text ends."""
+
+    model_config = ConfigDict(extra="allow")
+
+    temperature: float | None = Field(None, ge=0)
+    top_p: float | None = Field(None, ge=0, le=1)
+    top_k: int | None = Field(None, ge=-1)
+    min_p: float | None = Field(None, ge=0, le=1)
+    seed: int | None = None
+    stop: str | list[str] | None = None
+    presence_penalty: float | None = Field(None, ge=-2, le=2)
+    frequency_penalty: float | None = Field(None, ge=-2, le=2)
+
+    def read_sampling(self, default: Sampling) -> Sampling:
+        """How tokens are drawn; where the request does not say, as by default.
+
+        Raises:
+            HttpError: `logit_bias` has something else than ids of tokens.
+        """
+        seed = self.seed
+        if seed is not None:
+            seed = None if seed < 0 else seed % SEEDS  # llama-server's -1 means any seed
+        return replace_given(
+            default,
+            temperature=self.temperature,
+            top_p=self.top_p,
+            top_k=0 if self.top_k == -1 else self.top_k,  # vLLM's -1 means all tokens
+            min_p=self.min_p,
+            seed=seed,
+            presence_penalty=self.presence_penalty,
+            frequency_penalty=self.frequency_penalty,
+        )
+
+    def read_stop(self) -> tuple[str, ...]:
+        """The stop texts."""
+        if isinstance(self.stop, str):
+            return (self.stop,)
+        return tuple(self.stop or ())
+
+
+class GenerationFields(SamplingFields):
+    """How a reply is generated, and what it has to be."""
+
+    model: str = ""
+    response_format: Json | None = None
+    json_schema: Json | None = None
+    structured_outputs: StructuredOutputs | None = None
+    grammar: str | None = None
+    regex: str | None = None
+    choice: list[str] | None = None
+    n_predict: int | None = Field(None, ge=-1)
+    n: int | None = Field(None, ge=1)
+    logit_bias: dict[str, float] | None = None
+    repeat_penalty: float | None = Field(None, gt=0)
+    repetition_penalty: float | None = Field(None, gt=0)
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+
+    @property
+    def shows_usage(self) -> bool:
+        """Does a stream end with the usage?"""
+        return self.stream_options is not None and self.stream_options.include_usage
+
+    def read_sampling(self, default: Sampling) -> Sampling:
+        return replace_given(
+            super().read_sampling(default),
+            repeat_penalty=self.repeat_penalty or self.repetition_penalty,
+            logit_bias=_read_bias(self.logit_bias),
+        )
+
+    def check_answer(self, settings: Settings) -> None:
+        """Refuses a schema or a grammar that is too large.
+
+        Raises:
+            HttpError: names the field.
+        """
+        for name in ("response_format", "json_schema", "grammar", "regex", "choice"):
+            check_size(getattr(self, name), settings, f"/{name}")
+        if self.structured_outputs is not None:
+            check_size(self.structured_outputs.model_dump(), settings, "/structured_outputs")
+
+    def read_answer(self) -> Answer | None:
+        """What the content has to be: OpenAI's `response_format`, or one of the fields of
+        llama-server and vLLM; None: any text.
+
+        Raises:
+            HttpError, Error: it is said twice, or cannot be enforced.
+        """
+        structured = self.structured_outputs or StructuredOutputs.model_construct()
+        targets: Json = {
+            "schema": self.json_schema if structured.json_ is None else structured.json_,
+            "regex": structured.regex or self.regex,
+            "choice": structured.choice or self.choice,
+            "grammar": structured.grammar or self.grammar,
+        }
+        given = {name: value for name, value in targets.items() if value not in (None, "")}
+        answer = read_response_format(self.response_format)
+        if not given:
+            return answer
+        if answer is not None:
+            name = next(iter(given))
+            message = f"response_format and {name} both say what the answer has to be"
+            raise HttpError(400, message, "invalid_value", f"/{name}")
+        return read_target(**given).answer
+
+
+def find_ignored(extra: Mapping[str, Any] | None, harmless: Iterable[str]) -> tuple[str, ...]:
+    """The names of fields that the server does not know, without those that change nothing."""
+    return tuple(name for name in extra or () if name not in harmless)
+
+
+def replace_given(sampling: Sampling, **fields: Any) -> Sampling:
+    """The sampling with those of the fields that are not None."""
+    given = {name: value for name, value in fields.items() if value is not None}
+    return replace(sampling, **given)
+
+
+def _read_bias(bias: Mapping[str, float] | None) -> dict[int, float] | None:
+    if bias is None:
+        return None
+    for key in bias:
+        is_number = key.isascii() and key.isdecimal()
+        if not is_number or len(key) > MAX_TOKEN_DIGITS:
+            message = f"{key!r} is no id of a token"
+            raise HttpError(400, message, "invalid_value", f"/logit_bias/{key}")
+    return {int(key): value for key, value in bias.items()}
