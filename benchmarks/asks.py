@@ -10,8 +10,9 @@ import jsonschema_rs
 
 from benchmarks.tool_sets import usable
 from constrained.answers import read_response_format, read_target
-from constrained.format_selection.inferred import Teaching
-from constrained.job import CompiledTurn, Job
+from constrained.compile.compiled_turn import CompiledTurn
+from constrained.format_selection.selection import SelectedFormat
+from constrained.job import Job
 from constrained.reply import Reply
 from constrained.tools.shapes import as_openai
 from grammars.turn import Choice, Think
@@ -38,7 +39,9 @@ class Ask:
         return self.policy.startswith(("required", "named"))
 
 
-def ask(row: dict[str, Any], teaching: Teaching, policy: str, draw: random.Random) -> Ask | None:
+def ask(
+    row: dict[str, Any], teaching: SelectedFormat, policy: str, draw: random.Random
+) -> Ask | None:
     """A request over the tools of a row; None where format or template refuse all of them."""
     format = teaching.format
     tools = usable(row, teaching).tools

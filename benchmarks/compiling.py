@@ -21,7 +21,7 @@ import numpy as np
 
 from benchmarks.stage import Stage, stage
 from benchmarks.tool_sets import read_rows, sample_paths
-from constrained.compile.grammar_cache import GrammarTexts
+from constrained.compile.compiler import GrammarTexts
 from constrained.mask import Matcher
 from constrained.tools.shapes import as_openai, forget_schemas, read_tools
 from grammars.build.turn import build_grammar

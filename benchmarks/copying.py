@@ -27,12 +27,13 @@ from typing import Any
 from benchmarks.forced import NOTE, TEMPLATES, WRITE, Imposed, make_model
 from benchmarks.tool_sets import SAMPLE
 from constrained import embedded
+from constrained.compile.compiled_turn import CompiledTurn
 from constrained.decode.drafts import find_cost
-from constrained.decode.request import Generation, Request
+from constrained.decode.request import DecodeOptions, Generation, Request, TurnInput
 from constrained.engine.llamacpp import LlamaEngine
 from constrained.engine.protocol import Sampling
 from constrained.errors import Error, GrammarError
-from constrained.job import CompiledTurn, Job
+from constrained.job import Job
 from constrained.model.loading import load
 from constrained.model.model import Model
 from constrained.schedule.generation import generate
@@ -168,11 +169,11 @@ class Sums:
         self.turns += 1
         self.tokens += len(plain.generation.tokens)
         for n, written in enumerate((plain, drafted)):
-            self.passes[n] += written.generation.forward_passes
+            self.passes[n] += written.generation.usage.forward_passes
             self.milliseconds[n] += times[n]
             self.costs[n] += sum(1 + find_cost(size - 1) for size in written.sizes)
-        self.drafted += drafted.generation.drafted
-        self.accepted += drafted.generation.accepted
+        self.drafted += drafted.generation.usage.drafted_tokens
+        self.accepted += drafted.generation.usage.accepted_tokens
         self.different += plain.generation.tokens != drafted.generation.tokens
 
 
@@ -242,8 +243,8 @@ def _write(model: Model, case: Case, draft: bool) -> Written:
     assert isinstance(real, LlamaEngine)
     tokens = [*vocabulary.encode_special(case.text), vocabulary.end[0]] if case.text else []
     engine: Any = Imposed(real, tokens) if case.text else Greedy(real)
-    matcher = turn.matcher.fork() if turn.matcher else None
-    request = Request(turn.tokens, matcher, turn.parser, GREEDY, draft=draft)
+    input = TurnInput(turn.tokens, turn.parser, turn.matcher.fork() if turn.matcher else None)
+    request = Request(input, DecodeOptions(sampling=GREEDY, draft=draft))
     start = time.perf_counter()
     (generation,) = generate(engine, [request])
     spent = time.perf_counter() - start - engine.prompt_seconds

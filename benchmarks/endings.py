@@ -22,8 +22,8 @@ from benchmarks.asks import POLICIES, Ask, ask, find_faults
 from benchmarks.sources import TEMPLATES
 from benchmarks.stage import Stage, stage
 from benchmarks.tool_sets import read_rows, sample_paths
+from constrained.compile.compiled_turn import CompiledTurn
 from constrained.errors import ReplyError, RequestError
-from constrained.job import CompiledTurn
 from grammars.errors import Error
 
 MOST = 400

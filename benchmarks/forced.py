@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from gguf import GGMLQuantizationType
 
-from constrained.decode.request import Generation, Request
+from constrained.decode.request import DecodeOptions, Generation, Request, TurnInput
 from constrained.engine.llamacpp import LlamaEngine
 from constrained.engine.protocol import Chunk, Sampler, Sampling
 from constrained.job import Job
@@ -165,7 +165,8 @@ def measure(model: Model, text: str, repeats: int, order: KeyOrder) -> dict[str,
             engine: Any = Imposed(model.engine, tokens)
             matcher = turn.matcher.fork() if loop != "unconstrained" else None
             force = loop == "forced"
-            request = Request(turn.tokens, matcher, turn.parser, force=force, draft=False)
+            input = TurnInput(turn.tokens, turn.parser, matcher)
+            request = Request(input, DecodeOptions(force=force, draft=False))
             start = time.perf_counter()
             results[loop] = generate(engine, [request])[0]
             seconds = time.perf_counter() - start - engine.prompt_seconds
@@ -241,7 +242,7 @@ def _print(name: str, results: dict[str, Measured], mask: float) -> None:
     cells = ""
     for measured in results.values():
         count = len(measured.generation.tokens)
-        passes = measured.generation.forward_passes / count
+        passes = measured.generation.usage.forward_passes / count
         cells += f"{measured.milliseconds / count:>14.2f} ({passes:.2f})"
     un, masks, forced = (results[loop].milliseconds for loop in LOOPS)
     count = len(results["forced"].generation.tokens)

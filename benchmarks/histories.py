@@ -34,10 +34,10 @@ from typing import Any
 from benchmarks.sources import TEMPLATES, read_teaching
 from benchmarks.stage import real_vocabulary
 from benchmarks.tool_sets import SAMPLE, read_rows
+from constrained.compile.compiled_turn import CompiledTurn
 from constrained.compile.compiler import Compiler
 from constrained.errors import Error
-from constrained.job import CompiledTurn, Job
-from constrained.prompt.prompt_reuse import Recall
+from constrained.job import Job, Recall
 from grammars.render import render
 from grammars.turn import Start, ToolCall, Turn
 from grammars.wire.format import count_common
@@ -134,7 +134,7 @@ class Conversation:
         """The model writes this turn."""
         text = render(turn, self.format, compiled.tools, compiled.state)
         tokens = compiled.vocabulary.encode_marked(text, compiled.markers)
-        self.compiler.prompts.keep(compiled, tokens, show(turn, "verbatim"))
+        self.compiler.keep(compiled, tokens, show(turn, "verbatim"))
         self.seen = [*compiled.tokens, *tokens]
 
 
@@ -149,10 +149,11 @@ def replay(
     counts, spliced, missed = list[tuple[int, int, int, int]](), 0, Counter[str]()
     for number in range(turns):
         (compiled, computed), (other, cost) = kept.compile(messages), plain.compile(messages)
-        rest = compiled.rest or 0
+        reuse = compiled.prompt.reuse
+        rest = len(compiled.prompt.tokens) - reuse.tokens if reuse.turn else 0
         counts.append((len(compiled.tokens), rest, computed, cost))
         spliced += rest > 0
-        missed.update([str(compiled.missed)] if number and compiled.missed else [])
+        missed.update([str(reuse.missed)] if number and reuse.missed else [])
         turn = make_turn(tools, number, draw)
         if every and number % every == every - 1:
             turn = Turn(content=f"All done with {draw.choice(WORDS)}.", reasoning=turn.reasoning)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from constrained.format_selection.inferred import Teaching
+from constrained.format_selection.selection import SelectedFormat
 from grammars.errors import Error
 from grammars.infer.reasoning import find_state
 from grammars.turn import Start, State
@@ -70,7 +70,7 @@ class Rendered:
     lost: str
 
 
-def find_start(teaching: Teaching, **kwargs: Any) -> State | None:
+def find_start(teaching: SelectedFormat, **kwargs: Any) -> State | None:
     """Where the prompt leaves the turn; None if the template refuses it."""
     try:
         prompt, plain = (
@@ -82,7 +82,7 @@ def find_start(teaching: Teaching, **kwargs: Any) -> State | None:
     return find_state(prompt, plain, teaching.format)
 
 
-def render_turns(teaching: Teaching) -> Iterator[Rendered]:
+def render_turns(teaching: SelectedFormat) -> Iterator[Rendered]:
     """The turns as this template writes them; without what it refuses."""
     state, end = find_start(teaching), _find_end(teaching)
     for kind, message in TURNS.items():
@@ -100,11 +100,11 @@ def render_turns(teaching: Teaching) -> Iterator[Rendered]:
             yield Rendered(kind, message, text, lost)
 
 
-def _open(teaching: Teaching) -> str:
+def _open(teaching: SelectedFormat) -> str:
     return teaching.format.opener.text if teaching.format.opener else ""
 
 
-def _render(teaching: Teaching, state: State, message: Message) -> str | None:
+def _render(teaching: SelectedFormat, state: State, message: Message) -> str | None:
     """What stands behind the prompt. Many templates open a thought in the prompt, and leave it out
     of the history; the model ends one first."""
     template, block = teaching.template, teaching.format.reasoning
@@ -140,7 +140,7 @@ def _align(whole: str, prompt: str, plain: str, block: Reasoning | None) -> str:
     return text
 
 
-def _find_end(teaching: Teaching) -> str:
+def _find_end(teaching: SelectedFormat) -> str:
     """What the template writes behind content."""
     try:
         whole = teaching.template.render(

@@ -17,7 +17,7 @@ from typing import Any
 
 from benchmarks.tool_sets import SAMPLE
 from constrained.replay.check import check_rows
-from constrained.replay.replay_context import read_frame
+from constrained.replay.replay_context import read_context
 from examples.random_model.sources import models_directory
 from grammars.turn import Start
 
@@ -44,7 +44,7 @@ def _as_check_row(row: dict[str, Any]) -> dict[str, Any]:
 
 def _think_first(row: dict[str, Any]) -> str:
     """The text behind a thought, where the prompt opens one that the history leaves out."""
-    frame = read_frame(row)
+    frame = read_context(row)
     block = frame.format.reasoning
     state = frame.find_state(row, row["tools"])
     if block is None or state.start is not Start.OPEN or block.closer.text in row["text"]:

@@ -4,7 +4,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from constrained.format_selection.generic import CHATML
-from constrained.format_selection.inferred import Teaching, find_teaching
+from constrained.format_selection.selection import SelectedFormat, select_format
 from constrained.template.chat_template import ChatTemplate
 from examples.random_model import models_directory
 
@@ -52,7 +52,7 @@ TEMPLATES = (*FIVE, *_LLAMA)
 
 
 @lru_cache
-def read_teaching(format: str) -> Teaching:
+def read_teaching(format: str) -> SelectedFormat:
     """The template of a format, and what it teaches.
 
     Raises:
@@ -64,7 +64,7 @@ def read_teaching(format: str) -> Teaching:
         source = (OURS / f"{format}.jinja").read_text(encoding="utf-8")
     else:
         source = _read_llama(_LLAMA[format])
-    return find_teaching(ChatTemplate(source, bos_token="<s>", eos_token="</s>", name=format))
+    return select_format(ChatTemplate(source, bos_token="<s>", eos_token="</s>", name=format))
 
 
 def _read_llama(name: str) -> str:

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.sources import read_teaching
+from constrained.compile.compiled_turn import CompiledTurn
 from constrained.engine.protocol import Sampling
 from constrained.engine.scripted import ScriptedEngine
-from constrained.job import CompiledTurn, Job
+from constrained.job import Job
 from constrained.model.model import Model
 from constrained.reply import Reply
 from constrained.vocabulary.vocabulary import Vocabulary, byte_vocabulary

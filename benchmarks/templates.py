@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.rendered import SWITCHES, TOOLS, USER, Rendered, find_start, render_turns
-from constrained.format_selection.inferred import find_teaching
+from constrained.format_selection.selection import select_format
 from constrained.replay.check import check_rows
 from constrained.template.chat_template import ChatTemplate
 from examples.random_model import models_directory
@@ -49,7 +49,7 @@ def describe(path: Path) -> Row:
     """The row of a template."""
     source = path.read_text(encoding="utf-8")
     template = ChatTemplate(source, bos_token="<s>", eos_token="</s>", name=path.stem)
-    teaching = find_teaching(template)
+    teaching = select_format(template)
     states = [find_start(teaching, **kwargs) for kwargs in SWITCHES.values()]
     starts = tuple(state.start.value if state else "refused" for state in states)
     turns = list(render_turns(teaching))

@@ -13,7 +13,7 @@ import argparse
 import statistics
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.forced import ImposedSampler, ask, make_model
-from constrained.decode.request import Request
+from constrained.decode.request import DecodeOptions, Request, TurnInput
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.model.loading import load
 from constrained.model.model import Model
@@ -83,11 +83,12 @@ def run(model: Model, loop: str) -> Run:
     texts = [[*vocabulary.encode_special(CALL.format(city)), vocabulary.end[0]] for city in cities]
     engine, requests = Chorus(model.engine, texts), list[Request]()
     for _ in cities:
-        matcher = turn.matcher.fork() if turn.matcher else None
-        request = Request(turn.tokens, matcher, turn.parser, Sampling(seed=0), draft=False)
-        is_free = loop.endswith("unconstrained")
-        request = replace(request, matcher=None) if is_free else request
-        requests.append(replace(request, force=loop.endswith("forced")))
+        matcher = None
+        if turn.matcher and not loop.endswith("unconstrained"):
+            matcher = turn.matcher.fork()
+        force = loop.endswith("forced")
+        options = DecodeOptions(sampling=Sampling(seed=0), force=force, draft=False)
+        requests.append(Request(TurnInput(turn.tokens, turn.parser, matcher), options))
     start = time.perf_counter()
     stage: Any = engine  # what it does not have is the engine's
     made = generate(stage, requests)

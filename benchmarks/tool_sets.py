@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from constrained.format_selection.inferred import Teaching
+from constrained.format_selection.selection import SelectedFormat
 from constrained.tools.shapes import as_openai, read_tools
 from grammars.build.turn import build_grammar
 from grammars.errors import Error
@@ -41,7 +41,7 @@ def sample_paths() -> list[Path]:
 _ASKS = [{"role": "user", "content": "What is there to do?"}]
 
 
-def usable(row: dict[str, Any], teaching: Teaching) -> ToolSet:
+def usable(row: dict[str, Any], teaching: SelectedFormat) -> ToolSet:
     """The tools of a row that the format can enforce and the template can write, and why not the
     others."""
     kept: dict[str, dict[str, Any]] = {}

@@ -1,4 +1,4 @@
-"""The message that a turn goes on with: what it says, and what may come behind that."""
+"""The assistant prefill: the last message of a conversation, which the turn goes on with."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -6,31 +6,45 @@ from typing import Any
 
 from constrained.errors import RequestError
 from constrained.job import Job
-from constrained.messages import THOUGHTS, is_text_parts, normalise
+from constrained.messages import REASONING_NAMES, is_text_parts, normalise, read_reasoning
 from constrained.template.chat_template import ChatTemplate
-from grammars.turn import Choice, Policy, Start, State, Think
-from grammars.wire.format import Format
 
 
 @dataclass(frozen=True)
-class Begun:
-    """A message that a turn goes on with.
+class AssistantPrefill:
+    """A message of the assistant that a turn goes on with.
 
     Args:
         content, reasoning: what it says.
-        places: the JSON pointers of the two.
+        content_place, reasoning_place: the JSON pointers of the two.
     """
 
     content: str = ""
     reasoning: str = ""
-    places: tuple[str, str] = ("", "")
+    content_place: str = ""
+    reasoning_place: str = ""
 
     def where(self, *, is_content: bool) -> str:
-        """The place of one of the two."""
-        return self.places[0 if is_content else 1]
+        """The JSON pointer of one of the two."""
+        return self.content_place if is_content else self.reasoning_place
+
+    def join(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        """The message of the whole turn: this text, and what was generated behind it.
+
+        Args:
+            message: of what was generated, in OpenAI form.
+        """
+        whole = {**message, "content": self.content + (message.get("content") or "")}
+        reasoning = self.reasoning + (read_reasoning(message) or "")
+        if reasoning:
+            whole["reasoning_content"] = reasoning
+        return whole
 
 
-def read_begun(job: Job, template: ChatTemplate) -> tuple[Job, Begun]:
+NO_PREFILL = AssistantPrefill()
+
+
+def read_prefill(job: Job, template: ChatTemplate) -> tuple[Job, AssistantPrefill]:
     """The request without the message that its turn goes on with, and that message.
 
     Raises:
@@ -38,20 +52,20 @@ def read_begun(job: Job, template: ChatTemplate) -> tuple[Job, Begun]:
         RequestError: the last of them cannot be gone on with.
     """
     if not job.prefill:
-        return job, Begun()
+        return job, NO_PREFILL
     with template.failures():
         messages = normalise(job.messages)
     count = len(messages) - 1
-    begun = read_message(messages[-1], f"/messages/{count}")
+    prefill = read_message(messages[-1], f"/messages/{count}")
     if not count:
         hint = "Give the message that it answers, too"
         raise RequestError("there is nothing before the turn", where="/messages", hint=hint)
-    places = tuple(min(place, count) for place in job.breakpoints)
-    return replace(job, messages=job.messages[:-1], breakpoints=places), begun
+    breakpoints = tuple(min(place, count) for place in job.breakpoints)
+    return replace(job, messages=job.messages[:-1], breakpoints=breakpoints), prefill
 
 
-def read_message(message: Mapping[str, Any], where: str) -> Begun:
-    """What a message says that a turn goes on with.
+def read_message(message: Mapping[str, Any], where: str) -> AssistantPrefill:
+    """Reads the message that a turn goes on with.
 
     Args:
         message: in normal form.
@@ -69,47 +83,19 @@ def read_message(message: Mapping[str, Any], where: str) -> Begun:
     content = message["content"]
     if is_text_parts(content):
         content = "\n".join(part["text"] for part in content)
-    name = next((name for name in THOUGHTS if message.get(name) is not None), THOUGHTS[0])
-    reasoning = message.get(name) or ""
-    places = f"{where}/content", f"{where}/{name}"
-    for text, place in zip((content, reasoning), places, strict=True):
-        if not isinstance(text, str):
-            raise RequestError("it is no text, so no turn can go on with it", where=place)
-    return Begun(content, reasoning, places)
-
-
-def narrow(begun: Begun, state: State, policy: Policy, format: Format) -> tuple[State, Policy]:
-    """Where the grammar of a turn starts that has this, and what may still come: content that has
-    begun is behind the reasoning, is no call, and, where an answer is asked for, is that.
-
-    Args:
-        begun: what the turn goes on with.
-        state: where the prompt ends.
-        policy: what the request allows.
-        format: of the turn.
-
-    Raises:
-        RequestError: it allows none of that.
-    """
-    if begun.reasoning and policy.think is Think.FORBIDDEN:
-        raise refuse(begun, 0, is_content=False)
-    if not begun.content:
-        return state, policy
-    if policy.choice is Choice.REQUIRED:
-        raise refuse(begun, 0, is_content=True)
-    if policy.think is Think.REQUIRED:
-        if not begun.reasoning:
-            raise refuse(begun, 0, is_content=True)
-        policy = replace(policy, think=Think.OPTIONAL)
-    if policy.answer is not None:
-        policy = replace(policy, choice=Choice.NONE, names=None)
-    return replace(state, start=Start.CLOSED, pad="") if format.reasoning else state, policy
-
-
-def refuse(begun: Begun, offset: int, *, is_content: bool) -> RequestError:
-    """The error of a request that does not admit the text: so many bytes of it fit."""
-    return RequestError(
-        f"the request does not admit this text: it fits up to byte {offset}",
-        where=begun.where(is_content=is_content),
-        hint="Cut it there, or ask for something else",
+    given = [name for name in REASONING_NAMES if message.get(name) is not None]
+    name = given[0] if given else REASONING_NAMES[0]
+    prefill = AssistantPrefill(
+        content=content,
+        reasoning=message.get(name) or "",
+        content_place=f"{where}/content",
+        reasoning_place=f"{where}/{name}",
     )
+    _check_text(prefill.content, prefill.content_place)
+    _check_text(prefill.reasoning, prefill.reasoning_place)
+    return prefill
+
+
+def _check_text(text: Any, place: str) -> None:
+    if not isinstance(text, str):
+        raise RequestError("it is no text, so no turn can go on with it", where=place)

@@ -8,13 +8,13 @@ from typing import Any
 from constrained.errors import TemplateError
 
 MARSHAL = 2  # the last version that writes equal values equally
-THOUGHTS = ("reasoning_content", "thinking", "reasoning")
+REASONING_NAMES = ("reasoning_content", "thinking", "reasoning")
 """Names under which clients give the reasoning of a message."""
 
 
 def pack_json(value: Any) -> bytes | None:
-    """The bytes of JSON data in Python's own format, by which they are told when they come again:
-    made in a fifth of the time that JSON takes. None for other types, or what nests too deeply."""
+    """JSON data as bytes in Python's own format, for the keys of caches: written in a fifth of the
+    time that JSON takes. None for other types, or what nests too deeply."""
     try:
         return marshal.dumps(value, MARSHAL)
     except ValueError:
@@ -25,7 +25,9 @@ def copy_json(value: Any) -> Any:
     """Copy JSON data: mappings become dicts, lists and tuples lists; anything else is shared."""
     if isinstance(value, Mapping):
         return {key: copy_json(item) for key, item in value.items()}
-    return [copy_json(item) for item in value] if isinstance(value, (list, tuple)) else value
+    if isinstance(value, (list, tuple)):
+        return [copy_json(item) for item in value]
+    return value
 
 
 def normalise(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -59,11 +61,11 @@ def _normal_message(message: Any, where: str) -> dict[str, Any]:
     return normal
 
 
-def _name_thought(message: dict[str, Any]) -> dict[str, Any]:
-    thought = read_thought(message)
-    if thought is None:
+def _name_reasoning(message: dict[str, Any]) -> dict[str, Any]:
+    reasoning = read_reasoning(message)
+    if reasoning is None:
         return message
-    return {"thinking": thought, **message, "reasoning_content": thought}
+    return {"thinking": reasoning, **message, "reasoning_content": reasoning}
 
 
 def _functions(message: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -88,9 +90,12 @@ def is_text_parts(content: Any) -> bool:
     )
 
 
-def read_thought(message: Mapping[str, Any]) -> Any:
+def read_reasoning(message: Mapping[str, Any]) -> Any:
     """The reasoning of a message, under whichever name the client gave it; None if it has none."""
-    return next((message[name] for name in THOUGHTS if message.get(name) is not None), None)
+    for name in REASONING_NAMES:
+        if message.get(name) is not None:
+            return message[name]
+    return None
 
 
 def is_silent(message: Mapping[str, Any]) -> bool:
@@ -100,8 +105,12 @@ def is_silent(message: Mapping[str, Any]) -> bool:
 
 def read_call_ids(messages: Sequence[Mapping[str, Any]]) -> frozenset[str]:
     """The ids that calls and results of a conversation in OpenAI form have."""
-    calls = [call for m in messages for call in m.get("tool_calls") or () if isinstance(call, dict)]
-    ids = [m.get("tool_call_id") for m in messages] + [call.get("id") for call in calls]
+    ids: list[Any] = []
+    for message in messages:
+        ids.append(message.get("tool_call_id"))
+        for call in message.get("tool_calls") or ():
+            if isinstance(call, dict):
+                ids.append(call.get("id"))
     return frozenset(id for id in ids if isinstance(id, str))
 
 
@@ -123,7 +132,7 @@ def write_messages(
     """
     written = copy_json(messages)
     if named:
-        written = [_name_thought(message) for message in written]
+        written = [_name_reasoning(message) for message in written]
     for message in written:
         if is_silent(message):
             message["content"] = blank

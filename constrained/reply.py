@@ -1,46 +1,25 @@
-"""What a finished turn says, typed: content, reasoning, calls, and how it ended."""
+"""The reply: content, reasoning and calls of a finished turn, and how it ended."""
 
 import hashlib
-import itertools
 import string
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from constrained.answers import read_answer
+from constrained.compile.compiled_turn import CompiledTurn
 from constrained.deadline import Timings
-from constrained.decode.request import Finish, Generation
+from constrained.decode.request import Finish, Generation, Usage
 from constrained.errors import ReplyError
-from constrained.job import CompiledTurn
 from constrained.logits import TokenDrawn
 from constrained.tools.offer import Refusal
 from grammars.parse.parser import collect
 from grammars.schema.nodes import Json
-from grammars.turn import CallOpened, CallRead, Choice, JsonAnswer, Tool, ToolCall, Turn
+from grammars.turn import CallOpened, CallRead, JsonAnswer, Tool, ToolCall, Turn
 
 LONGEST_SHOWN = 500  # characters of a call in an error
 ID_LETTERS = string.ascii_letters + string.digits
 ID_LENGTH = 9  # what Mistral's templates insist on, and all others take
-
-
-@dataclass(frozen=True)
-class Usage:
-    """Tokens in and out, and how many times the model ran for it.
-
-    `cached_tokens` of the prompt were known from an earlier request, and not computed.
-    `completion_tokens` are all that were generated; `discarded_tokens` of them were for a value
-    that did not fit, and was written again. `drafted_tokens` were copied from the text in front of
-    them, for the model to look at together; `accepted_tokens` of them are part of the reply.
-    """
-
-    prompt_tokens: int
-    completion_tokens: int
-    forward_passes: int
-    reasoning_tokens: int = 0
-    discarded_tokens: int = 0
-    cached_tokens: int = 0
-    drafted_tokens: int = 0
-    accepted_tokens: int = 0
 
 
 @dataclass(frozen=True)
@@ -132,22 +111,12 @@ def make_reply(generation: Generation, turn: CompiledTurn) -> Reply:
     finish = "tool_calls" if calls else "stop"
     if generation.finish is not Finish.STOP:
         finish = generation.finish.value
-    usage = Usage(
-        len(turn.tokens),
-        len(generation.tokens) + generation.discarded,
-        generation.forward_passes,
-        generation.reasoning_tokens,
-        generation.discarded,
-        generation.cached,
-        generation.drafted,
-        generation.accepted,
-    )
     return Reply(
         content=read.content,
         reasoning=read.reasoning,
         calls=calls,
         finish_reason=finish,
-        usage=usage,
+        usage=generation.usage,
         unfinished=read.unfinished,
         text=turn.prefix.strip(generation.text),
         parsed=_parse(read, generation, turn),
@@ -161,7 +130,7 @@ def make_reply(generation: Generation, turn: CompiledTurn) -> Reply:
 def _mark(
     calls: Sequence[ToolCall], generation: Generation, turn: CompiledTurn
 ) -> tuple[ToolCall, ...]:
-    """The calls with ids, and with a mark on those that were closed for want of tokens.
+    """The calls with ids, and with a mark on those that were closed because the tokens ran out.
 
     A call that the model had not even named is none of its own, and is left out, unless a call or
     an answer has to be there and there is no other.
@@ -170,24 +139,37 @@ def _mark(
     kept, ending = generation.events[:at], generation.events[at:]
     whole = sum(isinstance(event, CallRead) for event in kept)
     invented = sum(isinstance(event, CallOpened) for event in ending)
-    needed = turn.policy.choice is Choice.REQUIRED or turn.policy.answer is not None
-    fewest = 1 if needed else 0
+    fewest = 1 if turn.requires_output else 0
     kept_calls = calls[: max(fewest, len(calls) - invented)]
-    ids = _identify([call.id for call in kept_calls], turn)
+    ids = TurnCallIds(turn)
     return tuple(
-        replace(call, id=id, truncated=number >= whole)
-        for number, (call, id) in enumerate(zip(kept_calls, ids, strict=True))
+        replace(call, id=ids.choose(number, call.id), truncated=number >= whole)
+        for number, call in enumerate(kept_calls)
     )
 
 
-def _identify(written: Sequence[str | None], turn: CompiledTurn) -> list[str]:
-    """The ids of a turn's calls: what the model wrote, unless a call of the conversation has it."""
-    ids: list[str] = []
-    for number, id in enumerate(written):
-        taken = turn.call_ids.union(ids)
-        tries = (derive_id(turn.tokens, number, again) for again in itertools.count())
-        ids.append(id if id and id not in taken else next(t for t in tries if t not in taken))
-    return ids
+class TurnCallIds:
+    """Chooses the ids of one turn's calls: no two calls of a conversation have the same.
+
+    Args:
+        turn: the calls are of this turn.
+        choice: which of several replies to the turn; None: there is one.
+    """
+
+    def __init__(self, turn: CompiledTurn, choice: int | None = None):
+        self._prompt = turn.tokens if choice is None else (*turn.tokens, choice)
+        self._taken = set(turn.call_ids)
+
+    def choose(self, number: int, written: str | None = None) -> str:
+        """The id of call `number`: what the model wrote, if that is still free, or one derived from
+        the prompt."""
+        id = written
+        tries = 0
+        while not id or id in self._taken:
+            id = derive_id(self._prompt, number, tries)
+            tries += 1
+        self._taken.add(id)
+        return id
 
 
 def derive_id(prompt: Sequence[int], number: int, again: int = 0) -> str:
@@ -219,4 +201,4 @@ def _parse(read: Turn, generation: Generation, turn: CompiledTurn) -> Json:
     is_whole = ends and generation.stopped is None
     if not isinstance(turn.policy.answer, JsonAnswer) or read.calls or not is_whole:
         return None
-    return read_answer(turn.policy.answer, turn.prefix.content + read.content)
+    return read_answer(turn.policy.answer, turn.prefix.prefill.content + read.content)

@@ -3,7 +3,7 @@
 python -m examples.structured
 """
 
-from typing import Any, Literal
+from typing import Any, Literal, assert_type
 
 from pydantic import BaseModel, Field
 
@@ -27,8 +27,11 @@ def main() -> None:
     options: dict[str, Any] = {"reasoning_budget": 32, "max_tokens": 300}
     with load() as model:
         invoice = model.generate(LETTER, schema=Invoice, **options)
+        assert_type(invoice, Invoice)  # for type checkers, too
         print(type(invoice).__name__, invoice.model_dump())
-        print("regex ", model.generate(f"When? {LETTER}", regex=r"\d{4}-\d{2}-\d{2}", **options))
+        day = model.generate(f"When? {LETTER}", regex=r"\d{4}-\d{2}-\d{2}", **options)
+        assert_type(day, str)
+        print("regex ", day)
         print("choice", model.generate(f"Spam? {LETTER}", choice=["yes", "no"], **options))
 
 

@@ -9,8 +9,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from constrained.commands import engine, request
 from constrained.commands import options as shared
+from constrained.commands import request
 from constrained.commands.input import read_text
 from constrained.commands.output import print_error
 from constrained.deadline import check_timeout
@@ -36,7 +36,7 @@ def add(commands: Any) -> None:
     _add_server_options(parser)
     shared.add_model_options(parser)
     shared.add_tool_format(parser)
-    engine.add_engine_options(parser)
+    shared.add_engine_options(parser)
     shared.add_sampling_options(parser)
 
 
@@ -75,7 +75,7 @@ def _run(options: argparse.Namespace) -> int:
     settings = read_settings(options)
     shared.read_sampling(options, Sampling())
     shared.complete(options)
-    read_options(engine.read_engine_options(options))
+    read_options(shared.read_engine_options(options))
     logging.basicConfig(level=options.log_level.upper(), format="%(levelname)s: %(message)s")
     if settings.api_keys == () and options.host not in LOCAL:
         LOG.warning("anybody who reaches %s may ask: there is no --api-key", options.host)

@@ -41,7 +41,6 @@ REGISTRIES = {"grammars/formats"}
 """Folders of one value a file, which may be many."""
 
 OPEN_CIRCLES = [
-    {"constrained.decode", "constrained.job", "constrained.prompt"},
     {"grammars.build", "grammars.spelling"},
     {
         "grammars.infer.arguments",

@@ -2,13 +2,16 @@
 
 import argparse
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from constrained.commands import options as shared
 from constrained.commands import request
 from constrained.commands.output import print_json, print_notes, print_text
 from constrained.commands.show import Screen, follow, show_reply
 from constrained.deadline import check_timeout
+
+if TYPE_CHECKING:
+    from constrained.model.call_options import TurnOptions
 
 
 def add(commands: Any) -> None:
@@ -36,9 +39,12 @@ def _run(options: argparse.Namespace) -> int:
         print_notes(request.describe(job, model, options, turn))
         if options.show_prompt:
             print_text(f"prompt: ...{turn.prompt.text[-160:]!r}\nstart: {turn.state.start.value}")
-        sampling = shared.read_sampling(options, model.sampling)
-        limits: Any = {"max_tokens": options.max_tokens, "sampling": sampling}
-        limits |= {"timeout": options.timeout, "stop": options.stop}
+        limits: TurnOptions = {
+            "max_tokens": options.max_tokens,
+            "sampling": shared.read_sampling(options, model.sampling),
+            "timeout": options.timeout,
+            "stop": options.stop,
+        }
         if options.stream:
             follow(model.stream_turn(turn, **limits), Screen())
             return 0

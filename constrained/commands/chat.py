@@ -1,15 +1,15 @@
 """`constrained chat`: a conversation, line by line."""
 
 import argparse
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from textwrap import shorten
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from constrained.commands import options as shared
 from constrained.commands import request
-from constrained.commands.lines import Lines
 from constrained.commands.output import print_error, print_notes
 from constrained.commands.show import Screen, follow
 from constrained.errors import RequestError
@@ -19,6 +19,7 @@ from grammars.turn import ToolCall
 
 if TYPE_CHECKING:
     from constrained.job import Job
+    from constrained.model.call_options import TurnOptions
     from constrained.model.model import Model
 
 HELP = """\
@@ -44,13 +45,17 @@ def _run(options: argparse.Namespace) -> int:
     with request.load_model(options) as model:
         job = request.fit(job, model)
         print_notes(request.describe(job, model, options))
-        sampling = shared.read_sampling(options, model.sampling)
-        limits: Any = {"max_tokens": options.max_tokens, "sampling": sampling}
-        Chat(model, job, **limits, stop=options.stop).run()
+        ChatSession(
+            model,
+            job,
+            max_tokens=options.max_tokens,
+            sampling=shared.read_sampling(options, model.sampling),
+            stop=options.stop,
+        ).run()
     return 0
 
 
-class Chat:
+class ChatSession:
     """A conversation with a model; the user's part comes from stdin.
 
     Args:
@@ -59,29 +64,29 @@ class Chat:
         options: of the generation, as in `Model.stream_turn`.
     """
 
-    def __init__(self, model: "Model", job: "Job", **options: Any):
+    def __init__(self, model: "Model", job: "Job", **options: "Unpack[TurnOptions]"):
         self._model = model
         self._job = job
         self._options = options
         self._lines = Lines()
         self._screen = Screen()
         self._messages: list[Mapping[str, Any]] = []  # behind those of the job
-        self._starts: list[int] = []  # where in them the turns of the user are
-        self._refused = {r.name for r in read_offer(job.tools).refused}  # the user knows of those
+        self._starts: list[int] = []  # indexes in them at which the turns of the user begin
+        # The tools that the user knows are not offered.
+        self._refused = {refusal.name for refusal in read_offer(job.tools).refused}
 
     def run(self) -> None:
         """Goes on until the user ends it, or there are no more lines."""
         if self._lines.is_typed:
             self._screen.say("/help tells what there is, /exit ends the chat")
         with suppress(EOFError):
-            while (line := self._next()) != "/exit":
+            while (line := self._read_line()) != "/exit":
                 if line.startswith("/"):
-                    self._obey(line)
+                    self._run_command(line)
                 elif line:
-                    self._turn(line)
+                    self._take_turn(line)
 
-    def _next(self) -> str:
-        """The next line of the user."""
+    def _read_line(self) -> str:
         while True:
             try:
                 return self._lines.read("> ").rstrip()
@@ -92,7 +97,7 @@ class Chat:
                     raise
                 self._screen.say("(/exit or Ctrl-D ends the chat)")
 
-    def _obey(self, command: str) -> None:
+    def _run_command(self, command: str) -> None:
         match command:
             case "/help":
                 self._screen.say(HELP)
@@ -110,7 +115,7 @@ class Chat:
                 hint = "See /help; put a space in front to send it"
                 print_error(f"{shorten(command, 60)} is not a command. {hint}")
 
-    def _turn(self, text: str) -> None:
+    def _take_turn(self, text: str) -> None:
         """One message of the user, and what comes of it; nothing if it fails or is cancelled."""
         start = len(self._messages)
         self._messages.append({"role": "user", "content": text})
@@ -129,21 +134,68 @@ class Chat:
 
     def _answer(self) -> None:
         """Shows what the model says, asks for the results of its calls, until it calls no more."""
-        job, calls = self._job, True
-        while calls:
+        job = self._job
+        while True:
             messages = [*self._job.messages, *self._messages]
             turn = self._model.compile(replace(job, messages=messages))
-            print_notes(str(r) for r in turn.refused if r.name not in self._refused)
-            self._refused |= {refusal.name for refusal in turn.refused}
+            for refusal in turn.refused:
+                if refusal.name not in self._refused:
+                    self._refused.add(refusal.name)
+                    print_notes([str(refusal)])
             reply = follow(self._model.stream_turn(turn, **self._options), self._screen)
-            calls = reply.calls if reply.finish_reason != "length" else ()
-            # What ran out of tokens is no call to carry out; templates want a result for each.
-            self._messages.append((reply if calls else replace(reply, calls=())).message())
-            self._messages += [self._ask(call) for call in calls]
+            if reply.finish_reason == "length":
+                # A call that ran out of tokens is not carried out, and goes: templates want a
+                # result for each.
+                reply = replace(reply, calls=())
+            self._messages.append(reply.message())
+            if not reply.calls:
+                return
+            self._messages += [self._ask_for_result(call) for call in reply.calls]
             if job.tool_choice != "none":  # a call is required once: else it would never answer
                 job = replace(job, tool_choice="auto")
 
-    def _ask(self, call: ToolCall) -> dict[str, Any]:
+    def _ask_for_result(self, call: ToolCall) -> dict[str, Any]:
         """The message with the result of a call, for which the user is asked."""
         content = self._lines.read(f"result of {call.name}: ").strip() or SKIPPED
         return {"role": "tool", "tool_call_id": call.id, "name": call.name, "content": content}
+
+
+class Lines:
+    """Lines of stdin. At a terminal they can be edited, and earlier ones come back with the arrows.
+
+    Attributes:
+        is_typed: there is a terminal on both sides, so somebody sees prompts and can interrupt.
+    """
+
+    def __init__(self) -> None:
+        self.is_typed = sys.stdin.isatty() and sys.stdout.isatty()
+        if self.is_typed:
+            with suppress(ImportError):  # as on Windows, whose terminals edit lines themselves
+                import readline  # noqa: F401  # `input` edits with it
+
+    def read(self, prompt: str) -> str:
+        """The next line, without its end.
+
+        Raises:
+            EOFError: there are no more.
+            RequestError: it is not UTF-8, or whatever the terminal speaks.
+        """
+        try:
+            return _ask(prompt) if self.is_typed else _read_piped()
+        except UnicodeDecodeError as e:
+            raise RequestError(f"the line is not {e.encoding.upper()}: {e.reason}") from e
+
+
+def _ask(prompt: str) -> str:
+    try:
+        return input(prompt)
+    except (EOFError, KeyboardInterrupt):
+        print()  # leaves the line of the prompt
+        raise
+
+
+def _read_piped() -> str:
+    line = sys.stdin.buffer.readline()  # decoded by itself, so that a bad one spoils no other
+    if not line:
+        raise EOFError
+    return line.decode("utf-8-sig").rstrip("\r\n")

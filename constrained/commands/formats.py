@@ -10,7 +10,7 @@ from constrained.commands.input import read_text
 from constrained.commands.output import print_json, print_text
 from constrained.engine.header import choose_template
 from constrained.engine.host import GGUF
-from constrained.format_selection.inferred import detect_format
+from constrained.format_selection.selection import detect_format
 from constrained.template.chat_template import ChatTemplate
 from grammars.formats import FORMATS
 from grammars.render import render
@@ -59,11 +59,15 @@ def _describe(format: Format) -> dict[str, Any]:
 
 def _show(format: Format) -> str:
     known = _describe(format)
-    lines = [known["name"], f"  markers: {' '.join(known['markers']) or 'none'}"]
-    lines.append(f"  reasoning: {' '.join(known['reasoning'] or ('none',))}")
-    for name in ("one_call", "two_calls") if not format.single else ("one_call",):
-        lines.append(f"  {name.replace('_', ' ')}:")
-        lines += [f"    {line}" for line in known[name].split("\n")]
+    lines = [
+        known["name"],
+        f"  markers: {' '.join(known['markers']) or 'none'}",
+        f"  reasoning: {' '.join(known['reasoning'] or ['none'])}",
+    ]
+    for title, text in (("one call", known["one_call"]), ("two calls", known["two_calls"])):
+        if text is not None:
+            lines.append(f"  {title}:")
+            lines += [f"    {line}" for line in text.split("\n")]
     return "\n".join(lines)
 
 

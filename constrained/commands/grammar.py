@@ -7,7 +7,7 @@ from typing import Any
 from constrained.commands import options as shared
 from constrained.commands.output import describe_checked, print_json, print_notes, print_text
 from constrained.errors import RequestError
-from constrained.replay.replay_context import Frame, read_frame
+from constrained.replay.replay_context import ReplayContext, read_context
 from constrained.tools.offer import read_offer
 from constrained.tools.shapes import as_openai, read_policy
 from grammars.build.turn import build_grammar
@@ -33,34 +33,40 @@ def add(commands: Any) -> None:
 def _run(options: argparse.Namespace) -> int:
     raw = shared.read_tool_file(options)
     kwargs = shared.read_kwargs(options)
-    frame = _read_frame(options)
+    context = _read_context(options)
     offer = read_offer(raw, nonempty=options.require_nonempty)
-    think = shared.THINKING[options.reasoning]
-    if frame.format.reasoning is None:
-        think = Think.OPTIONAL
+    think = Think.OPTIONAL
+    if context.format.reasoning is not None:
+        think = shared.THINKING[options.reasoning]
     choice = shared.read_choice(options)
     policy = read_policy(choice, parallel=not options.no_parallel, think=think)
     policy = replace(policy, key_order=KeyOrder(options.key_order))
-    state = frame.find_state({"chat_template_kwargs": kwargs}, as_openai(offer.given))
-    grammar = build_grammar(frame.format, offer.tools, policy, state, frame.ids)
+    state = context.find_state({"chat_template_kwargs": kwargs}, as_openai(offer.given))
+    grammar = build_grammar(context.format, offer.tools, policy, state, context.ids)
     print_notes(map(str, offer.refused))
     print_notes(describe_checked(offer.tools))
     if options.json:
-        known = {"format": frame.format.name, "start_state": state.start.value}
-        print_json({**known, "markers": frame.ids, "grammar": grammar})
+        print_json(
+            {
+                "format": context.format.name,
+                "start_state": state.start.value,
+                "markers": context.ids,
+                "grammar": grammar,
+            }
+        )
     else:
         print_text(grammar.rstrip("\n"))
     return 0
 
 
-def _read_frame(options: argparse.Namespace) -> Frame:
+def _read_context(options: argparse.Namespace) -> ReplayContext:
     if options.format:
         if options.tool_format:
             raise RequestError("--format and --tool-format do not go together")
         if options.model or options.hf_repo or options.chat_template_file:
             hint = "Leave --format out: it is read off the chat template"
             raise RequestError("--format goes with no model or template", hint=hint)
-        return read_frame({"format": options.format, "markers": options.markers})
+        return read_context({"format": options.format, "markers": options.markers})
     model = None
     if not options.chat_template_file or options.model or options.hf_repo:
         shared.complete(options)
@@ -71,5 +77,11 @@ def _read_frame(options: argparse.Namespace) -> Frame:
         raise RequestError("nothing says in which format calls are written", hint=hint)
     if model and options.markers:
         raise RequestError("--markers is of no use with a model", hint="Its vocabulary decides")
-    row = {"model": model, "template": template, "markers": options.markers}
-    return read_frame({**row, "tool_format": options.tool_format})
+    return read_context(
+        {
+            "model": model,
+            "template": template,
+            "markers": options.markers,
+            "tool_format": options.tool_format,
+        }
+    )

@@ -1,4 +1,4 @@
-"""What commands read: files, and JSON in them or in options."""
+"""Input of commands: files, and JSON in them or in options."""
 
 import json
 import sys

@@ -5,25 +5,57 @@ command runs: a bad one does not keep a command from running that has no use for
 """
 
 import argparse
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
-from constrained.commands import engine
 from constrained.commands.input import read_json, read_text
-from constrained.commands.variables import read_flag, read_value, read_variable
+from constrained.engine.options import CacheType, EngineOptions, LoadOptions, SplitMode
 from constrained.engine.protocol import Sampling
 from constrained.errors import RequestError
-from constrained.prompt.prompt_reuse import Recall
+from constrained.job import Recall
+from constrained.kv.snapshots import CACHE_RAM
 from constrained.template.chat_template import check_kwargs
 from constrained.tools.offer import read_offer
 from grammars.turn import KeyOrder, Think
 
 CHOICES = ("auto", "none", "required")
 THINKING = {"on": Think.REQUIRED, "off": Think.FORBIDDEN, "auto": Think.OPTIONAL}
+SWITCH = {"on": True, "off": False, "auto": None}
+# Both are all layers: llama.cpp as a library does not fit their number to the GPU's memory.
+LAYERS = {"auto": -1, "all": -1}
 
-# Option -> the end of its variable's name, how to read that, and the value where it is not set.
+
+def read_switch(text: str) -> bool | None:
+    """on, off or auto; KeyError otherwise."""
+    return SWITCH[text]
+
+
+def read_flag(text: str) -> bool:
+    """As llama-server reads it: what it does not know is off."""
+    return text in ("1", "on", "enabled", "true")
+
+
+def read_layers(text: str) -> int:
+    """A number, or auto or all; ValueError otherwise."""
+    return LAYERS[text] if text in LAYERS else int(text)
+
+
+def read_parts(text: str) -> tuple[float, ...]:
+    """Numbers with commas or slashes between them; ValueError otherwise."""
+    return tuple(float(part) for part in text.replace("/", ",").split(","))
+
+
+KINDS: dict[Any, str] = {
+    int: "a number",
+    read_switch: "on, off or auto",
+    read_layers: "a number, auto or all",
+    read_parts: "numbers with commas between them",
+}
+
+# Option -> the end of its LLAMA_ARG_* variable, how to read that, and the value if it is not set.
 FALLBACKS: dict[str, tuple[str, Callable[[str], Any], Any]] = {
     "model": ("MODEL", str, None),
     "hf_repo": ("HF_REPO", str, None),
@@ -31,18 +63,38 @@ FALLBACKS: dict[str, tuple[str, Callable[[str], Any], Any]] = {
     "offline": ("OFFLINE", read_flag, False),
     "reasoning_budget": ("THINK_BUDGET", int, -1),
     "chat_template_file": ("CHAT_TEMPLATE_FILE", str, None),
-    **engine.FALLBACKS,
+    "ctx_size": ("CTX_SIZE", int, None),
+    "parallel": ("N_PARALLEL", int, None),
+    "threads": ("THREADS", int, None),
+    "batch_size": ("BATCH", int, None),
+    "ubatch_size": ("UBATCH", int, None),
+    "flash_attn": ("FLASH_ATTN", read_switch, None),
+    "cache_type_k": ("CACHE_TYPE_K", str, None),
+    "cache_type_v": ("CACHE_TYPE_V", str, None),
+    "gpu_layers": ("N_GPU_LAYERS", read_layers, None),
+    "split_mode": ("SPLIT_MODE", str, None),
+    "main_gpu": ("MAIN_GPU", int, None),
+    "tensor_split": ("TENSOR_SPLIT", read_parts, None),
+    "no_kv_offload": ("NO_KV_OFFLOAD", read_flag, None),
+    "mlock": ("MLOCK", read_flag, None),
+    "no_mmap": ("NO_MMAP", read_flag, None),
+    "cache_ram": ("CACHE_RAM", int, CACHE_RAM),
 }
+# Option of the engine -> what the library calls it, the same name, or the opposite of it.
+NAMES = {"ctx_size": "context_length", "parallel": "sequences", "flash_attn": "flash_attention"}
+SAME = ("threads", "threads_batch", "batch_size", "ubatch_size", "cache_type_k", "cache_type_v")
+SAME += ("gpu_layers", "split_mode", "main_gpu", "tensor_split", "mlock")
+DENIED = {"no_kv_offload": "kv_offload", "no_mmap": "mmap"}
 
 
 def add_rows(parser: argparse.ArgumentParser) -> None:
-    """For commands that answer JSON Lines."""
+    """Declares the input of commands that answer JSON Lines."""
     parser.add_argument("rows", nargs="?", default="-", help="JSON Lines; - or nothing: stdin")
     parser.add_argument("--json", action="store_true", help="(the answers are JSON Lines always)")
 
 
 def add_tool_options(parser: argparse.ArgumentParser, *, required: bool = False) -> None:
-    """The tools of a request, and what it allows."""
+    """Declares the tools of a request, and what it allows."""
     add = parser.add_argument_group("tools").add_argument
     add("--tools", metavar="FILE", required=required, help="JSON list of tools")
     add("--tool-choice", default="auto", help="auto, none, required, or a tool")
@@ -54,7 +106,7 @@ def add_tool_options(parser: argparse.ArgumentParser, *, required: bool = False)
 
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
-    """Which model, and how it is prompted."""
+    """Declares the options that name a model and its prompt."""
     add = parser.add_argument_group("model").add_argument
     add(
         "-m",
@@ -77,13 +129,13 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_tool_format(parser: argparse.ArgumentParser) -> None:
-    """How calls are written, where the user knows better than the template."""
+    """Declares the wire format, for users who know better than the template."""
     help = "how calls are written: a known format, or a file of `formats detect --save`"
     parser.add_argument("--tool-format", metavar="NAME|FILE", help=help)
 
 
 def add_answer_options(parser: argparse.ArgumentParser) -> None:
-    """What the content of a reply has to be."""
+    """Declares the constraints on the content of a reply."""
     group = parser.add_argument_group("answer, any text by default; with tools: calls or this")
     add = group.add_mutually_exclusive_group().add_argument
     add("-j", "--json-schema", metavar="JSON_OR_FILE", help="JSON that fits this schema")
@@ -93,7 +145,7 @@ def add_answer_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_reasoning_options(parser: argparse.ArgumentParser) -> None:
-    """How long the model thinks."""
+    """Declares the budget of the reasoning, and what becomes of it in later turns."""
     add = parser.add_argument_group("reasoning").add_argument
     help = "at most so many tokens; -1, the default: as many as it likes (LLAMA_ARG_THINK_BUDGET)"
     add("--reasoning-budget", type=int, metavar="N", help=help)
@@ -108,8 +160,50 @@ def add_reasoning_options(parser: argparse.ArgumentParser) -> None:
     add("--no-thinking-tags", action="store_true", help=help)
 
 
+def add_engine_options(parser: argparse.ArgumentParser) -> None:
+    """Declares how the engine runs the model."""
+    add = parser.add_argument_group("engine").add_argument
+    help = f"of each sequence; default: {EngineOptions.context_length}; 0: the model's"
+    add("-c", "--ctx-size", type=int, metavar="TOKENS", help=help)
+    help = f"sequences, each with a context of its own; default: {EngineOptions.sequences}"
+    add("-np", "--parallel", type=int, metavar="N", help=help)
+    add("-t", "--threads", type=int, help="default: one for each physical core")
+    add("-tb", "--threads-batch", type=int, metavar="N", help="for prompts; default: as -t")
+    help = f"tokens of one decode, at most; default: {EngineOptions.batch_size}"
+    add("-b", "--batch-size", type=int, metavar="N", help=help)
+    help = f"of those, computed at once; default: {EngineOptions.ubatch_size}"
+    add("-ub", "--ubatch-size", type=int, metavar="N", help=help)
+    add("-fa", "--flash-attn", choices=tuple(SWITCH), help="default: auto")
+    types = get_args(CacheType)
+    help = f"of the keys in the context: {', '.join(types)}; default: f16"
+    add("-ctk", "--cache-type-k", choices=types, metavar="TYPE", help=help)
+    help = "of the values; what is quantised needs flash attention"
+    add("-ctv", "--cache-type-v", choices=types, metavar="TYPE", help=help)
+    _add_devices(add)
+    add("--mlock", action="store_true", default=None, help="never swap the model out")
+    add("--no-mmap", action="store_true", default=None, help="read the file, do not map it")
+    help = f"for prompts not in use, default: {CACHE_RAM}; 0: none; -1: no limit"
+    add("-cram", "--cache-ram", type=int, metavar="MIB", help=help)
+    add("--cache-dir", metavar="DIR", help="keep prompts there too, for the next run")
+    help = "the same request and seed give the same reply, whatever was cached; slower"
+    add("--deterministic", action="store_true", help=help)
+    help = "token by token, also where the reply repeats the prompt; the reply is the same"
+    add("--no-draft", action="store_true", help=help)
+
+
+def _add_devices(add: Callable[..., Any]) -> None:
+    """Declares what is on which GPU."""
+    add("-ngl", "--gpu-layers", metavar="N", help="layers on the GPU; default: all")
+    help = "how several GPUs share the model; default: layer"
+    add("-sm", "--split-mode", choices=get_args(SplitMode), help=help)
+    add("-mg", "--main-gpu", type=int, metavar="N", help="the GPU for what is not split")
+    add("-ts", "--tensor-split", metavar="N0,N1", help="the parts of several GPUs, such as 3,1")
+    help = "keep the context in the main memory"
+    add("-nkvo", "--no-kv-offload", action="store_true", default=None, help=help)
+
+
 def add_sampling_options(parser: argparse.ArgumentParser) -> None:
-    """How tokens are drawn."""
+    """Declares how tokens are drawn."""
     add = parser.add_argument_group("sampling, by default as the model recommends").add_argument
     add("-n", "--max-tokens", type=int, default=1024)
     add("--seed", type=int, help="default, and -1: another one each time")
@@ -135,20 +229,43 @@ def complete(options: argparse.Namespace) -> None:
     Raises:
         RequestError: a variable or an option cannot be read.
     """
-    named = {name for name in ("model", "hf_repo") if getattr(options, name)}
-    taken = {"model": "hf_repo", "hf_repo": "model", "hf_file": "model"}  # one model is enough
+    # A model that the command line names keeps the variables from naming another one.
+    ignored: set[str] = set()
+    if options.model:
+        ignored |= {"hf_repo", "hf_file"}
+    if options.hf_repo:
+        ignored.add("model")
     for name, (variable, read, default) in FALLBACKS.items():
         if not hasattr(options, name):  # the command has no such option
             continue
         given = getattr(options, name)
-        if given is not None:
-            option = f"--{name.replace('_', '-')}"
-            value = read_value(option, given, read) if isinstance(given, str) else given
-        elif taken.get(name) in named:
-            value = None
-        else:
-            value = read_variable(f"LLAMA_ARG_{variable}", read, default)
-        setattr(options, name, value)
+        if isinstance(given, str):
+            setattr(options, name, read_value(f"--{name.replace('_', '-')}", given, read))
+        elif given is None and name not in ignored:
+            variable = f"LLAMA_ARG_{variable}"
+            text = os.environ.get(variable)
+            value = default if text is None else read_value(variable, text, read)
+            setattr(options, name, value)
+
+
+def read_value(name: str, text: str, read: Callable[[str], Any]) -> Any:
+    """The value of an option or a variable.
+
+    Raises:
+        RequestError: it cannot be read.
+    """
+    try:
+        return read(text)
+    except (ValueError, KeyError) as e:
+        raise RequestError(f"{name} is {text!r}, not {KINDS[read]}") from e
+
+
+def read_engine_options(options: argparse.Namespace) -> LoadOptions:
+    """The completed options of the engine, by the names of the library."""
+    given: dict[str, Any] = {name: getattr(options, name) for name in SAME}
+    given |= {name: getattr(options, option) for option, name in NAMES.items()}
+    given |= {name: False for option, name in DENIED.items() if getattr(options, option)}
+    return LoadOptions(**{name: value for name, value in given.items() if value is not None})
 
 
 def find_model(options: argparse.Namespace) -> str | None:
@@ -179,7 +296,7 @@ def find_model(options: argparse.Namespace) -> str | None:
 
 
 def show_progress(what: str) -> Callable[[float], None] | None:
-    """What shows the part done on a terminal; None where there is none."""
+    """A callback that shows the part done, 0 to 1, on a terminal; None where there is none."""
     if not sys.stderr.isatty():
         return None
 
@@ -223,18 +340,25 @@ def read_kwargs(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def read_system(options: argparse.Namespace) -> list[dict[str, Any]]:
-    """How the conversation begins."""
+    """The messages that the conversation begins with."""
     return [{"role": "system", "content": options.system}] if options.system else []
 
 
 def read_sampling(options: argparse.Namespace, base: Sampling) -> Sampling:
-    """How to draw tokens: what the command line says, over `base`.
+    """The sampling: the options of the command line, over `base`.
 
     Raises:
         RequestError: a value is out of its range.
     """
-    given = {"temperature": options.temp, "seed": None if options.seed == -1 else options.seed}
-    same = ("top_k", "top_p", "min_p", "repeat_penalty", "presence_penalty", "frequency_penalty")
-    given |= {name: getattr(options, name) for name in same}
-    given["penalty_last_n"] = options.repeat_last_n
+    given = {
+        "temperature": options.temp,
+        "seed": None if options.seed == -1 else options.seed,
+        "top_k": options.top_k,
+        "top_p": options.top_p,
+        "min_p": options.min_p,
+        "repeat_penalty": options.repeat_penalty,
+        "presence_penalty": options.presence_penalty,
+        "frequency_penalty": options.frequency_penalty,
+        "penalty_last_n": options.repeat_last_n,
+    }
     return replace(base, **{name: value for name, value in given.items() if value is not None})

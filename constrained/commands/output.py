@@ -1,4 +1,4 @@
-"""What commands print."""
+"""Output of commands: JSON and text on stdout, notes and errors on stderr."""
 
 import json
 import sys
@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from typing import Any, TextIO
 
-from constrained.tools.findings import describe_report
+from constrained.tools.reports import describe_report
 from grammars.schema.nodes import Schema
 from grammars.turn import Tool
 
@@ -23,15 +23,15 @@ def make_printable(text: str, out: TextIO) -> str:
     """The text with escapes for what the stream's encoding lacks, and on a terminal for control
     characters: a model could write whatever moves the cursor or sets the title."""
     if out.isatty():
-        text = "".join(
-            c if c in "\n\t" or unicodedata.category(c) != "Cc" else _spell(c) for c in text
-        )
+        text = "".join(map(_escape_control, text))
     encoding = out.encoding or "utf-8"
     return text.encode(encoding, "backslashreplace").decode(encoding)
 
 
-def _spell(control: str) -> str:
-    return f"\\x{ord(control):02x}"
+def _escape_control(char: str) -> str:
+    if char in "\n\t" or unicodedata.category(char) != "Cc":
+        return char
+    return f"\\x{ord(char):02x}"
 
 
 def print_text(text: str) -> None:
@@ -40,23 +40,27 @@ def print_text(text: str) -> None:
 
 
 def print_error(message: str) -> None:
-    """What went wrong, on stderr."""
+    """An error on stderr."""
     print(f"constrained: error: {message}", file=sys.stderr)
 
 
 def print_notes(notes: Iterable[str]) -> None:
-    """What the user should know although it is no error, on stderr."""
+    """Notes on stderr: no errors, but good to know."""
     for note in notes:
         print(f"constrained: note: {note}", file=sys.stderr)
 
 
 def describe_checked(tools: Iterable[Tool]) -> Iterator[str]:
-    """What the mask does not hold of the tools' schemas."""
+    """The keywords of the tools' schemas that the mask does not enforce."""
     for tool in tools:
         yield from describe_findings(f"tool {tool.name!r}", tool.schema)
 
 
 def describe_findings(name: str, schema: Schema) -> Iterator[str]:
-    """What the mask does not hold of a schema, which is called `name`, and what was repaired."""
+    """The keywords of a schema that the mask does not enforce, or that were repaired.
+
+    Args:
+        name: begins each line.
+    """
     for line in describe_report(schema.report, ("repaired", "checked")):
         yield f"{name}: {line}"

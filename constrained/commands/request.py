@@ -1,11 +1,10 @@
-"""What the options of a command ask of a model, and that model; shared by `call` and `chat`."""
+"""The request that the options of a command describe, and the model for it; for `call`, `chat`."""
 
 import argparse
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from constrained.commands import engine
 from constrained.commands import options as shared
 from constrained.commands.input import read_json, read_text
 from constrained.commands.output import describe_checked, describe_findings
@@ -13,11 +12,12 @@ from constrained.decode.stop_texts import read_stops
 from constrained.engine.options import MOST_WAITING, read_options
 from constrained.engine.protocol import Sampling
 from constrained.errors import RequestError
-from constrained.prompt.prompt_reuse import Recall
+from constrained.job import Recall
 from grammars.turn import Answer, JsonAnswer, KeyOrder, Think
 
 if TYPE_CHECKING:
-    from constrained.job import CompiledTurn, Job
+    from constrained.compile.compiled_turn import CompiledTurn
+    from constrained.job import Job
     from constrained.model.model import Model
     from grammars.wire.format import Format
 
@@ -29,7 +29,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     shared.add_model_options(parser)
     shared.add_tool_format(parser)
     shared.add_reasoning_options(parser)
-    engine.add_engine_options(parser)
+    shared.add_engine_options(parser)
     shared.add_sampling_options(parser)
 
 
@@ -41,7 +41,7 @@ def _read_tool_format(options: argparse.Namespace) -> "Format | None":
     """
     if options.tool_format is None:
         return None
-    from constrained.format_selection.chosen import read_tool_format
+    from constrained.format_selection.selection import read_tool_format
 
     return read_tool_format(options.tool_format)
 
@@ -54,7 +54,8 @@ def read_request(options: argparse.Namespace) -> "Job":
     """
     from constrained.job import Job, check_job
 
-    tools, kwargs = shared.read_tool_file(options), shared.read_kwargs(options)
+    tools = shared.read_tool_file(options)
+    kwargs = shared.read_kwargs(options)
     _read_tool_format(options)
     answer = _read_answer(options)
     shared.read_sampling(options, Sampling())
@@ -62,19 +63,19 @@ def read_request(options: argparse.Namespace) -> "Job":
     if options.max_tokens < 1:
         raise RequestError(f"-n is {options.max_tokens}: a reply needs max_tokens of 1 or more")
     shared.complete(options)
-    read_options(engine.read_engine_options(options))
+    read_options(shared.read_engine_options(options))
     job = Job(
-        (),
-        tools,
-        shared.read_choice(options),
-        not options.no_parallel,
-        shared.THINKING[options.reasoning],
-        kwargs,
-        answer,
-        None if options.reasoning_budget == -1 else options.reasoning_budget,
-        options.reasoning_close,
-        not options.no_thinking_tags,
-        options.require_nonempty,
+        messages=(),
+        tools=tools,
+        tool_choice=shared.read_choice(options),
+        parallel=not options.no_parallel,
+        think=shared.THINKING[options.reasoning],
+        template_kwargs=kwargs,
+        answer=answer,
+        reasoning_budget=None if options.reasoning_budget == -1 else options.reasoning_budget,
+        reasoning_close=options.reasoning_close,
+        thinking_tags=not options.no_thinking_tags,
+        require_nonempty=options.require_nonempty,
         key_order=KeyOrder(options.key_order),
         recall=Recall(options.recall),
     )
@@ -83,18 +84,18 @@ def read_request(options: argparse.Namespace) -> "Job":
 
 
 def _read_answer(options: argparse.Namespace) -> Answer | None:
-    """What content has to be, if the options say so; they exclude each other."""
-    given: dict[str, Any] = {"regex": options.regex, "choice": options.choice}
-    if options.grammar is not None:
-        given["grammar"] = read_text(options.grammar, "--grammar")
-    if options.json_schema is not None:
-        given["schema"] = _read_schema(options.json_schema)
-    given = {name: value for name, value in given.items() if value is not None}
-    if not given:
-        return None
+    """The constraint on the content, or None; argparse lets at most one of the options through."""
     from constrained.answers import read_target
 
-    return read_target(**given).answer
+    if options.json_schema is not None:
+        return read_target(schema=_read_schema(options.json_schema)).answer
+    if options.regex is not None:
+        return read_target(regex=options.regex).answer
+    if options.choice is not None:
+        return read_target(choice=options.choice).answer
+    if options.grammar is not None:
+        return read_target(grammar=read_text(options.grammar, "--grammar")).answer
+    return None
 
 
 def _read_schema(given: str) -> Any:
@@ -124,12 +125,12 @@ def load_model(options: argparse.Namespace) -> "Model":
         draft=not options.no_draft,
         max_waiting=getattr(options, "max_waiting", MOST_WAITING),
         progress=shared.show_progress("loading"),
-        **engine.read_engine_options(options),
+        **shared.read_engine_options(options),
     )
 
 
 def fit(job: "Job", model: "Model") -> "Job":
-    """The same job, without thinking where the model's template knows none."""
+    """The same job, without a wish for reasoning where the model's template has no block for it."""
     if model.compiler.format.reasoning is None:
         return replace(job, think=Think.OPTIONAL)
     return job
@@ -138,7 +139,7 @@ def fit(job: "Job", model: "Model") -> "Job":
 def describe(
     job: "Job", model: "Model", options: argparse.Namespace, turn: "CompiledTurn | None" = None
 ) -> Iterator[str]:
-    """What was asked for and is not so, and what the mask does not hold.
+    """Notes for the user: options that have no effect, and what the mask does not enforce.
 
     Args:
         turn: the turn, where there is but one; it knows all tools that are refused.
@@ -147,12 +148,11 @@ def describe(
 
     yield from model.notices
     if model.compiler.format.reasoning is None:
-        for name, is_given in (
-            ("--reasoning", options.reasoning != "auto"),
-            ("--reasoning-budget", job.reasoning_budget is not None),
-        ):
-            if is_given:
-                yield f"the chat template has no reasoning block: {name} is ignored"
+        ignored = "the chat template has no reasoning block: {} is ignored"
+        if options.reasoning != "auto":
+            yield ignored.format("--reasoning")
+        if job.reasoning_budget is not None:
+            yield ignored.format("--reasoning-budget")
     length = model.engine.context_length
     if (options.ctx_size or 0) > length:
         yield f"the model was trained on a context of {length} tokens: -c is lowered to that"

@@ -1,4 +1,4 @@
-"""`constrained schema`: what of each schema is held, and which instances get through."""
+"""`constrained schema`: which keywords the mask enforces, and which instances it lets through."""
 
 import argparse
 from typing import Any

@@ -1,4 +1,4 @@
-"""A turn as text for people: reasoning, content, and calls as they are written."""
+"""A turn as text on a terminal: reasoning, content, and calls as they are generated."""
 
 import json
 import os
@@ -27,7 +27,8 @@ DIM, PLAIN = "\x1b[2m", "\x1b[0m"
 class Screen:
     """Text on a stream, stdout by default, piece by piece; knows whether a line has begun.
 
-    `is_styled`: reasoning is dimmed, as a terminal can and NO_COLOR does not forbid.
+    Attributes:
+        is_styled: reasoning is dimmed: the stream is a terminal, and NO_COLOR is not set.
     """
 
     def __init__(self, out: TextIO | None = None):
@@ -62,13 +63,13 @@ class Screen:
         self.write(text + "\n")
 
 
-class Show:
-    """Shows one turn: `take` its events as they come, then `finish`."""
+class TurnPrinter:
+    """Prints one turn: `take` its events as they come, then `finish`."""
 
     def __init__(self, screen: Screen):
         self._screen = screen
-        self._part: type | None = None  # of which event the line is that is being written
-        self._held = ""  # line ends that are shown if more of the part follows
+        self._part: type | None = None  # the event type of the text that is being written
+        self._line_ends = ""  # are written if more of the same part follows
         self._arguments = ArgumentsText()
         self._is_open = False
 
@@ -76,13 +77,13 @@ class Show:
         """Shows an event; how likely tokens were is not shown."""
         match event:
             case ReasoningDelta(text) | ContentDelta(text):
-                self._tell(type(event), text)
+                self._write_text(type(event), text)
             case CallOpened(_, name):
-                self._open(name)
+                self._open_call(name)
             case ArgumentsDelta(_, text):
                 self._screen.write(self._arguments.feed(text))
             case CallRead(_, call):
-                self._close(call)
+                self._close_call(call)
             case CallCut(text):
                 self._is_open = False
                 self._screen.say(f"(cut call, not delivered) {text!r}")
@@ -90,7 +91,7 @@ class Show:
                 pass
 
     def finish(self, reply: "Reply") -> None:
-        """Ends the last line, and tells of what ran out of tokens."""
+        """Ends the last line, and says whether the turn ran out of tokens."""
         self._screen.end_line()
         for call in reply.calls:
             if call.truncated:
@@ -100,33 +101,35 @@ class Show:
             text = "(the tokens ran out: raise --max-tokens, or the context with -c)"
             self._screen.say(text)
 
-    def _tell(self, part: type, text: str) -> None:
+    def _write_text(self, part: type, text: str) -> None:
         """Reasoning or content, without the line ends around it."""
         is_new = self._part is not part
-        text = text.lstrip("\n") if is_new else self._held + text
+        if is_new:
+            text = text.lstrip("\n")
+            self._line_ends = ""
+        text = self._line_ends + text
         shown = text.rstrip("\n")
+        self._line_ends = text[len(shown) :]
         if not shown:
-            self._held = "" if is_new else text
             return
-        is_thought = part is ReasoningDelta
+        is_reasoning = part is ReasoningDelta
         if is_new:
             self._part = part
             self._screen.end_line()
-            if is_thought and not self._screen.is_styled:
+            if is_reasoning and not self._screen.is_styled:
                 self._screen.write("(reasoning) ")
-        self._held = text[len(shown) :]
-        self._screen.write(shown, dim=is_thought)
+        self._screen.write(shown, dim=is_reasoning)
 
-    def _open(self, name: str) -> None:
+    def _open_call(self, name: str) -> None:
         self._part = CallOpened
         self._screen.end_line()
         self._screen.write(f"{name}(")
         self._arguments = ArgumentsText()
         self._is_open = True
 
-    def _close(self, call: ToolCall) -> None:
+    def _close_call(self, call: ToolCall) -> None:
         if not self._is_open:
-            self._open(call.name)
+            self._open_call(call.name)
             self._screen.write(self._arguments.feed(json.dumps(call.arguments, ensure_ascii=False)))
         errors = f"  (does not fit: {call.errors[0].message})" if call.errors else ""
         self._screen.write(f"){errors}\n")
@@ -135,16 +138,16 @@ class Show:
 
 def show_reply(reply: "Reply", screen: Screen) -> None:
     """Shows a turn that is finished."""
-    show = Show(screen)
+    printer = TurnPrinter(screen)
     if reply.reasoning:
-        show.take(ReasoningDelta(reply.reasoning))
+        printer.take(ReasoningDelta(reply.reasoning))
     if reply.content:
-        show.take(ContentDelta(reply.content))
+        printer.take(ContentDelta(reply.content))
     for number, call in enumerate(reply.calls):
-        show.take(CallRead(number, call))
+        printer.take(CallRead(number, call))
     if reply.unfinished:
-        show.take(CallCut(reply.unfinished))
-    show.finish(reply)
+        printer.take(CallCut(reply.unfinished))
+    printer.finish(reply)
 
 
 def follow(stream: "Stream[Reply]", screen: Screen) -> "Reply":
@@ -153,11 +156,11 @@ def follow(stream: "Stream[Reply]", screen: Screen) -> "Reply":
     Raises:
         Error: what the model raises.
     """
-    show = Show(screen)
+    printer = TurnPrinter(screen)
     try:
         for event in stream:
-            show.take(event)
-        show.finish(stream.result)
+            printer.take(event)
+        printer.finish(stream.result)
         return stream.result
     finally:
         stream.cancel()  # an interrupt can come while a piece is written, too
@@ -174,7 +177,7 @@ class ArgumentsText:
         self._in_string = self._is_escaped = False
 
     def feed(self, text: str) -> str:
-        """What the next piece of JSON adds."""
+        """The text for the next piece of JSON."""
         return "".join(map(self._step, text))
 
     def _step(self, char: str) -> str:

@@ -1,22 +1,22 @@
 """A request and a model's facts -> a compiled turn: prompt tokens, matcher, parser."""
 
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
+from typing import Any
 
-from constrained.assistant_prefill import Begun, narrow, read_begun
-from constrained.compile.grammar_cache import GrammarTexts
-from constrained.compile.prefill import go_on
+from constrained.assistant_prefill import AssistantPrefill, read_prefill
+from constrained.compile.assistant_prefill import add_prefill, narrow_policy, narrow_state
+from constrained.compile.compiled_turn import CompiledTurn
 from constrained.decode.reasoning_budget import Budget, make_budget
 from constrained.errors import GrammarError, RequestError
-from constrained.format_selection.chosen import choose_teaching
-from constrained.format_selection.inferred import Teaching, find_teaching
-from constrained.job import CompiledTurn, Job, check_job
+from constrained.format_selection.selection import select_format
+from constrained.job import Job, check_job
 from constrained.mask import Matcher
 from constrained.messages import read_call_ids
 from constrained.prompt.encoding import check_text
-from constrained.prompt.prompts import Prompts
-from constrained.prompt.raw_prompts import TEXT, compose_raw
+from constrained.prompt.prompts import TEXT, Prompts
 from constrained.prompt.turn_cache import MOST_TOKENS
 from constrained.template.chat_template import ChatTemplate, freeze
 from constrained.tools.offer import Offer, Offered, Refusal, read_offer
@@ -34,14 +34,11 @@ from grammars.turn import (
     RegexAnswer,
     State,
     Think,
+    Tool,
 )
 from grammars.wire.format import Format
 
 CACHED = 32  # compiled grammars; one of 100 tools is about 1 MB
-
-
-def _teach(template: ChatTemplate, chosen: Format | None) -> Teaching:
-    return find_teaching(template) if chosen is None else choose_teaching(template, chosen)
 
 
 def _forbid(think: Think) -> Think:
@@ -52,8 +49,37 @@ def _forbid(think: Think) -> Think:
     return Think.FORBIDDEN
 
 
+class GrammarTexts:
+    """Builds grammars, and keeps the last ones: the same tools come again with each turn of a
+    conversation.
+
+    Args:
+        markers: token ids of the formats' markers that are one token.
+        size: how many are kept.
+    """
+
+    def __init__(self, markers: Mapping[str, int], size: int):
+        self._markers, self._size = markers, size
+        # Schemas are known by their `id`, so they are kept, too: no other one may get it.
+        self._kept: OrderedDict[Any, tuple[Sequence[Tool], str]] = OrderedDict()
+
+    def find(self, format: Format, tools: Sequence[Tool], policy: Policy, state: State) -> str:
+        """What `build_grammar` gives; an answer is not looked up, it may be any schema."""
+        if policy.answer is not None:
+            return build_grammar(format, tools, policy, state, self._markers)
+        schemas = tuple((tool.name, id(tool.schema)) for tool in tools)
+        key = format.name, schemas, policy, state
+        if key not in self._kept:
+            grammar = build_grammar(format, tools, policy, state, self._markers)
+            self._kept[key] = tuple(tools), grammar
+            if len(self._kept) > self._size:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(key)
+        return self._kept[key][1]
+
+
 class _RefusedError(Exception):
-    """One of the tools cannot be held."""
+    """The grammar cannot hold one of the tools."""
 
     def __init__(self, refusal: Refusal):
         self.refusal = refusal
@@ -68,7 +94,7 @@ class Compiler:
         template: its chat template.
         tool_template: what is used in its place where tools are offered.
         tool_format: the format of calls, in place of the one that the template teaches.
-        remembered: tokens of earlier turns to keep, see `DecodedTurns`; 0: none.
+        remembered: tokens of earlier turns to keep, see `TurnCache`; 0: none.
         context_length: in tokens; a prompt that fills it is refused. None: any prompt is compiled.
 
     Raises:
@@ -86,8 +112,8 @@ class Compiler:
         context_length: int | None = None,
     ):
         self.vocabulary = vocabulary
-        self._taught = _teach(tool_template or template, tool_format)
-        self._plain = self._taught if tool_template is None else find_teaching(template)
+        self._taught = select_format(tool_template or template, tool_format)
+        self._plain = self._taught if tool_template is None else select_format(template)
         self.template, self.format = self._taught.template, self._taught.format
         self.notices = tuple(n for n in [self._taught.notice] if n)
         formats = (self._taught.format, self._plain.format)
@@ -122,13 +148,13 @@ class Compiler:
             ContextError: the prompt, or the text to go on with, fills the context.
         """
         check_job(job)
-        job, begun = read_begun(job, self.template)
-        check_text(begun.content + begun.reasoning, self.vocabulary, self._context_length)
+        job, prefill = read_prefill(job, self.template)
+        check_text(prefill.content + prefill.reasoning, self.vocabulary, self._context_length)
         offer = read_offer(job.tools, drop=job.drop_tools, nonempty=job.require_nonempty)
         while True:
             try:
                 with freeze(job.date):
-                    return self._compile_offer(job, offer, begun)
+                    return self._compile_offer(job, offer, prefill)
             except _RefusedError as e:
                 if not job.drop_tools:
                     raise e.refusal.error from e
@@ -150,25 +176,37 @@ class Compiler:
             ContextError: it fills the context.
             GrammarError, SchemaError: the answer cannot be held.
         """
-        composed = compose_raw(prompt, self.vocabulary, self._context_length)
+        composed = self.prompts.compose_raw(prompt)
         policy = Policy(answer=answer)
         grammar, matcher = None, None
         if answer is not None:
             grammar, matcher = self._hold(TEXT, Offer(), policy, composed.state)
         return CompiledTurn(
-            **vars(composed),
+            prompt=composed,
             format=TEXT,
-            tools=(),
             policy=policy,
+            state=composed.state,
             grammar=grammar,
             matcher=matcher,
-            budget=None,
             vocabulary=self.vocabulary,
             markers=self.markers,
             thinking_tags=False,
         )
 
-    def _compile_offer(self, job: Job, offer: Offer, begun: Begun) -> CompiledTurn:
+    def keep(self, turn: CompiledTurn, tokens: Sequence[int], message: Mapping[str, Any]) -> None:
+        """Caches what came of a turn: a conversation that carries the message back, behind what it
+        went on with, goes on from these tokens.
+
+        Args:
+            turn: as compiled.
+            tokens: the generated ids, without the end of the turn.
+            message: what was generated, in OpenAI form, arguments as objects.
+        """
+        prefix = turn.prefix
+        whole = prefix.prefill.join(message)
+        self.prompts.keep(turn.prompt, (*prefix.tokens, *tokens), whole)
+
+    def _compile_offer(self, job: Job, offer: Offer, prefill: AssistantPrefill) -> CompiledTurn:
         """The turn with these tools.
 
         Raises:
@@ -179,21 +217,24 @@ class Compiler:
         policy = offer.fit(policy)
         policy.select(offer.tools)
         teaching = self._taught if offer.tools else self._plain
-        composed = self.prompts.compose(job, offer.given, teaching)
-        budget = self._budget(job, teaching.format)
+        format = teaching.format
+        prompt = self.prompts.compose(job, offer.given, teaching)
+        budget = self._budget(job, format)
         if budget is not None and budget.tokens == 0:
             policy = replace(policy, think=_forbid(policy.think))
-        place = composed.state
-        state, policy = narrow(begun, place, policy, teaching.format)
-        thinks = policy.think is not Think.OPTIONAL or budget is not None
+        policy = narrow_policy(prefill, policy)
+        state = narrow_state(prefill, prompt.state, format)
+        is_thinking_held = policy.think is not Think.OPTIONAL or budget is not None
+        is_output_held = policy.answer is not None or policy.choice is Choice.REQUIRED
         grammar, matcher = None, None
-        if offer.kept or thinks or policy.answer or policy.choice is Choice.REQUIRED:
-            grammar, matcher = self._hold(teaching.format, offer, policy, state)
+        if offer.kept or is_thinking_held or is_output_held:
+            grammar, matcher = self._hold(format, offer, policy, state)
         turn = CompiledTurn(
-            **vars(replace(composed, state=state)),
-            format=teaching.format,
+            prompt=prompt,
+            format=format,
             tools=offer.tools,
             policy=policy,
+            state=state,
             grammar=grammar,
             matcher=matcher,
             budget=budget,
@@ -203,7 +244,7 @@ class Compiler:
             call_ids=read_call_ids(job.messages),
             refused=offer.refused,
         )
-        return go_on(turn, begun, place)
+        return add_prefill(turn, prefill)
 
     def _budget(self, job: Job, format: Format) -> Budget | None:
         """The reasoning budget; None where the format knows no reasoning."""

@@ -1,19 +1,19 @@
-"""Text of the client that a turn goes on with: it counts as written, and is not told again."""
+"""The prefix of a turn: an assistant prefill counts as generated, and is not sent again."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
 
+from constrained.assistant_prefill import NO_PREFILL, AssistantPrefill
 from constrained.logits import TokenDrawn
-from constrained.messages import read_thought
 from grammars.turn import ContentDelta, ReasoningDelta
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Prefix:
+class AssistantPrefix:
     """What a turn has already, when its first token is generated.
 
     Args:
@@ -22,8 +22,7 @@ class Prefix:
         healed: the rest of that text: the first tokens that are generated have to spell it, and
             may go beyond it.
         tokens: those of `head`, and in front of them those of a reasoning that content follows.
-        content: what of the text is content.
-        reasoning: what of it is reasoning.
+        prefill: what the text says.
         thought: how many of the tokens are reasoning, of a block that is still open.
         halves: what may not follow at once: it would make a marker of the end of the text.
     """
@@ -31,8 +30,7 @@ class Prefix:
     head: str = ""
     healed: str = ""
     tokens: tuple[int, ...] = ()
-    content: str = ""
-    reasoning: str = ""
+    prefill: AssistantPrefill = NO_PREFILL
     thought: int = 0
     halves: tuple[str, ...] = ()
 
@@ -54,32 +52,23 @@ class Prefix:
         """What is new in a text that was generated behind the prefix."""
         return text[len(self.healed) :]
 
-    def join(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        """The message of the whole turn: this text, and what was generated behind it.
-
-        Args:
-            message: of what was generated, in OpenAI form.
-        """
-        whole = {**message, "content": self.content + (message.get("content") or "")}
-        if thought := self.reasoning + (read_thought(message) or ""):
-            whole["reasoning_content"] = thought
-        return whole
-
 
 class Trim:
-    """Takes the prefix out of the events of one turn, the first of which tell of it."""
+    """Takes the prefix out of the events of one turn: it is in the first of them."""
 
-    def __init__(self, prefix: Prefix):
-        self._content = prefix.content
-        self._reasoning = "" if prefix.content else prefix.reasoning  # then it is in the prompt
+    def __init__(self, prefix: AssistantPrefix):
+        self._content = prefix.prefill.content
+        # Where content follows, the reasoning is in the prompt.
+        self._reasoning = "" if self._content else prefix.prefill.reasoning
 
-    def take(self, told: Sequence[T]) -> list[T]:
-        """What is told, without what was there before; to be given all of it, in order."""
-        return [new for one in told if (new := self._cut(one)) is not None]
+    def take(self, events: Sequence[T]) -> list[T]:
+        """The events without the prefix; to be given all of them, in order."""
+        cut = [self._cut(event) for event in events]
+        return [event for event in cut if event is not None]
 
     def _cut(self, event: Any) -> Any:
-        # What the parser has taken for padding in the end is told by nobody: it must not be
-        # looked for in what comes behind.
+        # What the parser has taken for padding in the end is in no event: it must not be looked
+        # for in what comes behind.
         match event:
             case ReasoningDelta(text):
                 text, self._reasoning = _cut_known(text, self._reasoning)

@@ -1,11 +1,11 @@
-"""One turn to generate, and what came of it."""
+"""One turn to decode, and what was decoded."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from constrained.deadline import Deadline, Timings
-from constrained.decode.assistant_prefix import Prefix
+from constrained.decode.assistant_prefix import AssistantPrefix
 from constrained.decode.checked_values import Watch
 from constrained.decode.completion_reserve import Reserve
 from constrained.decode.events import Sent
@@ -13,10 +13,135 @@ from constrained.decode.reasoning_budget import Budget
 from constrained.engine.protocol import Sampling
 from constrained.logits import TokenDrawn
 from constrained.mask import Matcher
+from constrained.prompt.cache_breakpoints import NO_BREAKPOINTS, CacheBreakpoints
 from grammars.parse.parser import Parser
 from grammars.turn import Event
 
 DEFAULT_SAMPLING = Sampling()
+
+
+@dataclass(frozen=True)
+class TurnInput:
+    """The turn to decode: its prompt, and what it is held to.
+
+    Args:
+        prompt: token ids, those of the prefix included.
+        parser: makes a parser of the turn's text.
+        matcher: holds the turn to its grammar, from its first token; None: anything goes.
+        budget: bounds the reasoning; None: nothing does.
+        reserve: makes the reserve of a turn of at most so many tokens, so that the turn ends well
+            when they run out; None: it is cut then.
+        watch: the values that are held back until they are checked; one that does not fit is
+            written once more.
+        prefix: the assistant prefill; the matcher is behind its tokens.
+        breakpoints: numbers of first tokens whose KV cache is kept longest.
+    """
+
+    prompt: Sequence[int]
+    parser: Callable[[], Parser]
+    matcher: Matcher | None = None
+    budget: Budget | None = None
+    reserve: Callable[[int], Reserve] | None = None
+    watch: Watch = field(default_factory=Watch)
+    prefix: AssistantPrefix = field(default_factory=AssistantPrefix)
+    breakpoints: CacheBreakpoints = NO_BREAKPOINTS
+
+
+@dataclass(frozen=True)
+class DecodeOptions:
+    """How a turn is decoded.
+
+    Args:
+        max_tokens: at most so many tokens are generated.
+        sampling: how tokens are drawn.
+        stops: the content ends in front of the first of these texts, and the turn with it.
+        logprobs: note how likely each token was, and so many of the most likely ones; the model is
+            asked about each token then, also where one is forced. None: note nothing.
+        force: take fast-forward tokens (those that the grammar forces) without asking the model.
+        draft: speculative decoding by prompt lookup: where the turn repeats a text, let the model
+            look at several tokens of it together.
+    """
+
+    max_tokens: int = 1024
+    sampling: Sampling = DEFAULT_SAMPLING
+    stops: tuple[str, ...] = ()
+    logprobs: int | None = None
+    force: bool = True
+    draft: bool = True
+
+
+@dataclass(frozen=True)
+class Request:
+    """One turn to decode, for one caller.
+
+    Args:
+        turn: what to decode.
+        options: how.
+        sink: is given the events, and the tokens if `logprobs` asks for them, as they come; all of
+            them are in the `Generation` as well.
+        is_wanted: asked once a step; a turn that nobody wants ends there.
+        deadline: on the clock of the schedule; where that is reached first, the request fails.
+    """
+
+    turn: TurnInput
+    options: DecodeOptions = field(default_factory=DecodeOptions)
+    sink: Callable[[Sequence[Sent]], None] = field(default=lambda events: None)
+    is_wanted: Callable[[], bool] = field(default=lambda: True)
+    deadline: Deadline | None = None
+
+    # The short names that decoding goes by.
+
+    @property
+    def prompt(self) -> Sequence[int]:
+        return self.turn.prompt
+
+    @property
+    def parser(self) -> Callable[[], Parser]:
+        return self.turn.parser
+
+    @property
+    def matcher(self) -> Matcher | None:
+        return self.turn.matcher
+
+    @property
+    def budget(self) -> Budget | None:
+        return self.turn.budget
+
+    @property
+    def reserve(self) -> Callable[[int], Reserve] | None:
+        return self.turn.reserve
+
+    @property
+    def watch(self) -> Watch:
+        return self.turn.watch
+
+    @property
+    def prefix(self) -> AssistantPrefix:
+        return self.turn.prefix
+
+    @property
+    def max_tokens(self) -> int:
+        return self.options.max_tokens
+
+    @property
+    def sampling(self) -> Sampling:
+        return self.options.sampling
+
+    @property
+    def stops(self) -> tuple[str, ...]:
+        return self.options.stops
+
+    @property
+    def logprobs(self) -> int | None:
+        return self.options.logprobs
+
+    @property
+    def force(self) -> bool:
+        return self.options.force
+
+    @property
+    def draft(self) -> bool:
+        return self.options.draft
 
 
 class Finish(StrEnum):
@@ -28,73 +153,42 @@ class Finish(StrEnum):
 
 
 @dataclass(frozen=True)
-class Request:
-    """One turn to generate.
+class Usage:
+    """Counts of tokens, and of the decodes that they took.
 
     Args:
-        prompt: token ids, those of the prefix included.
-        matcher: holds the turn to its grammar, from its first token; None: anything goes.
-        parser: makes what reads the text as it comes.
-        sampling: how tokens are drawn.
-        max_tokens: at most so many tokens are generated.
-        force: take tokens that the grammar forces without asking the model, several at a time.
-        budget: bounds the reasoning; None: nothing does.
-        reserve: makes the reserve of a turn of at most so many tokens, so that the turn ends well
-            when they run out; None: it is cut then.
-        sink: is told of events, and of the tokens if `logprobs` asks for them, as they come; all of
-            them are in the `Generation` as well.
-        is_wanted: asked once a step; a turn that nobody wants ends there.
-        watch: what is held back until it is checked; what does not fit is written once more.
-        deadline: on the clock of the schedule; where that is reached first, the request fails.
-        boundaries: numbers of first tokens of the prompt that other prompts are likely to share,
-            such as where the system message and the tools end.
-        closed: from so many tokens of the prompt on, the next one of the conversation may have
-            others; 0: that is not known.
-        draft: where the turn repeats a text, let the model look at several tokens of it together.
-        stops: the content ends in front of the first of these texts, and the turn with it.
-        logprobs: note how likely each token was, and so many of the most likely ones; the model is
-            asked about each token then, also where one is forced. None: note nothing.
-        prefix: what the turn has already; the matcher is behind its tokens.
+        prompt_tokens: those that the model read before it generated.
+        completion_tokens: all that were generated.
+        forward_passes: decodes that this turn took part in, those of the prompt included.
+        reasoning_tokens: those inside the reasoning block, without the ones that close it.
+        discarded_tokens: those generated for a value that did not fit, and was written again.
+        cached_tokens: those of the prompt that were in the KV cache, and not computed.
+        drafted_tokens: those that prompt lookup proposed, for the model to look at together.
+        accepted_tokens: those of the drafted ones that are part of the turn.
     """
 
-    prompt: Sequence[int]
-    matcher: Matcher | None
-    parser: Callable[[], Parser]
-    sampling: Sampling = DEFAULT_SAMPLING
-    max_tokens: int = 1024
-    force: bool = True
-    budget: Budget | None = None
-    reserve: Callable[[int], Reserve] | None = None
-    sink: Callable[[Sequence[Sent]], None] = field(default=lambda events: None)
-    is_wanted: Callable[[], bool] = field(default=lambda: True)
-    watch: Watch = field(default_factory=Watch)
-    deadline: Deadline | None = None
-    boundaries: tuple[int, ...] = ()
-    closed: int = 0
-    draft: bool = True
-    prefix: Prefix = field(default_factory=Prefix)
-    stops: tuple[str, ...] = ()
-    logprobs: int | None = None
+    prompt_tokens: int
+    completion_tokens: int
+    forward_passes: int
+    reasoning_tokens: int = 0
+    discarded_tokens: int = 0
+    cached_tokens: int = 0
+    drafted_tokens: int = 0
+    accepted_tokens: int = 0
 
 
 @dataclass(frozen=True)
 class Generation:
-    """What came of a request.
+    """The decoded turn.
 
     Args:
         tokens: the generated ids, without the end token.
         text: what they spell.
         events: what the parser read in it; what was sent of it, if a stop text was found.
         finish: why it ended.
-        forward_passes: decodes that this sequence took part in, that of the prompt included.
-        reasoning_tokens: how many of them the model has spent inside the reasoning block, without
-            those that close it.
+        usage: what it took.
         ended_at: how many of `events` had come when the tokens ran out and the shortest ending
             was written; None if the turn ended by itself, or was cut.
-        discarded: how many tokens more were generated, for what did not fit and was written again.
-        cached: how many tokens of the prompt were known already, and not computed.
-        drafted: how many tokens the model looked at that were copied from the text before them.
-        accepted: how many of those were right.
         stopped: the stop text that was found, if any; `tokens` and `text` have it, and perhaps
             more.
         logprobs: one for each of `tokens`, if that was asked for; those that were sent, if a stop
@@ -106,13 +200,8 @@ class Generation:
     text: str
     events: tuple[Event, ...]
     finish: Finish
-    forward_passes: int
-    reasoning_tokens: int = 0
+    usage: Usage
     ended_at: int | None = None
-    discarded: int = 0
-    cached: int = 0
-    drafted: int = 0
-    accepted: int = 0
     stopped: str | None = None
     logprobs: tuple[TokenDrawn, ...] = ()
     timings: Timings = field(default=Timings(), compare=False)

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from constrained.decode.assistant_prefix import Prefix
+from constrained.decode.assistant_prefix import AssistantPrefix
 from constrained.errors import GrammarError
 from constrained.mask import Matcher
 from constrained.vocabulary.vocabulary import Vocabulary
@@ -23,7 +23,7 @@ class Healing:
         vocabulary: that of the model.
     """
 
-    def __init__(self, prefix: Prefix, vocabulary: Vocabulary):
+    def __init__(self, prefix: AssistantPrefix, vocabulary: Vocabulary):
         self._text = prefix.rest
         self._markers = [(prefix.healed + half).encode() for half in prefix.halves]
         self._vocabulary = vocabulary

@@ -10,7 +10,7 @@ from constrained.decode.checked_values import CheckedPart, Fault
 from constrained.decode.drafts import Drafter
 from constrained.decode.events import Exhausted, Sent
 from constrained.decode.limits import find_limit, find_reserve
-from constrained.decode.request import Finish, Generation, Request
+from constrained.decode.request import Finish, Generation, Request, Usage
 from constrained.decode.retry import plan_retry
 from constrained.decode.retry_ban import Deviation
 from constrained.decode.speculation import Ahead
@@ -382,13 +382,17 @@ class Progression:
             text=self._read.data.decode("utf-8", "replace"),
             events=tuple(self._read.events),
             finish=self.finish,
-            forward_passes=self._passes,
-            reasoning_tokens=max(0, self._read.thought - self._request.prefix.thought),
+            usage=Usage(
+                prompt_tokens=len(self.prompt),
+                completion_tokens=self.generated,
+                forward_passes=self._passes,
+                reasoning_tokens=max(0, self._read.thought - self._request.prefix.thought),
+                discarded_tokens=self._discarded,
+                cached_tokens=self._cached,
+                drafted_tokens=self._ahead.drafted,
+                accepted_tokens=self._ahead.accepted,
+            ),
             ended_at=self._ended_at,
-            discarded=self._discarded,
-            cached=self._cached,
-            drafted=self._ahead.drafted,
-            accepted=self._ahead.accepted,
             stopped=self._read.stopped,
             logprobs=tuple(self._read.drawn),
             timings=self._watch.read(),

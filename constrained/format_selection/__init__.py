@@ -1,4 +1,5 @@
-"""Which wire format a model gets: the one its template teaches, a chosen one, or the generic one.
+"""The wire format of a model, and a template that teaches it where the model's own does not.
 
-Needs `template`. Start with `inferred`.
+Needs `template`, `messages` and `grammars`. Start with `selection.select_format`; `generic` has
+the instructions, and writes calls and results of the history as plain text.
 """

@@ -11,14 +11,11 @@ from itertools import groupby, takewhile
 from typing import Any
 
 from constrained.errors import TemplateError
-from constrained.format_selection.plain_calls import (
-    describe_several,
-    read_content,
-    write_calls,
-    write_example,
-)
-from constrained.messages import normalise
+from constrained.messages import is_text_parts, normalise
 from constrained.template.chat_template import ChatTemplate
+from grammars.errors import RenderError, ToolError
+from grammars.render import render
+from grammars.turn import State, ToolCall, Turn
 from grammars.wire.format import Format
 
 CHATML = (
@@ -28,6 +25,12 @@ CHATML = (
     "{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\n' -}}{%- endif -%}"
 )
 """The ChatML template, for GGUF files that have none."""
+
+EXAMPLES = (
+    ToolCall("example_tool", {"text": "hello", "count": 2}),
+    ToolCall("example_tool", {"text": "goodbye", "count": 3}),
+)
+"""The calls that the instructions show."""
 
 _HEADING = "You can call these tools"
 _INSTRUCTIONS = (
@@ -43,6 +46,7 @@ To call a tool, write its name and its arguments in exactly this form:
 Use only names and parameters of the tools listed above; example_tool is not one of them. \
 {several}{results}If no tool is needed, answer in plain text."""
 )
+_SEVERAL = "To make several calls, write them "
 _RESULTS = "You will get each result inside <tool_response></tool_response>. "
 _PROBE = "PROBE-OF-A-SYSTEM-MESSAGE"
 
@@ -86,14 +90,14 @@ class GenericTemplate(ChatTemplate):
         with self.failures():
             plain = normalise(messages)
             if not self._keeps_history:
-                plain = _write_results(write_calls(plain, self.format))
-            results = "" if self._keeps_history else _RESULTS
-            instructions = _instruct(tools, self.format, results) if tools else ""
+                plain = _write_results(_write_calls(plain, self.format))
+            instructions = self._instruct(tools) if tools else ""
         if not self._has_system_role:
             plain = _put_into_user_message(plain, instructions)
         elif instructions:
             plain = _put_into_system_message(plain, instructions)
         text = super().render(plain, None, add_generation_prompt=add_generation_prompt, **kwargs)
+        # Some templates write the first system message alone, or none behind a user message.
         if instructions and _HEADING not in text:
             hint = "Leave out system messages behind the first, or use another template"
             raise TemplateError(f"{self.name} drops the description of the tools", hint=hint)
@@ -101,18 +105,130 @@ class GenericTemplate(ChatTemplate):
 
     @cached_property
     def _has_system_role(self) -> bool:
-        asks = [{"role": "system", "content": _PROBE}, {"role": "user", "content": "Hello"}]
+        """True if the template writes a system message; some refuse it, others drop it."""
+        messages = [{"role": "system", "content": _PROBE}, {"role": "user", "content": "Hello"}]
         try:
-            return _PROBE in super().render(asks)
+            return _PROBE in super().render(messages)
         except TemplateError:
             return False
 
+    def _instruct(self, tools: Sequence[Mapping[str, Any]]) -> str:
+        several = describe_several(self.format)
+        if not several.endswith("\n"):
+            several += " "
+        return _INSTRUCTIONS.format(
+            tools="\n".join(json.dumps(tool, ensure_ascii=False) for tool in tools),
+            example=write_example(self.format),
+            several=several,
+            results="" if self._keeps_history else _RESULTS,
+        )
 
-def _instruct(tools: Sequence[Mapping[str, Any]], format: Format, results: str) -> str:
-    listed = "\n".join(json.dumps(tool, ensure_ascii=False) for tool in tools)
-    example, several = write_example(format), describe_several(format)
-    several += "" if several.endswith("\n") else " "
-    return _INSTRUCTIONS.format(tools=listed, example=example, several=several, results=results)
+
+def write_example(format: Format, count: int = 1) -> str:
+    """So many calls of `example_tool`, as the model has to write them.
+
+    Raises:
+        RenderError, ToolError: the format cannot write them.
+    """
+    return render(Turn(calls=EXAMPLES[:count]), format, state=State(calls=0))
+
+
+def describe_several(format: Format) -> str:
+    """The instruction about several calls, and about text in front of a call."""
+    if not format.single and (format.opening or format.closing or format.between.strip()):
+        return f"{_SEVERAL}in this form:\n{write_example(format, 2)}\n"
+    instruction = "Make one call at a time." if format.single else f"{_SEVERAL}one after the other."
+    if format.bare:
+        instruction += " A call stands alone, without any other text."
+    return instruction
+
+
+def _write_calls(messages: Sequence[Message], format: Format) -> list[Message]:
+    """Calls become text behind the content of their message.
+
+    Raises:
+        TemplateError: the format cannot write a call.
+    """
+    written: list[Message] = []
+    calls_before = 0
+    for i, message in enumerate(messages):
+        if "tool_calls" in message:
+            state = State(calls=calls_before)
+            calls_before += len(message["tool_calls"])
+            message = _write_calls_of(message, format, state, where=f"/messages/{i}")
+        written.append(message)
+    return written
+
+
+def _write_calls_of(message: Message, format: Format, state: State, *, where: str) -> Message:
+    calls = [
+        _read_call(call, format, f"{where}/tool_calls/{i}")
+        for i, call in enumerate(message["tool_calls"])
+    ]
+    content = read_content(message, where)
+    if content.strip():
+        # A bare call has no marker in front, and would run into the text.
+        content += format.before or ("\n" if format.bare else "")
+    else:
+        content = ""
+    content += _render_calls(calls, format, state, where=f"{where}/tool_calls") + format.after
+    rest = {key: value for key, value in message.items() if key != "tool_calls"}
+    return rest | {"content": content}
+
+
+def _read_call(call: Any, format: Format, where: str) -> ToolCall:
+    match call:
+        case {"function": {"name": str(name), "arguments": arguments}}:
+            # Arguments that are no object, as a model in trouble writes them, are kept as well.
+            return ToolCall(name, arguments, id=_read_id(call.get("id"), name, format))
+        case _:
+            hint = 'A call is {"id": ..., "type": "function", "function": {"name", "arguments"}}'
+            raise TemplateError("a tool call without a function", where=where, hint=hint)
+
+
+def _read_id(id: Any, name: str, format: Format) -> str | None:
+    """The id, if the format can write it; else the format counts."""
+    if not isinstance(id, str):
+        return None
+    try:
+        render(Turn(calls=(ToolCall(name, {}, id=id),)), format)
+    except (RenderError, ToolError):
+        return None
+    return id
+
+
+def _render_calls(calls: Sequence[ToolCall], format: Format, state: State, *, where: str) -> str:
+    """All calls of a message, numbered as the model has to number them."""
+    try:
+        return render(Turn(calls=tuple(calls)), format, state=state)
+    except (RenderError, ToolError, AttributeError) as error:
+        for i, call in enumerate(calls):  # which of them is it?
+            try:
+                render(Turn(calls=(call,)), format)
+            except (RenderError, ToolError, AttributeError) as e:
+                raise _refuse(format, e, f"{where}/{i}") from e
+        raise _refuse(format, error, where) from error
+
+
+def _refuse(format: Format, error: Exception, where: str) -> TemplateError:
+    message = f"format {format.name} cannot write this call: {error}"
+    return TemplateError(message, where=where, hint="Leave it out of the messages")
+
+
+def read_content(message: Mapping[str, Any], where: str) -> str:
+    """The text of a message.
+
+    Raises:
+        TemplateError: its content is something else.
+    """
+    content = message["content"]
+    if is_text_parts(content):
+        return "\n".join(part["text"] for part in content)
+    if not isinstance(content, str | None):
+        hint = "Give it as text; this chat template knows nothing else"
+        text = f"content of role {message['role']} is no text"
+        raise TemplateError(text, where=f"{where}/content", hint=hint)
+    return content or ""
 
 
 def _write_results(messages: list[Message]) -> list[Message]:
@@ -121,33 +237,38 @@ def _write_results(messages: list[Message]) -> list[Message]:
     written: list[Message] = []
     for is_result, group in groupby(placed, key=lambda pair: pair[0]["role"] == "tool"):
         if is_result:
-            results = [f"<tool_response>\n{read_content(*p)}\n</tool_response>" for p in group]
+            results = [
+                f"<tool_response>\n{read_content(message, where)}\n</tool_response>"
+                for message, where in group
+            ]
             written.append({"role": "user", "content": "\n".join(results)})
             continue
-        rest = [message for message, _ in group]
-        if written and rest[0]["role"] == "user":  # the user goes on where the results end
-            rest[0] = rest[0] | {"content": _prepend(written.pop()["content"], rest[0]["content"])}
-        written += rest
+        following = [message for message, _ in group]
+        if written and following[0]["role"] == "user":  # goes on where the results end
+            content = _prepend(written.pop()["content"], following[0]["content"])
+            following[0] = following[0] | {"content": content}
+        written += following
     return written
 
 
 def _put_into_system_message(messages: list[Message], instructions: str) -> list[Message]:
+    """The system messages at the beginning become one, which ends with the instructions."""
     head = list(takewhile(lambda message: message["role"] == "system", messages))
     texts = [read_content(message, f"/messages/{i}") for i, message in enumerate(head)]
-    system = {"role": "system", "content": _join(*texts, instructions)}
-    return [system, *messages[len(head) :]]
+    content = "\n\n".join(text for text in [*texts, instructions] if text)
+    return [{"role": "system", "content": content}, *messages[len(head) :]]
 
 
 def _put_into_user_message(messages: list[Message], instructions: str) -> list[Message]:
-    """Whatever the messages begin with as system message goes to the user message, too."""
+    """System messages at the beginning, and the instructions, go to the first user message."""
     head, *rest = _put_into_system_message(messages, instructions)
     if not head["content"]:
         return messages
-    at = next((i for i, message in enumerate(rest) if message["role"] == "user"), None)
-    if at is None:
-        return [{"role": "user", "content": head["content"]}, *rest]
-    rest[at] = rest[at] | {"content": _prepend(head["content"] + "\n", rest[at]["content"])}
-    return rest
+    for i, message in enumerate(rest):
+        if message["role"] == "user":
+            rest[i] = message | {"content": _prepend(head["content"] + "\n", message["content"])}
+            return rest
+    return [{"role": "user", "content": head["content"]}, *rest]
 
 
 def _prepend(text: str, content: Any) -> Any:
@@ -155,7 +276,3 @@ def _prepend(text: str, content: Any) -> Any:
     if isinstance(content, str):
         return f"{text}\n{content}" if content else text
     return [{"type": "text", "text": f"{text}\n"}, *content]
-
-
-def _join(*texts: str) -> str:
-    return "\n\n".join(text for text in texts if text)

@@ -1,4 +1,5 @@
-"""A model ready for calls: loading, requests, the agent loop.
+"""A model ready for calls: loaded from a file or the Hub, asked for replies, run in an agent loop.
 
-Needs everything below. Start with `model`.
+Needs everything below. Start with `model`; `loading` makes one, `agent` runs the functions that it
+calls.
 """

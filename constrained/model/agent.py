@@ -2,22 +2,31 @@
 
 import asyncio
 import inspect
+import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, Protocol, TypeAlias
 
+from constrained.assistant_prefill import read_message
 from constrained.errors import RequestError
-from constrained.model.agent_run import CallResult, Outcome, Progress, Run, decline, fail
+from constrained.messages import normalise
 from constrained.reply import Reply
 from constrained.tools.execution import acall_function, call_function, format_result
-from grammars.turn import ToolCall
+from constrained.tools.functions import as_tool, find_tool
+from constrained.tools.offer import read_offer
+from constrained.tools.shapes import read_policy
+from grammars.turn import Choice, ToolCall
+
+LONGEST_ERROR = 1000  # characters of an error that the model is shown
 
 Verdict: TypeAlias = bool | str
 Approve: TypeAlias = Callable[[ToolCall], Verdict | Awaitable[Verdict]]
-"""Is asked before a call is executed; async only in `arun`."""
+"""Approves a call before it is executed, or declines it; async only in `arun`."""
 
 
-class Model(Protocol):
-    """What the loop needs of `constrained.model.model.Model`."""
+class ChatModel(Protocol):
+    """The part of `constrained.model.model.Model` that the loop uses."""
 
     def call(
         self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Any], /, **options: Any
@@ -28,8 +37,75 @@ class Model(Protocol):
     ) -> Reply: ...
 
 
+class Reason(StrEnum):
+    """Why a run ended."""
+
+    STOP = "stop"  # the model has answered
+    LENGTH = "length"  # the tokens ran out
+    MAX_STEPS = "max_steps"
+    REPEATED = "repeated"  # the model was told that it repeats itself, and did so again
+    DECLINED = "declined"  # the model made a call again that had been declined
+    TOOL_CALLS = "tool_calls"  # calls of tools without a function are left to the caller
+
+
+class Outcome(StrEnum):
+    """The outcome of a call."""
+
+    DONE = "done"
+    FAILED = "failed"
+    DECLINED = "declined"
+    REPEATED = "repeated"  # not executed: it has had the same result so often
+    CUT = "cut"  # not executed: the tokens ran out
+
+
+@dataclass(frozen=True)
+class CallResult:
+    """A call and what became of it.
+
+    Args:
+        content: the result as the model reads it.
+        result: what the function returned.
+        error: what it raised, or why its arguments do not fit.
+    """
+
+    call: ToolCall
+    outcome: Outcome
+    content: str
+    result: Any = None
+    error: Exception | None = None
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run.
+
+    Args:
+        messages: the whole conversation in OpenAI form; a further run can go on with it.
+        reply: the last turn.
+        steps: how many turns the model generated.
+        reason: why it ended.
+        calls: all calls that were answered, in order.
+    """
+
+    messages: list[Mapping[str, Any]]
+    reply: Reply
+    steps: int
+    reason: Reason
+    calls: tuple[CallResult, ...]
+
+    @property
+    def content(self) -> str:
+        """The text of the last turn."""
+        return self.reply.content
+
+    @property
+    def pending(self) -> tuple[ToolCall, ...]:
+        """The calls that are left to the caller: all of the last turn, or none."""
+        return self.reply.calls if self.reason is Reason.TOOL_CALLS else ()
+
+
 def run(
-    model: Model,
+    model: ChatModel,
     messages: Sequence[Mapping[str, Any]] | str,
     tools: Sequence[Any],
     *,
@@ -59,16 +135,16 @@ def run(
     Raises:
         Error: what the model raises; RequestError for limits below 1.
     """
-    progress = Progress(messages, tools, max_steps, max_repeats, options)
-    while progress.reason is None:
-        progress.take(model.call(progress.messages, progress.tools, **progress.options))
-        verdicts = [(call, _ask(approve, call)) for call in progress.open]
-        progress.answer([_execute(call, verdict, progress.tools) for call, verdict in verdicts])
-    return progress.finish()
+    loop = _Loop(messages, tools, options, max_steps=max_steps, max_repeats=max_repeats)
+    while loop.reason is None:
+        loop.take(model.call(loop.messages, loop.tools, **loop.options))
+        verdicts = [(call, _ask(approve, call)) for call in loop.open]
+        loop.answer([_execute(call, verdict, loop.tools) for call, verdict in verdicts])
+    return loop.finish()
 
 
 async def arun(
-    model: Model,
+    model: ChatModel,
     messages: Sequence[Mapping[str, Any]] | str,
     tools: Sequence[Any],
     *,
@@ -81,14 +157,13 @@ async def arun(
 
     `approve` may be async; it is asked about one call after the other, before any is executed.
     """
-    progress = Progress(messages, tools, max_steps, max_repeats, options)
-    while progress.reason is None:
-        offer = progress.messages, progress.tools
-        progress.take(await model.acall(*offer, **progress.options))
-        verdicts = [(call, await _aask(approve, call)) for call in progress.open]
-        executions = (_aexecute(call, verdict, progress.tools) for call, verdict in verdicts)
-        progress.answer(await asyncio.gather(*executions))
-    return progress.finish()
+    loop = _Loop(messages, tools, options, max_steps=max_steps, max_repeats=max_repeats)
+    while loop.reason is None:
+        loop.take(await model.acall(loop.messages, loop.tools, **loop.options))
+        verdicts = [(call, await _aask(approve, call)) for call in loop.open]
+        executions = (_aexecute(call, verdict, loop.tools) for call, verdict in verdicts)
+        loop.answer(await asyncio.gather(*executions))
+    return loop.finish()
 
 
 def _ask(approve: Approve | None, call: ToolCall) -> Any:
@@ -106,19 +181,192 @@ async def _aask(approve: Approve | None, call: ToolCall) -> Any:
 
 def _execute(call: ToolCall, verdict: Any, tools: Sequence[Any]) -> CallResult:
     if verdict is not True:
-        return decline(call, verdict)
+        return _decline(call, verdict)
     try:
         result = call_function(call, tools)
         return CallResult(call, Outcome.DONE, format_result(result), result)
     except Exception as e:  # the function is the user's, and may raise anything
-        return fail(call, e)
+        return _fail(call, e)
 
 
 async def _aexecute(call: ToolCall, verdict: Any, tools: Sequence[Any]) -> CallResult:
     if verdict is not True:
-        return decline(call, verdict)
+        return _decline(call, verdict)
     try:
         result = await acall_function(call, tools)
         return CallResult(call, Outcome.DONE, format_result(result), result)
     except Exception as e:  # the function is the user's, and may raise anything
-        return fail(call, e)
+        return _fail(call, e)
+
+
+@dataclass
+class _Past:
+    """The history of one call (name and arguments alike) in earlier turns."""
+
+    content: str = ""
+    count: int = 0  # executions in a row that had this content
+    was_warned: bool = False  # the model was told that it repeats itself
+    was_declined: bool = False
+
+
+class _Loop:
+    """The state of a run: `take` a reply, execute the calls that are `open`, `answer` them; until
+    there is a `reason` to end.
+
+    It executes nothing itself, so that it serves sync and async runs alike.
+    """
+
+    def __init__(
+        self,
+        messages: Sequence[Mapping[str, Any]] | str,
+        tools: Sequence[Any],
+        options: Mapping[str, Any],
+        *,
+        max_steps: int,
+        max_repeats: int,
+    ):
+        for name, limit in (("max_steps", max_steps), ("max_repeats", max_repeats)):
+            if limit < 1:
+                raise RequestError(f"{name} is {limit}, must be 1 or more", where=f"/{name}")
+        # Refuses what cannot be offered, and says where.
+        read_offer(tools, drop=options.get("drop_tools", True))
+        self.tools = [as_tool(tool) for tool in tools]  # so that signatures are read once
+        if isinstance(messages, str):
+            messages = [{"role": "user", "content": messages}]
+        self.messages: list[Mapping[str, Any]] = list(messages)
+        self.options = dict(options)
+        self.reason: Reason | None = None
+        self._max_steps = max_steps
+        self._max_repeats = max_repeats
+        self._replies: list[Reply] = []
+        self._results: list[CallResult] = []
+        self._answers: list[CallResult | None] = []
+        self._past: dict[str, _Past] = {}
+
+    @property
+    def open(self) -> list[ToolCall]:
+        """The calls of this turn that are to be executed, in order."""
+        if not self._answers:
+            return []
+        calls = self._replies[-1].calls
+        return [c for c, answer in zip(calls, self._answers, strict=True) if answer is None]
+
+    def take(self, reply: Reply) -> None:
+        """Reads a turn of the model."""
+        self._replies.append(reply)
+        message = reply.message()
+        if self.options.pop("prefill", False):  # the turn went on with the last message
+            (last,) = normalise([self.messages.pop()])
+            message = read_message(last, "/messages").join(message)
+        self.messages.append(message)
+        if (choice := self.options.get("tool_choice")) is not None:
+            self.options["tool_choice"] = _relax(choice)
+        functions = [find_tool(call.name, self.tools) for call in reply.calls]
+        self._answers = []
+        if reply.finish_reason == "length" or any(call.truncated for call in reply.calls):
+            self.reason = Reason.LENGTH
+            text = _explain("not executed: the tokens ran out in this turn")
+            self._answers = [CallResult(call, Outcome.CUT, text) for call in reply.calls]
+        elif not reply.calls:
+            self.reason = Reason.STOP
+        elif any(tool is None or tool.function is None for tool in functions):
+            self.reason = Reason.TOOL_CALLS
+        else:
+            self._answers = [self._recall(call) for call in reply.calls]
+
+    def answer(self, results: Sequence[CallResult]) -> None:
+        """Takes the results of the open calls, and tells the model about all calls of the turn."""
+        executed = iter(results)
+        answers = [answer or next(executed) for answer in self._answers]
+        calls = self.messages[-1].get("tool_calls", ()) if answers else ()
+        for call, answer in zip(calls, answers, strict=True):
+            self._remember(answer)
+            self.messages.append(
+                {
+                    "role": "tool",
+                    "tool_call_id": call["id"],
+                    "name": answer.call.name,
+                    "content": answer.content,
+                }
+            )
+        self._results += answers
+        if self.reason is None and len(self._replies) == self._max_steps:
+            self.reason = Reason.MAX_STEPS
+
+    def finish(self) -> Run:
+        """The run, once there is a reason."""
+        assert self.reason is not None
+        return Run(
+            messages=self.messages,
+            reply=self._replies[-1],
+            steps=len(self._replies),
+            reason=self.reason,
+            calls=tuple(self._results),
+        )
+
+    def _recall(self, call: ToolCall) -> CallResult | None:
+        """The answer to a call that is not executed because of what there was before."""
+        past = self._past.get(_key(call), _Past())
+        if past.was_declined:
+            self.reason = Reason.DECLINED
+            return CallResult(call, Outcome.DECLINED, _explain("not executed: declined before"))
+        if past.count < self._max_repeats:
+            return None
+        if past.was_warned:
+            self.reason = Reason.REPEATED
+        text = f"not executed: this call has had the same result {past.count} times in a row"
+        return CallResult(call, Outcome.REPEATED, _explain(f"{text}; answer, or do something else"))
+
+    def _remember(self, result: CallResult) -> None:
+        past = self._past.setdefault(_key(result.call), _Past())
+        match result.outcome:
+            case Outcome.DECLINED:
+                past.was_declined = True
+            case Outcome.REPEATED:
+                past.was_warned = True
+            case Outcome.DONE | Outcome.FAILED:
+                if past.content != result.content:
+                    past.content, past.count = result.content, 0
+                past.count += 1
+            case Outcome.CUT:
+                pass
+
+
+def _key(call: ToolCall) -> str:
+    return json.dumps([call.name, call.arguments], sort_keys=True)
+
+
+def _explain(error: str) -> str:
+    return format_result({"error": error})
+
+
+def _relax(choice: Any) -> Any:
+    """The same `tool_choice`, but that no call is required."""
+    if read_policy(choice).choice is not Choice.REQUIRED:
+        return choice
+    match choice:
+        case {"allowed_tools": {"mode": _} as body}:
+            return {**choice, "allowed_tools": {**body, "mode": "auto"}}
+        case {"type": "allowed_tools"}:
+            return {**choice, "mode": "auto"}
+        case {"disable_parallel_tool_use": single}:
+            return {"type": "auto", "disable_parallel_tool_use": single}
+        case _:
+            return "auto"
+
+
+def _decline(call: ToolCall, verdict: object) -> CallResult:
+    """A call that was not approved; a verdict that is a text says why."""
+    why = verdict if isinstance(verdict, str) and verdict else "the user does not allow it"
+    return CallResult(call, Outcome.DECLINED, _explain(f"not executed: {why}"))
+
+
+def _fail(call: ToolCall, error: Exception) -> CallResult:
+    """A call whose function raised; the model is told the type and the message."""
+    text = type(error).__name__
+    message = str(error)
+    if message:
+        text += f": {message[:LONGEST_ERROR]}"
+    if len(message) > LONGEST_ERROR:
+        text += " ..."
+    return CallResult(call, Outcome.FAILED, _explain(text), error=error)

@@ -1,19 +1,19 @@
-"""Requests as users make them: messages, tools and options by name."""
+"""Calls of a model as users make them: messages, tools and options by name."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, TypedDict
 
 from constrained.answers import Target, read_response_format
 from constrained.assistant_prefill import read_message
 from constrained.deadline import check_timeout
+from constrained.decode.request import DecodeOptions
 from constrained.decode.stop_texts import read_stops
 from constrained.engine.protocol import Sampling
 from constrained.errors import ReplyError, RequestError
-from constrained.job import Job
+from constrained.job import Job, Recall
 from constrained.messages import copy_json, normalise
-from constrained.prompt.prompt_reuse import Recall
 from constrained.reply import Reply
 from grammars.turn import KeyOrder, Think
 
@@ -83,57 +83,78 @@ class Options(TurnOptions, total=False):
 
 
 @dataclass(frozen=True)
-class Limits:
-    """How a turn is generated; what a `Job` does not say. For the values see `Options`."""
+class CallOptions:
+    """How a turn is decoded, and within how many seconds from when the call is made."""
 
-    max_tokens: int = 1024
-    sampling: Sampling | None = None
-    force: bool = True
+    decode: DecodeOptions
     timeout: float | None = None
-    stops: tuple[str, ...] = ()
-    logprobs: int | None = None
-
-    def __post_init__(self) -> None:
-        check_timeout(self.timeout)
-        object.__setattr__(self, "stops", read_stops(self.stops))
-        count = self.logprobs
-        if count is not None and not (type(count) is int and 0 <= count <= MOST_LOGPROBS):
-            message = f"logprobs is {count!r}, must be from 0 to {MOST_LOGPROBS}, or absent"
-            raise RequestError(message, where="/logprobs")
 
 
-def read_limits(options: Mapping[str, Any], *, force: bool = True) -> Limits:
-    """What `TurnOptions` say.
+def read_call_options(
+    options: Mapping[str, Any], defaults: DecodeOptions, *, force: bool = True
+) -> CallOptions:
+    """Reads `TurnOptions`.
+
+    Args:
+        options: by name.
+        defaults: what holds where they say nothing.
+        force: see `DecodeOptions`.
 
     Raises:
         TypeError: an option is not known.
         RequestError: a value cannot be.
     """
     _check_names(options, TurnOptions.__annotations__)
-    named: Any = {"stops" if name == "stop" else name: value for name, value in options.items()}
-    return Limits(**named, force=force)
+    timeout = options.get("timeout")
+    check_timeout(timeout)
+    decode = replace(
+        defaults,
+        max_tokens=options.get("max_tokens", defaults.max_tokens),
+        sampling=options.get("sampling") or defaults.sampling,
+        stops=read_stops(options.get("stop")),
+        logprobs=_check_logprobs(options.get("logprobs")),
+        force=force,
+    )
+    return CallOptions(decode, timeout)
 
 
 def _check_names(options: Mapping[str, Any], known: Mapping[str, Any]) -> None:
-    if unknown := [name for name in options if name not in known]:
-        raise TypeError(f"unknown option {unknown[0]!r}; known: {', '.join(known)}")
+    for name in options:
+        if name not in known:
+            raise TypeError(f"unknown option {name!r}; known: {', '.join(known)}")
+
+
+def _check_logprobs(count: Any) -> int | None:
+    if count is not None and not (type(count) is int and 0 <= count <= MOST_LOGPROBS):
+        message = f"logprobs is {count!r}, must be from 0 to {MOST_LOGPROBS}, or absent"
+        raise RequestError(message, where="/logprobs")
+    return count
 
 
 @dataclass(frozen=True)
-class Order:
-    """A request: what is asked, and how it is generated."""
+class ModelCall:
+    """A call of a model: what is asked, and how it is decoded."""
 
     job: Job
-    limits: Limits = field(default_factory=Limits)
+    options: CallOptions
 
 
-def read_order(
+def read_call(
     messages: Messages,
     tools: Sequence[Any] | None,
     options: Mapping[str, Any],
+    *,
+    defaults: DecodeOptions,
     target: Target | None = None,
-) -> Order:
-    """A request as a job and its limits.
+) -> ModelCall:
+    """Reads messages, tools and `Options`.
+
+    Args:
+        messages: the conversation, or the text of a user message.
+        tools: what may be called.
+        options: by name.
+        defaults: how turns are decoded where the options say nothing.
+        target: the value to generate; then the options may have no response_format.
 
     Raises:
         TypeError: an option is not known.
@@ -146,25 +167,31 @@ def read_order(
     if target and given.get("response_format") is not None:
         hint = "Leave response_format out"
         raise RequestError("the answer is asked for twice", where="/response_format", hint=hint)
-    limits = {name: given.pop(name) for name in TurnOptions.__annotations__ if name in given}
+    turn_options = {name: given.pop(name) for name in TurnOptions.__annotations__ if name in given}
     answer = read_response_format(given.pop("response_format", None))
+    if target:
+        answer = target.answer
     # Copies: the request may wait in the queue while its owner goes on.
     if "breakpoints" in given:
         given["breakpoints"] = copy_json(given["breakpoints"])
-    answer = target.answer if target else answer
     job = Job(copy_json(messages), copy_json(tools or ()), answer=answer, **given)
-    return Order(job, read_limits(limits))
+    return ModelCall(job, read_call_options(turn_options, defaults))
 
 
-def finish(target: Target, reply: Reply, order: Order) -> Any:
-    """The value that was asked for, with what its text went on with; raises ReplyError if the
-    tokens ran out."""
+def read_value(target: Target, reply: Reply, job: Job) -> Any:
+    """The value that was asked for: what was generated, behind the assistant prefill.
+
+    Raises:
+        ReplyError: the tokens ran out, a stop text has cut it, or it does not fit.
+    """
     if reply.stop_sequence is not None:
         message = f"the stop text {reply.stop_sequence!r} has cut it: {reply.content!r}"
         raise ReplyError(message, hint="Leave stop out")
     if reply.finish_reason != "stop":
         hint = "Raise max_tokens, or the context length (-c)"
         raise ReplyError(f"the tokens ran out: {reply.content!r}", hint=hint)
-    messages = normalise(order.job.messages) if order.job.prefill else ()
-    begun = read_message(messages[-1], "/messages").content if messages else ""
-    return target.read(begun + reply.content)
+    content = reply.content
+    if job.prefill:
+        last = normalise(job.messages)[-1]
+        content = read_message(last, "/messages").content + content
+    return target.read(content)

@@ -19,7 +19,7 @@ from huggingface_hub.utils import tqdm
 from constrained.errors import ModelError, RequestError
 
 PREFERRED = ("Q4_K_M", "Q4_0", "Q4_K_S", "IQ4_NL", "IQ4_XS", "MXFP4", "Q8_0")
-"""What a name without a quantisation takes, the first that is there; else the first by name."""
+"""Quantisations for a name without one: the first that is there, else the first file by name."""
 
 TIMEOUT = 10  # seconds, for the list of files; huggingface_hub has the same for the rest
 SPEC = re.compile(r"(?:hf:)?([\w.-]+/[\w.-]+)(?::(.+))?", re.ASCII)
@@ -51,11 +51,11 @@ def fetch(
             `user/repo:path.gguf`, a file of the repository. May begin with `hf:`.
         token: of an account that may read the repository; None for HF_TOKEN or the saved login.
         offline: look into the cache alone. So is done, too, where the Hub cannot be reached.
-        progress: is told the part downloaded, 0 to 1.
+        progress: called with the part downloaded, 0 to 1.
         endpoint: the address of the Hub; None for HF_ENDPOINT, else https://huggingface.co.
 
     Returns:
-        The file to load: of a split model the first part, the others lie beside it.
+        The file to load: of a split model the first part, the others are in the same folder.
 
     Raises:
         RequestError: the name is not of that form.
@@ -93,7 +93,7 @@ def choose(files: Iterable[str], wanted: str, place: str) -> tuple[str, ...]:
         fitting = sorted(models, key=lambda path: (_rank(path), path))
     elif wanted.lower().endswith(".gguf"):
         fitting = [path for path in sorted(models) if _has_file(models[path], wanted)]
-        fitting.sort(key=lambda path: wanted not in models[path])  # the whole path goes first
+        fitting.sort(key=lambda path: wanted not in models[path])  # a whole path before a file name
     else:
         fitting = [path for path in sorted(models) if _has_quant(path, wanted)]
     if fitting:
@@ -101,24 +101,32 @@ def choose(files: Iterable[str], wanted: str, place: str) -> tuple[str, ...]:
     if not models:
         hint = "Take a repository with GGUF files; their names often end in -GGUF"
         raise ModelError(f"there is no GGUF model in {place}", hint=hint)
-    named = [match[-1] for path in models if (match := QUANT.findall(path))]
-    known = sorted(set(named)) if len(named) == len(models) else sorted(models)
-    raise ModelError(f"there is no {wanted} in {place}", hint=f"There is {', '.join(known)}")
+    quants = [QUANT.findall(path) for path in models]
+    known = {found[-1] for found in quants} if all(quants) else models
+    hint = f"There is {', '.join(sorted(known))}"
+    raise ModelError(f"there is no {wanted} in {place}", hint=hint)
 
 
 def _models(files: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """The models among the files: path, or that of the first part -> all parts."""
-    present = {f for f in files if f.lower().endswith(".gguf")}
+    present = {file for file in files if file.lower().endswith(".gguf")}
     models: dict[str, tuple[str, ...]] = {}
     for path in present:
         if NO_MODEL.match(path.rpartition("/")[2]):
             continue
-        parts = (path,)
-        if part := PART.fullmatch(path):
-            parts = tuple(f"{part[1]}-{i:05}-of-{part[3]}.gguf" for i in range(1, int(part[3]) + 1))
-        if present.issuperset(parts) and parts:
+        parts = _name_parts(path)
+        if parts and present.issuperset(parts):
             models[parts[0]] = parts
     return models
+
+
+def _name_parts(path: str) -> tuple[str, ...]:
+    """All parts of the model that a file belongs to, by llama.cpp's names for split models."""
+    match = PART.fullmatch(path)
+    if match is None:
+        return (path,)
+    stem, _, count = match.groups()
+    return tuple(f"{stem}-{number:05}-of-{count}.gguf" for number in range(1, int(count) + 1))
 
 
 def _has_quant(path: str, quant: str) -> bool:
@@ -131,8 +139,11 @@ def _has_file(parts: tuple[str, ...], name: str) -> bool:
 
 
 def _rank(path: str) -> int:
-    fitting = (i for i, quant in enumerate(PREFERRED) if _has_quant(path, quant))
-    return next(fitting, len(PREFERRED))
+    """The place of its quantisation among the preferred ones."""
+    for place, quant in enumerate(PREFERRED):
+        if _has_quant(path, quant):
+            return place
+    return len(PREFERRED)
 
 
 def _find_cached(repo: str, wanted: str, reason: str) -> Path:
@@ -179,13 +190,20 @@ class _Hub:
     def download(self, sizes: Mapping[str, int], progress: Callable[[float], None]) -> Path:
         """Downloads what the cache lacks of these files; the path of the first."""
         counted = _Progress(sum(sizes.values()), progress)
-        options: dict[str, Any] = {"token": self.token, "endpoint": self.endpoint}
-        options["tqdm_class"] = counted.make_bar()
+        bar = counted.make_bar()
         snapshots: list[Path] = []
         for part, size in sizes.items():
             try:
                 with self._failures():
-                    path = Path(hf_hub_download(self.repo, part, **options))
+                    path = Path(
+                        hf_hub_download(
+                            self.repo,
+                            part,
+                            token=self.token,
+                            endpoint=self.endpoint,
+                            tqdm_class=bar,
+                        )
+                    )
             except _UnreachableError as e:
                 message = f"the download of {part} from {self.repo} broke off: {e.message}"
                 raise ModelError(message, hint=AGAIN) from e
@@ -215,7 +233,7 @@ class _Hub:
             raise ModelError(f"{self.repo} cannot be downloaded: {_text(e)}", hint=AGAIN) from e
 
     def _refused(self, status: int) -> ModelError:
-        if status >= 500 or status in (408, 429):
+        if status >= 500 or status in (408, 429):  # it may work later: a cached model will do
             return _UnreachableError(f"{self.endpoint} answers with status {status}")
         hint = f"Check the token, or {ACCESS}" if status in (401, 403) else AGAIN
         return ModelError(f"{self.endpoint} refuses {self.repo} with status {status}", hint=hint)
@@ -226,7 +244,7 @@ def _text(error: BaseException) -> str:
 
 
 class _Progress:
-    """Adds up what has come of several files."""
+    """Adds up the bytes downloaded of several files."""
 
     def __init__(self, size: int, report: Callable[[float], None]):
         self._size, self._report = size, report
@@ -248,7 +266,7 @@ class _Progress:
         self._report(min(done / self._size, 1.0) if self._size else 1.0)
 
     def make_bar(self) -> type["_Bar"]:
-        """What huggingface_hub takes for a class of progress bars."""
+        """A class for huggingface_hub, which makes a progress bar of it for each file."""
         return type("_Bar", (_Bar,), {"progress": self})
 
 
@@ -263,4 +281,4 @@ class _Bar(tqdm):
         self.progress.add(int(n or 0))
 
     def update_transfer(self, n: float | None = 1) -> None:
-        """What has come over the network; counted is what lies on the disk."""
+        """Bytes over the network: not counted, since `update` has what is on the disk."""

@@ -3,17 +3,19 @@
 import os
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from constrained import embedded
 from constrained.engine.header import TOOL_USE, choose_template
 from constrained.engine.options import MOST_WAITING, LoadOptions, read_options
-from constrained.errors import RequestError, TemplateError
-from constrained.format_selection.chosen import read_tool_format
+from constrained.errors import RequestError
 from constrained.format_selection.generic import CHATML
-from constrained.kv.snapshots import CACHE_RAM, Cache
+from constrained.format_selection.selection import read_tool_format
+from constrained.kv.snapshots import CACHE_RAM, NO_CACHE, Cache
 from constrained.model.model import Model
+from constrained.schedule.scheduler import STEP
 from constrained.template.chat_template import ChatTemplate
 from grammars.wire.format import Format
 
@@ -21,6 +23,10 @@ if TYPE_CHECKING:
     from constrained.engine.llamacpp import LlamaEngine
 
 HUB = "hf:"
+_NO_TEMPLATE = (
+    "{name} has no chat template: ChatML and {tool_format} are used "
+    "(--chat-template-file names another template)"
+)
 
 
 def load(
@@ -59,7 +65,7 @@ def load(
         max_waiting: how many requests may wait; further ones fail with a BusyError.
         token: for the Hub; None for HF_TOKEN or the saved login.
         offline: look for a model of the Hub in the cache alone.
-        progress: is told the part downloaded, then the part loaded, 0 to 1.
+        progress: called with the part downloaded, then the part loaded, 0 to 1.
         options: how the model is run, such as `context_length`, `sequences`, `threads` and
             `gpu_layers`; see `EngineOptions`.
 
@@ -77,9 +83,17 @@ def load(
     source = source or os.environ.get("LLAMA_ARG_MODEL") or embedded.PATH
     path = _find(source, token=token, offline=offline, progress=progress)
     engine = load_engine(path, progress=progress, **options)
-    how: Any = {"deterministic": deterministic, "step": step, "cache": cache, "draft": draft}
-    how["max_waiting"] = max_waiting
-    model = _make(engine, chat_template, path.name, chosen, **how)
+    model = _make(
+        engine,
+        name=path.name,
+        chat_template=chat_template,
+        tool_format=chosen,
+        deterministic=deterministic,
+        step=step,
+        cache=cache,
+        draft=draft,
+        max_waiting=max_waiting,
+    )
     if source is embedded.PATH:
         model.notices = (embedded.NOTICE, *model.notices)
     return model
@@ -100,7 +114,8 @@ def from_llama(
     from constrained.engine.llamacpp import borrow
 
     chosen = None if tool_format is None else read_tool_format(tool_format)
-    return _make(borrow(llama), chat_template, Path(llama.model_path).name, chosen)
+    name = Path(llama.model_path).name
+    return _make(borrow(llama), name=name, chat_template=chat_template, tool_format=chosen)
 
 
 def _read_cache(ram: int, folder: str | os.PathLike[str] | None) -> Cache:
@@ -110,52 +125,77 @@ def _read_cache(ram: int, folder: str | os.PathLike[str] | None) -> Cache:
     return Cache(memory, None if folder is None else Path(folder))
 
 
-def _find(source: str | os.PathLike[str], **options: Any) -> Path:
+def _find(
+    source: str | os.PathLike[str],
+    *,
+    token: str | None,
+    offline: bool,
+    progress: Callable[[float], None] | None,
+) -> Path:
     if isinstance(source, str) and source.startswith(HUB):
         from constrained.model.hub import fetch
 
-        return fetch(source, **options)
+        return fetch(source, token=token, offline=offline, progress=progress)
     return Path(source)
 
 
 def _make(
     engine: "LlamaEngine",
-    chat_template: str | None,
+    *,
     name: str,
-    chosen: Format | None,
-    **how: Any,
+    chat_template: str | None,
+    tool_format: Format | None,
+    deterministic: bool = False,
+    step: int = STEP,
+    cache: Cache = NO_CACHE,
+    draft: bool = True,
+    max_waiting: int = MOST_WAITING,
 ) -> Model:
+    """The model of a loaded engine, which is closed if this fails."""
     try:
-        tools = f"the tool format {chosen.name}" if chosen else "the generic tool format"
-        templates, notices = _templates(engine.chat_templates, chat_template, name, tools)
-        tokens = {"bos_token": engine.bos_text, "eos_token": engine.eos_text}
-        default, *named = [
-            ChatTemplate(source, **tokens, name=f"{name} ({key})" if key else name)
-            for key, source in templates.items()
-        ]
-        notices = (*notices, *engine.header.notes, *engine.notices)
-        options: Any = {"sampling": engine.sampling, "notices": notices, "tool_format": chosen}
-        model = Model(engine, default, *named, **options, **how)
-        if not (chat_template or engine.chat_templates):
-            model.notices = notices  # nothing was said of tools that is not said there
+        sources = {"": chat_template} if chat_template else _find_templates(engine.chat_templates)
+        make = partial(ChatTemplate, bos_token=engine.bos_text, eos_token=engine.eos_text)
+        template = make(sources.get("", CHATML), name=name)
+        tool_template = None
+        if TOOL_USE in sources:
+            tool_template = make(sources[TOOL_USE], name=f"{name} ({TOOL_USE})")
+        notices = (*engine.header.notes, *engine.notices)
+        if not sources:
+            used = "the generic tool format"
+            if tool_format is not None:
+                used = f"the tool format {tool_format.name}"
+            notices = (_NO_TEMPLATE.format(name=name, tool_format=used), *notices)
+        model = Model(
+            engine,
+            template,
+            tool_template,
+            sampling=engine.sampling,
+            notices=notices,
+            tool_format=tool_format,
+            deterministic=deterministic,
+            step=step,
+            cache=cache,
+            draft=draft,
+            max_waiting=max_waiting,
+        )
+        if not sources:
+            model.notices = notices  # that ChatML does not write tools is said there already
         return model
     except BaseException:
         engine.close()
         raise
 
 
-def _templates(
-    templates: Mapping[str, str], given: str | None, name: str, tools: str
-) -> tuple[dict[str, str], tuple[str, ...]]:
-    """The default template and perhaps that for tools, and what there is to say about them."""
-    if given:
-        return {"": given}, ()
-    try:
-        taught = choose_template(templates, with_tools=True)
-    except TemplateError:
-        if templates:
-            raise
-        hint = f"ChatML and {tools} are used (--chat-template-file names another template)"
-        return {"": CHATML}, (f"{name} has no chat template: {hint}",)
-    default = templates.get("") or taught
-    return {"": default} if default == taught else {"": default, TOOL_USE: taught}, ()
+def _find_templates(templates: Mapping[str, str]) -> dict[str, str]:
+    """The default template, and that for tools if it is another one; empty if there is none.
+
+    A GGUF file may have several under names of their own, as Hermes and Command R do.
+
+    Raises:
+        TemplateError: there are some, but none that can be used.
+    """
+    if not templates:
+        return {}
+    with_tools = choose_template(templates, with_tools=True)
+    default = templates.get("") or with_tools
+    return {"": default} if default == with_tools else {"": default, TOOL_USE: with_tools}

@@ -6,30 +6,31 @@ from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
-from typing import Any, TypeVar, Unpack
+from typing import Any, TypeVar, Unpack, overload
 
-from constrained.answers import read_target
+from constrained.answers import Target, read_target
+from constrained.compile.compiled_turn import CompiledTurn
 from constrained.compile.compiler import Compiler
 from constrained.deadline import Clock, Deadline, check_timeout, set_deadline
 from constrained.decode.events import Sent
-from constrained.decode.request import Finish, Generation, Request
+from constrained.decode.request import DecodeOptions, Finish, Generation, Request
 from constrained.engine.options import MOST_WAITING
 from constrained.engine.protocol import Engine, Sampling
 from constrained.errors import GrammarError, ModelError
-from constrained.job import CompiledTurn, Job
+from constrained.job import Job
 from constrained.kv.snapshots import NO_CACHE, Cache
 from constrained.metrics import Metrics
 from constrained.model import agent
 from constrained.model.agent import Approve, Run
 from constrained.model.call_options import (
-    Limits,
+    CallOptions,
     Messages,
+    ModelCall,
     Options,
-    Order,
     TurnOptions,
-    finish,
-    read_limits,
-    read_order,
+    read_call,
+    read_call_options,
+    read_value,
 )
 from constrained.prompt.turn_cache import MOST_TOKENS
 from constrained.reply import Reply, make_reply
@@ -54,7 +55,14 @@ T = TypeVar("T")
 
 
 def _ignore(events: Sequence[Sent]) -> None:
-    """For whoever wants the reply alone."""
+    """The sink of a caller who wants the reply alone."""
+
+
+def _has_own_ids(generation: Generation, reply: Reply) -> bool:
+    """Has each call the id that the model wrote, if it wrote one? A call whose id was replaced,
+    because another one has it, is not what the model wrote."""
+    written = [event.call.id for event in generation.events if isinstance(event, CallRead)]
+    return all(id in (None, call.id) for id, call in zip(written, reply.calls, strict=False))
 
 
 class Model:
@@ -113,8 +121,15 @@ class Model:
         self._draft = draft
         self._worker = Worker("compile", max_waiting)
         self._clock = clock
-        how: Any = {"deterministic": deterministic, "step": step, "clock": clock, "cache": cache}
-        self._runner = Runner(engine, "decode", most_waiting=max_waiting, **how)
+        self._runner = Runner(
+            engine,
+            "decode",
+            deterministic=deterministic,
+            step=step,
+            clock=clock,
+            most_waiting=max_waiting,
+            cache=cache,
+        )
 
     def call(
         self, messages: Messages, tools: Sequence[Any] | None = None, **options: Unpack[Options]
@@ -130,26 +145,52 @@ class Model:
         Raises:
             Error: one of `constrained.errors` or `grammars.errors`; says what, where, what to do.
         """
-        return run(partial(self._start, read_order(messages, tools, options)))
+        return run(partial(self._start, self._read_call(messages, tools, options)))
 
     async def acall(
         self, messages: Messages, tools: Sequence[Any] | None = None, **options: Unpack[Options]
     ) -> Reply:
         """As `call`. Cancelling the task ends the turn within one step."""
-        return await arun(partial(self._start, read_order(messages, tools, options)))
+        return await arun(partial(self._start, self._read_call(messages, tools, options)))
 
     def stream(
         self, messages: Messages, tools: Sequence[Any] | None = None, **options: Unpack[Options]
     ) -> Stream[Reply]:
         """As `call`, with the events of `grammars.turn` as they come, and a `TokenDrawn` for each
         token if `logprobs` are asked for; `result` is the reply."""
-        return Stream(partial(self._start, read_order(messages, tools, options)))
+        return Stream(partial(self._start, self._read_call(messages, tools, options)))
 
     def astream(
         self, messages: Messages, tools: Sequence[Any] | None = None, **options: Unpack[Options]
     ) -> AsyncStream[Reply]:
         """As `stream`, for `async for`."""
-        return AsyncStream(partial(self._start, read_order(messages, tools, options)))
+        return AsyncStream(partial(self._start, self._read_call(messages, tools, options)))
+
+    @overload
+    def generate(self, messages: Messages, *, schema: type[T], **options: Unpack[Options]) -> T: ...
+
+    @overload
+    def generate(
+        self,
+        messages: Messages,
+        *,
+        regex: str | None = None,
+        choice: Sequence[str] | None = None,
+        grammar: str | None = None,
+        **options: Unpack[Options],
+    ) -> str: ...
+
+    @overload
+    def generate(
+        self,
+        messages: Messages,
+        *,
+        schema: Any,
+        regex: str | None = None,
+        choice: Sequence[str] | None = None,
+        grammar: str | None = None,
+        **options: Unpack[Options],
+    ) -> Any: ...
 
     def generate(
         self,
@@ -170,8 +211,37 @@ class Model:
             Error: as in `call`; ReplyError also if the tokens ran out.
         """
         target = read_target(schema, regex, choice, grammar)
-        order = read_order(messages, None, options, target)
-        return finish(target, run(partial(self._start, order)), order)
+        call = self._read_call(messages, None, options, target)
+        reply = run(partial(self._start, call))
+        return read_value(target, reply, call.job)
+
+    @overload
+    async def agenerate(
+        self, messages: Messages, *, schema: type[T], **options: Unpack[Options]
+    ) -> T: ...
+
+    @overload
+    async def agenerate(
+        self,
+        messages: Messages,
+        *,
+        regex: str | None = None,
+        choice: Sequence[str] | None = None,
+        grammar: str | None = None,
+        **options: Unpack[Options],
+    ) -> str: ...
+
+    @overload
+    async def agenerate(
+        self,
+        messages: Messages,
+        *,
+        schema: Any,
+        regex: str | None = None,
+        choice: Sequence[str] | None = None,
+        grammar: str | None = None,
+        **options: Unpack[Options],
+    ) -> Any: ...
 
     async def agenerate(
         self,
@@ -185,8 +255,9 @@ class Model:
     ) -> Any:
         """As `generate`. Cancelling the task ends the turn within one step."""
         target = read_target(schema, regex, choice, grammar)
-        order = read_order(messages, None, options, target)
-        return finish(target, await arun(partial(self._start, order)), order)
+        call = self._read_call(messages, None, options, target)
+        reply = await arun(partial(self._start, call))
+        return read_value(target, reply, call.job)
 
     def run(
         self,
@@ -199,8 +270,15 @@ class Model:
         **options: Unpack[Options],
     ) -> Run:
         """Calls the model and the functions it asks for, until it answers; see `agent.run`."""
-        limits: Any = {"max_steps": max_steps, "max_repeats": max_repeats, "approve": approve}
-        return agent.run(self, messages, tools, **limits, **options)
+        return agent.run(
+            self,
+            messages,
+            tools,
+            max_steps=max_steps,
+            max_repeats=max_repeats,
+            approve=approve,
+            **options,
+        )
 
     async def arun(
         self,
@@ -213,8 +291,15 @@ class Model:
         **options: Unpack[Options],
     ) -> Run:
         """As `run`; the calls of one turn run concurrently."""
-        limits: Any = {"max_steps": max_steps, "max_repeats": max_repeats, "approve": approve}
-        return await agent.arun(self, messages, tools, **limits, **options)
+        return await agent.arun(
+            self,
+            messages,
+            tools,
+            max_steps=max_steps,
+            max_repeats=max_repeats,
+            approve=approve,
+            **options,
+        )
 
     def compile(self, job: Job, timeout: float | None = None) -> CompiledTurn:
         """The prompt and the grammar of a job; see `Compiler.compile`.
@@ -257,10 +342,12 @@ class Model:
         """Generates several turns together; see `generate` and `make_reply` for the errors.
 
         Args:
-            force: take tokens that the grammar forces without asking the model.
+            force: take fast-forward tokens (those that the grammar forces) without asking the
+                model.
             options: see `Options`; the timeout is that of all of them.
         """
-        starts = self._prepare(turns, read_limits(options, force=force))
+        call_options = read_call_options(options, self._decode_defaults, force=force)
+        starts = self._prepare(turns, call_options)
         streams = [Stream(start) for start in starts]
         try:
             return [stream.result for stream in streams]
@@ -270,7 +357,7 @@ class Model:
 
     def stream_turn(self, turn: CompiledTurn, **options: Unpack[TurnOptions]) -> Stream[Reply]:
         """As `complete` for one turn, with its events as they come."""
-        (start,) = self._prepare([turn], read_limits(options))
+        (start,) = self._prepare([turn], read_call_options(options, self._decode_defaults))
         return Stream(start)
 
     def astream_turn(
@@ -281,13 +368,17 @@ class Model:
         Raises:
             BusyError, ModelError: at once: too many requests wait, or the model is closed.
         """
-        (start,) = self._prepare([turn], read_limits(options))
+        (start,) = self._prepare([turn], read_call_options(options, self._decode_defaults))
         return AsyncStream(start)
 
-    def _prepare(self, turns: Sequence[CompiledTurn], limits: Limits) -> list[Start[Reply]]:
-        """What starts each of the turns; their time runs from now on."""
-        deadline = set_deadline(limits.timeout, self._clock)
-        return [partial(self._launch, turn, limits, deadline) for turn in turns]
+    @property
+    def _decode_defaults(self) -> DecodeOptions:
+        return DecodeOptions(sampling=self.sampling, draft=self._draft)
+
+    def _prepare(self, turns: Sequence[CompiledTurn], options: CallOptions) -> list[Start[Reply]]:
+        """Functions that start the turns; their time runs from now on."""
+        deadline = set_deadline(options.timeout, self._clock)
+        return [partial(self._launch, turn, options.decode, deadline) for turn in turns]
 
     def _queue(
         self, work: Callable[[], CompiledTurn], timeout: float | None
@@ -305,56 +396,45 @@ class Model:
         if deadline and deadline.is_over(self._clock()):
             raise deadline.fail_waiting()
 
-    def _start(self, order: Order, is_wanted: Wanted, sink: Sink = _ignore) -> Future[Reply]:
-        deadline = set_deadline(order.limits.timeout, self._clock)
+    def _read_call(
+        self,
+        messages: Messages,
+        tools: Sequence[Any] | None,
+        options: Options,
+        target: Target | None = None,
+    ) -> ModelCall:
+        return read_call(messages, tools, options, defaults=self._decode_defaults, target=target)
+
+    def _start(self, call: ModelCall, is_wanted: Wanted, sink: Sink = _ignore) -> Future[Reply]:
+        deadline = set_deadline(call.options.timeout, self._clock)
 
         def compile() -> Future[Reply]:
             self._check_wait(deadline)
-            turn = self.compiler.compile(order.job)
-            return self._launch(turn, order.limits, deadline, is_wanted, sink)
+            turn = self.compiler.compile(call.job)
+            return self._launch(turn, call.options.decode, deadline, is_wanted, sink)
 
         return self._worker.start(compile)
 
     def _launch(
         self,
         turn: CompiledTurn,
-        limits: Limits,
+        options: DecodeOptions,
         deadline: Deadline | None,
         is_wanted: Wanted,
         sink: Sink,
     ) -> Future[Reply]:
         request = Request(
-            prompt=turn.tokens,
-            matcher=turn.matcher.fork() if turn.matcher else None,
-            parser=turn.parser,
-            sampling=limits.sampling or self.sampling,
-            max_tokens=limits.max_tokens,
-            force=limits.force,
-            budget=turn.budget,
-            reserve=turn.reserve,
-            sink=sink,
-            is_wanted=is_wanted,
-            watch=turn.watch,
-            deadline=deadline,
-            boundaries=turn.boundaries,
-            closed=turn.closed,
-            draft=self._draft,
-            stops=limits.stops,
-            logprobs=limits.logprobs,
-            prefix=turn.prefix,
+            turn.make_input(), options, sink=sink, is_wanted=is_wanted, deadline=deadline
         )
         generation = self._runner.submit(request)
         generation.add_done_callback(self._note_failure)
         return then(generation, partial(self._finish, turn))
 
-    def _finish(self, turn: CompiledTurn, made: Generation) -> Reply:
-        reply = make_reply(made, turn)
-        # A call whose id was replaced, for another one has it, is not what the model wrote.
-        ids = [event.call.id for event in made.events if isinstance(event, CallRead)]
-        is_own = all(id in (None, call.id) for id, call in zip(ids, reply.calls, strict=False))
-        is_whole = made.finish is Finish.STOP and made.stopped is None
-        if is_whole and is_own:
-            self.compiler.prompts.keep(turn, made.tokens, reply.message())
+    def _finish(self, turn: CompiledTurn, generation: Generation) -> Reply:
+        reply = make_reply(generation, turn)
+        is_whole = generation.finish is Finish.STOP and generation.stopped is None
+        if is_whole and _has_own_ids(generation, reply):
+            self.compiler.keep(turn, generation.tokens, reply.message())
         return reply
 
     def _note_failure(self, generation: Future[Generation]) -> None:

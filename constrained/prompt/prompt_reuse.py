@@ -13,9 +13,10 @@ from enum import StrEnum
 from typing import Any
 
 from constrained.errors import TemplateError
-from constrained.messages import THOUGHTS, copy_json, is_text_parts
-from constrained.prompt.turn_boundaries import Bounds
-from constrained.prompt.turn_cache import Decoded, History
+from constrained.job import Recall
+from constrained.messages import REASONING_NAMES, copy_json, is_text_parts
+from constrained.prompt.turn_boundaries import TurnBoundaries
+from constrained.prompt.turn_cache import CachedTurn, History
 from constrained.template.special_tokens import Prompt, find_free_characters
 
 Messages = Sequence[Mapping[str, Any]]
@@ -23,19 +24,8 @@ Write = Callable[[Messages], Prompt]
 MOST_PROBES = 2  # a template whose last turns have no end that can be found has none elsewhere
 
 
-class Recall(StrEnum):
-    """Whose view of earlier reasoning holds, that of the model (KEEP) or of the template (DROP).
-
-    AUTO keeps it until the next message of the user, and follows the template from then on.
-    """
-
-    AUTO = "auto"
-    KEEP = "keep"
-    DROP = "drop"
-
-
 class Missed(StrEnum):
-    """Why a turn that is kept is not taken over."""
+    """Why a turn of the cache is not taken over."""
 
     NONE = "no turn is kept"
     REASONING = "the template drops earlier reasoning"
@@ -47,30 +37,30 @@ class Missed(StrEnum):
 
 
 @dataclass(frozen=True)
-class Splice:
-    """A prompt that begins with tokens that the model saw.
+class Reusable:
+    """A prompt that begins with tokens of the turn cache.
 
     Args:
-        turn: the last turn that was taken over; all before it is, too.
+        turn: the last turn that is taken over; all before it is, too.
         rest: what the template writes behind it.
-        thoughts: places of the messages whose reasoning is in the prompt.
+        reasoning: places of the messages whose reasoning is in the prompt.
     """
 
-    turn: Decoded
+    turn: CachedTurn
     rest: Prompt
-    thoughts: frozenset[int]
+    reasoning: frozenset[int]
 
 
-def find_thoughts(history: History, write: Write) -> frozenset[int]:
+def find_reasoning(history: History, write: Write) -> frozenset[int]:
     """Places of the messages whose reasoning the template writes."""
-    if not history.thoughts:
+    if not history.reasoning:
         return frozenset()
     messages = copy_json(history.messages)
     try:
-        characters = find_free_characters([messages], len(history.thoughts))
-        marked = dict(zip(history.thoughts, characters, strict=True))
+        characters = find_free_characters([messages], len(history.reasoning))
+        marked = dict(zip(history.reasoning, characters, strict=True))
         for place, character in marked.items():
-            for name in THOUGHTS:
+            for name in REASONING_NAMES:
                 messages[place].pop(name, None)
             messages[place]["reasoning_content"] = character
         text = write(messages).text
@@ -79,34 +69,38 @@ def find_thoughts(history: History, write: Write) -> frozenset[int]:
     return frozenset(place for place, character in marked.items() if character in text)
 
 
-def splice(
+def find_reusable(
     history: History,
     prompt: Prompt,
     write: Write,
+    *,
     recall: Recall,
-    bounds: Bounds,
-    written: frozenset[int],
-) -> Splice | Missed:
-    """The prompt with the last kept turn that may be in it; or why the last one may not.
+    boundaries: TurnBoundaries,
+    reasoning: frozenset[int],
+) -> Reusable | Missed:
+    """The prompt with the last cached turn that may be in it; or why the last one may not.
 
     Args:
         history: the conversation.
         prompt: what `write` makes of it.
         recall: whose view of earlier reasoning holds.
-        bounds: of the turns.
-        written: see `find_thoughts`.
+        boundaries: of the turns.
+        reasoning: places of the messages whose reasoning the template writes.
     """
-    allowed, missed = _allow(history, recall, written), list[Missed]()
+    allowed = _allow_reasoning(history, recall, reasoning)
+    missed = list[Missed]()
     probes = 0
     for place in sorted(history.turns, reverse=True):
         turn = history.turns[place]
-        thoughts = turn.thoughts | ({place} if turn.reasoning else set[int]())
-        if not thoughts <= allowed:
+        needed = turn.reasoning_places
+        if turn.reasoning:
+            needed |= {place}
+        if not needed <= allowed:
             missed.append(Missed.REASONING)
             continue
-        rest = _find_rest(history, place, prompt, write, bounds)
+        rest = _find_rest(history, place, prompt, write, boundaries)
         if isinstance(rest, Prompt):
-            return Splice(turn, rest, thoughts | {n for n in written if n > place})
+            return Reusable(turn, rest, needed | {later for later in reasoning if later > place})
         missed.append(rest)
         probes += 1
         if probes == MOST_PROBES:
@@ -114,25 +108,25 @@ def splice(
     return missed[0] if missed else Missed.NONE
 
 
-def _allow(history: History, recall: Recall, written: frozenset[int]) -> frozenset[int]:
+def _allow_reasoning(history: History, recall: Recall, written: frozenset[int]) -> frozenset[int]:
     """Places of the messages whose reasoning may be in the prompt."""
     if recall is Recall.KEEP:
-        return frozenset(history.thoughts)
+        return frozenset(history.reasoning)
     users = [n for n, message in enumerate(history.messages) if message["role"] == "user"]
     if recall is Recall.DROP or not users:
         return written
-    return written | {n for n in history.thoughts if n > users[-1]}
+    return written | {n for n in history.reasoning if n > users[-1]}
 
 
 def _find_rest(
-    history: History, place: int, prompt: Prompt, write: Write, bounds: Bounds
+    history: History, place: int, prompt: Prompt, write: Write, boundaries: TurnBoundaries
 ) -> Prompt | Missed:
     """What the template writes behind a turn; or why that cannot be told."""
     messages = copy_json(history.messages)
     if place + 1 == len(messages) or messages[place + 1]["role"] == "assistant":
         return Missed.LAST
     for message in messages[: place + 1]:  # what is written of it may depend on what follows
-        for name in THOUGHTS:
+        for name in REASONING_NAMES:
             message.pop(name, None)
     turn = messages[place]
     try:
@@ -142,9 +136,9 @@ def _find_rest(
         marked, opened = write(messages), write(messages[:place])
     except TemplateError:
         return Missed.REFUSED
-    if (end := bounds.find_end(marked, turn, inside, behind)) is None:
+    if (end := boundaries.find_end(marked, turn, inside, behind)) is None:
         return Missed.END
-    if not bounds.answers(opened.text, marked.text):
+    if not boundaries.is_front_kept(opened.text, marked.text):
         return Missed.FRONT
     rest = marked.text[end:].replace(behind, "")
     return prompt.tail(len(rest)) if prompt.text.endswith(rest) else Missed.BEHIND

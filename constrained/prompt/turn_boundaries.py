@@ -16,8 +16,8 @@ _TAG = re.compile(r"<[^<>\s]+>|\[/?[A-Z][A-Z_]+\]")
 
 
 @dataclass(frozen=True)
-class Bounds:
-    """What turns are found by.
+class TurnBoundaries:
+    """Finds turns in what the template writes.
 
     Args:
         format: how the model writes them.
@@ -27,7 +27,7 @@ class Bounds:
     format: Format
     ends: Collection[str]
 
-    def answers(self, opened: str, whole: str) -> bool:
+    def is_front_kept(self, opened: str, whole: str) -> bool:
         """Is what stands in front of a turn still what the turn answered? Templates move what is to
         stand in front of the last message: tools (Mistral), instructions (Command R). With a turn
         that is taken over, they would be there twice.
@@ -37,7 +37,7 @@ class Bounds:
         leaves a list of results open as soon as a turn follows it.
 
         Args:
-            opened: the conversation up to the turn, with what invites the model to speak.
+            opened: the conversation up to the turn, with the generation prompt.
             whole: the conversation with the turn and what follows it.
         """
         block = self.format.reasoning

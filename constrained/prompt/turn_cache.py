@@ -20,13 +20,18 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from constrained.messages import THOUGHTS, copy_json, is_text_parts, pack_json, read_thought
+from constrained.messages import (
+    REASONING_NAMES,
+    is_text_parts,
+    pack_json,
+    read_reasoning,
+)
 from grammars.wire.format import CallId, CallIndex, Format, JsonCall
 
 MOST_TOKENS = 4_000_000  # 16 MB
 OVERHEAD = 512  # tokens: what a turn takes beside its own
 MOST_PATHS = 8  # ways to read a conversation, where several turns said the same
-VISIBLE = {"role", "content", "tool_calls", *THOUGHTS}
+VISIBLE = {"role", "content", "tool_calls", *REASONING_NAMES}
 
 
 def digest(*parts: object) -> bytes:
@@ -51,7 +56,7 @@ def writes_ids(format: Format) -> bool:
 
 
 @dataclass(frozen=True)
-class Decoded:
+class CachedTurn:
     """An assistant turn, and the prompt that it answered.
 
     Args:
@@ -59,14 +64,14 @@ class Decoded:
         added: token ids of the prompt, behind that turn.
         tokens: what was generated, without the end of the turn.
         message: the turn in OpenAI form, arguments as objects.
-        thoughts: places of the earlier messages whose reasoning is in the prompt.
+        reasoning_places: of the earlier messages whose reasoning is in the prompt.
     """
 
-    before: "Decoded | None"
+    before: "CachedTurn | None"
     added: "array[int]"
     tokens: "array[int]"
     message: Mapping[str, Any]
-    thoughts: frozenset[int] = frozenset()
+    reasoning_places: frozenset[int] = frozenset()
 
     @property
     def size(self) -> int:
@@ -85,7 +90,7 @@ class Decoded:
     @property
     def reasoning(self) -> str:
         """What the model thought, without the white space around it."""
-        return _strip(read_thought(self.message))
+        return _strip(read_reasoning(self.message))
 
     @cached_property
     def name(self) -> bytes:
@@ -96,7 +101,7 @@ class Decoded:
         message = self.message
         return _read_text(message), _read_calls(message, True), _read_calls(message, False)
 
-    def is_told_by(self, message: Mapping[str, Any], *, with_ids: bool) -> bool:
+    def is_said_by(self, message: Mapping[str, Any], *, with_ids: bool) -> bool:
         """Does a message say what this turn said, and nothing else? White space around texts does
         not count, nor the spelling of arguments; reasoning may be missing.
 
@@ -104,11 +109,11 @@ class Decoded:
             message: in normal form.
             with_ids: ids of calls count, for the model has written them.
         """
-        told = {_strip(message.get(name)) for name in THOUGHTS} - {""}
+        reasoning = {_strip(message.get(name)) for name in REASONING_NAMES} - {""}
         text, named, calls = self._said
         try:
             return (
-                told <= {self.reasoning}
+                reasoning <= {self.reasoning}
                 and not any(value for key, value in message.items() if key not in VISIBLE)
                 and _read_text(message) == text
                 and _read_calls(message, with_ids) == (named if with_ids else calls)
@@ -166,13 +171,13 @@ class History:
 
     key: bytes
     messages: Sequence[dict[str, Any]]
-    turns: Mapping[int, Decoded] = field(default_factory=dict[int, Decoded])
+    turns: Mapping[int, CachedTurn] = field(default_factory=dict[int, CachedTurn])
 
     @cached_property
-    def thoughts(self) -> dict[int, str]:
+    def reasoning(self) -> dict[int, str]:
         """The reasoning of assistant messages that have one, by place."""
-        told = {n: _strip(read_thought(m)) for n, m in enumerate(self.messages)}
-        return {n: text for n, text in told.items() if text}
+        texts = {place: _strip(read_reasoning(m)) for place, m in enumerate(self.messages)}
+        return {place: text for place, text in texts.items() if text}
 
 
 _Place = tuple[bytes, bytes]  # what a turn answered, and its name
@@ -183,10 +188,10 @@ class _Path:
     """A way to read a conversation: the name of what was read so far, and the turns in it."""
 
     key: bytes
-    turns: dict[int, Decoded] = field(default_factory=dict[int, Decoded])
+    turns: dict[int, CachedTurn] = field(default_factory=dict[int, CachedTurn])
     places: tuple[_Place, ...] = ()
 
-    def follow(self, number: int, turn: Decoded) -> "_Path":
+    def follow(self, number: int, turn: CachedTurn) -> "_Path":
         """The path with one more turn."""
         places = (*self.places, (self.key, turn.name))
         return _Path(digest(self.key, turn.name), {**self.turns, number: turn}, places)
@@ -196,12 +201,12 @@ class _Path:
         return replace(self, key=digest(self.key, message))
 
 
-class DecodedTurns:
+class TurnCache:
     """The turns that one model has generated; the ones not used for the longest time go first.
 
     Args:
         most: tokens, and so many for each turn beside its own as it takes memory.
-        with_ids: see `Decoded.is_told_by`.
+        with_ids: see `CachedTurn.is_said_by`.
     """
 
     def __init__(self, most: int = MOST_TOKENS, *, with_ids: bool = False):
@@ -209,8 +214,8 @@ class DecodedTurns:
         self._with_ids = with_ids
         self._size = 0
         self._lock = threading.Lock()
-        self._kept: OrderedDict[_Place, Decoded] = OrderedDict()
-        self._of: dict[bytes, dict[bytes, Decoded]] = {}
+        self._kept: OrderedDict[_Place, CachedTurn] = OrderedDict()
+        self._of: dict[bytes, dict[bytes, CachedTurn]] = {}
 
     def recall(self, key: bytes, messages: Sequence[dict[str, Any]]) -> History:
         """Finds the turns of a conversation; where several said the same, those that most of the
@@ -224,21 +229,28 @@ class DecodedTurns:
         for number, message in enumerate(messages):
             longer = list[_Path]()
             for path in paths:
-                found = self._find(path.key, message) if message["role"] == "assistant" else []
-                longer += [path.follow(number, turn) for turn in found]
-                longer += [] if found else [path.pass_by(message)]
+                found = list[CachedTurn]()
+                if message["role"] == "assistant":
+                    found = self._find(path.key, message)
+                if found:
+                    longer += [path.follow(number, turn) for turn in found]
+                else:
+                    longer.append(path.pass_by(message))
             longer.sort(key=lambda path: -len(path.turns))
             paths = longer[:MOST_PATHS]
         best = paths[0]
         self._touch(best.places)
-        restored = [_restore(m, best.turns.get(n)) for n, m in enumerate(messages)]
+        restored = [
+            _restore_reasoning(message, best.turns.get(number))
+            for number, message in enumerate(messages)
+        ]
         return History(best.key, restored, best.turns)
 
-    def _find(self, key: bytes, message: Mapping[str, Any]) -> list[Decoded]:
+    def _find(self, key: bytes, message: Mapping[str, Any]) -> list[CachedTurn]:
         """The turns behind this key that say the same, the latest one first."""
         with self._lock:
             known = [*self._of.get(key, {}).values()]
-        found = (t for t in reversed(known) if t.is_told_by(message, with_ids=self._with_ids))
+        found = (t for t in reversed(known) if t.is_said_by(message, with_ids=self._with_ids))
         return [*found][:MOST_PATHS]
 
     def _touch(self, places: Sequence[_Place]) -> None:
@@ -248,7 +260,7 @@ class DecodedTurns:
                 if place in self._kept:
                     self._kept.move_to_end(place)
 
-    def keep(self, key: bytes, turn: Decoded) -> None:
+    def keep(self, key: bytes, turn: CachedTurn) -> None:
         """Keeps what came of the conversation of this key, in place of one with the same tokens."""
         with self._lock:
             self._drop((key, turn.name))
@@ -271,21 +283,7 @@ class DecodedTurns:
             del self._of[key]
 
 
-def make_decoded(
-    before: Decoded | None,
-    prompt: Sequence[int],
-    rest: int | None,
-    tokens: Sequence[int],
-    message: Mapping[str, Any],
-    thoughts: frozenset[int],
-) -> Decoded:
-    """A turn to keep; `rest` is how many tokens of the prompt are behind the turn `before`."""
-    added = prompt if before is None or rest is None else prompt[len(prompt) - rest :]
-    data = array("i", added), array("i", tokens)
-    return Decoded(before if rest is not None else None, *data, copy_json(message), thoughts)
-
-
-def _restore(message: dict[str, Any], turn: Decoded | None) -> dict[str, Any]:
-    if turn is None or read_thought(message) or not turn.reasoning:
+def _restore_reasoning(message: dict[str, Any], turn: CachedTurn | None) -> dict[str, Any]:
+    if turn is None or read_reasoning(message) or not turn.reasoning:
         return message
-    return message | {"reasoning_content": read_thought(turn.message)}
+    return message | {"reasoning_content": read_reasoning(turn.message)}

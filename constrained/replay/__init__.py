@@ -1,4 +1,5 @@
-"""Recorded turns and schemas, checked without a model.
+"""Recorded turns and JSON Schemas, checked against their grammars without running a model.
 
-Needs `grammars`. Start with `check`.
+Needs `grammars`, `mask`, `format_selection` and `vocabulary`. Start with `check`; what a row is
+read against is in `replay_context`.
 """

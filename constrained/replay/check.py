@@ -1,4 +1,4 @@
-"""Replay of recorded turns: does the grammar accept the text, and what does the parser read?"""
+"""Replay of recorded turns: how much of the text the grammar accepts, and what the parser reads."""
 
 import json
 import re
@@ -10,13 +10,13 @@ from typing import Any
 from constrained.answers import read_response_format
 from constrained.errors import GrammarError, RequestError
 from constrained.mask import Matcher
-from constrained.replay.replay_context import Frame, read_field, read_frame
+from constrained.replay.replay_context import ReplayContext, read_context, read_field
 from constrained.tools.shapes import as_openai, read_policy, read_tools
 from constrained.vocabulary.vocabulary import Tokenizer
 from grammars.build.turn import build_grammar
 from grammars.errors import Error
 from grammars.parse.parser import parse
-from grammars.turn import Start, State, Tool, Turn
+from grammars.turn import Start, State, Tool, ToolCall, Turn
 from grammars.wire.format import Format, count_common
 
 
@@ -39,7 +39,7 @@ def check_rows(rows: Iterable[Mapping[str, Any] | Error]) -> Iterator[dict[str, 
         try:
             answer = _check(row)
         except Error as e:
-            answer = _answer(row, error=e)
+            answer = _refuse(row, e)
         yield answer
 
 
@@ -50,20 +50,27 @@ def _check(row: Any) -> dict[str, Any]:
         raise RequestError("the row is not an object", where="")
     text = _read_text(row)
     keeps_tags = read_field(row, "reasoning_format", "auto", "auto", "deepseek", "none") == "none"
-    frame = read_frame(row)
-    text = _without_end(text, frame.ends, frame.format)
+    context = read_context(row)
+    format = context.format
+    text = _without_end(text, context.ends, format)
     raw, tools, error = _read_tools(row.get("tools"))
     count, complete, state = 0, False, State()
     try:
-        state = frame.find_state(row, as_openai(raw))
-        count, complete = _match(row, frame, tools, state, text)
+        state = context.find_state(row, as_openai(raw))
+        count, complete = _match(row, context, tools, state, text)
     except Error as e:
         error = error or e
-    recover = not complete
     read = _parse_with_tags if keeps_tags else parse
-    turn = read(text, frame.format, tools, state, recover=recover)
-    whole = count == len(text.encode())
-    return _answer(row, whole, count, complete, frame.format.name, state, turn, error)
+    turn = read(text, format, tools, state, recover=not complete)
+    valid = all(call.valid for call in turn.calls) if turn.calls else complete and error is None
+    return _answer(row, turn, error) | {
+        "accepted": count == len(text.encode()),
+        "accepted_bytes": count,
+        "complete": complete,
+        "format": format.name,
+        "start_state": state.start.value,
+        "valid": valid,
+    }
 
 
 def _read_text(row: Mapping[str, Any]) -> str:
@@ -78,54 +85,65 @@ def _read_text(row: Mapping[str, Any]) -> str:
     return text
 
 
-def _read_tools(tools: Any) -> tuple[list[Any], tuple[Tool, ...], Error | None]:
+def _read_tools(given: Any) -> tuple[list[Any], tuple[Tool, ...], Error | None]:
     """The tools that can be read, as they stand and as `Tool`s, and why not all of them can."""
     try:
-        read = read_tools([] if tools is None else tools)
-        return list(tools or ()), read, None
+        read = read_tools([] if given is None else given)
+        return list(given or ()), read, None
     except Error as e:
-        readable: dict[str, tuple[Any, Tool]] = {}
-        for tool in tools if isinstance(tools, list) else []:
-            try:
-                (one,) = read_tools([tool])
-            except Error:
-                continue
-            readable.setdefault(one.name, (tool, one))
-        return [r for r, _ in readable.values()], tuple(t for _, t in readable.values()), e
+        error = e
+    raw: list[Any] = []
+    tools: dict[str, Tool] = {}
+    for one in given if isinstance(given, list) else []:
+        try:
+            (tool,) = read_tools([one])
+        except Error:
+            continue
+        if tool.name not in tools:
+            raw.append(one)
+            tools[tool.name] = tool
+    return raw, tuple(tools.values()), error
 
 
 def _without_end(text: str, ends: Iterable[str], format: Format) -> str:
-    """The text up to the first end of turn. What ends a turn may also stand inside one, in front of
-    what the format writes there (`<|end|><|start|>assistant`)."""
-    places: list[int] = []
-    for end in ends:
-        behind = [run.partition(end)[2] for run in format.runs if end in run]
-        found = (match.start() for match in re.finditer(re.escape(end), text))
-        inner = tuple(rest for rest in behind if rest)
-        at = next((i for i in found if not text.startswith(inner, i + len(end))), None)
-        places += [] if at is None else [at]
-    return text[: min(places)] if places else text
+    """The text up to the first end of turn."""
+    places = [_find_end(text, end, format) for end in ends]
+    return text[: min(places, default=len(text))]
+
+
+def _find_end(text: str, end: str, format: Format) -> int:
+    """The place of an end of turn; the length of the text if there is none.
+
+    What ends a turn may also stand inside one, in front of what the format writes there
+    (`<|end|><|start|>assistant`).
+    """
+    following = [run.partition(end)[2] for run in format.runs if end in run]
+    inside = tuple(rest for rest in following if rest)
+    for match in re.finditer(re.escape(end), text):
+        if not text.startswith(inside, match.end()):
+            return match.start()
+    return len(text)
 
 
 def _match(
-    row: Mapping[str, Any], frame: Frame, tools: tuple[Tool, ...], state: State, text: str
+    row: Mapping[str, Any], context: ReplayContext, tools: tuple[Tool, ...], state: State, text: str
 ) -> tuple[int, bool]:
-    """How many bytes the grammar takes, and whether it takes all and the turn could end there."""
+    """The number of bytes that the grammar accepts, and whether the text is a complete turn."""
     parallel = read_field(row, "parallel_tool_calls", True)
     policy = read_policy(row.get("tool_choice"), parallel=parallel)
     policy = replace(policy, answer=read_response_format(row.get("response_format")))
-    grammar = build_grammar(frame.format, tools, policy, state, frame.ids)
-    tokens = frame.encode(text)
+    grammar = build_grammar(context.format, tools, policy, state, context.ids)
+    tokens = context.encode(text)
     try:
-        matcher = _compile(frame.tokenizer, grammar).fork()
+        matcher = _compile(context.tokenizer, grammar).fork()
         count = matcher.accepts(tokens)
         for token in tokens[:count]:
             matcher.commit(token)
         complete = count == len(tokens) and matcher.is_complete
     except GrammarError:
-        _compile.cache_clear()  # one that failed has spoilt what its forks share
+        _compile.cache_clear()  # llguidance: a failure spoils all forks of a matcher
         raise
-    return len(frame.vocabulary.text(tokens[:count])), complete
+    return len(context.vocabulary.text(tokens[:count])), complete
 
 
 @lru_cache(maxsize=16)
@@ -142,7 +160,8 @@ def _parse_with_tags(
     """
     end = _end_of_reasoning(text, format, state)
     bare = replace(format, reasoning=None)
-    inside, rest = (parse(part, bare, tools, recover=recover) for part in (text[:end], text[end:]))
+    inside = parse(text[:end], bare, tools, recover=recover)
+    rest = parse(text[end:], bare, tools, recover=recover)
     return Turn(
         content=inside.content + rest.content,
         calls=inside.calls + rest.calls,
@@ -151,7 +170,7 @@ def _parse_with_tags(
 
 
 def _end_of_reasoning(text: str, format: Format, state: State) -> int:
-    """Where the reasoning block is over, the white space behind it included; 0 if there is none."""
+    """The offset behind the reasoning block and its white space; 0 if there is none."""
     block = format.reasoning
     if block is None or state.start is Start.CLOSED:
         return 0
@@ -164,43 +183,49 @@ def _end_of_reasoning(text: str, format: Format, state: State) -> int:
     return end + count_common(text[end:], block.after)
 
 
-def _answer(
-    row: Any,
-    accepted: bool = False,
-    accepted_bytes: int = 0,
-    complete: bool = False,
-    format: str | None = None,
-    state: State | None = None,
-    turn: Turn | None = None,
-    error: Error | None = None,
-) -> dict[str, Any]:
-    row = row if isinstance(row, Mapping) else {}
-    turn = turn or Turn(content=row["text"] if isinstance(row.get("text"), str) else "")
-    calls = [
-        {"id": c.id or f"call_{i}", "name": c.name, "arguments": c.arguments, "valid": c.valid}
-        | ({} if c.valid else {"errors": [vars(e) for e in c.errors]})
-        for i, c in enumerate(turn.calls)
-    ]
+def _refuse(row: Any, error: Error) -> dict[str, Any]:
+    """The answer for a row that cannot be checked; its text stands there unread."""
+    if not isinstance(row, Mapping):
+        return _answer({}, Turn(), error)
+    text = row.get("text")
+    return _answer(row, Turn(content=text if isinstance(text, str) else ""), error)
+
+
+def _answer(row: Mapping[str, Any], turn: Turn, error: Error | None) -> dict[str, Any]:
+    """All fields in their order; those that the grammar decides are those of a refusal."""
     return {
         "id": row.get("id"),
-        "accepted": accepted,
-        "accepted_bytes": accepted_bytes,
-        "complete": complete,
-        "format": format,
-        "start_state": state.start.value if state else None,
+        "accepted": False,
+        "accepted_bytes": 0,
+        "complete": False,
+        "format": None,
+        "start_state": None,
         "reasoning_content": turn.reasoning,
         "content": turn.content + turn.unfinished,
-        "tool_calls": calls,
-        "valid": all(c.valid for c in turn.calls) if turn.calls else complete and not error,
-        "error": str(error) if error else _first_unfit(turn),
+        "tool_calls": [_show_call(number, call) for number, call in enumerate(turn.calls)],
+        "valid": False,
+        "error": _first_unfit(turn) if error is None else str(error),
     }
 
 
+def _show_call(number: int, call: ToolCall) -> dict[str, Any]:
+    shown = {
+        "id": call.id or f"call_{number}",
+        "name": call.name,
+        "arguments": call.arguments,
+        "valid": call.valid,
+    }
+    if not call.valid:
+        shown["errors"] = [vars(error) for error in call.errors]
+    return shown
+
+
 def _first_unfit(turn: Turn) -> str | None:
-    """Why the first call that is not valid is not, with the pointer into `tool_calls`."""
+    """The first error of a call, with the pointer into `tool_calls`."""
     for i, call in enumerate(turn.calls):
-        for unfit in call.errors:
-            return f"{unfit.message} (at /tool_calls/{i}{unfit.pointer})"
+        if call.errors:
+            error = call.errors[0]
+            return f"{error.message} (at /tool_calls/{i}{error.pointer})"
     return None
 
 
@@ -210,12 +235,12 @@ def read_rows(lines: Iterable[str | bytes]) -> Iterator[dict[str, Any] | Error]:
         if not line.strip():
             continue
         try:
-            row = json.loads(line, parse_constant=_refuse)
+            row = json.loads(line, parse_constant=_refuse_constant)
         except (ValueError, RecursionError) as e:
             yield RequestError(f"line {number} is not JSON: {e}")
             continue
         yield row if isinstance(row, dict) else RequestError(f"line {number} is not an object")
 
 
-def _refuse(name: str) -> Any:
+def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")

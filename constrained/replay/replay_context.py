@@ -1,4 +1,4 @@
-"""What the text of a recorded turn is read against: format, start state, vocabulary."""
+"""The context of a recorded turn: its wire format, template and vocabulary, read from its row."""
 
 import os
 import reprlib
@@ -10,9 +10,8 @@ from typing import Any, TypeVar
 
 from constrained.engine.header import choose_template
 from constrained.errors import RequestError
-from constrained.format_selection.chosen import choose_teaching, read_tool_format
 from constrained.format_selection.generic import CHATML
-from constrained.format_selection.inferred import find_teaching
+from constrained.format_selection.selection import read_tool_format, select_format
 from constrained.template.chat_template import ChatTemplate, check_kwargs
 from constrained.vocabulary.vocabulary import (
     Tokenizer,
@@ -31,11 +30,11 @@ DEFAULT_MESSAGES = [{"role": "user", "content": "Hello"}]
 
 
 @dataclass(frozen=True)
-class Frame:
-    """A format and what writes it.
+class ReplayContext:
+    """The format, template and vocabulary that a recorded turn is checked with.
 
     Args:
-        template: None where a row names the format alone.
+        template: what wrote the prompt; None where a row names the format alone.
         ends: the texts that end a turn.
     """
 
@@ -55,7 +54,7 @@ class Frame:
         return self.vocabulary.encode_marked(text, self.ids)
 
     def find_state(self, row: Mapping[str, Any], tools: list[Any]) -> State:
-        """Where the prompt of this row ends.
+        """The state that the prompt of this row leaves the parser in.
 
         Raises:
             RequestError: the kwargs are no object.
@@ -66,11 +65,10 @@ class Frame:
         if self.template is None:
             return State()
         messages = row.get("messages")
-        messages = DEFAULT_MESSAGES if messages is None or messages == [] else messages
-        opened, plain = (
-            self.template.render(messages, tools, add_generation_prompt=on, **kwargs)
-            for on in (True, False)
-        )
+        if messages is None or messages == []:
+            messages = DEFAULT_MESSAGES
+        opened = self.template.render(messages, tools, add_generation_prompt=True, **kwargs)
+        plain = self.template.render(messages, tools, add_generation_prompt=False, **kwargs)
         # Recorded turns may number their calls as they like.
         return replace(find_state(opened, plain, self.format), calls=None)
 
@@ -90,8 +88,8 @@ def read_field(row: Mapping[str, Any], name: str, default: T, *options: T) -> T:
     return value
 
 
-def read_frame(row: Mapping[str, Any]) -> Frame:
-    """The frame that a row names with `model`, `template` or `format`.
+def read_context(row: Mapping[str, Any]) -> ReplayContext:
+    """The context that a row names with `model`, `template` or `format`.
 
     Raises:
         RequestError: a field is of the wrong type, or the row names nothing that is known.
@@ -100,15 +98,19 @@ def read_frame(row: Mapping[str, Any]) -> Frame:
     model, source = read_field(row, "model", ""), read_field(row, "template", "")
     chosen = read_field(row, "tool_format", "")
     if model:
-        return _frame_of_model(model, _read_source(source), chosen)
+        return _read_model(model, _read_source(source), chosen)
     is_single = read_field(row, "markers", "text", "text", "token") == "token"
-    if row.get("template") is None:
-        if chosen:
-            hint = "Leave it out, or name a template or a model in place of the format"
-            raise RequestError("nothing to teach it to", where="/tool_format", hint=hint)
-        return _byte_frame(None, _find_format(read_field(row, "format", "")), is_single)
-    bos, eos = read_field(row, "bos_token", "<s>"), read_field(row, "eos_token", "</s>")
-    return _byte_frame(*_read_template(_read_source(source), bos, eos, chosen), is_single)
+    template = None
+    if row.get("template") is not None:
+        bos, eos = read_field(row, "bos_token", "<s>"), read_field(row, "eos_token", "</s>")
+        template, format = _read_template(_read_source(source), bos, eos, chosen)
+    elif chosen:
+        hint = "Leave it out, or name a template or a model in place of the format"
+        raise RequestError("nothing to teach it to", where="/tool_format", hint=hint)
+    else:
+        format = _find_format(read_field(row, "format", ""))
+    vocabulary, tokenizer = byte_tokenizer(format.atoms if is_single else ())
+    return ReplayContext(template, format, vocabulary, tokenizer, format.ends)
 
 
 def _find_format(name: str) -> Format:
@@ -134,19 +136,10 @@ def _read_source(source: str) -> str:
 
 
 @lru_cache(maxsize=128)
-def _read_template(
-    source: str, bos: str, eos: str, chosen: str = ""
-) -> tuple[ChatTemplate, Format]:
+def _read_template(source: str, bos: str, eos: str, chosen: str) -> tuple[ChatTemplate, Format]:
     template = ChatTemplate(source, bos_token=bos, eos_token=eos)
-    taught = (
-        choose_teaching(template, read_tool_format(chosen)) if chosen else find_teaching(template)
-    )
-    return taught.template, taught.format
-
-
-def _byte_frame(template: ChatTemplate | None, format: Format, is_single: bool) -> Frame:
-    vocabulary, tokenizer = byte_tokenizer(format.atoms if is_single else ())
-    return Frame(template, format, vocabulary, tokenizer, format.ends)
+    selected = select_format(template, read_tool_format(chosen) if chosen else None)
+    return selected.template, selected.format
 
 
 @lru_cache(maxsize=64)
@@ -157,17 +150,18 @@ def byte_tokenizer(markers: tuple[str, ...]) -> tuple[Vocabulary, Tokenizer]:
 
 
 @lru_cache(maxsize=4)
-def _frame_of_model(path: str, source: str, chosen: str) -> Frame:
+def _read_model(path: str, source: str, chosen: str) -> ReplayContext:
     """The vocabulary of a GGUF file, and its template unless `source` is another."""
     from constrained.engine.llama_files import read_header
 
     header = read_header(path)
     if not source and header.chat_templates:
         source = choose_template(header.chat_templates, with_tools=True)
-    source = source or CHATML
-    template, format = _read_template(source, header.bos_text, header.eos_text, chosen)
+    bos, eos = header.bos_text, header.eos_text
+    template, format = _read_template(source or CHATML, bos, eos, chosen)
     vocabulary = header.vocabulary
+    # A GGUF often has more ends of generation than its template writes; recorded turns have any.
     names = [vocabulary.names[token] for token in vocabulary.end if token in vocabulary.names]
     ends = tuple(dict.fromkeys([*format.ends, *names]))
     tokenizer = build_tokenizer(vocabulary, vocabulary.find_markers(format.texts))
-    return Frame(template, format, vocabulary, tokenizer, ends)
+    return ReplayContext(template, format, vocabulary, tokenizer, ends)

@@ -1,4 +1,5 @@
-"""What becomes of JSON Schemas: what of each the mask holds, and which instances get through."""
+"""JSON Schemas tried out without a model: what of each the mask enforces, and which instances it
+lets through."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -7,7 +8,7 @@ from typing import Any
 from constrained.errors import GrammarError, RequestError
 from constrained.mask import Matcher
 from constrained.replay.replay_context import byte_tokenizer
-from constrained.tools.findings import STATES, explain_refusal, show_report
+from constrained.tools.reports import STATES, explain_refusal, show_report
 from grammars.build.values import Rules
 from grammars.errors import Error, SchemaError
 from grammars.lowering.lower import lower
@@ -37,12 +38,12 @@ def check_schemas(
         `error`.
     """
     for row in rows:
-        given = row if isinstance(row, Mapping) else {}
         try:
             answer = _check(row, close)
         except Error as e:
             answer = {"error": str(e)}
-        yield {"id": given.get("id"), **_EMPTY, **answer}
+        id = row.get("id") if isinstance(row, Mapping) else None
+        yield {"id": id, **_EMPTY, **answer}
 
 
 _EMPTY: Mapping[str, Any] = {
@@ -76,7 +77,8 @@ def _check(row: Mapping[str, Any] | Error, close: bool) -> dict[str, Any]:
 
 def _read_instances(row: Mapping[str, Any]) -> list[Any]:
     tests = row.get("tests")
-    tests = [] if tests is None else tests
+    if tests is None:
+        return []
     if not isinstance(tests, list):
         raise RequestError("tests have to be a list", where="/tests")
     for i, test in enumerate(tests):
@@ -86,7 +88,7 @@ def _read_instances(row: Mapping[str, Any]) -> list[Any]:
 
 
 class _Trial:
-    """One schema, compiled; `error` is the last failure of its matcher."""
+    """One compiled schema to try instances on; `error` is the last failure of its matcher."""
 
     def __init__(self, schema: Schema):
         self.schema = schema
@@ -98,12 +100,12 @@ class _Trial:
         self._matcher = self._compile()
 
     def run(self, instance: Any) -> dict[str, bool]:
-        """Does the instance get through the mask, and is it valid?"""
+        """Whether the mask lets the instance through, and whether it is valid, too."""
         try:
             accepted = self._accepts(instance)
         except GrammarError as e:
             self.error = str(e)
-            self._matcher = self._compile()  # one that failed has spoilt what its forks share
+            self._matcher = self._compile()  # llguidance: a failure spoils all forks of a matcher
             accepted = False
         return {"accepted": accepted, "delivered": accepted and self.schema.admits(instance)}
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from constrained.deadline import Clock
-from constrained.decode.request import Finish, Generation, Request
+from constrained.decode.request import Finish, Generation, Request, Usage
 from constrained.decode.turn_decoder import Progression
 from constrained.engine.protocol import Chunk, Engine
 from constrained.errors import ContextError
@@ -134,7 +134,8 @@ class Schedule:
     def _drop_unwanted(self) -> None:
         for seat in [seat for seat in self._waiting if not seat.request.is_wanted()]:
             self._waiting.remove(seat)
-            seat.result.set_result(Generation((), "", (), Finish.CANCELLED, 0))
+            usage = Usage(len(seat.request.prompt), 0, 0)
+            seat.result.set_result(Generation((), "", (), Finish.CANCELLED, usage))
         for number, turn in list(self._turns.items()):
             if not self._seats[number].request.is_wanted():
                 turn.cancel()
@@ -176,8 +177,8 @@ class Schedule:
         try:  # it waits nowhere any more: who asks has to be told of whatever goes wrong
             match = self._sequences.claim(prompt, idle)
             number = match.sequence
-            boundaries, closed = seat.request.boundaries, seat.request.closed
-            self._sequences.pin(number, len(prompt), boundaries, closed)
+            breakpoints = seat.request.turn.breakpoints
+            self._sequences.pin(number, len(prompt), breakpoints.places, breakpoints.closed)
             turn = Progression(self._sequences, number, seat.request, match.length, self._clock)
         except Exception as error:
             seat.result.set_exception(error)

@@ -1,4 +1,5 @@
-"""Chat templates: a conversation in, prompt text out; data kept apart from special tokens.
+"""Chat templates: a conversation becomes prompt text, and its data stay apart from special tokens.
 
-Needs `messages`. Start with `chat_template`.
+Needs `messages` and jinja2. Start with `chat_template`; `special_tokens` guards the markers, and
+`simplify` helps templates that fail on legal schemas of tools.
 """

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from datetime import datetime
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import jinja2
 from jinja2 import meta, nodes
@@ -23,7 +23,7 @@ from constrained.messages import (
     is_silent,
     is_text_parts,
     normalise,
-    read_thought,
+    read_reasoning,
     write_messages,
 )
 from constrained.template.simplify import simplify_tools
@@ -31,9 +31,18 @@ from constrained.template.simplify import simplify_tools
 _PROBE = "PROBE-OF-A-TEXT"
 RESERVED = ("messages", "tools", "add_generation_prompt", "bos_token", "eos_token")
 
-# What a template can raise; SyntaxError: the Python that jinja2 makes of it nests too deeply.
-_FAILURES = (jinja2.TemplateError, ArithmeticError, AttributeError, LookupError, MemoryError)
-_FAILURES += (RuntimeError, SyntaxError, TypeError, ValueError)
+_FAILURES = (
+    jinja2.TemplateError,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RuntimeError,
+    SyntaxError,  # of the Python that jinja2 makes of the template, where that nests too deeply
+    TypeError,
+    ValueError,
+)
+"""The exceptions that a template can raise."""
 _HINTS: tuple[tuple[type[Exception], str], ...] = (
     (TemplateSyntaxError, "Correct the template, or use another one"),
     (SecurityError, "Templates run in a sandbox; this one is broken or hostile: use another one"),
@@ -42,7 +51,6 @@ _HINTS: tuple[tuple[type[Exception], str], ...] = (
     (RecursionError, "The data nest too deeply, or a tool's schema is too rich for this template"),
     (Exception, "The template cannot handle these messages, tools or kwargs"),
 )
-
 
 _frozen: ContextVar[datetime | None] = ContextVar("frozen", default=None)
 
@@ -64,6 +72,7 @@ def _raise_exception(message: Any = "") -> None:
 
 def _json_default(value: Any) -> Any:
     """Undefined is null, as in llama.cpp; what map, selectattr and items() return is an array."""
+    # Jinja's filters return generators, which json cannot write.
     return None if isinstance(value, jinja2.Undefined) else list(value)
 
 
@@ -75,12 +84,18 @@ def _tojson(
     sort_keys: bool = False,
 ) -> str:
     """As in transformers; jinja2's own escapes HTML."""
-    options = {"ensure_ascii": ensure_ascii, "separators": separators, "sort_keys": sort_keys}
-    return json.dumps(value, indent=indent, default=_json_default, **options)
+    return json.dumps(
+        value,
+        ensure_ascii=ensure_ascii,
+        indent=indent,
+        separators=separators,
+        sort_keys=sort_keys,
+        default=_json_default,
+    )
 
 
 def read_now() -> datetime:
-    """What templates take for the present; see `freeze`."""
+    """The moment that templates take for the present; see `freeze`."""
     return _frozen.get() or datetime.now()
 
 
@@ -117,10 +132,27 @@ def check_kwargs(kwargs: Mapping[str, Any]) -> None:
 
 
 def _tests_content_for_none(tree: nodes.Template) -> bool:
-    """Whether it asks `message.content is none`, or `message["content"] is none`."""
-    tested = [test.node for test in tree.find_all(nodes.Test) if test.name == "none"]
-    names = [getattr(node, "attr", None) or getattr(node, "arg", None) for node in tested]
-    return "content" in names or nodes.Const("content") in names
+    """True if it asks `message.content is none`, or `message["content"] is none`."""
+    for test in tree.find_all(nodes.Test):
+        if test.name != "none":
+            continue
+        match test.node:
+            case nodes.Getattr(attr="content") | nodes.Getitem(arg=nodes.Const(value="content")):
+                return True
+            case _:
+                pass
+    return False
+
+
+class _Form(NamedTuple):
+    """A form in which a template may want messages and tools; see `write_messages`."""
+
+    blank: str
+    named: bool
+    tools: Any
+    empty: str | None
+    as_text: bool
+    joined: bool
 
 
 class ChatTemplate:
@@ -183,37 +215,45 @@ class ChatTemplate:
             normal = normalise(messages)
         errors: list[TemplateError] = []
         for offer in self._offers(tools):
-            for blank, named, listed, empty, as_text, joined in self._forms(normal, offer):
-                given = {"tools": listed, "add_generation_prompt": add_generation_prompt}
+            for form in self._forms(normal, offer):
+                given = {"tools": form.tools, "add_generation_prompt": add_generation_prompt}
                 try:
                     with self.failures():
-                        variables = copy_json({**self._extras(listed), **kwargs, **given})
-                        written = write_messages(normal, empty, as_text, joined, named, blank)
+                        variables = copy_json({**self._extras(form.tools), **kwargs, **given})
+                        written = write_messages(
+                            normal,
+                            empty=form.empty,
+                            as_text=form.as_text,
+                            joined=form.joined,
+                            named=form.named,
+                            blank=form.blank,
+                        )
                         return self._template.render({**variables, "messages": written})
                 except TemplateError as error:
                     errors.append(error)
         raise errors[0]
 
-    def _forms(
-        self, normal: list[dict[str, Any]], offer: list[Any]
-    ) -> Iterator[tuple[str, bool, Any, str | None, bool, bool]]:
-        """In which forms the template may want messages and tools, the usual one first."""
-        silent = any(map(is_silent, normal))
-        calls = any("tool_calls" in message for message in normal)
-        thoughts = any(read_thought(message) is not None for message in normal)
-        return itertools.product(
-            # Ministral refuses a turn of neither content nor calls: one cut while it reasoned
-            ["", " "] if silent else [""],
-            # gpt-oss reads "thinking", but refuses it beside content and a call
-            [True, False] if thoughts else [False],
-            offer,
-            self._empty if calls else [""],
-            [False, True] if calls else [False],
-            self._part_forms if any(is_text_parts(m["content"]) for m in normal) else [False],
+    def _forms(self, normal: list[dict[str, Any]], offer: list[Any]) -> Iterator[_Form]:
+        """The forms to try, the usual one first; the last choices vary first."""
+        blank, named, empty = ("",), (False,), ("",)
+        as_text, joined = (False,), (False,)
+        if any(map(is_silent, normal)):
+            # Ministral refuses a turn of neither content nor calls: one cut while it reasoned.
+            blank = ("", " ")
+        if any(read_reasoning(message) is not None for message in normal):
+            # gpt-oss reads "thinking", but refuses it beside content and a call.
+            named = (True, False)
+        if any("tool_calls" in message for message in normal):
+            # Most templates write arguments with tojson, some put them into the text as they are.
+            empty, as_text = self._empty, (False, True)
+        if any(is_text_parts(message["content"]) for message in normal):
+            joined = self._part_forms
+        return itertools.starmap(
+            _Form, itertools.product(blank, named, offer, empty, as_text, joined)
         )
 
     def _offers(self, tools: Sequence[Mapping[str, Any]] | None) -> Iterator[list[Any]]:
-        """The tools in the forms to be tried together, then simpler ones."""
+        """The tools in the forms to try, then simpler ones."""
         if not tools:
             yield [None, []]  # Hermes-2 loops over tools without a look at them
             return
@@ -224,7 +264,7 @@ class ChatTemplate:
 
     @cached_property
     def _part_forms(self) -> tuple[bool, bool]:
-        """Whether to join parts of text, and what to try next; told once, not by the data."""
+        """Whether to join parts of text: first as the template wants, found out with a probe."""
         try:
             writes_text = _PROBE in self.render([{"role": "user", "content": _PROBE}])
         except TemplateError:
@@ -248,9 +288,13 @@ class ChatTemplate:
             raise
         except _FAILURES as error:
             frames = traceback.extract_tb(error.__traceback__)
-            lines = [frame.lineno for frame in frames if frame.filename == "<template>"]
-            line = error.lineno if isinstance(error, TemplateSyntaxError) else (lines or [None])[-1]
+            place = self.name
+            for frame in frames:
+                # jinja2 maps lines of the Python that it makes to those of the template.
+                if frame.filename == "<template>" and frame.lineno:
+                    place = f"{self.name}, line {frame.lineno}"
+            if isinstance(error, TemplateSyntaxError):
+                place = f"{self.name}, line {error.lineno}"
             text = str(getattr(error, "message", None) or error) or type(error).__name__
-            place = f"{self.name}, line {line}" if line else self.name
             hint = next(hint for kind, hint in _HINTS if isinstance(error, kind))
             raise TemplateError(f"{place}: {text.rstrip('.')}", hint=hint) from error

@@ -1,8 +1,9 @@
-"""Tools as a template may bear them that fails on a legal schema: simpler, step by step.
+"""Simpler tools for templates that fail on legal schemas, step by step.
 
 Some templates walk through the schemas with a macro that knows few types: `["string", "null"]`
 recurses for ever in Hermes 2 Pro, Hermes 3 and Command R+. What the prompt shows then says less
-than the schema; the grammar holds the schema itself.
+than the schema; the grammar enforces the schema itself. So the steps that lose nothing go first,
+and the template gets the first form that it renders.
 """
 
 import json
@@ -10,13 +11,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 Node = dict[str, Any]
+Change = Callable[[Node], Node]
 _MAPS = ("properties", "patternProperties", "$defs", "definitions")
-_LISTS = ("prefixItems", "anyOf", "oneOf", "allOf")
+_UNIONS = ("anyOf", "oneOf", "allOf")
+_LISTS = ("prefixItems", "items", *_UNIONS)
 _ONE = ("items", "additionalProperties", "contains", "not")
 
 
 def simplify_tools(tools: Sequence[Mapping[str, Any]]) -> Iterator[list[Any]]:
-    """Copies of the tools, each simpler than the one before; those that change nothing are left
+    """Copies of the tools, each simpler than the one before; steps that change nothing are left
     out."""
     before = list(tools)
     for step in _STEPS:
@@ -26,7 +29,7 @@ def simplify_tools(tools: Sequence[Mapping[str, Any]]) -> Iterator[list[Any]]:
         before = after
 
 
-def _change_function(tool: Any, step: Callable[[Node], Node]) -> Any:
+def _change_function(tool: Any, step: Change) -> Any:
     function = tool.get("function") if isinstance(tool, Mapping) else None
     if not isinstance(function, Mapping):
         return tool
@@ -34,34 +37,23 @@ def _change_function(tool: Any, step: Callable[[Node], Node]) -> Any:
 
 
 def _fill_function(function: Node) -> Node:
-    """What a template may read of every function; nothing is lost."""
+    """Every function has a description and properties; nothing is lost."""
     parameters = function.get("parameters") or {}
     if isinstance(parameters, Mapping):
         parameters = {"type": "object", "properties": {}, **parameters}
     return {"description": "", **function, "parameters": parameters}
 
 
-def _describe(function: Node) -> Node:
-    """Every parameter has a description; nothing is lost."""
+def _each(change: Change) -> Change:
+    """The step that changes each node of the parameters' schema."""
 
-    def describe(node: Node) -> Node:
-        properties = node.get("properties")
-        if not isinstance(properties, Mapping):
-            return node
-        described = {
-            key: {"description": "", **value} if isinstance(value, Mapping) else value
-            for key, value in properties.items()
-        }
-        return {**node, "properties": described}
+    def step(function: Node) -> Node:
+        parameters = function.get("parameters")
+        if not isinstance(parameters, Mapping):
+            return function
+        return {**function, "parameters": _walk(parameters, change)}
 
-    return _walk_parameters(function, describe)
-
-
-def _walk_parameters(function: Node, change: Callable[[Node], Node]) -> Node:
-    parameters = function.get("parameters")
-    if not isinstance(parameters, Mapping):
-        return function
-    return {**function, "parameters": _walk(parameters, change)}
+    return step
 
 
 def _walk(schema: Any, change: Callable[[Node], Node]) -> Any:
@@ -72,7 +64,7 @@ def _walk(schema: Any, change: Callable[[Node], Node]) -> Any:
     for key in _MAPS:
         if isinstance(node.get(key), Mapping):
             node[key] = {name: _walk(value, change) for name, value in node[key].items()}
-    for key in (*_LISTS, "items"):
+    for key in _LISTS:
         if isinstance(node.get(key), list):
             node[key] = [_walk(value, change) for value in node[key]]
     for key in _ONE:
@@ -81,17 +73,25 @@ def _walk(schema: Any, change: Callable[[Node], Node]) -> Any:
     return node
 
 
-def _allow_any(function: Node) -> Node:
-    """`true` as a schema is an object like all others."""
+def _allow_any(node: Node) -> Node:
+    """The schema `true` of a property is an object like all others; nothing is lost."""
+    return _change_properties(node, lambda value: {"description": ""} if value is True else value)
 
-    def allow(node: Node) -> Node:
-        properties = node.get("properties")
-        if not isinstance(properties, Mapping):
-            return node
-        changed = {k: {"description": ""} if v is True else v for k, v in properties.items()}
-        return {**node, "properties": changed}
 
-    return _walk_parameters(function, allow)
+def _describe(node: Node) -> Node:
+    """Every property has a description; nothing is lost."""
+
+    def describe(value: Any) -> Any:
+        return {"description": "", **value} if isinstance(value, Mapping) else value
+
+    return _change_properties(node, describe)
+
+
+def _change_properties(node: Node, change: Callable[[Any], Any]) -> Node:
+    properties = node.get("properties")
+    if not isinstance(properties, Mapping):
+        return node
+    return {**node, "properties": {key: change(value) for key, value in properties.items()}}
 
 
 def _one_type(node: Node) -> Node:
@@ -99,30 +99,31 @@ def _one_type(node: Node) -> Node:
     types = node.get("type")
     if not isinstance(types, list):
         return node
-    return {**node, "type": next((kind for kind in types if kind != "null"), "null")}
+    return {**node, "type": next((name for name in types if name != "null"), "null")}
 
 
 def _no_null(node: Node) -> Node:
-    """Null is no type that all templates know."""
+    """A node of type null has no type: not all templates know that one."""
     return _without(node, "type") if node.get("type") == "null" else node
 
 
 def _resolve(function: Node) -> Node:
-    """References become what they refer to, one level deep; those in there any object."""
+    """References become what they refer to, one level deep, and any object below: a schema may
+    refer to itself."""
     root = function.get("parameters")
+    if not isinstance(root, Mapping):
+        return function
 
-    def inline(node: Node) -> Node:
+    def cut(node: Node) -> Node:
         return {"type": "object", **_without(node, "$ref")} if "$ref" in node else node
 
     def resolve(node: Node) -> Node:
         if "$ref" not in node:
             return node
         target = _find(root, node["$ref"])
-        found = _walk(target, inline) if isinstance(target, Mapping) else {"type": "object"}
+        found = _walk(target, cut) if isinstance(target, Mapping) else {"type": "object"}
         return {**found, **_without(node, "$ref")}
 
-    if not isinstance(root, Mapping):
-        return function
     plain = _without(dict(root), "$defs", "definitions")
     return {**function, "parameters": _walk(plain, resolve)}
 
@@ -132,7 +133,7 @@ def _without(node: Node, *keys: str) -> Node:
 
 
 def _find(root: Any, reference: Any) -> Any:
-    """What a JSON pointer into the schema itself names; None for any other reference."""
+    """The target of a JSON pointer into the schema itself; None for any other reference."""
     if not isinstance(reference, str) or not reference.startswith("#/"):
         return None
     for part in reference[2:].split("/"):
@@ -143,21 +144,25 @@ def _find(root: Any, reference: Any) -> Any:
 
 def _one_branch(node: Node) -> Node:
     """The first branch that is not null, and all of `allOf`."""
-    branches = [b for b in node.get("allOf") or () if isinstance(b, Mapping)]
+    plain = _without(node, *_UNIONS)
+    branches = [branch for branch in node.get("allOf") or () if isinstance(branch, Mapping)]
     for key in ("anyOf", "oneOf"):
-        options = [b for b in node.get(key) or () if isinstance(b, Mapping)]
-        branches += [b for b in options if b.get("type") != "null"][:1]
+        for branch in node.get(key) or ():
+            if isinstance(branch, Mapping) and branch.get("type") != "null":
+                branches.append(branch)
+                break
     if not branches:
-        return _without(node, *_LISTS[1:])
+        return plain
     merged: Node = {}
     for branch in branches:
-        merged = {**merged, **branch}
-    return _one_branch({**merged, **_without(node, "anyOf", "oneOf", "allOf")})
+        merged |= branch
+    return _one_branch(merged | plain)
 
 
 def _say_values(node: Node) -> Node:
-    """Values that are enumerated go into the description."""
-    values = node.get("enum", [node["const"]] if "const" in node else None)
+    """Enumerated values go into the description."""
+    values = [node["const"]] if "const" in node else None
+    values = node.get("enum", values)
     if not isinstance(values, list):
         return node
     listed = ", ".join(json.dumps(value, ensure_ascii=False, default=str) for value in values)
@@ -165,41 +170,38 @@ def _say_values(node: Node) -> Node:
     return {**_without(node, "enum", "const"), "description": said}
 
 
-def _open(function: Node) -> Node:
-    """Objects and lists say what they hold, if only that it is anything."""
+def _fill_containers(node: Node) -> Node:
+    """Objects and arrays say what they contain, if only that it is anything."""
+    match node.get("type"):
+        case "object" if "additionalProperties" not in node:
+            return {**node, "additionalProperties": {}}
+        case "array" if "items" not in node:
+            return {**node, "items": {}}
+        case _:
+            return node
 
-    def fill(node: Node) -> Node:
-        match node.get("type"):
-            case "object" if "additionalProperties" not in node:
-                return {**node, "additionalProperties": {}}
-            case "array" if "items" not in node:
-                return {**node, "items": {}}
-            case _:
-                return node
 
+def _fill_properties(function: Node) -> Node:
+    """As `_fill_containers`, below the root: no template asks what else the parameters contain."""
     parameters = function.get("parameters")
     if not isinstance(parameters, Mapping):
         return function
-    filled = _walk(parameters, fill)
+    filled = _walk(parameters, _fill_containers)
     if "additionalProperties" not in parameters:
-        filled.pop("additionalProperties", None)  # no template asks the root
+        filled.pop("additionalProperties", None)
     return {**function, "parameters": filled}
 
 
-def _each(change: Callable[[Node], Node]) -> Callable[[Node], Node]:
-    return lambda function: _walk_parameters(function, change)
-
-
-_STEPS: tuple[Callable[[Node], Node], ...] = (
+_STEPS: tuple[Change, ...] = (
     _fill_function,
-    _allow_any,
-    _describe,
+    _each(_allow_any),
+    _each(_describe),
     _each(_one_type),
     _resolve,
     _each(_one_branch),
     _each(_say_values),
-    _open,
-    _describe,  # also what a reference or a branch has brought in
+    _fill_properties,
+    _each(_describe),  # also what a reference or a branch has brought in
     _each(_one_type),
     _each(_no_null),
 )

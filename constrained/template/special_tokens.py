@@ -1,8 +1,9 @@
-"""Data kept apart from markers: text of a user that spells `<|im_end|>` stays ordinary text.
+"""The special token guard: text of a user that spells `<|im_end|>` stays ordinary text.
 
-After rendering nobody can tell a marker that the template wrote from one that came with the data.
-So data are cut before rendering: one private-use character goes into each marker in them, after
-its first character. The rendered prompt is split there, and each piece is tokenised on its own.
+After rendering nobody can tell a marker (the text of a special token) that the template wrote from
+one that came with the data. So data are cut before rendering: one private-use character goes into
+each marker in them, after its first character. The rendered prompt is split there, and each piece
+is tokenised on its own.
 
 Markers that start in data and that the template would complete are broken as well: at the end of
 a string, whatever follows it, and around text that the template deletes. Not broken are markers
@@ -39,7 +40,9 @@ _VERBATIM = {
 Path = tuple[str | int, ...]
 CODES = range(0xE000, 0xF900)  # of the private-use characters
 _PRIVATE = re.compile(r"[\ue000-\uf8ff]|\\u(e[0-9a-f]{3}|f[0-8][0-9a-f]{2})", re.IGNORECASE)
-REMEMBERED, LARGEST = 32, 500_000  # tools and messages, and bytes of each
+REMEMBERED = 32  # tools and messages
+LARGEST = 500_000  # bytes of each
+_EMPTY = nodes.Const("")
 
 
 @dataclass(frozen=True)
@@ -50,11 +53,15 @@ class Prompt:
 
     @cached_property
     def text(self) -> str:
-        """What the model reads."""
+        """The whole prompt."""
         return "".join(self.pieces)
 
     def find(self, marker: str, start: int = 0) -> int:
-        """Where the template, not the data, writes a marker, from `start` on; -1 if nowhere."""
+        """Offset of the first marker written by the template, not the data; -1 if there is none.
+
+        Args:
+            start: the offset to search from.
+        """
         at = 0
         for piece in self.pieces:
             found = piece.find(marker, max(0, start - at))
@@ -65,11 +72,12 @@ class Prompt:
 
     def tail(self, length: int) -> "Prompt":
         """The last so many characters."""
-        pieces, start = list[str](), len(self.text) - length
+        start = len(self.text) - length
+        pieces: list[str] = []
         for piece in self.pieces:
-            pieces += [rest] if (rest := piece[max(0, start) :]) else []
+            pieces.append(piece[max(0, start) :])
             start -= len(piece)
-        return Prompt(tuple(pieces))
+        return Prompt(tuple(piece for piece in pieces if piece))
 
 
 def render_prompt(
@@ -101,16 +109,20 @@ def render_prompt(
         raise ValueError(f"markers of fewer than two characters: {short}")
     with template.failures():
         normal = normalise(messages)
-        texts = [template.source, *template.tokens.values(), normal, variables]
-        character = find_free_characters([*texts, tools])[0]
-        removed = _searched_for(template.tree) | frozenset(keep)
-        cutter = _Cutter(character, _breaks(frozenset(markers), frozenset(), removed))
-        content = _Cutter(character, _breaks(frozenset(markers), frozenset(keep), removed))
+        texts = [template.source, *template.tokens.values(), normal, variables, tools]
+        (character,) = find_free_characters(texts)
+        kept = frozenset(keep)
+        removed = _find_removed_texts(template.tree) | kept
+        guard = _Guard(character, _read_markers(frozenset(markers), frozenset(), removed))
+        content_guard = _Guard(character, _read_markers(frozenset(markers), kept, removed))
         text = template.render(
-            [_cut_message(m, ("messages", i), cutter, content) for i, m in enumerate(normal)],
-            _cut_tools(cutter, tools),
+            [
+                _cut_message(message, ("messages", i), guard, content_guard)
+                for i, message in enumerate(normal)
+            ],
+            _cut_tools(guard, tools),
             add_generation_prompt=add_generation_prompt,
-            **cutter.data(variables, ("chat_template_kwargs",)),
+            **guard.cut_data(variables, ("chat_template_kwargs",)),
         )
     return Prompt(_split(text, character))
 
@@ -122,14 +134,17 @@ def find_free_characters(data: Sequence[Any], count: int = 1) -> list[str]:
         TemplateError: there are not so many.
     """
     used = frozenset[int]().union(*map(_find_used, data))
-    found = [chr(code) for code in itertools.islice((c for c in CODES if c not in used), count)]
-    if len(found) < count:
-        raise TemplateError("the data use every private-use character from U+E000 to U+F8FF")
-    return found
+    found: list[str] = []
+    for code in CODES:
+        if code not in used:
+            found.append(chr(code))
+        if len(found) == count:
+            return found
+    raise TemplateError("the data use every private-use character from U+E000 to U+F8FF")
 
 
 def _find_used(data: Any) -> frozenset[int]:
-    """The private-use characters in it; what comes again is told by its bytes."""
+    """The private-use characters in it; data that come again are recognised by their bytes."""
     written = _write(data)
     return _find_in(data) if written is None else _find_again(written)
 
@@ -152,16 +167,16 @@ def _find_in(data: Any) -> frozenset[int]:
     return frozenset(ord(code) if len(code) == 1 else int(code, 16) for code in found)
 
 
-def _cut_tools(cutter: "_Cutter", tools: Any) -> Any:
-    """The tools with the character put in; what comes again is told by its bytes."""
+def _cut_tools(guard: "_Guard", tools: Any) -> Any:
+    """The tools with the character put in; tools that come again are recognised by their bytes."""
     written = _write(tools)
-    return cutter.data(tools, ("tools",)) if written is None else _cut_again(cutter, written)
+    return guard.cut_data(tools, ("tools",)) if written is None else _cut_again(guard, written)
 
 
 @lru_cache(maxsize=REMEMBERED)
-def _cut_again(cutter: "_Cutter", tools: bytes) -> Any:
+def _cut_again(guard: "_Guard", tools: bytes) -> Any:
     """Shared by all who ask: a template gets a copy of its own."""
-    return cutter.data(marshal.loads(tools), ("tools",))
+    return guard.cut_data(marshal.loads(tools), ("tools",))
 
 
 def _split(text: str, character: str) -> tuple[str, ...]:
@@ -178,39 +193,39 @@ def _split(text: str, character: str) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=64)
-def _searched_for(tree: nodes.Template) -> frozenset[str]:
+def _find_removed_texts(tree: nodes.Template) -> frozenset[str]:
     """Texts that the template deletes or splits at: Nemotron-Nano-v2 deletes /think from users."""
-    methods = [
+    searches = [
         (call.node.attr, call.args)
         for call in tree.find_all(nodes.Call)
         if isinstance(call.node, nodes.Getattr)
     ]
-    filters = [(call.name, call.args) for call in tree.find_all(nodes.Filter)]
-    searches = [
-        (args[0].value, args[1:])
-        for name, args in [*methods, *filters]
-        if name in ("replace", "split", "rsplit", "partition", "rpartition")
-        and args
-        and isinstance(args[0], nodes.Const)
-        and isinstance(args[0].value, str)
-    ]
-    # Not single characters (unless deleted): they split lines and escape XML, nothing goes.
-    deleted = nodes.Const("")
-    return frozenset(text for text, rest in searches if len(text) > 1 or deleted in rest)
+    searches += [(call.name, call.args) for call in tree.find_all(nodes.Filter)]
+    removed: set[str] = set()
+    for method, arguments in searches:
+        if method not in ("replace", "split", "rsplit", "partition", "rpartition"):
+            continue
+        match arguments:
+            # Not single characters (unless deleted): they split lines and escape XML, nothing goes.
+            case [nodes.Const(value=str(text)), *rest] if len(text) > 1 or _EMPTY in rest:
+                removed.add(text)
+            case _:
+                pass
+    return frozenset(removed)
 
 
 @dataclass(frozen=True)
-class _Breaks:
-    """Where texts are to be cut, for one set of markers."""
+class _Markers:
+    """The places in texts that need a cut, for one set of markers."""
 
     first: re.Pattern[str]  # the first character of a marker
     starts: re.Pattern[str]  # the same, where a whole marker follows
     kept: re.Pattern[str]
     removed: re.Pattern[str]
     prefixes: frozenset[str]
-    longest: int
+    longest: int  # characters of a prefix
 
-    def places(self, text: str) -> set[int]:
+    def find_cuts(self, text: str) -> set[int]:
         """Offsets at which to put the cut."""
         if not self.first.search(text):
             return set()
@@ -221,13 +236,17 @@ class _Breaks:
             places.update(start + 1 for start in tails if text[start:end] in self.prefixes)
         # Where the template takes text out, the rest may close up to a marker.
         if self.removed.search(text):
-            kept = {i for match in self.kept.finditer(text) for i in range(*match.span())}
+            kept: set[int] = set()
+            for match in self.kept.finditer(text):
+                kept.update(range(match.start(), match.end()))
             places |= {m.end() for m in self.first.finditer(text) if m.start() not in kept}
         return places
 
 
 @lru_cache(maxsize=64)
-def _breaks(markers: frozenset[str], keep: frozenset[str], removed: frozenset[str]) -> _Breaks:
+def _read_markers(
+    markers: frozenset[str], keep: frozenset[str], removed: frozenset[str]
+) -> _Markers:
     rests: dict[str, list[str]] = {}
     for marker in sorted(markers - keep):
         rests.setdefault(marker[0], []).append(re.escape(marker[1:]))
@@ -236,7 +255,7 @@ def _breaks(markers: frozenset[str], keep: frozenset[str], removed: frozenset[st
     prefixes = {marker[:end] for marker in markers for end in range(1, len(marker))}
     # A word at the end of a string is no threat, and cutting it would hide a "type": "string".
     prefixes = frozenset(prefix for prefix in prefixes if not prefix.isalnum())
-    return _Breaks(
+    return _Markers(
         first=_any_of({marker[0] for marker in markers}),
         starts=re.compile("|".join(starts) or "(?!)"),
         kept=_any_of(keep),
@@ -251,40 +270,43 @@ def _any_of(texts: Collection[str]) -> re.Pattern[str]:
 
 
 @dataclass(frozen=True)
-class _Cutter:
-    """Copies JSON data with the character put in wherever the breaks say."""
+class _Guard:
+    """Copies JSON data with the character put in wherever a marker needs a cut."""
 
     character: str
-    breaks: _Breaks
+    markers: _Markers
 
-    def data(self, value: Any, path: Path) -> Any:
+    def cut_data(self, value: Any, path: Path) -> Any:
         if isinstance(value, Mapping):
-            return {self.text(k): self.data(item, (*path, k)) for k, item in value.items()}
+            return {
+                self.cut_text(key): self.cut_data(item, (*path, key)) for key, item in value.items()
+            }
         if isinstance(value, (list, tuple)):
-            return [self.data(item, (*path, i)) for i, item in enumerate(value)]
+            return [self.cut_data(item, (*path, i)) for i, item in enumerate(value)]
         if tuple("*" if isinstance(step, int) else step for step in path) in _VERBATIM:
-            return self._checked(value, path)
-        return self.text(value)
+            return self._check(value, path)
+        return self.cut_text(value)
 
-    def text(self, value: Any) -> Any:
+    def cut_text(self, value: Any) -> Any:
         if not isinstance(value, str):
             return value
-        places = [0, *sorted(self.breaks.places(value)), len(value)]
+        places = [0, *sorted(self.markers.find_cuts(value)), len(value)]
         return self.character.join(value[a:b] for a, b in itertools.pairwise(places))
 
-    def _checked(self, value: Any, path: Path) -> Any:
-        if isinstance(value, str) and self.breaks.starts.search(value):
-            raise TemplateError(
-                f"a {path[-1]} that holds a marker", where="/" + "/".join(map(str, path))
-            )
+    def _check(self, value: Any, path: Path) -> Any:
+        if isinstance(value, str) and self.markers.starts.search(value):
+            where = "/" + "/".join(map(str, path))
+            raise TemplateError(f"a {path[-1]} that holds a marker", where=where)
         return value
 
 
 def _cut_message(
-    message: Mapping[str, Any], path: Path, cutter: _Cutter, content: _Cutter
+    message: Mapping[str, Any], path: Path, guard: _Guard, content_guard: _Guard
 ) -> dict[str, Any]:
-    inside = content if message["role"] == "assistant" else cutter
-    return {
-        cutter.text(key): (inside if key == "content" else cutter).data(item, (*path, key))
-        for key, item in message.items()
-    }
+    """The message; templates look for markers of the reasoning in what the assistant wrote."""
+    cut: dict[str, Any] = {}
+    for key, item in message.items():
+        is_written = key == "content" and message["role"] == "assistant"
+        chosen = content_guard if is_written else guard
+        cut[guard.cut_text(key)] = chosen.cut_data(item, (*path, key))
+    return cut

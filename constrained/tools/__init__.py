@@ -1,6 +1,7 @@
-"""Tools: read from what users have, offered, called, reported on.
+"""Tools: JSON, functions and classes read as tools, offered to a model, reported on, executed.
 
-Needs `grammars`. Start with `shapes`.
+Needs `grammars` and pydantic. Start with `shapes`; `functions` and `signatures` read Python,
+`offer` drops the tools of a request that cannot be enforced, `execution` runs calls.
 """
 
 from constrained.tools.shapes import read_policy, read_tools

@@ -1,4 +1,4 @@
-"""Calls carried out: JSON arguments into a function, and its result into text for the model."""
+"""Execution of calls: JSON arguments into a function, and its result into text for the model."""
 
 import asyncio
 import contextvars
@@ -33,12 +33,15 @@ def call_function(call: ToolCall, tools: Iterable[Any]) -> Any:
 async def acall_function(call: ToolCall, tools: Iterable[Any]) -> Any:
     """As `call_function`; a sync function runs in a thread."""
     bound = _bind(call, tools)
-    result = bound() if is_async(bound.func) else await asyncio.to_thread(_run, bound)
+    if is_async(bound.func):
+        result = bound()
+    else:
+        result = await asyncio.to_thread(_run, bound)
     return await result if inspect.isawaitable(result) else result
 
 
 def is_async(function: Any) -> bool:
-    """Is it an async function, or an object that is called as one?"""
+    """True for an async function, and for an object with an async `__call__`."""
     called = getattr(type(function), "__call__", None)  # noqa: B004
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
 
@@ -78,7 +81,7 @@ def _wait(result: Awaitable[Any]) -> Any:
 
 
 def format_result(result: Any) -> str:
-    """What the model is shown of a result.
+    """A result as text for the model.
 
     Strings as they are; models, dataclasses and all that is JSON as JSON; dates, enums and the
     like as pydantic writes them, other objects as `str` does. None is null. A lone surrogate,

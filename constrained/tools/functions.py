@@ -1,4 +1,4 @@
-"""Tools as Python has them: functions, methods and model classes."""
+"""Tools written in Python: functions, methods and model classes."""
 
 import functools
 from collections.abc import Callable, Iterable, Mapping
@@ -16,7 +16,7 @@ _MARK = "__constrained_tool__"
 
 @dataclass(frozen=True)
 class _Options:
-    """What `@tool` says in place of the function itself."""
+    """Name, description and strictness given by `@tool` or the caller, not the function itself."""
 
     name: str | None = None
     description: str | None = None
@@ -58,9 +58,10 @@ def tool(
     """
     if function is None:
         return functools.partial(tool, name=name, description=description, strict=strict)
-    is_wrapped = isinstance(function, staticmethod | classmethod)
+    target = function
+    if isinstance(function, staticmethod | classmethod):
+        target = function.__func__
     try:
-        target = function.__func__ if is_wrapped else function
         setattr(target, _MARK, _Options(name, description, strict))
     except (AttributeError, TypeError) as e:
         hint = "Use FunctionTool.from_function(function, name=...)"
@@ -78,12 +79,12 @@ def _return(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class FunctionTool:
-    """A tool, and what runs it.
+    """A tool and the function that runs it.
 
     Args:
         name: what the model calls it.
         parameters: JSON Schema of the arguments.
-        description: what the model is told about it.
+        description: shown to the model.
         function: sync or async; None leaves calls to whoever gets the reply.
         strict: whether calls have to fit the schema wholly; None is the default, True.
         bind: JSON arguments -> those of the function; raises CallError.
@@ -147,9 +148,11 @@ class FunctionTool:
 
     def to_json(self) -> dict[str, Any]:
         """The tool in OpenAI's form."""
-        # The description is there even if it is empty: some templates fail without one.
-        body: dict[str, Any] = {"name": self.name, "description": self.description}
-        body["parameters"] = self.parameters
+        body: dict[str, Any] = {
+            "name": self.name,
+            "description": self.description,  # also if it is empty: some templates fail without
+            "parameters": self.parameters,
+        }
         if self.strict is not None:
             body["strict"] = self.strict
         return {"type": "function", "function": body}
@@ -161,18 +164,34 @@ def _make(
     function: Callable[..., Any],
     options: _Options,
 ) -> FunctionTool:
-    # A class has no part in what is said of its parent.
-    mark = vars(thing).get(_MARK) if isinstance(thing, type) else getattr(thing, _MARK, None)
-    own = mark or _Options()
-    name = options.name or own.name or getattr(thing, "__name__", None)
+    decorated = _read_mark(thing)
+    name = options.name or decorated.name or getattr(thing, "__name__", None)
     if name is None or name == "<lambda>":
         hint = "Use FunctionTool.from_function(function, name=...)"
         raise ToolError(f"{thing!r} has no name that a tool can have", hint=hint)
     signature = read(thing)
-    said = options.description, own.description, signature.description
-    strict = own.strict if options.strict is None else options.strict
-    description = next(text for text in said if text is not None)
-    return FunctionTool(name, signature.schema, description, function, strict, signature.bind)
+    description = signature.description
+    strict = None
+    for given in (decorated, options):  # the caller has the last word
+        if given.description is not None:
+            description = given.description
+        if given.strict is not None:
+            strict = given.strict
+    return FunctionTool(
+        name=name,
+        parameters=signature.schema,
+        description=description,
+        function=function,
+        strict=strict,
+        bind=signature.bind,
+    )
+
+
+def _read_mark(thing: Any) -> _Options:
+    """The options of `@tool`; a subclass does not inherit them."""
+    if isinstance(thing, type):
+        return vars(thing).get(_MARK) or _Options()
+    return getattr(thing, _MARK, None) or _Options()
 
 
 def as_tool(thing: Any) -> Any:
@@ -207,11 +226,14 @@ def as_json(thing: Any) -> Any:
 
 
 def _is_mcp(thing: Any) -> bool:
-    """Has it the attributes of `mcp.types.Tool`?"""
+    """Tells an `mcp.types.Tool` by its attributes: the package `mcp` need not be installed."""
     return hasattr(thing, "name") and hasattr(thing, "inputSchema")
 
 
 def find_tool(name: str, tools: Iterable[Any]) -> FunctionTool | None:
     """The tool of that name as a `FunctionTool`; None if it is not there, or only in JSON."""
-    found = (tool for tool in map(as_tool, tools) if isinstance(tool, FunctionTool))
-    return next((tool for tool in found if tool.name == name), None)
+    for thing in tools:
+        tool = as_tool(thing)
+        if isinstance(tool, FunctionTool) and tool.name == name:
+            return tool
+    return None

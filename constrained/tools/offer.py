@@ -8,7 +8,7 @@ another one, is an error; so is an offer of which nothing is left, and a choice 
 from dataclasses import dataclass, replace
 from typing import Any
 
-from constrained.tools.findings import explain_refusal
+from constrained.tools.reports import explain_refusal
 from constrained.tools.shapes import read_entries
 from grammars.errors import Error, SchemaError
 from grammars.names import check_names
@@ -33,13 +33,17 @@ class Refusal:
         return {"name": self.name, **explain_refusal(self.error), "reason": self.reason}
 
     def __str__(self) -> str:
-        place = f", {self.error.where or 'the root'}" if self.error.where is not None else ""
-        hint = f". {self.error.hint}" if self.error.hint else ""
-        return f"tool {self.name!r} is not offered{place}: {self.reason}{hint}"
+        text = f"tool {self.name!r} is not offered"
+        if self.error.where is not None:
+            text += f", {self.error.where or 'the root'}"
+        text += f": {self.reason}"
+        if self.error.hint:
+            text += f". {self.error.hint}"
+        return text
 
     @property
     def reason(self) -> str:
-        """What is wrong, without the name."""
+        """The message of the error, without the name of the tool."""
         return self.error.message.removeprefix(f"tool {self.name!r}: ")
 
 
@@ -107,7 +111,8 @@ def read_offer(given: Any, *, drop: bool = True, nonempty: bool = False) -> Offe
         ToolError: not a list, not a tool, or two tools of the same name; `where` is the pointer.
         SchemaError: no schema can be enforced, or one cannot and `drop` is off.
     """
-    kept, refused = list[Offered](), list[Refusal]()
+    kept: list[Offered] = []
+    refused: list[Refusal] = []
     entries = read_entries(given)
     for place, entry in enumerate(entries):
         try:

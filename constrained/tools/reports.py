@@ -1,25 +1,59 @@
-"""What becomes of the schemas of tools: held by the mask, checked after generation, or refused."""
+"""Reports on schemas of tools: which keywords the mask enforces, which are checked after
+generation, which are repaired or ignored, and why a tool is refused."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from constrained.tools.findings import STATES, describe_report, explain_refusal, show_report
 from constrained.tools.shapes import Entry, read_entries
 from grammars.build.turn import build_grammar
 from grammars.errors import Error, SchemaError, ToolError
 from grammars.formats import HERMES
-from grammars.schema.nodes import Report
+from grammars.schema.nodes import Finding, Report
+from grammars.schema.subschemas import find_keyword
 from grammars.wire.format import Format
+
+STATES = tuple(part.name for part in fields(Report))
+_WORDS = {
+    "enforced": "held by the mask",
+    "checked": "checked after generation",
+    "repaired": "repaired",
+    "ignored": "ignored",
+}
+
+
+def show_report(report: Report) -> dict[str, list[dict[str, str]]]:
+    """The findings of each state as `{pointer, keyword, reason}`."""
+    return {state: [asdict(finding) for finding in getattr(report, state)] for state in STATES}
+
+
+def describe_report(report: Report, states: Sequence[str]) -> Iterator[str]:
+    """The findings of some states, one a line."""
+    for state in states:
+        for finding in getattr(report, state):
+            where = finding.pointer or "the root"
+            reason = f" ({finding.reason})" if finding.reason else ""
+            yield f"{_WORDS[state]}: {finding.keyword} at {where}{reason}"
+
+
+def explain_refusal(error: Error, hint: str | None = None) -> dict[str, str | None]:
+    """Why something is refused: `{pointer, keyword, reason, hint}`.
+
+    Args:
+        hint: what to do if the error does not say it.
+    """
+    where = error.where or ""
+    why = Finding(where, find_keyword(where), error.message)
+    return {**asdict(why), "hint": error.hint or hint}
 
 
 @dataclass(frozen=True)
 class ToolReport:
-    """What becomes of one tool.
+    """The report on one tool.
 
     Args:
         name: its name.
-        report: what of its schema is held and what is not; empty if the tool is refused.
+        report: the findings on the keywords of its schema; empty if the tool is refused.
         error: why it is refused: what is wrong, the JSON pointer, and what to do about it.
     """
 
@@ -29,7 +63,7 @@ class ToolReport:
 
     @property
     def is_refused(self) -> bool:
-        """Can the tool not be offered?"""
+        """True if the tool cannot be offered."""
         return self.error is not None
 
     def to_json(self) -> dict[str, Any]:
@@ -43,7 +77,7 @@ class ToolReport:
         }
 
     def describe(self) -> Iterator[str]:
-        """The report in lines: a head, then what the mask does not hold as it stands there."""
+        """The report in lines: a heading, then the keywords that the mask does not enforce."""
         if self.error is not None:
             yield f"{self.name}: refused: {self.error}"
             return

@@ -1,4 +1,4 @@
-"""Tools and tool choices, in the shapes that people have them in."""
+"""Tools and tool choices in the shapes of each API: OpenAI Chat and Responses, Anthropic, MCP."""
 
 import json
 import marshal
@@ -133,8 +133,8 @@ def _encode_json(tool: Any) -> str:
 
 
 def _find_key(body: Mapping[str, Any]) -> str | None:
-    """Under which key the schema stands."""
-    return next((k for k in _SCHEMA_KEYS if body.get(k) is not None), None)
+    """The key that has the schema: each API has another one."""
+    return next((key for key in _SCHEMA_KEYS if body.get(key) is not None), None)
 
 
 @lru_cache(maxsize=LOWERED)
@@ -143,8 +143,11 @@ def _lower_text(text: str, strict: bool, nonempty: bool) -> Schema:
     body, _ = _body(json.loads(text), "")
     key = _find_key(body)
     schema = lower({"type": "object", "properties": {}} if key is None else body[key])
-    schema = schema if strict else loosen(schema)
-    return require_nonempty(schema) if nonempty else schema
+    if not strict:
+        schema = loosen(schema)
+    if nonempty:
+        schema = require_nonempty(schema)
+    return schema
 
 
 def forget_schemas() -> None:
@@ -176,16 +179,20 @@ def as_openai(tools: Sequence[Any]) -> list[dict[str, Any]]:
     Raises:
         ToolError: a function or class that cannot be a tool; `where` is the pointer.
     """
-    shaped: list[dict[str, Any]] = []
-    for tool in [_as_json(tool, f"/tools/{i}") for i, tool in enumerate(tools)]:
-        if tool.get("function") is not None:
-            shaped.append({"type": "function", **tool})
-            continue
-        given = {k: v for k, v in tool.items() if v is not None and k != "type"}
-        renamed = {"parameters" if k in _SCHEMA_KEYS else k: v for k, v in given.items()}
-        renamed.setdefault("parameters", {"type": "object", "properties": {}})
-        shaped.append({"type": "function", "function": renamed})
-    return shaped
+    return [_shape_for_openai(_as_json(tool, f"/tools/{i}")) for i, tool in enumerate(tools)]
+
+
+def _shape_for_openai(tool: Mapping[str, Any]) -> dict[str, Any]:
+    if tool.get("function") is not None:
+        return {"type": "function", **tool}
+    function: dict[str, Any] = {}
+    for key, value in tool.items():
+        if key in _SCHEMA_KEYS and value is not None:
+            function["parameters"] = value
+        elif key != "type" and value is not None:
+            function[key] = value
+    function.setdefault("parameters", {"type": "object", "properties": {}})
+    return {"type": "function", "function": function}
 
 
 def read_policy(
@@ -197,9 +204,8 @@ def read_policy(
         PolicyError: none of their forms.
     """
     match choice:
-        case {"type": str(), "disable_parallel_tool_use": True}:
-            rest = {k: v for k, v in choice.items() if k != "disable_parallel_tool_use"}
-            return read_policy(rest, parallel=False, think=think)
+        case {"type": str(), "disable_parallel_tool_use": True, **rest}:
+            return read_policy({**rest, "type": choice["type"]}, parallel=False, think=think)
         case None | "auto" | {"type": "auto"}:
             return Policy(Choice.AUTO, None, parallel, think)
         case "none" | {"type": "none"}:
@@ -222,9 +228,9 @@ def read_policy(
 
 
 def _allowed(tools: list[Any], mode: str, parallel: bool, think: Think) -> Policy:
-    names = [_body(tool, "/tool_choice")[0].get("name") for tool in tools]
-    named = tuple(n for n in names if isinstance(n, str))
-    if mode not in ("auto", "required") or len(named) < len(names):
+    given = [_body(tool, "/tool_choice")[0].get("name") for tool in tools]
+    names = tuple(name for name in given if isinstance(name, str))
+    if mode not in ("auto", "required") or len(names) < len(given):
         message = "allowed_tools needs a mode (auto or required) and tools with names"
         raise PolicyError(message, where="/tool_choice")
-    return Policy(Choice(mode), named, parallel, think)
+    return Policy(Choice(mode), names, parallel, think)

@@ -1,14 +1,17 @@
 """Python signatures as JSON Schema, and JSON arguments as the types that a signature names.
 
-Both by pydantic: what it can describe and convert, a tool can take.
+Both by pydantic: what it can describe and convert, a tool can take. Descriptions come from
+docstrings in Google's style (https://google.github.io/styleguide/pyguide.html, section 3.8.3).
 """
 
 import functools
 import inspect
 import json
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import Parameter
+from itertools import takewhile
 from typing import Annotated, Any, TypeAlias, TypeGuard, get_args, get_origin
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError, create_model
@@ -16,17 +19,22 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 
 from constrained.errors import CallError
-from constrained.tools.docstrings import read_docstring
 from grammars.errors import ToolError
 from grammars.schema.nodes import Json, escape
 
 Bound: TypeAlias = tuple[Sequence[Any], Mapping[str, Any]]
 """Positional and keyword arguments of a call."""
 
+_MAPS = ("properties", "$defs", "patternProperties", "dependentSchemas")  # names -> schemas
+_VALUES = ("default", "const", "enum", "examples")
+# Of docstrings. An entry is `name: text` or `name (type): text`; several names may share a text.
+_HEADER = re.compile(r"(Args|Arguments|Parameters):\s*")
+_ENTRY = re.compile(r"\*{0,2}(\w+(?:\s*,\s*\w+)*)\s*(?:\(.*?\))?\s*:\s*(.*)")
+
 
 @dataclass(frozen=True)
 class Signature:
-    """What a function or class takes.
+    """The arguments of a function or class.
 
     Args:
         schema: JSON Schema of the arguments, an object.
@@ -37,10 +45,6 @@ class Signature:
     schema: dict[str, Any]
     description: str
     bind: Callable[[Mapping[str, Json]], Bound]
-
-
-_MAPS = ("properties", "$defs", "patternProperties", "dependentSchemas")  # names -> schemas
-_VALUES = ("default", "const", "enum", "examples")
 
 
 class _JsonSchema(GenerateJsonSchema):
@@ -59,14 +63,14 @@ class _JsonSchema(GenerateJsonSchema):
             return [self.sort(item) for item in value]
         if not isinstance(value, dict):
             return value
-        parts = {
-            key: part if key in _VALUES else self.sort(part, key) for key, part in value.items()
-        }
+        parts: dict[str, Any] = {}
+        for key, part in value.items():
+            parts[key] = part if key in _VALUES else self.sort(part, key)
         if parent_key in _MAPS:
             return parts
-        head = {key: parts[key] for key in ("type", "description") if key in parts}
-        tail = {key: parts[key] for key in ("default", "$defs") if key in parts}
-        return head | {k: v for k, v in parts.items() if k not in tail} | tail
+        first = {key: parts.pop(key) for key in ("type", "description") if key in parts}
+        last = {key: parts.pop(key) for key in ("default", "$defs") if key in parts}
+        return first | parts | last
 
     def model_schema(self, schema: Any) -> dict[str, Any]:
         return _without_title(super().model_schema(schema), schema)
@@ -101,15 +105,14 @@ def read_function(function: Callable[..., Any]) -> Signature:
         raise _blame(function, parameters, name, e) from e
     description, texts = read_docstring(_documented(function).__doc__)
     schema["additionalProperties"] = False
-    properties = schema["properties"].values()
+    properties = schema["properties"]
     if len(properties) < len(parameters):
         raise ToolError(f"{name} has two parameters with one alias", hint="Give each its own")
-    for parameter, described in zip(parameters, properties, strict=True):
+    for parameter, described in zip(parameters, properties.values(), strict=True):
         if text := texts.get(parameter.name):
             described.setdefault("description", text)
-    return Signature(
-        schema, description, functools.partial(_bind, model, parameters, list(schema["properties"]))
-    )
+    bind = functools.partial(_bind, model, parameters, list(properties))
+    return Signature(schema, description, bind)
 
 
 def _read_parameters(function: Callable[..., Any], name: str) -> list[Parameter]:
@@ -133,10 +136,10 @@ def _make_model(function: Callable[..., Any], parameters: Sequence[Parameter]) -
     """A model with a field for each parameter."""
     # Under names of ours: pydantic reserves some (model_config), and takes no leading underscore.
     # Nothing in a config, which dataclasses inherit.
-    fields: dict[str, Any] = {
-        f"p{number}": (_alias(p), ... if p.default is Parameter.empty else p.default)
-        for number, p in enumerate(parameters)
-    }
+    fields: dict[str, Any] = {}
+    for number, parameter in enumerate(parameters):
+        default = ... if parameter.default is Parameter.empty else parameter.default
+        fields[f"p{number}"] = (_alias(parameter), default)
     module = getattr(function, "__module__", None) or __name__
     return create_model("arguments", __module__=module, **fields)
 
@@ -145,10 +148,10 @@ def _alias(parameter: Parameter) -> Any:
     """The annotation, with the parameter's name as alias unless it says another."""
     annotation: Any = parameter.annotation
     kind: Any = Any if annotation is Parameter.empty else annotation
-    said: list[Any] = []
+    metadata: list[Any] = []
     if get_origin(kind) is Annotated:
-        kind, *said = get_args(kind)
-    return Annotated[kind, Field(alias=parameter.name), *said]
+        kind, *metadata = get_args(kind)
+    return Annotated[kind, Field(alias=parameter.name), *metadata]  # a later Field wins
 
 
 def _make_schema(kind: Any) -> dict[str, Any]:
@@ -183,7 +186,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _documented(function: Any) -> Any:
-    """What carries the docstring; an instance or partial has that of its class."""
+    """The object with the docstring; that of an instance or partial is that of its class."""
     while isinstance(function, functools.partial):
         function = function.func
     return function if inspect.isroutine(function) else type(function).__call__
@@ -204,12 +207,12 @@ def _bind(
     keywords: dict[str, Any] = {}
     for key, parameter in zip(model.model_fields, parameters, strict=True):
         # What was not given is Python's to fill in, but it does not know defaults in a Field.
-        knows = parameter.default is not Parameter.empty
-        knows = knows and not isinstance(parameter.default, FieldInfo)
-        is_given = key in read.model_fields_set or not knows
+        default = parameter.default
+        has_default = default is not Parameter.empty and not isinstance(default, FieldInfo)
+        is_left_out = has_default and key not in read.model_fields_set
         if parameter.kind is Parameter.POSITIONAL_ONLY:
-            positional.append(getattr(read, key) if is_given else parameter.default)
-        elif is_given:
+            positional.append(default if is_left_out else getattr(read, key))
+        elif not is_left_out:
             keywords[parameter.name] = getattr(read, key)
     return positional, keywords
 
@@ -219,9 +222,10 @@ def _validate(adapter: TypeAdapter[Any], arguments: Mapping[str, Json]) -> Any:
         # As JSON, since strict types take a date only from there.
         return adapter.validate_json(json.dumps(arguments))
     except ValidationError as e:
-        first, *rest = [(_pointer(error["loc"]), error["msg"]) for error in e.errors()]
-        hint = "; ".join(f"also {where}: {message}" for where, message in rest) or None
-        raise CallError(first[1], where=first[0], hint=hint) from e
+        first, *further = e.errors()
+        hints = [f"also {_pointer(error['loc'])}: {error['msg']}" for error in further]
+        hint = "; ".join(hints) or None
+        raise CallError(first["msg"], where=_pointer(first["loc"]), hint=hint) from e
 
 
 def _pointer(steps: Sequence[int | str]) -> str:
@@ -229,9 +233,10 @@ def _pointer(steps: Sequence[int | str]) -> str:
 
 
 def is_model(kind: Any) -> TypeGuard[type]:
-    """Is it a class whose fields can be arguments: a pydantic model or a dataclass?"""
-    is_class = isinstance(kind, type)
-    return is_class and (issubclass(kind, BaseModel) or hasattr(kind, "__dataclass_fields__"))
+    """True for a class whose fields can be arguments: a pydantic model or a dataclass."""
+    if not isinstance(kind, type):
+        return False
+    return issubclass(kind, BaseModel) or hasattr(kind, "__dataclass_fields__")
 
 
 def read_model(kind: type) -> Signature:
@@ -248,4 +253,45 @@ def read_model(kind: type) -> Signature:
         message = f"class {kind.__qualname__} cannot be described: {_first_line(e)}"
         raise ToolError(message, hint=hint) from e
     description = str(schema.pop("description", ""))
-    return Signature(schema, description, lambda arguments: ([_validate(adapter, arguments)], {}))
+
+    def bind(arguments: Mapping[str, Json]) -> Bound:
+        return [_validate(adapter, arguments)], {}
+
+    return Signature(schema, description, bind)
+
+
+def read_docstring(text: str | None) -> tuple[str, dict[str, str]]:
+    """The first paragraph of a docstring as one line, and the description of each parameter."""
+    lines = inspect.cleandoc(text or "").splitlines()
+    first = takewhile(lambda line: line.strip() and not _HEADER.fullmatch(line), lines)
+    return " ".join(line.strip() for line in first), _read_entries(_find_section(lines))
+
+
+def _find_section(lines: Sequence[str]) -> list[str]:
+    """The lines below the header, as long as they are indented."""
+    for number, line in enumerate(lines):
+        if _HEADER.fullmatch(line):
+            indented = takewhile(lambda line: not line[:1].strip(), lines[number + 1 :])
+            return [line for line in indented if line.strip()]
+    return []
+
+
+def _read_entries(lines: Sequence[str]) -> dict[str, str]:
+    texts: dict[str, list[str]] = {}
+    names: list[str] = []
+    for line in lines:
+        # A line that is indented deeper than the first one goes on with the text of its entry.
+        is_deeper = _measure_indentation(line) > _measure_indentation(lines[0])
+        entry = None if is_deeper else _ENTRY.fullmatch(line.strip())
+        if entry is not None:
+            names = [name.strip() for name in entry[1].split(",")]
+            texts |= {name: [] for name in names}
+        part = line.strip() if entry is None else entry[2]
+        if part:
+            for name in names:
+                texts[name].append(part)
+    return {name: " ".join(parts) for name, parts in texts.items()}
+
+
+def _measure_indentation(line: str) -> int:
+    return len(line) - len(line.lstrip())

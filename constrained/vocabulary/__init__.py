@@ -1,4 +1,5 @@
-"""What a model's tokens stand for, and how text becomes tokens.
+"""The tokens of a model: their bytes and names, and how text becomes tokens.
 
-Needs llguidance. Start with `vocabulary`.
+Needs llguidance and numpy. Start with `vocabulary`; `exact_spelling` makes tokens of a text that
+are nothing but that text.
 """

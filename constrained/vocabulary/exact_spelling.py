@@ -32,24 +32,30 @@ class Speller:
     @cached_property
     def _ids(self) -> Mapping[bytes, int]:
         # The last of equal ones: SentencePiece has its byte tokens before the characters.
-        return {t: i for i, t in enumerate(self._tokens) if t and i not in self._special}
+        return {
+            token: id for id, token in enumerate(self._tokens) if token and id not in self._special
+        }
 
     @cached_property
     def _longest(self) -> int:
-        return max(map(len, self._ids), default=0)
+        return max(map(len, self._ids), default=1)
 
     def __call__(self, data: bytes) -> list[int]:
         """Returns the tokens; raises ModelError if there is none for a byte."""
         ids: list[int] = []
         at = 0
         while at < len(data):
-            ends = range(min(at + self._longest, len(data)), at, -1)
-            end = next((end for end in ends if data[at:end] in self._ids), None)
-            if end is None:
-                raise ModelError(f"the vocabulary has no token for the byte 0x{data[at]:02x}")
-            ids.append(self._ids[data[at:end]])
-            at = end
+            token = self._find_token(data[at : at + self._longest])
+            ids.append(self._ids[token])
+            at += len(token)
         return ids
+
+    def _find_token(self, data: bytes) -> bytes:
+        """The longest token that the data begin with."""
+        for size in range(len(data), 0, -1):
+            if data[:size] in self._ids:
+                return data[:size]
+        raise ModelError(f"the vocabulary has no token for the byte 0x{data[0]:02x}")
 
 
 class Continuation:
@@ -83,9 +89,12 @@ class Encoder:
         never: frozenset[int],
     ):
         self._tokenize = Continuation(tokenize, tokens)
-        self._tokens, self._never = tokens, never
+        self._tokens = tokens
+        self._never = never
         # White space and single characters are text in every vocabulary that has them.
-        self._markers = {t: n for t, n in names.items() if len(n) > 1 and not n.isspace()}
+        self._markers = {
+            token: name for token, name in names.items() if len(name) > 1 and not name.isspace()
+        }
         self._spell = Speller(tokens, never.union(names))
         self._avoided: dict[frozenset[str] | None, frozenset[int]] = {}
 
@@ -93,8 +102,11 @@ class Encoder:
         """Returns tokens whose bytes are exactly those of `text`; see `vocabulary.Encode`."""
         key = None if markers is None else frozenset(markers)
         if key not in self._avoided:
-            own = (t for t, name in self._markers.items() if key is None or name in key)
-            self._avoided[key] = self._never.union(own)
+            avoided = set(self._never)
+            for token, name in self._markers.items():
+                if key is None or name in key:
+                    avoided.add(token)
+            self._avoided[key] = frozenset(avoided)
         return self._encode(text.encode(), self._avoided[key])
 
     def _encode(self, data: bytes, avoid: Container[int]) -> list[int]:
@@ -106,8 +118,10 @@ class Encoder:
         parts = re.split(b"(%b)" % b"|".join(longest_first), data)
         if len(parts) == 1:  # a token for unknown characters, which no text contains
             return self._spell(data)
-        split = [self._spell(p) if p in found else self._encode(p, avoid) for p in parts]
-        return [token for ids in split for token in ids]
+        split: list[int] = []
+        for part in parts:
+            split += self._spell(part) if part in found else self._encode(part, avoid)
+        return split
 
     def _text(self, ids: Iterable[int]) -> bytes:
         return b"".join([self._tokens[token] for token in ids])

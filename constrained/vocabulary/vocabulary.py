@@ -1,4 +1,4 @@
-"""What a model's tokens stand for, and how text becomes tokens."""
+"""The vocabulary of a model: the bytes and names of its tokens, and how text becomes tokens."""
 
 import re
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
@@ -12,7 +12,7 @@ import numpy as np
 from constrained.errors import GrammarError, ModelError
 
 Tokenizer: TypeAlias = llguidance.LLTokenizer
-"""What grammars are compiled against."""
+"""The tokenizer that llguidance compiles grammars against."""
 
 
 class Encode(Protocol):
@@ -64,7 +64,7 @@ class Vocabulary:
     encode: Encode
     encode_special: EncodeSpecial
     bos: int | None
-    """What a prompt starts with, if the GGUF asks for it (`add_bos_token`)."""
+    """The first token of each prompt, if the GGUF asks for one (`add_bos_token`)."""
 
     @cached_property
     def _ids(self) -> Mapping[str, int]:
@@ -78,19 +78,26 @@ class Vocabulary:
         """Returns the tokens that have a name of their own, for the names in these texts, as a
         prompt with these texts would be tokenised. Words and white space are no names."""
         joined = "\0".join(texts)
-        named = ((n, t) for n, t in self._ids.items() if len(n.strip()) > 1 and n in joined)
-        return {n: t for n, t in named if not (n[0].isalnum() or n[-1].isalnum())}
+        found: dict[str, int] = {}
+        for name, token in self._ids.items():
+            is_word = name[:1].isalnum() or name[-1:].isalnum()
+            if len(name.strip()) > 1 and not is_word and name in joined:
+                found[name] = token
+        return found
 
     def encode_marked(self, text: str, markers: Mapping[str, int]) -> list[int]:
         """Returns tokens that spell `text`; what spells one of `markers` is that token."""
-        longest_first = sorted(markers, key=len, reverse=True)
-        parts = re.split(f"({'|'.join(map(re.escape, longest_first)) or '(?!)'})", text)
-        encoded = ([markers[p]] if p in markers else self.encode(p, markers) for p in parts if p)
-        return [token for tokens in encoded for token in tokens]
+        tokens: list[int] = []
+        for part in _split_at(text, markers):
+            if part in markers:
+                tokens.append(markers[part])
+            elif part:
+                tokens += self.encode(part, markers)
+        return tokens
 
     @cached_property
     def longest(self) -> int:
-        """How many bytes a token stands for, or is named by, at most."""
+        """Bytes of the longest token or name of a token."""
         names = (name.encode(errors="surrogatepass") for name in self.names.values())
         return max(map(len, (*self.tokens, *names)))
 
@@ -102,12 +109,12 @@ class Vocabulary:
 
     @cached_property
     def continuations(self) -> np.ndarray:
-        """Which tokens are one byte that goes on with a UTF-8 character: booleans."""
+        """Booleans by id: the token is one byte that continues a UTF-8 character."""
         return np.array([len(t) == 1 and 0x80 <= t[0] < 0xC0 for t in self.tokens])
 
     @cached_property
     def beginnings(self) -> np.ndarray:
-        """Which tokens begin a UTF-8 character that they do not finish: booleans."""
+        """Booleans by id: the token begins a UTF-8 character that it does not finish."""
         return np.array([ends_inside(t) for t in self.tokens])
 
     def text(self, tokens: Iterable[int]) -> bytes:
@@ -115,13 +122,25 @@ class Vocabulary:
         return b"".join([self.tokens[token] for token in tokens])
 
 
+def _split_at(text: str, names: Iterable[str]) -> list[str]:
+    """The text split at these names, which are parts of their own; the longest one wins."""
+    longest_first = sorted(names, key=len, reverse=True)
+    expression = "|".join(map(re.escape, longest_first)) or "(?!)"  # which matches nothing
+    return re.split(f"({expression})", text)
+
+
 def ends_inside(text: bytes) -> bool:
-    """Does the text end inside a UTF-8 character whose beginning it has?"""
-    for back in range(1, min(4, len(text) + 1)):
-        if text[-back] >= 0xC0:
-            return back < (2 if text[-back] < 0xE0 else 3 if text[-back] < 0xF0 else 4)
-        if text[-back] < 0x80:
+    """True if the text ends inside a UTF-8 character whose first byte it has."""
+    for size in range(1, min(3, len(text)) + 1):  # bytes of the last character that are there
+        byte = text[-size]
+        if byte < 0x80:
             return False
+        if byte >= 0xF0:  # the first of four
+            return True
+        if byte >= 0xE0:  # the first of three
+            return size < 3
+        if byte >= 0xC0:  # the first of two
+            return size < 2
     return False
 
 
@@ -130,18 +149,19 @@ def byte_vocabulary(markers: Sequence[str] = ()) -> Vocabulary:
     named = tuple(dict.fromkeys(["</s>", *markers]))
     names = dict(enumerate(named, start=256))
     ids = {name: token for token, name in names.items()}
-    split = re.compile("|".join(re.escape(name) for name in sorted(named, key=len, reverse=True)))
 
     def encode(text: str, markers: Collection[str] | None = None) -> list[int]:
         return list(text.encode())
 
     def encode_special(text: str, *, inside: bool = False) -> list[int]:
-        parts = re.split(f"({split.pattern})", text)
-        return [t for part in parts for t in ([ids[part]] if part in ids else encode(part))]
+        tokens: list[int] = []
+        for part in _split_at(text, named):
+            tokens += [ids[part]] if part in ids else encode(part)
+        return tokens
 
     single = [bytes([byte]) for byte in range(256)]
     return Vocabulary(
-        tokens=(*single, *(name.encode() for name in named)),
+        tokens=tuple(single + [name.encode() for name in named]),
         names=names,
         control=frozenset({256}),
         end=(256,),
@@ -152,7 +172,7 @@ def byte_vocabulary(markers: Sequence[str] = ()) -> Vocabulary:
 
 
 class _GrammarTokenizer:
-    """What llguidance asks for: see `llguidance.TokenizerWrapper`."""
+    """The attributes that llguidance reads of a tokenizer: see `llguidance.TokenizerWrapper`."""
 
     is_tokenizer_wrapper = True
 
@@ -168,7 +188,8 @@ class _GrammarTokenizer:
         try:
             return self._encode(text if isinstance(text, str) else text.decode(), self._markers)
         except (UnicodeDecodeError, ModelError):
-            return []  # An exception would be a panic in there. No tokens: nothing is forced.
+            # An exception would be a panic in llguidance. Without tokens it forces nothing.
+            return []
 
 
 def build_tokenizer(vocabulary: Vocabulary, markers: Collection[str]) -> Tokenizer:

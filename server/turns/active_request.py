@@ -8,9 +8,9 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TypeAlias
 
+from constrained.compile.compiled_turn import CompiledTurn
 from constrained.decode.events import Exhausted
 from constrained.engine.sampling import SEEDS, Sampling
-from constrained.job import CompiledTurn
 from constrained.logits import TokenDrawn
 from constrained.reply import Reply
 from constrained.schedule.worker import AsyncStream

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from constrained.compile.compiled_turn import CompiledTurn
 from constrained.decode.events import Exhausted
-from constrained.job import CompiledTurn
-from constrained.reply import derive_id
-from grammars.turn import ArgumentsDelta, CallOpened, CallRead, Choice
+from constrained.reply import TurnCallIds
+from grammars.turn import ArgumentsDelta, CallOpened, CallRead
 from server.ids import CallIds
 from server.turns.active_request import TurnEvent
 
@@ -55,8 +55,7 @@ class CallStream:
     def __init__(self, turn: CompiledTurn, call_ids: CallIds, choice: int = 0):
         self._turn = turn
         self._call_ids = call_ids
-        self._choice = choice
-        self._taken = set(turn.call_ids)
+        self._own_ids = TurnCallIds(turn, choice)
         self._ids: dict[int, str] = {}
         self._with_arguments: set[int] = set()
         self._exhausted = False
@@ -90,20 +89,8 @@ class CallStream:
                 pass
 
     def _open(self, index: int, name: str) -> Iterator[CallStarted]:
-        if self._exhausted and (self.count or not self._needs_call):
+        if self._exhausted and (self.count or not self._turn.requires_output):
             self._dropped.add(index)
             return
-        self._ids[index] = id = self._make_id(index)
+        self._ids[index] = id = self._own_ids.choose(index)
         yield CallStarted(index, id, name)
-
-    @property
-    def _needs_call(self) -> bool:
-        policy = self._turn.policy
-        return policy.choice is Choice.REQUIRED or policy.answer is not None
-
-    def _make_id(self, index: int) -> str:
-        prompt, again = (*self._turn.tokens, self._choice), 0
-        while (id := derive_id(prompt, index, again)) in self._taken:
-            again += 1
-        self._taken.add(id)
-        return id

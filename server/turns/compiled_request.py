@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from constrained.job import CompiledTurn
+from constrained.compile.compiled_turn import CompiledTurn
 from server.turns.reasoning import ReasoningPlan, plan_reasoning
 from server.turns.service import Service
 from server.turns.turn_request import TurnRequest
@@ -44,8 +44,9 @@ class CompiledRequest:
         done as asked."""
         turn = self.turn
         headers = {"X-Tool-Format": turn.format.name, "X-Turn-Start": turn.state.start.value}
-        if turn.head:  # the shared prefix of all prompts with these tools and system messages
-            headers["X-Head-Hash"] = _hash_text(repr(turn.tokens[: turn.head]))
+        shared = turn.prompt.breakpoints.shared
+        if shared:  # the prefix of all prompts with these tools and system messages
+            headers["X-Head-Hash"] = _hash_text(repr(turn.tokens[:shared]))
         if self.grammar_hash is not None:
             headers["X-Grammar-Hash"] = self.grammar_hash
         if turn.refused:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from constrained.format_selection.inferred import find_teaching
+from constrained.format_selection.selection import select_format
 from constrained.template.chat_template import ChatTemplate
 from constrained.tools.shapes import read_tools
 from grammars.infer.reasoning import find_state
@@ -113,7 +113,7 @@ def read_template(path: Path) -> ChatTemplate:
 
 def write_turns(template: ChatTemplate) -> list[Written]:
     """The turns of this template, thinking or not, where it writes them behind its own prompt."""
-    teaching = find_teaching(template)
+    teaching = select_format(template)
     written: list[Written] = []
     for kwargs, (content, thought, calls) in itertools.product(KWARGS, TURNS):
         made = [{"id": "abcdef123", "type": "function", "function": call} for call in calls]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from constrained.deadline import Deadline, set_deadline
-from constrained.decode.request import Request
+from constrained.decode.request import DecodeOptions, Request, TurnInput
 from constrained.engine.protocol import Sampling
 from constrained.engine.scripted import ScriptedEngine, random_logits, scripted_logits
 from constrained.errors import DeadlineError, RequestError
@@ -50,11 +50,8 @@ def request(
     prompt: Sequence[int], max_tokens: int, seconds: float | None = None, at: float = 1000
 ) -> Request:
     return Request(
-        tuple(prompt),
-        None,
-        lambda: Parser(HERMES, ()),
-        GREEDY,
-        max_tokens,
+        TurnInput(tuple(prompt), lambda: Parser(HERMES, ())),
+        DecodeOptions(max_tokens=max_tokens, sampling=GREEDY),
         deadline=None if seconds is None else Deadline(at + seconds, seconds),
     )
 
@@ -163,7 +160,7 @@ def test_what_was_read_of_a_prompt_is_not_read_again() -> None:
     while not schedule.is_idle:
         schedule.step()
     assert isinstance(late.result.exception(), DeadlineError)
-    assert again.result.result().cached == 5 * 16
+    assert again.result.result().usage.cached_tokens == 5 * 16
 
 
 @pytest.fixture

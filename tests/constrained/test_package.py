@@ -1,7 +1,10 @@
 """The public names of the package, and that it is light."""
 
+import inspect
 import subprocess
 import sys
+from importlib import resources
+from typing import get_overloads
 
 import pytest
 
@@ -42,3 +45,18 @@ def test_public_names():
         _ = constrained.nothing
     with pytest.raises(ImportError):
         from constrained import nothing  # noqa: F401
+
+
+@pytest.mark.parametrize("package", ["constrained", "grammars", "server"])
+def test_the_packages_say_that_they_are_typed(package: str):
+    assert resources.files(package).joinpath("py.typed").is_file()
+
+
+def test_generate_is_typed_alike_with_asyncio():
+    """What the types are, pyright checks in `examples/structured.py`."""
+    typed, typed_too = (
+        [inspect.signature(overload) for overload in get_overloads(method)]
+        for method in (constrained.Model.generate, constrained.Model.agenerate)
+    )
+    assert len(typed) == 3
+    assert typed == typed_too

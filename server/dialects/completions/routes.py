@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from constrained.job import CompiledTurn
+from constrained.compile.compiled_turn import CompiledTurn
 from server.dialects.completions.reply import CompletionWriter
 from server.dialects.completions.request import CompletionRequest
 from server.http.disconnects import wait_for_client

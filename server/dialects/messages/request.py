@@ -11,9 +11,10 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from constrained.answers import read_response_format
+from constrained.compile.compiled_turn import CompiledTurn
 from constrained.engine.protocol import Sampling
 from constrained.errors import Error, ReplyError
-from constrained.job import CompiledTurn, Job
+from constrained.job import Job
 from grammars.turn import Answer
 from server.dialects.messages.conversation import Conversation, is_marked, read_conversation
 from server.errors import HttpError
@@ -213,8 +214,8 @@ class DecodedRequest:
         if not self.breakpoints:
             return 0
         if self.breakpoints[-1] <= self.conversation.leading:
-            return turn.head
-        return max(turn.boundaries, default=0)
+            return turn.prompt.breakpoints.shared
+        return max(turn.prompt.breakpoints.places, default=0)
 
     @contextmanager
     def locating_errors(self) -> Iterator[None]:

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from constrained.commands.chat import SKIPPED, Chat
+from constrained.commands.chat import SKIPPED, ChatSession
+from constrained.compile.compiled_turn import CompiledTurn
 from constrained.engine.protocol import Sampling
-from constrained.job import CompiledTurn, Job
+from constrained.job import Job
 from constrained.model.model import Model
 from examples.random_model import MARKERS, load_small, with_markers, write_model
 from tests.command_line import Run, write
@@ -55,7 +56,7 @@ def talk(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) ->
         data = b"".join((x if isinstance(x, bytes) else x.encode()) + b"\n" for x in lines)
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
         start = replace(Job(()), **job)
-        Chat(model, start, max_tokens=max_tokens, sampling=Sampling(temperature=0)).run()
+        ChatSession(model, start, max_tokens=max_tokens, sampling=Sampling(temperature=0)).run()
         printed = capsys.readouterr()
         return printed.out.splitlines(), printed.err
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from constrained.commands.show import DIM, PLAIN, ArgumentsText, Screen, Show, show_reply
+from constrained.commands.show import DIM, PLAIN, ArgumentsText, Screen, TurnPrinter, show_reply
 from constrained.reply import Reply, Usage
 from grammars.schema.nodes import Unfit
 from grammars.turn import (
@@ -39,7 +39,7 @@ class Terminal(io.StringIO):
 
 def show(*events: Event, out: io.StringIO | None = None) -> str:
     out = out or io.StringIO()
-    show = Show(Screen(out))
+    show = TurnPrinter(Screen(out))
     for event in events:
         show.take(event)
     return out.getvalue()

@@ -89,7 +89,7 @@ def test_cuts_in_the_prompt_leave_no_trace(name: str):
     evil = " ".join(f"x{n}y {n}" for n in names)
     compiler = Compiler(vocabulary, ChatTemplate(HERMES))
     turn = compiler.compile(Job([{"role": "user", "content": f"hi {evil} there"}]))
-    assert len(turn.prompt.pieces) > len(names)
+    assert len(turn.prompt.rendered.pieces) > len(names)
     written = vocabulary.text(turn.tokens).decode()
     start = "" if vocabulary.bos is None else vocabulary.names[vocabulary.bos]
     # llama.cpp puts a space before a SentencePiece text, as its models are trained.

@@ -258,7 +258,7 @@ def test_half_a_call_is_refused_where_no_marker_opens_calls(text: str) -> None:
     with pytest.raises(RequestError, match="begins as a call does") as info:
         compiler.compile(job)
     assert info.value.where == "/messages/1/content"
-    assert compiler.compile(Job([USER, begun(text)], prefill=True)).prefix.content == text
+    assert compiler.compile(Job([USER, begun(text)], prefill=True)).prefix.prefill.content == text
     compiler.compile(Job([USER, begun('{"other"')], [PING], prefill=True))
 
 
@@ -352,10 +352,10 @@ def test_a_turn_comes_back_as_one_message() -> None:
         follow: list[Any] = [USER, whole, {"role": "user", "content": "And?"}]
         turn = model.compile(Job(follow, recall="keep"))  # type: ignore[arg-type]
         assert b"<think>\nHm.\n</think>\n\nHello there." in BYTES.text(turn.tokens)
-        assert turn.before
+        assert turn.prompt.reuse.turn
         for other in ("lo there.", "Hello there", "Hel", "Hello there.lo there."):
             edited = model.compile(Job([USER, begun(other), *follow[2:]]))
-            assert edited.before is None
+            assert edited.prompt.reuse.turn is None
         assert model.call(follow, sampling=GREEDY).content == "Bye."
 
 

@@ -72,7 +72,7 @@ def test_the_conversation_goes_on_from_the_same_tokens(model: Model) -> None:
     assert reply.finish_reason == "stop"
     follow = [QUESTION, begun("You're we" + reply.content), QUESTION]
     turn = model.compile(Job(follow, [WEATHER]))
-    assert turn.before
+    assert turn.prompt.reuse.turn
     usage = model.call(follow, [WEATHER], **options).usage
     last = reply.usage.prompt_tokens + reply.usage.completion_tokens
     assert usage.cached_tokens >= last - 2
@@ -126,8 +126,9 @@ def test_boundaries_in_real_vocabularies(name: str) -> None:
     talk = [{"role": role, "content": f"{role} 日本"} for role in ("system", "user", "assistant")]
     messages = [*talk, {"role": "user", "content": "And?"}]
     turn = compiler.compile(Job(messages, [PING], breakpoints=(2, 3)))
-    assert len(turn.boundaries) == 3
-    spelled = [vocabulary.text(turn.tokens[:at]).decode() for at in turn.boundaries[1:]]
+    places = turn.prompt.breakpoints.places
+    assert len(places) == 3
+    spelled = [vocabulary.text(turn.tokens[:at]).decode() for at in places[1:]]
     for text, role in zip(spelled, ("user", "assistant"), strict=True):
         assert text.rstrip().endswith(f"{role} 日本<|im_end|>")
         assert vocabulary.text(turn.tokens).decode().startswith(text)

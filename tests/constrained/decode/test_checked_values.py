@@ -9,7 +9,13 @@ import pytest
 
 from benchmarks.sources import OURS
 from constrained.decode.checked_values import Watch
-from constrained.decode.request import Finish, Generation, Request
+from constrained.decode.request import (
+    DecodeOptions,
+    Finish,
+    Generation,
+    Request,
+    TurnInput,
+)
 from constrained.engine.protocol import Sampling
 from constrained.engine.scripted import ScriptedEngine, random_logits
 from constrained.errors import ReplyError
@@ -83,15 +89,14 @@ def write(
     grammar = build_grammar(format, tools, policy, state, ids)
     engine = ScriptedEngine(vocabulary, wish(texts, vocabulary), can_roll_back=can_roll_back)
     run = Run(None)  # type: ignore[arg-type]
-    request = Request(
+    turn = TurnInput(
         [0],
-        Matcher.compile(tokenizer, grammar),
         lambda: Parser(format, tools, state, stream=stream),
-        GREEDY,
-        2000,
-        sink=run.sent.extend,
+        Matcher.compile(tokenizer, grammar),
         watch=Watch({t.name: (t.schema, find_held(t.schema)) for t in tools if t.strict}),
     )
+    options = DecodeOptions(max_tokens=2000, sampling=GREEDY)
+    request = Request(turn, options, sink=run.sent.extend)
     (run.generation,) = generate(engine, [request])
     return run
 
@@ -116,13 +121,13 @@ def test_a_value_that_does_not_fit_is_written_once_more(format: Format, single: 
     (read,) = collect(run.generation.events).calls
     assert read.valid
     assert read.arguments == FINE
-    assert run.generation.discarded > 0
+    assert run.generation.usage.discarded_tokens > 0
     assert run.sent == list(run.generation.events)
     assert json.loads(run.told) == FINE
     assert "bad" not in run.told
     # What came before the value is not written again.
     text = run.generation.text
-    assert run.generation.discarded <= len(text) - text.index("x")
+    assert run.generation.usage.discarded_tokens <= len(text) - text.index("x")
 
 
 @pytest.mark.parametrize("format", FORMATS, ids=lambda f: f.name)
@@ -145,7 +150,7 @@ def test_what_fails_twice_is_an_error_and_was_never_sent() -> None:
         (read,) = collect(run.generation.events).calls
         assert [e.pointer for e in read.errors] == ["/arguments/host"]
         assert read.arguments["host"] == ("_worse_" if can_roll_back else "-bad-")
-        assert bool(run.generation.discarded) is discards
+        assert bool(run.generation.usage.discarded_tokens) is discards
         assert run.generation.finish is Finish.STOP
         assert run.told.startswith('{"name": "x"')
         assert "_" not in run.told
@@ -162,7 +167,7 @@ def test_each_value_is_written_once_more() -> None:
 
 def test_what_is_not_held_streams_while_it_is_written() -> None:
     run = write(HERMES, [CONNECT], [turn(call(**FINE))])
-    assert run.generation.discarded == 0
+    assert run.generation.usage.discarded_tokens == 0
     texts = [e.text for e in run.sent if isinstance(e, ArgumentsDelta)]
     assert len(texts) == len("".join(texts))  # a token is a byte, and none is merged
 
@@ -172,7 +177,7 @@ def test_a_tool_that_is_not_strict_is_not_held() -> None:
     run = write(HERMES, [loose], [turn(call(**{**FINE, "host": "-bad-"})), turn(call(**FINE))])
     (read,) = collect(run.generation.events).calls
     assert not read.valid
-    assert run.generation.discarded == 0
+    assert run.generation.usage.discarded_tokens == 0
     assert "-bad-" in run.told
 
 

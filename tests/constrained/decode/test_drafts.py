@@ -13,7 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from constrained.decode.drafts import Drafter, fit
-from constrained.decode.request import Finish, Generation, Request
+from constrained.decode.request import (
+    DecodeOptions,
+    Finish,
+    Generation,
+    Request,
+    TurnInput,
+)
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.engine.scripted import ScriptedEngine
 from constrained.errors import ContextError, Error, GrammarError
@@ -153,13 +159,16 @@ class Copyist(ScriptedEngine):
 
 
 def ask(prompt: bytes, max_tokens: int, sampling: Sampling, draft: bool) -> Request:
-    parser = lambda: Parser(HERMES, ())  # noqa: E731
-    return Request(tuple(prompt), None, parser, sampling, max_tokens, draft=draft)
+    turn = TurnInput(tuple(prompt), lambda: Parser(HERMES, ()))
+    return Request(turn, DecodeOptions(max_tokens=max_tokens, sampling=sampling, draft=draft))
 
 
 def told(generation: Generation) -> Generation:
     """The generation, whatever it took to compute it."""
-    return replace(generation, forward_passes=0, drafted=0, accepted=0, cached=0)
+    usage = replace(
+        generation.usage, forward_passes=0, drafted_tokens=0, accepted_tokens=0, cached_tokens=0
+    )
+    return replace(generation, usage=usage)
 
 
 SAMPLINGS = st.one_of(
@@ -183,9 +192,9 @@ def test_what_is_written_is_the_same(
     plain, drafted = write(False), write(True)
     assert [told(g) for g in plain] == [told(g) for g in drafted]
     for one, other in zip(plain, drafted, strict=True):
-        assert one.drafted == 0
-        assert other.drafted >= other.accepted
-        assert other.forward_passes <= one.forward_passes
+        assert one.usage.drafted_tokens == 0
+        assert other.usage.drafted_tokens >= other.usage.accepted_tokens
+        assert other.usage.forward_passes <= one.usage.forward_passes
 
 
 def run(engine: Copyist, request: Request, **options: Any) -> Generation:
@@ -204,10 +213,11 @@ LONG = ask(f"{SAID}. {SAID}. {SAID}".encode(), 150, GREEDY, True)
 
 
 def test_the_model_runs_less_often_and_keeps_nothing_of_what_was_wrong() -> None:
-    plain, drafted = (run(Copyist(), replace(LONG, draft=draft)) for draft in (False, True))
-    assert plain.forward_passes == 150
-    assert drafted.forward_passes < 80
-    assert 0 < drafted.accepted < drafted.drafted
+    undrafted = replace(LONG, options=replace(LONG.options, draft=False))
+    plain, drafted = run(Copyist(), undrafted), run(Copyist(), LONG)
+    assert plain.usage.forward_passes == 150
+    assert drafted.usage.forward_passes < 80
+    assert 0 < drafted.usage.accepted_tokens < drafted.usage.drafted_tokens
     assert told(plain) == told(drafted)
 
 
@@ -217,7 +227,7 @@ def test_the_model_runs_less_often_and_keeps_nothing_of_what_was_wrong() -> None
 )
 def test_where_there_are_no_drafts(engine: Any, options: Any) -> None:
     made = run(Copyist(**engine), LONG, **options)
-    assert (made.drafted, made.accepted) == (0, 0)
+    assert (made.usage.drafted_tokens, made.usage.accepted_tokens) == (0, 0)
     assert made.tokens == run(Copyist(), LONG).tokens
 
 
@@ -259,7 +269,7 @@ def test_a_draft_that_fails_is_not_the_failure_of_the_turn(monkeypatch: pytest.M
     whole = run(Copyist(), LONG)
     monkeypatch.setattr("constrained.decode.turn_decoder.Drafter", Breaking)
     made = run(Copyist(), LONG)
-    assert made.drafted == 0
+    assert made.usage.drafted_tokens == 0
     assert told(made) == told(whole)
 
 

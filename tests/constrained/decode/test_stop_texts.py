@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from constrained.decode import stop_texts as stopping
 from constrained.decode.events import Sent
-from constrained.decode.request import Request
+from constrained.decode.request import DecodeOptions, Request, TurnInput
 from constrained.decode.stop_texts import MOST_CHARACTERS, Stopper, read_stops
 from constrained.decode.transcript import Transcript
 from constrained.engine.protocol import Sampling
 from constrained.errors import ReplyError, RequestError
 from constrained.logits import TokenDrawn
-from constrained.model.call_options import Limits
+from constrained.model.call_options import read_call_options
 from constrained.vocabulary.vocabulary import Vocabulary
 from grammars.formats import HERMES
 from grammars.parse.parser import Parser
@@ -52,7 +52,8 @@ def test_what_is_sent_is_the_text_in_front_of_the_first_stop_text(
     parser = lambda: Parser(HERMES, ())  # noqa: E731
 
     def write(stops: tuple[str, ...]) -> tuple[Transcript, list[Sent], int]:
-        transcript = Transcript(Request([0], None, parser, stops=stops), vocabulary)
+        request = Request(TurnInput([0], parser), DecodeOptions(stops=stops))
+        transcript = Transcript(request, vocabulary)
         sent = list[Sent]()
         for token in range(len(pieces)):
             sent += transcript.write(token)
@@ -172,7 +173,8 @@ def test_stop_texts_in_their_forms():
     assert read_stops(None) == read_stops([]) == read_stops(()) == ()
     assert read_stops("abc") == ("abc",)
     assert read_stops("é" * MOST_CHARACTERS) == ("é" * MOST_CHARACTERS,)
-    assert Limits(stops=["a", "b"]).stops == ("a", "b")  # type: ignore[arg-type]
+    options = read_call_options({"stop": ["a", "b"]}, DecodeOptions())
+    assert options.decode.stops == ("a", "b")
 
 
 @pytest.mark.parametrize("max_tokens", [100, 13])

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from constrained.decode.assistant_prefix import Prefix
+from constrained.decode.assistant_prefix import AssistantPrefix
 from constrained.decode.token_healing import Healing, find_spellings, spell
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.engine.scripted import ScriptedEngine, scripted_logits
@@ -115,12 +115,12 @@ def test_no_drafts_while_the_text_is_healed() -> None:
 
 
 def test_when_the_text_is_whole() -> None:
-    healing = Healing(Prefix(healed=" wor"), VOCABULARY)
+    healing = Healing(AssistantPrefix(healed=" wor"), VOCABULARY)
     assert [healing.is_over(data) for data in (b"", b" wo", b" wor", b" world")] == [
         *[False] * 2,
         *[True] * 2,
     ]
-    assert Healing(Prefix(), VOCABULARY).is_over(b"")
+    assert Healing(AssistantPrefix(), VOCABULARY).is_over(b"")
 
 
 def texts(tokens: Any) -> set[bytes]:
@@ -136,7 +136,7 @@ def test_what_spells_a_text() -> None:
 
 def test_steering_is_in_place_and_draws_among_the_rest() -> None:
     healing, logits = (
-        Healing(Prefix(healed="lo w"), VOCABULARY),
+        Healing(AssistantPrefix(healed="lo w"), VOCABULARY),
         np.zeros(len(VOCABULARY.tokens), np.float32),
     )
     healing.steer(logits, b"")
@@ -148,7 +148,7 @@ def test_steering_is_in_place_and_draws_among_the_rest() -> None:
 
 
 def test_half_a_marker_stays_text() -> None:
-    healing = Healing(Prefix(healed="<t", halves=("ool_call>",)), VOCABULARY)
+    healing = Healing(AssistantPrefix(healed="<t", halves=("ool_call>",)), VOCABULARY)
 
     def allowed(written: bytes) -> set[bytes]:
         logits = np.zeros(len(VOCABULARY.tokens), np.float32)
@@ -170,7 +170,7 @@ def test_nothing_left_is_an_error() -> None:
     logits = np.zeros(len(VOCABULARY.tokens), np.float32)
     logits[[*find_spellings(b"lo", VOCABULARY)]] = -np.inf
     with pytest.raises(GrammarError, match="cannot be spelled"):
-        Healing(Prefix(healed="lo"), VOCABULARY).steer(logits, b"")
+        Healing(AssistantPrefix(healed="lo"), VOCABULARY).steer(logits, b"")
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_nothing_left_is_an_error() -> None:
     ],
 )
 def test_tokens_that_deviate_are_an_error(written: bytes, tokens: list[int], fits: bool) -> None:
-    healing = Healing(Prefix(healed="lo"), VOCABULARY)
+    healing = Healing(AssistantPrefix(healed="lo"), VOCABULARY)
     if fits:
         healing.check(tokens, written)
         return

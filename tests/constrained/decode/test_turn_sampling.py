@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from constrained.decode.request import Finish, Request, Timings
+from constrained.decode.request import DecodeOptions, Finish, Request, Timings, TurnInput
 from constrained.engine.drawing import ScriptedSampler
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.engine.scripted import ScriptedEngine, random_logits, scripted_logits
@@ -29,9 +29,10 @@ CONNECT = tool(
 )
 
 
-def ask(prompt: str, sampling: Sampling, max_tokens: int, **options: Any) -> Request:
-    parser = lambda: Parser(FORMAT, ())  # noqa: E731
-    return Request(tuple(prompt.encode()), None, parser, sampling, max_tokens, **options)
+def ask(prompt: str, sampling: Sampling, max_tokens: int, **more: Any) -> Request:
+    turn = TurnInput(tuple(prompt.encode()), lambda: Parser(FORMAT, ()))
+    options = DecodeOptions(max_tokens=max_tokens, sampling=sampling, draft=False)
+    return Request(turn, options, **more)
 
 
 def flat(sequence: int, tokens: Sequence[int]) -> np.ndarray:
@@ -112,7 +113,7 @@ class Timed(ScriptedEngine):
 def test_how_long_a_turn_takes():
     engine = Timed(BYTES, random_logits(BYTES))
     schedule = Schedule(engine, step=16, clock=lambda: engine.now)
-    seats = [Seat(ask("p" * 40, GREEDY, 5, draft=False))]
+    seats = [Seat(ask("p" * 40, GREEDY, 5))]
     schedule.add(seats[0])
     while not schedule.is_idle:
         schedule.step()

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from constrained.decode.request import Generation, Request
+from constrained.decode.request import DecodeOptions, Generation, Request, TurnInput
 from constrained.engine.llamacpp import LlamaEngine, load
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.errors import ModelError
 from constrained.job import Job
 from constrained.kv.snapshots import Cache
 from constrained.model.loading import load as load_model
+from constrained.prompt.cache_breakpoints import CacheBreakpoints
 from constrained.schedule.scheduler import BLOCK, Schedule, Seat
 from examples.random_model import MARKERS, load_small, with_markers, write_hybrid, write_model
 from grammars.formats import HERMES
@@ -176,9 +177,9 @@ def test_the_fingerprint_tells_what_a_state_depends_on(
 
 
 def request(prompt: Sequence[int], boundaries: tuple[int, ...] = ()) -> Request:
-    return Request(
-        tuple(prompt), None, lambda: Parser(HERMES, ()), GREEDY, 8, boundaries=boundaries
-    )
+    breakpoints = CacheBreakpoints(places=boundaries)
+    turn = TurnInput(tuple(prompt), lambda: Parser(HERMES, ()), breakpoints=breakpoints)
+    return Request(turn, DecodeOptions(max_tokens=8, sampling=GREEDY))
 
 
 def finish(schedule: Schedule, *requests: Request) -> list[Generation]:
@@ -218,7 +219,7 @@ def test_a_conversation_that_is_interrupted_goes_on_as_if_it_was_not(
                 assert finish(alone, request(prompt))[0].tokens == made.tokens
             else:  # prompts that are read in other parts are rounded differently
                 require_greedy(fresh, prompt, made.tokens)
-            cached.append(made.cached)
+            cached.append(made.usage.cached_tokens)
             if turn % 2 == 0:
                 finish(schedule, request([*other, turn], (len(other),)))
             if turn == 3:
@@ -236,10 +237,11 @@ def test_two_system_messages_take_turns(kind: str, paths: dict[str, Path]) -> No
     systems = [TOKENS[:150], TOKENS[:20:-1]]
     with load(paths[kind], context_length=512, threads=1) as engine:
         schedule = Schedule(engine, cache=MEMORY)
-        cached = [
-            finish(schedule, request([*systems[n % 2], n], (len(systems[n % 2]),)))[0].cached
+        made = [
+            finish(schedule, request([*systems[n % 2], n], (len(systems[n % 2]),)))[0]
             for n in range(6)
         ]
+        cached = [generation.usage.cached_tokens for generation in made]
         assert cached == [0, 0, 150, 179, 150, 179]
         metrics = schedule.metrics
         assert metrics.hits == 4
@@ -257,11 +259,12 @@ def test_a_prompt_that_invites_otherwise_goes_on_from_the_messages(
     messages = [{"role": "user", "content": "one two three four five " * 20}]
     with load_model(path, context_length=1024, threads=1) as model:
         turn = model.compile(Job(messages))
-        assert turn.vocabulary.text(turn.tokens[turn.closed :]).startswith(b"<|im_start|>")
+        closed = turn.prompt.breakpoints.closed
+        assert turn.vocabulary.text(turn.tokens[closed:]).startswith(b"<|im_start|>")
         model.call(messages, max_tokens=4)
         messages += [{"role": "assistant", "content": "No."}, {"role": "user", "content": "Why?"}]
         cached = model.call(messages, max_tokens=4).usage.cached_tokens
-    assert cached == turn.closed if kind == "hybrid" else cached >= turn.closed
+    assert cached == closed if kind == "hybrid" else cached >= closed
 
 
 def test_files_are_of_use_after_a_restart(

@@ -8,10 +8,14 @@ import pytest
 
 from constrained.compile.compiler import Compiler
 from constrained.errors import RequestError
-from constrained.format_selection.chosen import choose_teaching, read_tool_format
-from constrained.format_selection.generic import CHATML, GenericTemplate
-from constrained.format_selection.inferred import detect_format
-from constrained.format_selection.plain_calls import EXAMPLES, describe_several, write_example
+from constrained.format_selection.generic import (
+    CHATML,
+    EXAMPLES,
+    GenericTemplate,
+    describe_several,
+    write_example,
+)
+from constrained.format_selection.selection import detect_format, read_tool_format, select_format
 from constrained.job import Job
 from constrained.template.chat_template import ChatTemplate
 from constrained.tools.shapes import read_tools
@@ -47,7 +51,7 @@ def calls(*texts: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("format", TAUGHT, ids=lambda f: f.name)
 def test_what_is_taught_is_what_is_enforced(format: Format) -> None:
-    teaching = choose_teaching(PLAIN, format)
+    teaching = select_format(PLAIN, format)
     tools, state, required = read_tools([TOOL]), State(calls=0), Policy(Choice.REQUIRED)
     masked = Masked(teaching.format, tools, required, state)
     prompt = teaching.template.render([USER], [TOOL])
@@ -66,7 +70,7 @@ def test_what_is_taught_is_what_is_enforced(format: Format) -> None:
 
 @pytest.mark.parametrize("format", TAUGHT, ids=lambda f: f.name)
 def test_calls_of_the_history_are_those_of_the_format(format: Format) -> None:
-    template = choose_teaching(PLAIN, format).template
+    template = select_format(PLAIN, format).template
     count = 1 if format.single else 2
     result = {"role": "tool", "content": "Done."}
     asks = [USER, calls(*"ab"[:count]), result, USER, calls("c")]
@@ -77,7 +81,7 @@ def test_calls_of_the_history_are_those_of_the_format(format: Format) -> None:
 
 
 def test_ids_count_over_the_conversation() -> None:
-    template = choose_teaching(PLAIN, KIMI_K2).template
+    template = select_format(PLAIN, KIMI_K2).template
     text = template.render([USER, calls("a", "b"), USER, calls("c")], [TOOL])
     history = text.rpartition("Hello")[0].partition("assistant\n")[2] + text.rpartition("Hello")[2]
     numbers = [part[0] for part in history.split("functions.example_tool:")[1:]]
@@ -94,24 +98,24 @@ def test_several_calls() -> None:
 
 def test_the_own_format_is_taught_by_the_template() -> None:
     template = ChatTemplate(HERMES_SOURCE)
-    teaching = choose_teaching(template, HERMES)
+    teaching = select_format(template, HERMES)
     assert teaching.template is template
     assert teaching.format == detect_format(template).format
     assert (teaching.origin, teaching.notice) == (Origin.CHOSEN, "")
     saved = detect_format(template).format
-    assert choose_teaching(template, saved).template is template
-    changed = choose_teaching(template, replace(saved, between="\n\n"))
+    assert select_format(template, saved).template is template
+    changed = select_format(template, replace(saved, between="\n\n"))
     assert isinstance(changed.template, GenericTemplate)
     assert changed.format.between == "\n\n"
 
 
 def test_another_format_takes_the_reasoning_of_the_template() -> None:
-    teaching = choose_teaching(ChatTemplate(HERMES_SOURCE), QWEN3_CODER)
+    teaching = select_format(ChatTemplate(HERMES_SOURCE), QWEN3_CODER)
     own = detect_format(ChatTemplate(HERMES_SOURCE)).format
     assert teaching.format.reasoning == own.reasoning
     assert teaching.format.call == QWEN3_CODER.call
     assert "in place of hermes" in teaching.notice
-    assert choose_teaching(PLAIN, HERMES).format.reasoning is None
+    assert select_format(PLAIN, HERMES).format.reasoning is None
 
 
 @pytest.mark.parametrize("name", sorted(WITH_HEADERS))
@@ -119,33 +123,33 @@ def test_headers_cannot_be_taught(name: str) -> None:
     format = find_format(name, FORMATS)
     assert format
     with pytest.raises(RequestError, match=f"{name} cannot be taught.*headers") as info:
-        choose_teaching(PLAIN, format)
+        select_format(PLAIN, format)
     assert info.value.hint
 
 
 def test_a_template_that_writes_headers_keeps_its_format() -> None:
     template = real_templates()["openai-gpt-oss-120b"]
     with pytest.raises(RequestError, match="headers of harmony"):
-        choose_teaching(template, HERMES)
+        select_format(template, HERMES)
 
 
 def test_another_reasoning_block_cannot_be_taught() -> None:
     seed = find_format("seed_oss", FORMATS)
     assert seed
     with pytest.raises(RequestError, match="<seed:think> </seed:think> and <think> </think>"):
-        choose_teaching(ChatTemplate(HERMES_SOURCE), seed)
+        select_format(ChatTemplate(HERMES_SOURCE), seed)
 
 
 def test_what_changes_the_instructions_is_refused() -> None:
     broken = CHATML.replace("message.content +", "message.content.replace('<tool_call>', '') +")
     with pytest.raises(RequestError, match="changes what explains it"):
-        choose_teaching(ChatTemplate(broken), HERMES)
+        select_format(ChatTemplate(broken), HERMES)
 
 
 def test_a_format_that_ends_the_text_is_refused() -> None:
     ending = replace(GENERIC, name="own", between="<|im_end|>")
     with pytest.raises(RequestError, match="begins or ends a text"):
-        choose_teaching(PLAIN, ending)
+        select_format(PLAIN, ending)
 
 
 def test_names_and_files(tmp_path: Path) -> None:

@@ -4,10 +4,9 @@ import pytest
 
 from constrained.compile.compiler import Compiler
 from constrained.errors import TemplateError
-from constrained.format_selection import inferred as teaching
-from constrained.format_selection.chosen import choose_teaching
+from constrained.format_selection import selection
 from constrained.format_selection.generic import CHATML, GenericTemplate
-from constrained.format_selection.inferred import detect_format, find_block, find_teaching
+from constrained.format_selection.selection import detect_format, find_block, select_format
 from constrained.template.chat_template import ChatTemplate
 from constrained.vocabulary.vocabulary import byte_vocabulary
 from grammars.errors import DetectError
@@ -29,23 +28,22 @@ def probed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return render(self, *args, **kwargs)  # pyright: ignore
 
     monkeypatch.setattr(ChatTemplate, "render", spy)
-    teaching._detect.cache_clear()  # pyright: ignore
-    teaching._find_block.cache_clear()  # pyright: ignore
+    selection._remember.cache_clear()  # pyright: ignore
     return rendered
 
 
 def test_the_same_text_is_probed_once(probed: list[str]) -> None:
     first = detect_format(ChatTemplate(SOURCE))
-    find_teaching(ChatTemplate(SOURCE))
+    select_format(ChatTemplate(SOURCE))
     assert probed
     probed.clear()
     assert detect_format(ChatTemplate(SOURCE, name="another")) is first
     Compiler(byte_vocabulary(), ChatTemplate(SOURCE))
-    assert find_teaching(ChatTemplate(SOURCE)).format is first.format
+    assert select_format(ChatTemplate(SOURCE)).format is first.format
     assert not probed
-    choose_teaching(ChatTemplate(SOURCE), QWEN3_CODER)
+    select_format(ChatTemplate(SOURCE), QWEN3_CODER)
     probed.clear()
-    choose_teaching(ChatTemplate(SOURCE), QWEN3_CODER)
+    select_format(ChatTemplate(SOURCE), QWEN3_CODER)
     assert 0 < len(probed) < 5  # the prompt that it writes is looked at each time
 
 
@@ -62,10 +60,10 @@ def test_other_tokens_or_texts_are_probed(probed: list[str]) -> None:
 def test_a_template_that_teaches_nothing_is_probed_once_under_each_name(
     probed: list[str],
 ) -> None:
-    known = find_teaching(ChatTemplate(CHAT, name="one"))
+    known = select_format(ChatTemplate(CHAT, name="one"))
     assert known.notice.startswith("one: ")
     probed.clear()
-    again = find_teaching(ChatTemplate(CHAT, name="two"))
+    again = select_format(ChatTemplate(CHAT, name="two"))
     assert again.notice == known.notice.replace("one", "two", 1)
     assert len(probed) == 1  # the plain message, which tells templates that always fail
     for _ in range(2):
@@ -78,7 +76,7 @@ def test_a_broken_template_names_itself() -> None:
     source = "{{ raise_exception('no') }}"
     for name in ("one", "two"):
         with pytest.raises(TemplateError, match=f"{name}, line 1: no"):
-            find_teaching(ChatTemplate(source, name=name))
+            select_format(ChatTemplate(source, name=name))
 
 
 def test_a_subclass_is_not_mistaken_for_its_source(probed: list[str]) -> None:

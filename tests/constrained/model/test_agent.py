@@ -15,8 +15,7 @@ from pydantic import BaseModel
 
 from constrained.engine.protocol import Sampling
 from constrained.errors import CallError, RequestError
-from constrained.model.agent import arun, run
-from constrained.model.agent_run import Outcome, Reason, Run
+from constrained.model.agent import Outcome, Reason, Run, arun, run
 from constrained.model.model import Model
 from constrained.reply import Reply
 from constrained.template.chat_template import ChatTemplate

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from gguf import GGMLQuantizationType
 
-from constrained.decode.request import Request
+from constrained.decode.request import DecodeOptions, Request, TurnInput
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.engine.scripted import ScriptedEngine, scripted_logits
 from constrained.errors import ContextError, GrammarError, ReplyError, RequestError
@@ -130,10 +130,11 @@ def test_without_tools_there_is_no_grammar(tmp_path: Path):
             chunk = [int(logits.argmax())]
             tokens += chunk
         engine.release(0)
-        request = Request(turn.tokens, None, turn.parser, GREEDY, 20, draft=False)
+        options = DecodeOptions(max_tokens=20, sampling=GREEDY, draft=False)
+        request = Request(TurnInput(turn.tokens, turn.parser), options)
         (generation,) = generate(engine, [request])
         assert list(generation.tokens) == tokens
-        assert generation.forward_passes == 20
+        assert generation.usage.forward_passes == 20
 
 
 def test_start_states(model: Model):

@@ -6,14 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from constrained.compile.compiled_turn import CompiledTurn
 from constrained.compile.compiler import Compiler
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.engine.scripted import ScriptedEngine, random_logits
 from constrained.errors import RequestError
-from constrained.job import CompiledTurn, Job
+from constrained.job import Job
 from constrained.kv.snapshots import Cache
 from constrained.model.model import Model
-from constrained.prompt.cache_breakpoints import MOST, find_boundaries
+from constrained.prompt.cache_breakpoints import MOST, find_breakpoints
 from constrained.template.chat_template import ChatTemplate
 from constrained.template.special_tokens import Prompt
 from constrained.vocabulary.vocabulary import byte_vocabulary
@@ -46,34 +47,40 @@ def test_boundaries_spell_the_prompt_up_to_there(
     points = data.draw(st.lists(st.integers(0, len(messages)), max_size=6))
     compiler = Compiler(BYTES, ChatTemplate(source))
     turn = compiler.compile(Job(messages, breakpoints=tuple(points)))
-    assert list(turn.boundaries) == sorted({*turn.boundaries})
-    assert all(0 < at <= len(turn.tokens) for at in turn.boundaries)
-    assert not turn.head or turn.head in turn.boundaries
-    assert len(turn.boundaries) <= MOST + 1
-    for at in turn.boundaries:
+    found = turn.prompt.breakpoints
+    assert list(found.places) == sorted({*found.places})
+    assert all(0 < at <= len(turn.tokens) for at in found.places)
+    assert not found.shared or found.shared in found.places
+    assert len(found.places) <= MOST + 1
+    for at in found.places:
         assert turn.prompt.text.startswith(spelled(turn, at))
     closed = ChatTemplate(source).render(messages, add_generation_prompt=False)
-    assert spelled(turn, turn.closed) == closed
+    assert spelled(turn, found.closed) == closed
     last = [p for p in points if p][-1:]
     if source is HERMES and last:
         (count,) = last
         part = compiler.compile(Job(messages, breakpoints=(count,)))
         written = ChatTemplate(HERMES).render(messages[:count], add_generation_prompt=False)
-        assert spelled(part, part.boundaries[-1]) == written or part.boundaries[-1] == part.head
+        end = part.prompt.breakpoints.places[-1]
+        assert spelled(part, end) == written or end == part.prompt.breakpoints.shared
 
 
 def test_none_are_asked_for() -> None:
     compiler = Compiler(BYTES, ChatTemplate(HERMES))
     turn = compiler.compile(Job(talk("a", "b", "c")))
-    assert turn.boundaries == (turn.head,)
-    assert compiler.compile(Job(talk("a", "b", "c"), breakpoints=(0,))).boundaries == (turn.head,)
-    assert compiler.compile(Job([{"role": "user", "content": "a"}])).boundaries != (0,)
+    found = turn.prompt.breakpoints
+    assert found.places == (found.shared,)
+    same = compiler.compile(Job(talk("a", "b", "c"), breakpoints=(0,)))
+    assert same.prompt.breakpoints.places == (found.shared,)
+    other = compiler.compile(Job([{"role": "user", "content": "a"}]))
+    assert other.prompt.breakpoints.places != (0,)
 
 
 def test_the_last_four_count() -> None:
     compiler = Compiler(BYTES, ChatTemplate(HERMES))
     turn = compiler.compile(Job(talk(*"abcdefg"), breakpoints=(1, 2, 3, 4, 5, 6)))
-    ends = [spelled(turn, at)[-12:-11] for at in turn.boundaries if at != turn.head]
+    found = turn.prompt.breakpoints
+    ends = [spelled(turn, at)[-12:-11] for at in found.places if at != found.shared]
     assert ends == ["b", "c", "d", "e"]
 
 
@@ -82,7 +89,8 @@ def test_a_part_that_the_template_refuses_has_none() -> None:
     source = "{%- if messages|length == 2 %}{{ raise_exception('no') }}{% endif %}" + HERMES
     compiler = Compiler(BYTES, ChatTemplate(source))
     turn = compiler.compile(Job(talk("a", "b", "c"), breakpoints=(2, 3)))
-    assert len([at for at in turn.boundaries if at != turn.head]) == 1
+    found = turn.prompt.breakpoints
+    assert len([at for at in found.places if at != found.shared]) == 1
 
 
 @pytest.mark.parametrize(
@@ -101,11 +109,12 @@ def test_behind_a_turn_that_the_model_wrote_otherwise() -> None:
     compiler = Compiler(BYTES, ChatTemplate(HERMES))
     first = compiler.compile(Job(talk("a")))
     written = first.vocabulary.encode_marked("<think>\nHm.\n</think>\n\nYes.", first.markers)
-    compiler.prompts.keep(first, written, {"role": "assistant", "content": "Yes."})
+    compiler.keep(first, written, {"role": "assistant", "content": "Yes."})
     messages = [*talk("a", "Yes.", "And", "No", "So?")]
     turn = compiler.compile(Job(messages, breakpoints=(1, 2, 4, 5)))
-    assert turn.before
-    ends = [spelled(turn, at) for at in turn.boundaries if at != turn.head]
+    assert turn.prompt.reuse.turn
+    found = turn.prompt.breakpoints
+    ends = [spelled(turn, at) for at in found.places if at != found.shared]
     assert ends[0].endswith("Be brief.<|im_end|>\n")
     assert ends[1].endswith("user\na<|im_end|>\n")
     assert ends[2].endswith("Yes.<|im_end|>\n<|im_start|>user\nAnd<|im_end|>\n")
@@ -126,15 +135,20 @@ def test_spaces_of_sentencepiece_and_a_bos_do_not_count() -> None:
         return Prompt(({1: "Hello", 2: "Helloworld!", 3: "Helloworl", 4: "Other"}[len(messages)],))
 
     messages: Any = [{}] * 4
-    found = [
-        find_boundaries([n], messages, prompt, tokens, None, write, vocabulary) for n in range(1, 5)
-    ]
-    assert found == [{2}, {4}, {2}, set()]
-    back = [
-        find_boundaries([n], messages, prompt, [3, *tokens[2:]], 3, write, vocabulary)
-        for n in (1, 2)
-    ]
-    assert back == [{1}, {3}]
+
+    def find(count: int, tokens: list[int], reused: int) -> set[int]:
+        return find_breakpoints(
+            [count],
+            messages,
+            prompt=prompt,
+            tokens=tokens,
+            reused=reused,
+            write=write,
+            vocabulary=vocabulary,
+        )
+
+    assert [find(count, tokens, 0) for count in range(1, 5)] == [{2}, {4}, {2}, set()]
+    assert [find(count, [3, *tokens[2:]], 1) for count in (1, 2)] == [{1}, {3}]
 
 
 class Counting(ScriptedEngine):

@@ -10,7 +10,7 @@ from benchmarks.sources import FIVE
 from benchmarks.tool_sets import SAMPLE
 from constrained.compile.compiler import Compiler
 from constrained.prompt.prompt_reuse import Missed, Recall
-from constrained.prompt.turn_boundaries import Bounds
+from constrained.prompt.turn_boundaries import TurnBoundaries
 from constrained.template.chat_template import ChatTemplate
 from constrained.template.special_tokens import Prompt
 from constrained.vocabulary.vocabulary import byte_vocabulary
@@ -64,7 +64,7 @@ def test_a_turn_without_a_marker_at_its_end(text: str, messages: list[Any]):
     compiler = compiler_of(ENDLESS)
     seen = write(compiler, start(compiler), text, said() if text is WRITTEN else ANSWER)
     turn = start(compiler, messages)
-    assert turn.rest is not None
+    assert turn.prompt.reuse.turn
     rest = b"<|im_start|>user\n" + (b"<tool_response>\n" if text is WRITTEN else b"Paint")
     assert prompt_of(turn).startswith(seen.rstrip(b"\n") + b"\n" + rest)
 
@@ -81,7 +81,7 @@ END_CASES = [
 @pytest.mark.parametrize(("text", "rest"), END_CASES)
 def test_the_end_of_a_call(text: str, rest: str | None):
     """It is where the format ends it, or at a marker; where neither is, it is not guessed."""
-    bounds = Bounds(HERMES_FORMAT, ["</s>"])
+    bounds = TurnBoundaries(HERMES_FORMAT, ["</s>"])
     end = bounds.find_end(Prompt((text,)), said(), "!", "?")
     assert (None if end is None else text[end:]) == rest
 
@@ -91,11 +91,11 @@ def test_a_template_that_moves_the_tools():
     compiler = compiler_of(MOVING)
     write(compiler, start(compiler), WRITTEN, said())
     second = start(compiler, ONE)
-    assert second.rest is not None
+    assert second.prompt.reuse.turn
     write(compiler, second, "Red.", ANSWER)
     messages = [*ONE, ANSWER, USER]
     third = start(compiler, messages, recall=Recall.KEEP)
-    assert third.missed is Missed.FRONT
+    assert third.prompt.reuse.missed is Missed.FRONT
     assert third.tokens == start(compiler_of(MOVING), [USER, said(), RESULT, ANSWER, USER]).tokens
     assert prompt_of(third).count(b"Tools!") == 1
     write(compiler, third, "Green.", ANSWER | {"content": "Green."})
@@ -107,7 +107,7 @@ def test_a_template_that_moves_instructions():
     compiler = compiler_of(INSTRUCTING)
     write(compiler, start(compiler), WRITTEN, said())
     turn = start(compiler, ONE)
-    assert turn.missed is Missed.FRONT
+    assert turn.prompt.reuse.missed is Missed.FRONT
     assert turn.tokens == start(compiler_of(INSTRUCTING), ONE).tokens
 
 
@@ -121,7 +121,7 @@ def test_a_tag_that_the_template_leaves_out():
     seen = write(compiler, second, WRITTEN, said())
     assert seen.endswith(b"<turn>\n" + WRITTEN.encode())
     third = start(compiler, [*ONE, said(), RESULT])
-    assert third.rest is not None
+    assert third.prompt.reuse.turn
     assert prompt_of(third).startswith(seen + b"<|im_end|>\n")
 
 
@@ -141,12 +141,13 @@ def test_a_block_that_the_prompt_opens_is_no_change(enable_thinking: bool):
 def test_why_a_turn_is_not_taken_over():
     compiler = compiler_of(DROPPING)
     first = start(compiler)
-    assert first.missed is Missed.NONE
+    assert first.prompt.reuse.missed is Missed.NONE
     write(compiler, first, WRITTEN, said())
-    assert start(compiler, ONE).missed is None
-    assert start(compiler, [USER, said("No."), RESULT]).missed is Missed.NONE
-    assert start(compiler, [*ONE, ANSWER, USER]).missed is Missed.REASONING
-    assert start(compiler, [USER, said(), ANSWER, USER], recall=Recall.KEEP).missed is Missed.LAST
+    assert start(compiler, ONE).prompt.reuse.missed is None
+    assert start(compiler, [USER, said("No."), RESULT]).prompt.reuse.missed is Missed.NONE
+    assert start(compiler, [*ONE, ANSWER, USER]).prompt.reuse.missed is Missed.REASONING
+    last = start(compiler, [USER, said(), ANSWER, USER], recall=Recall.KEEP)
+    assert last.prompt.reuse.missed is Missed.LAST
 
 
 @pytest.mark.parametrize("format", FIVE)

@@ -92,7 +92,7 @@ def test_names_of_special_tokens_are_these() -> None:
     assert turn.prompt.text == "<|im_start|>a"
     assert compiler.compile_text(turn.tokens).tokens == turn.tokens
     assert compiler.compile_text(list(turn.tokens)).prompt.text == "<|im_start|>a"
-    assert turn.boundaries == ()
+    assert turn.prompt.breakpoints.places == ()
 
 
 def test_a_bos_stands_once() -> None:
@@ -137,7 +137,7 @@ def test_a_grammar_that_is_none() -> None:
 def test_nothing_of_a_raw_turn_is_remembered_as_a_conversation() -> None:
     with writes("Hello.") as model:
         model.complete([model.compile_text("Say:")], sampling=GREEDY)
-        assert not model.compiler.prompts._decoded._kept  # type: ignore[attr-defined]
+        assert not model.compiler.prompts._turns._kept  # type: ignore[attr-defined]
 
 
 def test_turns_of_asyncio() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from constrained.decode.request import Request
+from constrained.decode.request import DecodeOptions, Request, TurnInput
 from constrained.engine.protocol import Sampling
 from constrained.engine.scripted import ScriptedEngine, random_logits
 from constrained.errors import GrammarError
@@ -88,8 +88,9 @@ def test_a_matcher_that_fails_takes_no_other_turn_with_it() -> None:
     with suppress(GrammarError):
         broken.commit(BYTES.encode("x")[0])
     schedule = Schedule(make_engine(offloads=True))
+    options = DecodeOptions(max_tokens=8, sampling=GREEDY, force=False)
     seats = [
-        Seat(Request((1, 2, 3), matcher, lambda: Parser(FORMAT, ()), GREEDY, 8, force=False))
+        Seat(Request(TurnInput((1, 2, 3), lambda: Parser(FORMAT, ()), matcher), options))
         for matcher in (turn.matcher.fork(), broken)
     ]
     for seat in seats:

@@ -12,12 +12,19 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
-from constrained.decode.request import Finish, Generation, Request
+from constrained.decode.request import (
+    DecodeOptions,
+    Finish,
+    Generation,
+    Request,
+    TurnInput,
+)
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.engine.scripted import ScriptedEngine, random_logits
 from constrained.errors import BusyError, ContextError, ModelError
 from constrained.kv.sequences import SPARED, Sequences
 from constrained.kv.snapshots import Cache
+from constrained.prompt.cache_breakpoints import CacheBreakpoints
 from constrained.schedule.generation import generate
 from constrained.schedule.runner import Runner
 from constrained.schedule.scheduler import BLOCK, Schedule, Seat
@@ -56,8 +63,10 @@ def request(
     is_wanted: Callable[[], bool] = lambda: True,
     boundaries: tuple[int, ...] = (),
 ) -> Request:
-    options: Any = {"is_wanted": is_wanted, "boundaries": boundaries}
-    return Request(tuple(prompt), None, lambda: Parser(HERMES, ()), GREEDY, max_tokens, **options)
+    breakpoints = CacheBreakpoints(places=boundaries)
+    turn = TurnInput(tuple(prompt), lambda: Parser(HERMES, ()), breakpoints=breakpoints)
+    options = DecodeOptions(max_tokens=max_tokens, sampling=GREEDY)
+    return Request(turn, options, is_wanted=is_wanted)
 
 
 @cache
@@ -237,7 +246,7 @@ def test_a_prefix_that_nobody_has_computed_yet_is_computed_once() -> None:
     assert [m.tokens for m in made] == [alone(prompt, 1) for prompt in prompts]
     own = sum(len(prompt) - len(prefix) for prompt in prompts)
     assert engine.computed <= len(prefix) + own
-    assert [m.cached >= len(prefix) for m in made] == [False, *[True] * 7]
+    assert [m.usage.cached_tokens >= len(prefix) for m in made] == [False, *[True] * 7]
 
 
 def test_a_conversation_goes_on_where_it_was() -> None:
@@ -260,7 +269,7 @@ def test_alternating_prompts_keep_their_sequences() -> None:
         finish(schedule, request((*prompt, 1)))
     for number in range(6):
         (made,) = finish(schedule, request((*prompts[number % 2], number)))
-        assert made.cached >= len(prompts[number % 2])
+        assert made.usage.cached_tokens >= len(prompts[number % 2])
 
 
 def test_a_long_prompt_does_not_stop_the_others() -> None:
@@ -316,7 +325,8 @@ def test_the_failure_of_one_is_not_that_of_others() -> None:
     def fail(events: Any) -> None:
         raise ModelError("no")
 
-    bad = Request(letters("bad"), None, lambda: Parser(HERMES, ()), GREEDY, 8, sink=fail)
+    turn = TurnInput(letters("bad"), lambda: Parser(HERMES, ()))
+    bad = Request(turn, DecodeOptions(max_tokens=8, sampling=GREEDY), sink=fail)
     schedule = Schedule(Watched(max_sequences=2))
     good, broken = add(schedule, request(letters("good")), bad)
     while not schedule.is_idle:

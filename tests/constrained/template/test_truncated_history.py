@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks.rendered import TOOLS, USER, find_start, render_turns
-from constrained.format_selection.inferred import find_teaching
+from constrained.format_selection.selection import select_format
 from constrained.reply import derive_id
 from constrained.tools.shapes import read_tools
 from grammars.parse.parser import parse
@@ -28,7 +28,7 @@ def as_history(turn: Turn) -> list[dict]:
 
 @pytest.mark.parametrize("name", sorted(real_templates().keys() - NO_CALLS))
 def test_a_cut_turn_is_rendered_again(name: str) -> None:
-    teaching = find_teaching(real_templates()[name])
+    teaching = select_format(real_templates()[name])
     state, tools = find_start(teaching), read_tools(TOOLS)
     text = list(render_turns(teaching))[-1].text
     cuts = (parse(text[:at], teaching.format, tools, state) for at in range(len(text) + 1))

@@ -1,6 +1,6 @@
 import pytest
 
-from constrained.tools.docstrings import read_docstring
+from constrained.tools.signatures import read_docstring
 
 WHOLE = """The weather
     of a city.

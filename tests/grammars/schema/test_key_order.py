@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from constrained.compile.grammar_cache import GrammarTexts
+from constrained.compile.compiler import GrammarTexts
 from constrained.errors import RequestError
 from constrained.tools.shapes import read_tools
 from grammars.complete.turn import Completer

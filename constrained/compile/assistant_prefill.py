@@ -1,0 +1,262 @@
+"""Turns that go on with an assistant prefill: its text as tokens behind the prompt.
+
+The text is written as the format writes it: the reasoning in its block, which is closed where
+content follows. It is data: none of it becomes a marker, and text that would be read as anything
+else than it is, or that the grammar does not take, is refused.
+"""
+
+import re
+from codecs import getincrementaldecoder
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from constrained.assistant_prefill import AssistantPrefill
+from constrained.compile.compiled_turn import CompiledTurn
+from constrained.decode.assistant_prefix import AssistantPrefix
+from constrained.errors import RequestError
+from constrained.mask import Matcher
+from constrained.vocabulary.vocabulary import ends_inside
+from grammars.errors import RenderError
+from grammars.parse.parser import collect
+from grammars.render import render
+from grammars.turn import THINKING_TAGS, Choice, Policy, Start, State, Think, Turn
+from grammars.wire.format import Format
+
+_CONTENT, _REASONING = "\ue000", "\ue001"  # stand for the texts where the format is asked
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A part of the prefix.
+
+    Args:
+        is_data: it is text of the client.
+        is_content: it belongs to the content, and not to the reasoning.
+    """
+
+    text: str
+    tokens: tuple[int, ...]
+    is_data: bool
+    is_content: bool
+
+
+def narrow_state(prefill: AssistantPrefill, state: State, format: Format) -> State:
+    """Where the grammar of a turn starts that has this prefill: behind the reasoning, if the
+    prefill has content."""
+    if prefill.content and format.reasoning:
+        return replace(state, start=Start.CLOSED, pad="")
+    return state
+
+
+def narrow_policy(prefill: AssistantPrefill, policy: Policy) -> Policy:
+    """What may come behind the prefill: content goes on as that, or as the answer, and is no call.
+
+    Raises:
+        RequestError: the policy allows no such prefill.
+    """
+    if prefill.reasoning and policy.think is Think.FORBIDDEN:
+        raise _refuse(prefill, 0, is_content=False)
+    if not prefill.content:
+        return policy
+    if policy.choice is Choice.REQUIRED:
+        raise _refuse(prefill, 0, is_content=True)
+    if policy.think is Think.REQUIRED:
+        if not prefill.reasoning:
+            raise _refuse(prefill, 0, is_content=True)
+        policy = replace(policy, think=Think.OPTIONAL)
+    if policy.answer is not None:
+        policy = replace(policy, choice=Choice.NONE, names=None)
+    return policy
+
+
+def add_prefill(turn: CompiledTurn, prefill: AssistantPrefill) -> CompiledTurn:
+    """The turn with the prefill behind its prompt.
+
+    Args:
+        turn: narrowed to the prefill.
+        prefill: what it goes on with.
+
+    Raises:
+        RequestError: the format has no place for it, or it would be read as something else, or the
+            request does not admit it; says up to which byte it fits.
+        GrammarError: the matcher fails.
+    """
+    if not (prefill.content or prefill.reasoning):
+        return turn
+    _check_texts(turn, prefill)
+    written = _write(turn, prefill, turn.prompt.state)
+    # The grammar starts behind a reasoning that content follows.
+    body = written
+    if prefill.content:
+        body = _write(turn, replace(prefill, reasoning=""), turn.state)
+    before = _encode(turn, prefill, written.removesuffix(body))
+    parts = _encode(turn, prefill, body)
+    if turn.matcher:
+        _check_grammar(turn.matcher.fork(), turn, parts, prefill)
+    _check_reading(turn, [*before, *parts], prefill)
+    prefix = _cut(turn, before, parts, prefill)
+    matcher = turn.matcher
+    if matcher:
+        matcher = matcher.fork()
+        for token in prefix.tokens[sum(len(part.tokens) for part in before) :]:
+            matcher.commit(token)
+    return replace(turn, matcher=matcher, prefix=prefix)
+
+
+def _write(turn: CompiledTurn, prefill: AssistantPrefill, state: State) -> str:
+    """The text as the format has it, up to the end of what the client gave; in place of the two
+    texts are the characters that stand for them."""
+    content = _CONTENT if prefill.content else ""
+    reasoning = _REASONING if prefill.reasoning else ""
+    try:
+        text = render(Turn(content, reasoning), turn.format, (), state)
+    except RenderError as e:
+        is_content = e.where != "/reasoning"
+        raise RequestError(e.message, where=prefill.where(is_content=is_content)) from e
+    return text[: text.find(content or reasoning) + 1]
+
+
+def _encode(turn: CompiledTurn, prefill: AssistantPrefill, text: str) -> list[_Part]:
+    """The parts of what `_write` writes."""
+    pieces = [piece for piece in re.split(f"([{_CONTENT}{_REASONING}])", text) if piece]
+    split = pieces.index(_REASONING) + 1 if _REASONING in pieces else 0
+    return [
+        _encode_piece(turn, prefill, piece, is_content=bool(prefill.content) and place >= split)
+        for place, piece in enumerate(pieces)
+    ]
+
+
+def _encode_piece(
+    turn: CompiledTurn, prefill: AssistantPrefill, piece: str, *, is_content: bool
+) -> _Part:
+    vocabulary = turn.vocabulary
+    if piece not in (_CONTENT, _REASONING):
+        tokens = vocabulary.encode_marked(piece, turn.markers)
+        return _Part(piece, tuple(tokens), is_data=False, is_content=is_content)
+    text = prefill.content if is_content else prefill.reasoning
+    try:
+        tokens = vocabulary.encode(text)
+    except UnicodeEncodeError as e:
+        where = prefill.where(is_content=is_content)
+        raise RequestError("it has a lone surrogate", where=where, hint="Replace it") from e
+    return _Part(text, tuple(tokens), is_data=True, is_content=is_content)
+
+
+def _check_texts(turn: CompiledTurn, prefill: AssistantPrefill) -> None:
+    """Where no marker opens calls, content may not be half a call: the model would complete it. No
+    reasoning holds a marker, whether it is closed or not."""
+    places = [prefill.reasoning.find(marker) for marker in turn.format.reserved]
+    found = [place for place in places if place >= 0]
+    if found:
+        raise _refuse(prefill, len(prefill.reasoning[: min(found)].encode()), is_content=False)
+    bare, content = turn.format.bare, "".join(prefill.content.split())
+    if not bare or not content or not turn.policy.select(turn.tools):
+        return
+    opener = f'{{"{bare.name_key}"'
+    if opener.startswith(content) or content.startswith(opener):
+        raise RequestError(
+            "the text begins as a call does",
+            where=prefill.where(is_content=True),
+            hint='Leave the tools out, or use tool_choice "none"',
+        )
+
+
+def _check_grammar(
+    matcher: Matcher, turn: CompiledTurn, parts: Sequence[_Part], prefill: AssistantPrefill
+) -> None:
+    """Refuses what the grammar does not take; commits what it does."""
+    for part in parts:
+        count = matcher.accepts(part.tokens)
+        if count < len(part.tokens):
+            offset = _count_fit(matcher, turn, part, count) if part.is_data else 0
+            raise _refuse(prefill, offset, is_content=part.is_content)
+        for token in part.tokens:
+            matcher.commit(token)
+
+
+def _count_fit(matcher: Matcher, turn: CompiledTurn, part: _Part, count: int) -> int:
+    """How many bytes of a text fit, of which so many tokens do."""
+    vocabulary = turn.vocabulary
+    fit = vocabulary.text(part.tokens[:count]).decode("utf-8", "ignore")
+    for end in range(len(fit) + 1, len(part.text)):
+        tokens = vocabulary.encode(part.text[:end])
+        if matcher.accepts(tokens) < len(tokens):
+            break
+        fit = part.text[:end]
+    return len(fit.encode())
+
+
+def _check_reading(turn: CompiledTurn, parts: Sequence[_Part], prefill: AssistantPrefill) -> None:
+    """Refuses text that is read as something else than it is: a marker of the format, say."""
+    parser = replace(turn, state=turn.prompt.state).parser()
+    read = collect([*parser.feed("".join(part.text for part in parts)), *parser.close()])
+    if read == Turn(prefill.content, prefill.reasoning):
+        return
+    is_content = not prefill.reasoning or read.reasoning == prefill.reasoning
+    raise RequestError(
+        "a part of the text would be read as something else: a marker, or thoughts",
+        where=prefill.where(is_content=is_content),
+        hint="Leave what stands for a marker out, and give reasoning as reasoning_content",
+    )
+
+
+def _cut(
+    turn: CompiledTurn, before: Sequence[_Part], parts: Sequence[_Part], prefill: AssistantPrefill
+) -> AssistantPrefix:
+    """The prefix, its last token left to token healing; not that of a reasoning whose budget is
+    spent."""
+    vocabulary = turn.vocabulary
+    tokens = [token for part in parts for token in part.tokens]
+    kept = tokens.copy()
+    reasoning_tokens = _count_reasoning(turn, tokens)
+    is_budget_spent = turn.budget and reasoning_tokens >= turn.budget.tokens
+    if not is_budget_spent:
+        kept.pop()
+        while ends_inside(vocabulary.text(kept)):
+            kept.pop()
+    healed = vocabulary.text(tokens[len(kept) :]).decode()
+    tokens_before = [token for part in before for token in part.tokens]
+    return AssistantPrefix(
+        head="".join(part.text for part in parts).removesuffix(healed),
+        healed=healed,
+        tokens=(*tokens_before, *kept),
+        prefill=prefill,
+        thought=max(0, reasoning_tokens - (len(tokens) - len(kept))),
+        halves=_find_halves(turn, prefill.content or prefill.reasoning),
+    )
+
+
+def _find_halves(turn: CompiledTurn, text: str) -> tuple[str, ...]:
+    """What would make a marker of the end of a text: the model may not write it there."""
+    format = turn.format
+    markers = {*format.reserved, *format.inner_ends, format.tail, *format.openings} - {""}
+    if turn.thinking_tags:
+        markers.add(THINKING_TAGS[0])
+    found = set[str]()
+    for marker in markers:
+        for size in range(1, len(marker)):
+            if text.endswith(marker[:size]):
+                found.add(marker[size:])
+    return tuple(sorted(found))
+
+
+def _count_reasoning(turn: CompiledTurn, tokens: Sequence[int]) -> int:
+    """How many tokens are inside the reasoning block; 0 if they close it."""
+    parser, decoder, count = turn.parser(), getincrementaldecoder("utf-8")(), 0
+    for token in tokens:
+        was_reasoning = parser.is_reasoning
+        parser.feed(decoder.decode(turn.vocabulary.text([token])))
+        if not parser.is_reasoning:
+            count = 0
+        elif was_reasoning:
+            count += 1
+    return count
+
+
+def _refuse(prefill: AssistantPrefill, offset: int, *, is_content: bool) -> RequestError:
+    """The error of a request that does not admit the text: so many bytes of it fit."""
+    return RequestError(
+        f"the request does not admit this text: it fits up to byte {offset}",
+        where=prefill.where(is_content=is_content),
+        hint="Cut it there, or ask for something else",
+    )

@@ -1,0 +1,150 @@
+"""The compiled turn: a job's prompt, its grammar, and what reads and checks what is generated."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import ceil
+
+from constrained.decode.assistant_prefix import AssistantPrefix
+from constrained.decode.checked_values import Watch
+from constrained.decode.completion_reserve import Reserve
+from constrained.decode.reasoning_budget import Budget
+from constrained.decode.request import TurnInput
+from constrained.mask import Matcher
+from constrained.prompt.prompts import ComposedPrompt
+from constrained.tools.offer import Refusal
+from constrained.vocabulary.vocabulary import Vocabulary
+from grammars.complete.turn import Completer
+from grammars.lowering.checked import find_held
+from grammars.parse.parser import Parser
+from grammars.schema.extent import bound_length
+from grammars.turn import (
+    THINKING_TAGS,
+    Choice,
+    ChoiceAnswer,
+    JsonAnswer,
+    Policy,
+    RegexAnswer,
+    State,
+    Tool,
+)
+from grammars.wire.format import Format
+
+MARGIN = 1.5  # tokens of arguments may be shorter than those of schemas
+UNBOUNDED = 10**9  # tokens
+SAMPLE = 4_000  # characters of the schemas, enough to tell how long tokens are
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompiledTurn:
+    """A job, compiled for one model. Any number of requests may generate it.
+
+    Args:
+        prompt: of the conversation.
+        prefix: the assistant prefill behind the prompt.
+        format: how the model writes the turn.
+        tools: those that are offered.
+        policy: which calls, reasoning and answer are allowed.
+        state: where the grammar starts: where the prompt ends, but behind the reasoning if the
+            assistant prefill has content.
+        grammar: as text; None: the turn is free.
+        matcher: of the grammar, behind the tokens of the prefix; None: the turn is free.
+        budget: of the reasoning; None: there is none.
+        vocabulary: that of the model.
+        markers: token ids of the format's markers that are one token.
+        thinking_tags: as in the job.
+        call_ids: those of the calls in the conversation so far.
+        refused: the tools that were left out.
+    """
+
+    prompt: ComposedPrompt
+    format: Format
+    tools: tuple[Tool, ...] = ()
+    policy: Policy
+    state: State
+    grammar: str | None = None
+    matcher: Matcher | None = None
+    budget: Budget | None = None
+    vocabulary: Vocabulary
+    markers: Mapping[str, int]
+    thinking_tags: bool = True
+    call_ids: frozenset[str] = frozenset()
+    refused: tuple[Refusal, ...] = ()
+    prefix: AssistantPrefix = field(default_factory=AssistantPrefix)
+
+    @cached_property
+    def tokens(self) -> tuple[int, ...]:
+        """All that the model reads before it generates: the prompt and the prefix."""
+        return self.prompt.tokens + self.prefix.tokens
+
+    @property
+    def requires_output(self) -> bool:
+        """Is a call or an answer owed? Then one is there even if the tokens run out first."""
+        return self.policy.choice is Choice.REQUIRED or self.policy.answer is not None
+
+    def make_input(self) -> TurnInput:
+        """What decoding needs of this turn, with a matcher of its own."""
+        return TurnInput(
+            prompt=self.tokens,
+            breakpoints=self.prompt.breakpoints,
+            prefix=self.prefix,
+            matcher=self.matcher.fork() if self.matcher else None,
+            parser=self.parser,
+            budget=self.budget,
+            reserve=self.reserve,
+            watch=self.watch,
+        )
+
+    def parser(self) -> Parser:
+        """A new parser for the text of this turn."""
+        calls = bool(self.policy.select(self.tools))
+        answer = self.policy.answer is not None and self.policy.choice is not Choice.REQUIRED
+        reads_tags = self.thinking_tags and not self.policy.answer
+        return Parser(
+            self.format,
+            self.tools,
+            self.state,
+            calls=calls,
+            answer=answer,
+            stream=self.matcher is not None,
+            thoughts=THINKING_TAGS if reads_tags else None,
+        )
+
+    @cached_property
+    def watch(self) -> Watch:
+        """The values that are held back until they are checked. Calls of a tool that is not strict
+        are delivered either way, so nothing of them is."""
+        strict = {tool.name: tool.schema for tool in self.tools if tool.strict}
+        checked = {name: (schema, find_held(schema)) for name, schema in strict.items()}
+        answer = self.policy.answer
+        if isinstance(answer, JsonAnswer) and answer.schema.report.checked:
+            return Watch(checked, answer)
+        return Watch(checked)
+
+    @cached_property
+    def _completer(self) -> Completer:
+        return Completer(self.format, self.tools, self.policy, self.state, self.markers)
+
+    @cached_property
+    def _stride(self) -> int:
+        """By how many tokens one token can make the shortest ending longer: the longest call or
+        answer, in tokens of the size that the vocabulary has for the schemas themselves."""
+        answer = self.policy.answer
+        if isinstance(answer, RegexAnswer):
+            return UNBOUNDED  # one character can make any number of others necessary
+        schemas = [tool.schema for tool in self.tools]
+        if isinstance(answer, JsonAnswer):
+            schemas.append(answer.schema)
+        sources = json.dumps([schema.source for schema in schemas], ensure_ascii=False)[:SAMPLE]
+        bytes_per_token = len(sources.encode()) / len(self.vocabulary.encode(sources))
+        longest_name = max((len(tool.name.encode()) for tool in self.tools), default=0)
+        longest = max(map(bound_length, schemas), default=0) + longest_name
+        if isinstance(answer, ChoiceAnswer):
+            longest = max(longest, *(len(option.encode()) for option in answer.options))
+        return ceil(MARGIN * longest / max(1, bytes_per_token))
+
+    def reserve(self, limit: int) -> Reserve:
+        """A new reserve for a turn of at most so many tokens."""
+        complete = self._completer.complete
+        return Reserve(complete, self.vocabulary, self.markers, self._stride, limit)

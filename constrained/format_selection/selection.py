@@ -1,0 +1,263 @@
+"""Selection of a model's wire format: the one that its chat template teaches, the one that the user
+chooses, or the generic one.
+
+What is taught is what is enforced. Where the template does not teach the format, or does not
+describe the tools, the prompt does so with instructions; see `generic`.
+"""
+
+import hashlib
+import os
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from pathlib import Path
+
+from constrained.errors import RequestError
+from constrained.format_selection.generic import EXAMPLES, GenericTemplate, write_example
+from constrained.template.chat_template import ChatTemplate
+from grammars.errors import DetectError, FormatError, RenderError
+from grammars.formats import FORMATS, GENERIC
+from grammars.infer.detect import Detection, Origin, detect
+from grammars.infer.reasoning import find_reasoning
+from grammars.schema.nodes import Json
+from grammars.wire.format import Content, Format, Reasoning, find_format
+from grammars.wire.text import load_format
+
+REMEMBERED = 64  # templates
+_PROBE = "probe_of_a_tool"
+_HINT = "Leave the tool format out, or use another one (generic, hermes)"
+_OWN_HINT = "Leave the tool format out: this model keeps its own"
+
+
+@dataclass(frozen=True)
+class SelectedFormat:
+    """A wire format and the chat template that teaches it.
+
+    Args:
+        origin: how the format is known.
+        notice: what the user should know of the selection; "" if nothing.
+    """
+
+    template: ChatTemplate
+    format: Format
+    origin: Origin
+    notice: str = ""
+
+
+def select_format(template: ChatTemplate, chosen: Format | None = None) -> SelectedFormat:
+    """Selects the wire format for a chat template.
+
+    Args:
+        chosen: the format that the user wants; the template is used as it is if it teaches that
+            one, else instructions in the prompt teach it. None: the format that the template
+            teaches, or the generic one where it writes no calls, or in a way that is not known.
+
+    Raises:
+        RequestError: the chosen format cannot be taught to this template; says why.
+        TemplateError: the template fails on a plain message.
+    """
+    if chosen is not None:
+        return _select_chosen(template, chosen)
+    try:
+        return _select_own(template)
+    except DetectError as e:
+        format = replace(GENERIC, reasoning=find_block(template))
+        notice = (
+            f"{template.name}: {e.message}: the generic tool format is used, and explained in the "
+            "prompt (--chat-template-file names another template)"
+        )
+        return SelectedFormat(GenericTemplate(template, format), format, Origin.GENERIC, notice)
+
+
+def _select_own(template: ChatTemplate) -> SelectedFormat:
+    """The template's own format.
+
+    Some templates write calls but do not describe the tools to the model; the prompt does so then.
+
+    Raises:
+        DetectError: as `detect_format`; or the tools are not described and the format is only
+            registered, not inferred from what this template writes.
+    """
+    found = detect_format(template)
+    if _find_facts(template).describes_tools:
+        return SelectedFormat(template, found.format, found.origin)
+    message = "the chat template does not describe the tools"
+    if found.origin is not Origin.INFERRED:
+        raise DetectError(message)
+    notice = f"{template.name}: {message}: the prompt explains them, in the model's own tool format"
+    teacher = GenericTemplate(template, found.format, keeps_history=True)
+    return SelectedFormat(teacher, found.format, found.origin, notice)
+
+
+def detect_format(template: ChatTemplate) -> Detection:
+    """The wire format that a template teaches.
+
+    Raises:
+        TemplateError: the template fails on a plain message.
+        DetectError: it writes calls in a format that is not known.
+    """
+    found = _find_facts(template).detection
+    if isinstance(found, Detection):
+        return found
+    # Detection cannot tell a template without tools from one that always fails. This can.
+    template.render([{"role": "user", "content": "Hello"}])
+    raise DetectError(found.message, where=found.where, hint=found.hint)
+
+
+def find_block(template: ChatTemplate) -> Reasoning | None:
+    """The reasoning block that a template writes or prefills; None if it knows none."""
+    return _find_facts(template).reasoning_block
+
+
+class _TemplateFacts:
+    """Facts of a template that rendering probes shows, each found when it is first asked for."""
+
+    def __init__(self, template: ChatTemplate):
+        self._template = template
+
+    @cached_property
+    def detection(self) -> Detection | DetectError:
+        """The format, or why none is known."""
+        try:
+            return detect(self._template.render)
+        except DetectError as e:
+            # The error is kept for long: without its traceback, which holds frames.
+            return DetectError(e.message, where=e.where, hint=e.hint)
+
+    @cached_property
+    def reasoning_block(self) -> Reasoning | None:
+        return find_reasoning(self._template.render)
+
+    @cached_property
+    def describes_tools(self) -> bool:
+        """True if the prompt names the tools that are offered."""
+        messages: list[dict[str, Json]] = [{"role": "user", "content": "Hello"}]
+        parameters: Json = {"type": "object", "properties": {"a": {"type": "string"}}}
+        function: Json = {"name": _PROBE, "description": "A probe", "parameters": parameters}
+        return _PROBE in self._template.render(
+            messages, [{"type": "function", "function": function}]
+        )
+
+
+def _find_facts(template: ChatTemplate) -> _TemplateFacts:
+    """Probing takes some 0.3 s, so its findings are kept for the next template of that text."""
+    if type(template) is not ChatTemplate:
+        return _TemplateFacts(template)  # a subclass may render what its source does not tell
+    texts = [template.source]
+    texts += [f"{name}={text}" for name, text in sorted(template.tokens.items())]
+    digests = [hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest() for text in texts]
+    return _remember(_TemplateKey(b"".join(digests), template))
+
+
+@dataclass(frozen=True)
+class _TemplateKey:
+    """Equal for templates of the same text and tokens; the name, which errors tell, may differ."""
+
+    digests: bytes
+    template: ChatTemplate = field(compare=False)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _remember(key: _TemplateKey) -> _TemplateFacts:
+    return _TemplateFacts(key.template)
+
+
+def read_tool_format(given: str | os.PathLike[str] | Format) -> Format:
+    """A format of the registry by its name, or one that `formats detect --save` has written.
+
+    Raises:
+        RequestError: there is no such format or file, or the file cannot be read.
+        FormatError: the file describes no format.
+    """
+    if isinstance(given, Format):
+        return given
+    found = find_format(str(given), FORMATS)
+    if found is not None:
+        return found
+    if not os.path.isfile(given):
+        hint = f"Known: {', '.join(f.name for f in FORMATS)}; or give a file with a format"
+        raise RequestError(f"unknown tool format {str(given)!r}", hint=hint)
+    try:
+        return load_format(Path(given).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as e:
+        raise RequestError(f"the tool format {given} cannot be read: {e}") from e
+    except FormatError as e:
+        raise FormatError(f"{given}: {e.message}", where=e.where, hint=e.hint) from e
+
+
+def _select_chosen(template: ChatTemplate, format: Format) -> SelectedFormat:
+    """The template with the format that the user chooses, whichever of the two teaches it."""
+    try:
+        own = detect_format(template).format
+    except DetectError:
+        own = None
+    if own is not None and _is_same(own, format):
+        return SelectedFormat(template, own, Origin.CHOSEN)
+    adapted = _adapt(format, own, template)
+    teacher = GenericTemplate(template, adapted)
+    _check_prompt(teacher)
+    notice = f"{template.name}: the tool format {format.name} is explained in the prompt"
+    if own is not None:
+        notice += f" in place of {own.name}, which the template teaches"
+    return SelectedFormat(teacher, adapted, Origin.CHOSEN, notice)
+
+
+def _is_same(own: Format, format: Format) -> bool:
+    """True if the template teaches this format; one of the registry is meant by its name."""
+    if own == format:
+        return True
+    return own.name == format.name and find_format(format.name, FORMATS) == format
+
+
+def _adapt(format: Format, own: Format | None, template: ChatTemplate) -> Format:
+    """The format with what belongs to the template: the reasoning block, the ends of a turn."""
+    if _has_headers(format):
+        raise _refuse(format, "its turns have headers that this chat template does not write")
+    if own is not None and _has_headers(own):
+        why = f"the chat template writes the headers of {own.name} in each turn"
+        raise _refuse(format, why, _OWN_HINT)
+    wanted, block = format.reasoning, find_block(template)
+    if wanted and block and _marks(wanted) != _marks(block):
+        marks = f"{_marks(wanted)} and {_marks(block)}"
+        raise _refuse(format, f"its reasoning block is not that of the chat template: {marks}")
+    for token in template.tokens.values():
+        if token and any(token in text for text in format.texts):
+            raise _refuse(format, f"it writes {token!r}, which begins or ends a text")
+    ends = () if own is None else own.ends
+    return replace(format, reasoning=block, ends=ends)
+
+
+def _has_headers(format: Format) -> bool:
+    return format.contents != (Content(),) or bool(format.tail)
+
+
+def _marks(block: Reasoning) -> str:
+    return f"{block.opener.text} {block.closer.text}"
+
+
+def _check_prompt(teacher: GenericTemplate) -> None:
+    """Refuses a template that changes the example, or a call of the history."""
+    format = teacher.format
+    try:
+        example = write_example(format).strip()
+    except RenderError as e:
+        raise _refuse(format, str(e)) from e
+    name = EXAMPLES[0].name
+    call = {"type": "function", "function": {"name": name, "arguments": EXAMPLES[0].arguments}}
+    properties = {"text": {"type": "string"}, "count": {"type": "integer"}}
+    parameters = {"type": "object", "properties": properties}
+    function = {"name": name, "description": "An example", "parameters": parameters}
+    text = teacher.render(
+        [
+            {"role": "user", "content": "Hello"},
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "content": "1"},
+        ],
+        [{"type": "function", "function": function}],
+    )
+    if text.count(example) < 2:  # in the instructions, and in the history
+        raise _refuse(format, "the chat template changes what explains it")
+
+
+def _refuse(format: Format, why: str, hint: str = _HINT) -> RequestError:
+    message = f"the tool format {format.name} cannot be taught to this model: {why}"
+    return RequestError(message, hint=hint)
