@@ -26,7 +26,7 @@ from constrained.mask import Matcher
 from constrained.tools.shapes import as_openai, forget_schemas, read_tools
 from grammars.build.turn import build_grammar
 from grammars.errors import Error
-from grammars.render.turn import render
+from grammars.render import render
 from grammars.turn import Choice, KeyOrder, Policy, State, ToolCall, Turn
 
 FORMATS = ("hermes", "qwen3_coder")

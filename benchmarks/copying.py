@@ -42,7 +42,7 @@ from examples.first_call import TOOLS
 from examples.random_model import (
     template,
 )
-from grammars.render.turn import render
+from grammars.render import render
 from grammars.turn import ToolCall, Turn
 
 GREEDY = Sampling(temperature=0)

@@ -38,7 +38,7 @@ from constrained.compile.compiled_turn import CompiledTurn
 from constrained.compile.compiler import Compiler
 from constrained.errors import Error
 from constrained.job import Job, Recall
-from grammars.render.turn import render
+from grammars.render import render
 from grammars.turn import Start, ToolCall, Turn
 from grammars.wire.format import count_common
 

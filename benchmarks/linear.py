@@ -15,7 +15,7 @@ from benchmarks.texts import TOOLS
 from grammars.errors import RenderError
 from grammars.formats import FORMATS
 from grammars.parse.parser import Parser
-from grammars.render.turn import render
+from grammars.render import render
 from grammars.turn import ToolCall, Turn
 from grammars.wire.format import Format
 

@@ -23,7 +23,7 @@ from constrained.replay.replay_context import byte_tokenizer
 from constrained.tools.shapes import read_tools
 from grammars.build.turn import build_grammar
 from grammars.errors import Error, RenderError
-from grammars.render.turn import render
+from grammars.render import render
 from grammars.turn import Choice, Policy, Tool, ToolCall, Turn
 from grammars.wire.format import Format
 

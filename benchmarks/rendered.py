@@ -7,7 +7,7 @@ from typing import Any
 
 from constrained.format_selection.selection import SelectedFormat
 from grammars.errors import Error
-from grammars.infer.detect import find_state
+from grammars.infer.reasoning import find_state
 from grammars.turn import Start, State
 from grammars.wire.format import Reasoning, count_common
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from constrained.tools.shapes import read_tools
 from grammars.errors import RenderError
-from grammars.render.turn import render
+from grammars.render import render
 from grammars.suite.reading import KEYS, WORDS
 from grammars.turn import ToolCall, Turn
 from grammars.wire.format import Format

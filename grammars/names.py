@@ -1,8 +1,10 @@
-"""The names of tools: each stands for one."""
+"""The names of tools: each stands for one, and a format has to be able to write it."""
 
 from collections.abc import Sequence
 
 from grammars.errors import ToolError
+from grammars.spelling.python import is_word
+from grammars.wire.format import Format, Name, PythonArguments, is_taggable
 
 
 def check_names(names: Sequence[str]) -> None:
@@ -15,3 +17,24 @@ def check_names(names: Sequence[str]) -> None:
         if name in names[:i]:
             hint = "Rename one of them"
             raise ToolError(f"two tools are called {name!r}", where=f"/tools/{i}", hint=hint)
+
+
+def check_name(format: Format, name: str) -> None:
+    """Refuses a name that would not be read back as it was written.
+
+    Raises:
+        ToolError: a character of it could end it, or content begins as a call of this name does.
+    """
+    if Name() not in format.call:
+        return
+    message = f"format {format.name} cannot write the name {name!r}"
+    is_doubtful = not is_taggable(name) or any(c in name for c in "\"'\r\t {}[]")
+    if isinstance(format.hole, PythonArguments) and not is_word(name):
+        is_doubtful = True
+    if is_doubtful:
+        raise ToolError(message, hint="Use letters, digits, '_', '-' and '.'")
+    if format.opener is None:
+        return
+    opened = format.opener.text + name
+    if any(content.opener.startswith(opened) for content in format.contents):
+        raise ToolError(message, hint="Rename it")

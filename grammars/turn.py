@@ -2,7 +2,7 @@
 that the prompt leaves it in, and the policy of a request."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -10,6 +10,7 @@ from grammars.errors import PolicyError
 from grammars.names import check_names
 from grammars.schema.members import KeyOrder as KeyOrder
 from grammars.schema.nodes import Json, Schema, Unfit
+from grammars.wire.format import Reasoning
 
 THINKING_TAGS = ("<thinking>", "</thinking>")
 """Around the reasoning of models whose template knows no reasoning block."""
@@ -87,11 +88,36 @@ class CallOpened:
 
 
 @dataclass(frozen=True)
+class ArgumentStart:
+    """The value of this argument comes next."""
+
+    key: str
+
+
+@dataclass(frozen=True)
+class ArgumentEnd:
+    """The value of this argument is complete."""
+
+    key: str
+    value: Json
+
+
+Boundary: TypeAlias = ArgumentStart | ArgumentEnd
+
+
+@dataclass(frozen=True)
 class ArgumentsDelta:
-    """More of the JSON text of a call's arguments, as one object."""
+    """More of the JSON text of a call's arguments, as one object.
+
+    Args:
+        index: the number of the call, from 0.
+        text: what follows the text of the delta before.
+        boundaries: the arguments whose values begin and end in this text, in order.
+    """
 
     index: int
     text: str
+    boundaries: tuple[Boundary, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -172,6 +198,67 @@ class Think(StrEnum):
     OPTIONAL = "optional"
     REQUIRED = "required"
     FORBIDDEN = "forbidden"
+
+
+@dataclass(frozen=True)
+class ReasoningStart:
+    """What a turn may begin with, as to its reasoning block.
+
+    Args:
+        is_open: the prompt has opened the block, its text comes next.
+        closes_at_once: its closer comes next, without any text.
+        may_open: the opener may come.
+        must_open: it has to.
+        may_close: the closer may come though no block is open. Some models write it once more
+            behind a prompt that has closed the block, or in place of a block.
+    """
+
+    is_open: bool = False
+    closes_at_once: bool = False
+    may_open: bool = False
+    must_open: bool = False
+    may_close: bool = False
+
+
+def find_reasoning_start(
+    block: Reasoning | None,
+    state: State,
+    think: Think = Think.OPTIONAL,
+    *,
+    has_answer: bool = False,
+) -> ReasoningStart:
+    """What a turn may begin with behind a prompt.
+
+    | prompt | think     | begins with                                       |
+    | ------ | --------- | ------------------------------------------------- |
+    | open   | forbidden | the closer                                        |
+    | open   | others    | the text of the block                             |
+    | closed | any       | perhaps the closer once more                      |
+    | plain  | forbidden | perhaps the closer, if the format `starts_closed` |
+    | plain  | optional  | perhaps the opener, or that closer                |
+    | plain  | required  | the opener                                        |
+
+    Neither comes where the prompt has begun what follows (`lead`), and no lone closer in front of
+    an answer of a given form.
+
+    Args:
+        block: how the format writes reasoning; None where it does not.
+        state: where the prompt ends.
+        think: whether the turn reasons.
+        has_answer: content has a given form.
+    """
+    if state.start is Start.OPEN:
+        return ReasoningStart(is_open=True, closes_at_once=think is Think.FORBIDDEN)
+    if block is None or state.lead:
+        return ReasoningStart()
+    if state.start is Start.CLOSED:
+        return ReasoningStart(may_close=not has_answer)
+    is_required = think is Think.REQUIRED
+    return ReasoningStart(
+        may_open=think is not Think.FORBIDDEN,
+        must_open=is_required,
+        may_close=block.starts_closed and not has_answer and not is_required,
+    )
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 from grammars.build.calls import find_index
 from grammars.errors import RenderError, SchemaError
 from grammars.lowering.lower import lower
-from grammars.render.turn import render
+from grammars.render import render
 from grammars.turn import Choice, KeyOrder, Policy, Start, State, Think, Tool, ToolCall, Turn
 from grammars.wire.format import Format, Name
 from tests.schema_strategies import Shape, fitting, parameters

@@ -13,7 +13,7 @@ from constrained.engine.host import GGUF
 from constrained.format_selection.selection import detect_format
 from constrained.template.chat_template import ChatTemplate
 from grammars.formats import FORMATS
-from grammars.render.turn import render
+from grammars.render import render
 from grammars.turn import ToolCall, Turn
 from grammars.wire.format import Format
 from grammars.wire.text import dump_format

@@ -18,7 +18,7 @@ from constrained.mask import Matcher
 from constrained.vocabulary.vocabulary import ends_inside
 from grammars.errors import RenderError
 from grammars.parse.parser import collect
-from grammars.render.turn import render
+from grammars.render import render
 from grammars.turn import THINKING_TAGS, Choice, Policy, Start, State, Think, Turn
 from grammars.wire.format import Format
 

@@ -11,14 +11,16 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from constrained.answers import read_answer
-from constrained.decode.events import Sent
+from constrained.decode.events import StreamEvent
 from constrained.errors import ReplyError
 from constrained.logits import TokenDrawn
 from grammars.lowering.checked import Held
-from grammars.parse.member_scan import Begun, Ended, MemberScanner, Step
 from grammars.schema.nodes import Schema
 from grammars.turn import (
+    ArgumentEnd,
     ArgumentsDelta,
+    ArgumentStart,
+    Boundary,
     CallCut,
     CallOpened,
     CallRead,
@@ -27,9 +29,10 @@ from grammars.turn import (
     ToolCall,
 )
 
-What: TypeAlias = tuple[int, str | None]
-"""What was held back: the number of a call, and an argument of it (None: all); -1 is the answer."""
-ANSWER = (-1, None)
+CheckedPart: TypeAlias = tuple[int, str | None]
+"""What waits: the number of a call, and an argument of it (None: all); -1 is the answer."""
+
+ANSWER: CheckedPart = (-1, None)
 _OPENERS = ("{", "[", '{"', '["', '"')
 
 
@@ -38,8 +41,8 @@ class Watch:
     """What is watched in a turn.
 
     Args:
-        tools: the schema of each strict tool, and what of its calls is held back.
-        answer: what the content has to be, if that is held back.
+        tools: the schema of each strict tool, and which of its arguments wait for their check.
+        answer: what the content has to be, if that waits for its check.
     """
 
     tools: Mapping[str, tuple[Schema, Held]] = field(default_factory=dict[str, tuple[Schema, Held]])
@@ -56,29 +59,38 @@ class Fault:
         is_final: the call or answer is complete.
     """
 
-    what: What
+    what: CheckedPart
     since: int | None
     is_final: bool
 
 
-class Holder:
-    """Lets the events of one turn through, in order, as soon as they may be sent."""
+class EventBuffer:
+    """Lets the events of one turn through, in order, as soon as they may be sent.
+
+    Args:
+        watch: what has to be checked before.
+
+    Attributes:
+        fault: the first thing that did not fit; nothing is let through from then on.
+    """
 
     def __init__(self, watch: Watch):
         self._watch = watch
-        self._queue: list[Sent] = []
+        self._queue: list[StreamEvent] = []
         self._content: list[str] = []
-        self._held = Held()
+        # Of the call under way: which arguments are checked, by which schema (None: no more).
+        self._checked = Held()
         self._schema: Schema | None = None
-        self._members = MemberScanner()
         self._index = -1
-        self._opened_at = -1  # so many tokens came before the one that told of the call
-        self._told_at = -1  # and before the one that first told of its arguments
-        self._what: What | None = None  # what is held back
-        self._since: int | None = None
+        # So many tokens came before the one that told of the call, and before the one that first
+        # told of its arguments; -1: none has.
+        self._opened_at = -1
+        self._arguments_at = -1
+        self._waiting: CheckedPart | None = None
+        self._since: int | None = None  # so many tokens come before what waits
         self.fault: Fault | None = None
 
-    def take(self, events: Sequence[Sent], place: int, began: int) -> Sequence[Sent]:
+    def take(self, events: Sequence[StreamEvent], place: int, began: int) -> Sequence[StreamEvent]:
         """Notes the events of one token; returns what may be sent.
 
         Args:
@@ -88,41 +100,41 @@ class Holder:
         """
         for event in events:
             self._note(event, place, began)
-            if isinstance(event, CallCut) and self._what is not None:  # it never became whole
-                told: list[Sent] = [
-                    one for one in (*self._queue, *events) if isinstance(one, TokenDrawn)
-                ]
-                self._queue, self._what, events = told, None, (event,)
+            if isinstance(event, CallCut) and self._waiting is not None:  # it never became whole
+                waiting = [*self._queue, *events]
+                self._queue = [one for one in waiting if isinstance(one, TokenDrawn)]
+                self._waiting = None
+                events = (event,)
         self._queue += events
         # What begins in the token that ends another value has to be written again with that one:
         # so the place is forgotten only here.
-        return self._release() if self._what is None else ()
+        return self._release() if self._waiting is None else ()
 
-    def close(self, *, is_whole: bool) -> Sequence[Sent]:
+    def close(self, *, is_whole: bool) -> Sequence[StreamEvent]:
         """The turn is over; returns what may be sent.
 
         Args:
             is_whole: it was not cut.
         """
-        if self._what == ANSWER and self._watch.answer is not None and is_whole:
+        if self._waiting == ANSWER and self._watch.answer is not None and is_whole:
             try:
                 read_answer(self._watch.answer, "".join(self._content))
             except ReplyError:
-                self.fault = self.fault or Fault(ANSWER, self._since, is_final=True)
-            self._what = None
-        return self._release() if self._what is None else ()
+                self._blame(ANSWER, is_final=True)
+            self._waiting = None
+        return self._release() if self._waiting is None else ()
 
-    def _release(self) -> Sequence[Sent]:
+    def _release(self) -> Sequence[StreamEvent]:
         self._since = None
         sent, self._queue = self._queue, []
         return () if self.fault else sent
 
-    def _note(self, event: Sent, place: int, began: int) -> None:
+    def _note(self, event: StreamEvent, place: int, began: int) -> None:
         match event:
             case CallOpened(index, name):
                 self._open(index, name, place)
-            case ArgumentsDelta(_, text):
-                self._read(text, place, began)
+            case ArgumentsDelta():
+                self._read(event, place, began)
             case CallRead(index, call):
                 self._finish(index, call, began)
             case ContentDelta(text) if self._watch.answer is not None:
@@ -134,49 +146,48 @@ class Holder:
                 pass
 
     def _open(self, index: int, name: str, place: int) -> None:
-        self._schema, self._held = self._watch.tools.get(name, (None, Held()))
-        self._index, self._opened_at, self._told_at = index, place, -1
-        self._members = MemberScanner()
-        if self._held.whole:
+        self._schema, self._checked = self._watch.tools.get(name, (None, Held()))
+        self._index = index
+        self._opened_at = place
+        self._arguments_at = -1
+        if self._checked.whole:
             self._hold((index, None), place + 1)
 
-    def _read(self, text: str, place: int, began: int) -> None:
-        if self._told_at < 0:
-            self._told_at = place
-            if self._held.whole:
-                self._since = self._find_start(text, place, began)
-        if not self._held or self._schema is None:
+    def _read(self, delta: ArgumentsDelta, place: int, began: int) -> None:
+        if self._arguments_at < 0:
+            self._arguments_at = place
+            if self._checked.whole:
+                self._since = self._find_start(delta.text, place, began)
+        if not self._checked or self._schema is None:
             return
-        try:
-            steps = list(self._members.feed(text))
-            if self._held.whole:
-                self._keep_key(steps, place)
-                return
-            for step in steps:
-                self._step(step, self._schema, place, began)
-        except ValueError:  # nested too deeply: the call is no valid one
-            self._schema = None
+        if self._checked.whole:
+            self._keep_first_key(delta.boundaries, place)
+            return
+        for boundary in delta.boundaries:
+            self._pass(boundary, self._schema, place, began)
 
-    def _keep_key(self, steps: Sequence[Step], place: int) -> None:
+    def _keep_first_key(self, boundaries: Sequence[Boundary], place: int) -> None:
         """A call is written again from its first value on, where that has just begun: its keys in
         another order would be another text, but no other call."""
-        if steps:
+        if boundaries:
             self._schema = None  # the members behind it do not matter
-            if not any(isinstance(step, Ended) for step in steps):
+            if not any(isinstance(boundary, ArgumentEnd) for boundary in boundaries):
                 self._since = place
 
-    def _step(self, step: Step, schema: Schema, place: int, began: int) -> None:
-        match step:
-            case Begun(key) if self._held.holds(key):
-                self._hold((self._index, key), self._find_place(place, began))
-            case Ended(key, value) if self._what == (what := (self._index, key)):
+    def _pass(self, boundary: Boundary, schema: Schema, place: int, began: int) -> None:
+        part = (self._index, boundary.key)
+        match boundary:
+            case ArgumentStart(key):
+                if self._checked.holds(key):
+                    self._hold(part, self._find_place(place, began))
+            case ArgumentEnd(key, value):
+                if self._waiting != part:
+                    return
                 (member,) = schema.find_members(key)
                 if member is None or member.admits(value):
-                    self._what = None
+                    self._waiting = None
                 else:
-                    self._blame(what)
-            case _:
-                pass
+                    self._blame(part)
 
     def _find_start(self, text: str, place: int, began: int) -> int:
         """The place to write all arguments again from, told that they begin with this text."""
@@ -187,10 +198,10 @@ class Holder:
     def _find_place(self, place: int, began: int) -> int:
         """The place to write a value again from. Some formats tell of arguments only when they are
         complete; then that is where the arguments begin."""
-        return place if self._told_at < place else self._find_start("", place, began)
+        return place if self._arguments_at < place else self._find_start("", place, began)
 
-    def _hold(self, what: What, since: int) -> None:
-        self._what = what
+    def _hold(self, part: CheckedPart, since: int) -> None:
+        self._waiting = part
         self._since = since if self._since is None else min(since, self._since)
 
     def _finish(self, index: int, call: ToolCall, began: int) -> None:
@@ -199,9 +210,9 @@ class Holder:
             if index != self._index:
                 self._since = began
             self._blame((index, None), is_final=True)
-        self._what, self._held, self._schema = None, Held(), None
+        self._waiting, self._checked, self._schema = None, Held(), None
 
-    def _blame(self, what: What, *, is_final: bool = False) -> None:
+    def _blame(self, part: CheckedPart, *, is_final: bool = False) -> None:
         """The first fault of a turn counts; what follows only completes it."""
-        fault = self.fault or Fault(what, self._since, is_final)
+        fault = self.fault or Fault(part, self._since, is_final)
         self.fault = replace(fault, is_final=fault.is_final or is_final)

@@ -15,7 +15,6 @@ class Exhausted:
 
 StreamEvent: TypeAlias = Event | TokenDrawn | Exhausted
 """An event that the parser has read in the turn, or one about its tokens."""
-Sent: TypeAlias = StreamEvent
 
 
 def find_events(stream: Iterable[StreamEvent]) -> list[Event]:

@@ -7,7 +7,7 @@ not fit, the turn goes back to where it began: nothing of it has been sent. On t
 
 import numpy as np
 
-from constrained.decode.checked_values import Fault, What
+from constrained.decode.checked_values import CheckedPart, Fault
 from constrained.decode.turn_part import TurnPart, TurnView
 from constrained.decode.turn_state import TurnState
 from constrained.vocabulary.vocabulary import Vocabulary
@@ -69,7 +69,7 @@ class Retry(TurnPart):
         # Where a turn has to go back to is known only afterwards. No fork is kept for each of its
         # tokens: one of the start commits those that stay once more.
         self._start = state.matcher.fork() if state.matcher else None
-        self._retried: set[What] = set()
+        self._retried: set[CheckedPart] = set()
         self._is_spoilt = False  # something does not fit, and cannot be written again
         self._ban: RetryBan | None = None
 

@@ -5,7 +5,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 from constrained.decode.assistant_prefix import PrefixFilter
-from constrained.decode.checked_values import Fault, Holder
+from constrained.decode.checked_values import EventBuffer, Fault
 from constrained.decode.events import StreamEvent, find_events
 from constrained.decode.request import Request
 from constrained.decode.stop_texts import StopFilter
@@ -38,7 +38,7 @@ class Transcript:
         self._vocabulary = vocabulary
         self._parser = request.parser()
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._checks = Holder(request.watch)
+        self._checks = EventBuffer(request.watch)
         self._stops = StopFilter(request.stops)
         # Checked values come late, so the two streams meet the prefix at different times.
         self._read_filter = PrefixFilter(self._prefix)

@@ -1,6 +1,6 @@
 """Tools for chat templates that know none: instructions, and calls and results as plain text.
 
-The instructions teach one wire format, and `grammars.render.turn` writes the example as well as the
+The instructions teach one wire format, and `grammars.render` writes the example as well as the
 calls of the history: what is taught is what is enforced.
 """
 
@@ -14,7 +14,7 @@ from constrained.errors import TemplateError
 from constrained.messages import is_text_parts, normalise
 from constrained.template.chat_template import ChatTemplate
 from grammars.errors import RenderError, ToolError
-from grammars.render.turn import render
+from grammars.render import render
 from grammars.turn import State, ToolCall, Turn
 from grammars.wire.format import Format
 

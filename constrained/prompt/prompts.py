@@ -24,7 +24,7 @@ from constrained.prompt.turn_cache import CachedTurn, History, TurnCache, digest
 from constrained.template.special_tokens import Prompt, render_prompt
 from constrained.tools.shapes import as_openai
 from constrained.vocabulary.vocabulary import Vocabulary
-from grammars.infer.detect import count_calls, find_state
+from grammars.infer.reasoning import count_calls, find_state
 from grammars.turn import State
 from grammars.wire.format import Format, JsonCall, Marker
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from constrained.template.special_tokens import Prompt
 from grammars.errors import RenderError
-from grammars.render.turn import render
+from grammars.render import render
 from grammars.turn import ToolCall, Turn
 from grammars.wire.format import Format
 

@@ -20,7 +20,7 @@ from constrained.vocabulary.vocabulary import (
     byte_vocabulary,
 )
 from grammars.formats import FORMATS
-from grammars.infer.detect import find_state
+from grammars.infer.reasoning import find_state
 from grammars.turn import State
 from grammars.wire.format import Format, find_format
 

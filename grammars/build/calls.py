@@ -18,9 +18,9 @@ from grammars.ir.nodes import (
     optional,
     sequence,
 )
+from grammars.names import check_name
 from grammars.regex.writing import escape_regex
 from grammars.spelling.json_call import BLANK, cut_closing, cut_opening
-from grammars.spelling.names import check_name
 from grammars.turn import Policy, State, Tool
 from grammars.wire.format import (
     CallId,

@@ -13,3 +13,5 @@ HERMES = Format(
     between="\n",
     ends=("<|im_end|>",),
 )
+
+RANK = 1

@@ -11,3 +11,5 @@ LLAMA3_JSON = Format(
     ends=("<|eot_id|>",),
     single=True,
 )
+
+RANK = 4

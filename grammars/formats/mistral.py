@@ -11,3 +11,5 @@ MISTRAL = Format(
     reasoning=Reasoning(Marker("[THINK]"), Marker("[/THINK]")),
     ends=("</s>",),
 )
+
+RANK = 3

@@ -30,3 +30,5 @@ QWEN3_CODER = Format(
     between="\n",
     ends=("<|im_end|>",),
 )
+
+RANK = 2

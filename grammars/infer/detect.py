@@ -1,31 +1,13 @@
 """Which wire format a chat template teaches: inferred by probing, or found in the registry."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol
 
 from grammars.errors import DetectError
-from grammars.infer.inference import Evidence, infer
-from grammars.infer.reasoning import count_calls, find_state
+from grammars.infer.inference import infer
+from grammars.infer.probes import Evidence, Render
 from grammars.infer.registered import find_registered
 from grammars.wire.format import Format
-
-__all__ = ["Detection", "Evidence", "Origin", "Render", "count_calls", "detect", "find_state"]
-
-
-class Render(Protocol):
-    """Renders a conversation; raises an `Error` where the template refuses it."""
-
-    def __call__(
-        self,
-        messages: Sequence[Mapping[str, Any]],
-        tools: Sequence[Mapping[str, Any]] | None = None,
-        /,
-        *,
-        add_generation_prompt: bool = True,
-        **kwargs: Any,
-    ) -> str: ...
 
 
 class Origin(StrEnum):

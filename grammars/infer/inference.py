@@ -5,48 +5,32 @@ tells where that thing goes. Nothing here knows a model. What was inferred must 
 of turns as the template does, byte for byte; if it does not, there is no answer.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from grammars.errors import DetectError
 from grammars.formats import NATIVE
-from grammars.infer.call import Written, build_call
-from grammars.infer.calls import Cut, Layout, cut_call, find_layout
-from grammars.infer.probes import KEYS, VALUES, Chat, telling_id
+from grammars.infer.calls import (
+    CallLayout,
+    CallSample,
+    Cut,
+    build_call,
+    cut_call,
+    find_layout,
+)
+from grammars.infer.probes import KEYS, VALUES, Evidence, ProbedTemplate, Render, telling_id
 from grammars.infer.reasoning import find_reasoning
 from grammars.infer.text import make_nodes
 from grammars.infer.turn import Ending, Mixed, infer_ending, infer_mixed, read_content
 from grammars.infer.verify import Tails, compare_reasoning, verify
+from grammars.spelling.python import spell_fixed
 from grammars.turn import ToolCall, Turn
 from grammars.wire.format import (
-    Content,
     Format,
     JsonArguments,
     JsonCall,
     JsonStyle,
     TaggedArguments,
 )
-
-if TYPE_CHECKING:
-    from grammars.infer.detect import Render
-
-__all__ = ["Evidence", "Inference", "infer"]
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """What was rendered, and what was read off it.
-
-    Args:
-        probe: what is special about the conversation.
-        text: the assistant's turn, as the template writes it.
-        conclusion: what that tells.
-    """
-
-    probe: str
-    text: str
-    conclusion: str
 
 
 @dataclass(frozen=True)
@@ -57,13 +41,13 @@ class Inference:
     evidence: tuple[Evidence, ...]
 
 
-def infer(render_chat: "Render") -> Inference:
+def infer(render_chat: Render) -> Inference:
     """The format that a template writes.
 
     Raises:
         DetectError: the template writes no calls, or none that a format describes.
     """
-    chat = Chat(render_chat, find_reasoning(render_chat))
+    chat = ProbedTemplate(render_chat, find_reasoning(render_chat))
     (call,) = chat.calls({KEYS[0]: VALUES[0]})
     text = chat.read(Turn(calls=(call,)))
     if VALUES[0] not in text:
@@ -71,21 +55,21 @@ def infer(render_chat: "Render") -> Inference:
     if call.name not in text:  # the id says it all
         chat = replace(chat, scheme=telling_id)
     try:
-        return _Reader(chat).infer()
+        return _TemplateReader(chat).infer()
     except DetectError as error:
         message = f"the calls of this chat template follow no known pattern: {error.message}"
         raise DetectError(message) from error
 
 
 @dataclass(frozen=True)
-class _Calls:
+class _CallPair:
     """One call and two calls, and where they are."""
 
     one: str
     only: Cut
     two: str
-    first: Cut | None
-    second: Cut | None
+    first: Cut | None = None
+    second: Cut | None = None
 
     @property
     def pair(self) -> tuple[Cut, Cut] | None:
@@ -93,8 +77,8 @@ class _Calls:
 
 
 @dataclass(frozen=True)
-class _Reader:
-    chat: Chat
+class _TemplateReader:
+    chat: ProbedTemplate
 
     def infer(self) -> Inference:
         calls = self._read_calls()
@@ -104,42 +88,43 @@ class _Reader:
         if plain.opener and (layout.opening + layout.prefix).startswith(plain.opener):
             raise DetectError(f"calls begin as content does, with {plain.opener!r}")
         ending = infer_ending(chat, plain.opener, plain.tail, layout.rest)
-        written = Written(chat, layout, ending.calls.rstrip(), calls.only, calls.pair)
+        written = CallSample(chat, layout, ending.calls.rstrip(), calls.only, calls.pair)
         first = layout.opening + layout.prefix + calls.one[calls.only.start : calls.only.end]
         call = self._call(0)
-        mixed = infer_mixed(chat, call, first, plain.opener, ending.closer)
+        mixed = infer_mixed(chat, call, first, opener=plain.opener, closer=ending.closer)
         format = name_format(_assemble(written, ending, mixed), measured=mixed.before is not None)
-        tails = Tails(
-            plain.tail if not plain.opener else plain.tail.removeprefix(ending.closer),
-            layout.rest[len(written.closing) :],
-        )
+        tail = plain.tail.removeprefix(ending.closer) if plain.opener else plain.tail
+        tails = Tails(content=tail, calls=layout.rest[len(written.closing) :])
         evidence = [
             Evidence("content", plain.opener + "PROBE-TEXT" + plain.tail, _tell_content(format)),
             Evidence("one call", calls.one, _tell_call(format)),
             Evidence("two calls", calls.two, _tell_calls(format)),
             Evidence("content and a call", mixed.text, mixed.note),
         ]
-        rows = [*verify(chat, format, tails, mixed=mixed.before is not None)]
-        rows += compare_reasoning(chat, format, tails) if chat.reasoning else ()
-        told = (Evidence(r.probe, r.text, r.note or "written alike") for r in rows)
-        return Inference(format, (*evidence, *told))
+        rows = list(verify(chat, format, tails, mixed=mixed.before is not None))
+        if chat.reasoning:
+            rows += compare_reasoning(chat, format, tails)
+        evidence += [Evidence(r.probe, r.text, r.note or "written alike") for r in rows]
+        return Inference(format, tuple(evidence))
 
     def _call(self, number: int) -> ToolCall:
         return self.chat.calls({KEYS[0]: VALUES[0]}, {KEYS[0]: VALUES[1]})[number]
 
-    def _read_calls(self) -> _Calls:
+    def _read_calls(self) -> _CallPair:
         first, second = self._call(0), self._call(1)
         one = self.chat.read(Turn(calls=(first,)))
         only = cut_call(one, first)
         if only is None:
             raise DetectError(f"neither JSON nor tags with values in {one!r}")
         body = self.chat.body(Turn(calls=(first, second)))
-        two = self.chat.strip(body) if body is not None else ""
-        cut = cut_call(two, first)
-        again = cut_call(two, second, cut.end) if cut else None
-        return _Calls(one, only, two, cut, again)
+        two = "" if body is None else self.chat.strip(body)
+        first_cut = cut_call(two, first)
+        if first_cut is None:
+            return _CallPair(one, only, two)
+        second_cut = cut_call(two, second, first_cut.end)
+        return _CallPair(one, only, two, first_cut, second_cut)
 
-    def _find_layout(self, calls: _Calls) -> Layout:
+    def _find_layout(self, calls: _CallPair) -> CallLayout:
         one, only = calls.one, calls.only
         header, head, behind = self.chat.header, one[: only.start], one[only.end :]
         if calls.pair is None:
@@ -150,7 +135,7 @@ class _Reader:
         return find_layout(header, head, behind, calls.two[first.end : second.start])
 
 
-def _assemble(written: Written, ending: Ending, mixed: Mixed) -> Format:
+def _assemble(written: CallSample, ending: Ending, mixed: Mixed) -> Format:
     layout = written.layout
     closing = "" if written.pair is None else written.closing
     try:
@@ -204,9 +189,11 @@ def _meaning(format: Format) -> Format:
 
 def _tell_content(format: Format) -> str:
     content = format.contents[0]
-    wrapped = content != Content() and (content.opener or content.closer)
-    how = f"between {content.opener!r} and {content.closer!r}" if wrapped else "as it is"
-    return f"content is written {how}; a turn ends with {' or '.join(format.ends) or 'nothing'}"
+    how = "as it is"
+    if content.opener or content.closer:
+        how = f"between {content.opener!r} and {content.closer!r}"
+    ends = " or ".join(format.ends) or "nothing"
+    return f"content is written {how}; a turn ends with {ends}"
 
 
 def _tell_call(format: Format) -> str:
@@ -216,13 +203,10 @@ def _tell_call(format: Format) -> str:
 def _tell_calls(format: Format) -> str:
     if format.single:
         return "the template writes one call in a turn"
-    parts: Iterator[str] = (
-        f"{what}: {text!r}"
-        for what, text in (
-            ("opened by", "".join(n.text for n in format.opening)),
-            ("between them", format.between),
-            ("closed by", "".join(n.text for n in format.closing)),
-        )
-        if text
-    )
+    texts = {
+        "opened by": spell_fixed(format.opening),
+        "between them": format.between,
+        "closed by": spell_fixed(format.closing),
+    }
+    parts = [f"{what}: {text!r}" for what, text in texts.items() if text]
     return "; ".join(parts) or "calls stand side by side"

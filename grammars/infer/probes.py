@@ -1,18 +1,15 @@
-"""Conversations that differ in one thing, and what a template makes of them."""
+"""Conversations that differ in one thing, and what a chat template makes of them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from grammars.errors import DetectError, Error
 from grammars.infer.text import common_prefix, common_suffix
 from grammars.schema.nodes import Json
 from grammars.turn import ToolCall, Turn
 from grammars.wire.format import Reasoning
-
-if TYPE_CHECKING:
-    from grammars.infer.detect import Render
 
 NAMES = ("probe_alpha", "probe_beta", "probe_gamma")
 KEYS = ("first_key", "second_key", "third_key")  # in the order of `dictsort`
@@ -24,6 +21,36 @@ RICH: dict[str, Json] = {
 }
 
 Scheme = Callable[[str, int], str]
+"""Makes the id of a call of its name and its number."""
+
+
+class Render(Protocol):
+    """Renders a conversation; raises an `Error` where the template refuses it."""
+
+    def __call__(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        /,
+        *,
+        add_generation_prompt: bool = True,
+        **kwargs: Any,
+    ) -> str: ...
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What was rendered, and what was read off it.
+
+    Args:
+        probe: what is special about the conversation.
+        text: the assistant's turn, as the template writes it.
+        conclusion: what that tells.
+    """
+
+    probe: str
+    text: str
+    conclusion: str
 
 
 def plain_id(name: str, index: int) -> str:
@@ -49,7 +76,7 @@ def _tool(name: str) -> dict[str, Json]:
 
 
 @dataclass(frozen=True)
-class Chat:
+class ProbedTemplate:
     """A template under probes.
 
     Args:
@@ -59,7 +86,7 @@ class Chat:
         lead: what the generation prompt has written already of a call or of content.
     """
 
-    render_chat: "Render"
+    render_chat: Render
     reasoning: Reasoning | None
     scheme: Scheme = plain_id
     lead: str = ""

@@ -8,15 +8,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from grammars.errors import Error
+from grammars.infer.probes import Render
 from grammars.schema.nodes import Json
 from grammars.turn import Start, State
 from grammars.wire.format import Format, Marker, Reasoning, count_common
-
-if TYPE_CHECKING:
-    from grammars.infer.detect import Render
 
 _USER, _TEXT, _THOUGHT = "PROBE-USER", "PROBE-TEXT", "PROBE-THOUGHT"
 _ASKS: dict[str, Json] = {"role": "user", "content": _USER}
@@ -76,7 +74,7 @@ _SHAPES: tuple[Callable[[str], Any], ...] = (
 )
 
 
-def find_reasoning(render_chat: "Render") -> Reasoning | None:
+def find_reasoning(render_chat: Render) -> Reasoning | None:
     """The reasoning block that a template writes or prefills; None if it knows none.
 
     Markers carry no white space at their ends; the white space goes to the pads. None is also the
@@ -101,7 +99,7 @@ class _Around:
 class _Template:
     """A template under probes; a render is "" where it was refused."""
 
-    render_chat: "Render"
+    render_chat: Render
 
     def render(self, *messages: Any, opening: bool = False, **kwargs: Any) -> str:
         try:

@@ -6,18 +6,16 @@ calls exactly as the format does.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from grammars.errors import DetectError, Error
 from grammars.formats import NATIVE
+from grammars.infer.probes import Render
 from grammars.infer.reasoning import find_reasoning
-from grammars.render.turn import render
+from grammars.render import render
 from grammars.schema.nodes import Json
+from grammars.spelling.python import spell_fixed
 from grammars.turn import ToolCall, Turn
 from grammars.wire.format import Format, Hole, JsonStyle, Reasoning
-
-if TYPE_CHECKING:
-    from grammars.infer.detect import Render
 
 _CALLS = (
     ToolCall("get_weather", {"city": "Zürich", "days": 3}, id="abcdefgh0"),
@@ -58,7 +56,7 @@ class _Probes:
     opening: str
 
 
-def find_registered(render_chat: "Render", formats: Sequence[Format] = NATIVE) -> Format:
+def find_registered(render_chat: Render, formats: Sequence[Format] = NATIVE) -> Format:
     """The known format that the template writes, with what stands around the calls there.
 
     Raises:
@@ -86,22 +84,22 @@ def _keep(block: Reasoning, known: Format) -> Reasoning:
 
 def _find(candidate: Format, probes: _Probes) -> Format | None:
     """The candidate, if the template writes one call, and several, as it does."""
-    one = _write(_CALLS[:1], candidate)
+    one = render(Turn(calls=_CALLS[:1]), candidate)
     head, found, rest = probes.call.partition(one)
-    both = "" if candidate.single else _write(_CALLS, candidate)
-    if not found and both and both in probes.calls:  # of a single call, some write no end
-        one = one.removesuffix("".join(node.text for node in candidate.closing))
+    single = candidate.single or render(Turn(calls=_CALLS), candidate) not in probes.calls
+    if not found and not single:  # of a single call, some write no end
+        one = one.removesuffix(spell_fixed(candidate.closing))
         head, found, rest = probes.call.partition(one)
-    is_turn = candidate.bare is None or head == probes.opening  # any object could stand elsewhere
-    if not found or not is_turn:
+    if not found:
         return None
-    single = not (both and both in probes.calls)
+    if candidate.bare is not None and head != probes.opening:
+        return None  # any object could stand elsewhere
     if single and probes.calls.count(_CALLS[1].arguments["city"]):
         return None  # it writes a second call, in another way
     return _complete(replace(candidate, single=single), rest, one, probes)
 
 
-def _probe(render_chat: "Render") -> _Probes:
+def _probe(render_chat: Render) -> _Probes:
     def attempt(*assistant: Json) -> str:
         opening = not assistant
         try:
@@ -137,21 +135,17 @@ def _restyle(hole: Hole, style: JsonStyle) -> Hole:
     return replace(hole, style=changed if hole.style.escapes else hole.style)
 
 
-def _write(calls: tuple[ToolCall, ...], format: Format) -> str:
-    return render(Turn(calls=calls), format)
-
-
 def _complete(format: Format, rest: str, first: str, probes: _Probes) -> Format:
     """Fills in what stands around the calls: separators, end of turn."""
     end = probes.content.partition(_TEXT)[2].strip()
-    for closer in (*(way.closer for way in format.contents), format.tail):
+    for closer in (*(content.closer for content in format.contents), format.tail):
         end = end.removeprefix(closer)
-    after = rest[: rest.find(end)] if end and end in rest else ""
-    _, text, behind = probes.both.partition(_TEXT)
-    before = behind.partition(first)[0] if text else format.before
-    return replace(
-        format,
-        before=format.before if before.strip() else before,
-        after=after if not after.strip() else "",
-        ends=tuple(dict.fromkeys([*([end] if end else []), *format.ends])),
-    )
+    ends, after = format.ends, ""
+    if end:
+        ends = tuple(dict.fromkeys([end, *format.ends]))
+        after = rest.partition(end)[0] if end in rest else ""
+    _, found, behind = probes.both.partition(_TEXT)
+    before = behind.partition(first)[0] if found else format.before
+    if before.strip():
+        before = format.before
+    return replace(format, before=before, after="" if after.strip() else after, ends=ends)

@@ -10,12 +10,7 @@ from typing import cast
 
 from grammars.schema.nodes import Json
 from grammars.spelling.styles import spell
-from grammars.wire.format import JsonStyle
-
-PYTHON = JsonStyle(
-    quotes=("'", '"'), true=("True", "true"), false=("False", "false"), null=("None", "null")
-)
-"""What Python's `str` makes of lists and objects."""
+from grammars.wire.format import PYTHON, JsonStyle
 
 
 @cache

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from grammars.errors import DetectError
-from grammars.infer.probes import TEXT, Chat
+from grammars.infer.probes import TEXT, ProbedTemplate
 from grammars.infer.text import common_suffix, find_tag, tokenise
 from grammars.turn import ToolCall, Turn
 from grammars.wire.format import Content
@@ -24,7 +24,7 @@ class Ending:
     ends: tuple[str, ...]
 
 
-def infer_ending(chat: Chat, opener: str, tail: str, rest: str) -> Ending:
+def infer_ending(chat: ProbedTemplate, opener: str, tail: str, rest: str) -> Ending:
     """Tells the end of turn from what closes content and calls.
 
     Args:
@@ -35,20 +35,25 @@ def infer_ending(chat: Chat, opener: str, tail: str, rest: str) -> Ending:
     """
     shared = common_suffix(tail, rest)
     if shared.strip():
-        closer = tail[: len(tail) - len(shared)] if opener else ""
-        own = shared if opener else tail
-        return Ending(rest[: len(rest) - len(shared)] + _white(shared), closer, _ends(own))
+        calls = rest[: len(rest) - len(shared)] + _leading_space(shared)
+        if not opener:
+            return Ending(calls, closer="", ends=_find_ends(tail))
+        closer = tail[: len(tail) - len(shared)]
+        return Ending(calls, closer, ends=_find_ends(shared))
     if not tail.strip() or not rest.strip():  # some write the end when the next message comes
-        end = _first_tag(tail if tail.strip() else _follow(chat))
-        calls = rest[: rest.rindex(end)] if end and end in rest else rest
-        return Ending(calls, "", (end,) if end else ())
+        ends = _find_ends(tail if tail.strip() else _follow(chat))
+        calls = rest
+        if ends and ends[0] in rest:
+            calls = rest[: rest.rindex(ends[0])]
+        return Ending(calls, closer="", ends=ends)
     last = tokenise(rest.rstrip())[-1]
     tag = last if find_tag(last) else ""
     calls = rest.rstrip().removesuffix(tag)
-    return Ending(calls, "", tuple(dict.fromkeys([*_ends(tail), *_ends(tag)])))
+    ends = tuple(dict.fromkeys([*_find_ends(tail), *_find_ends(tag)]))
+    return Ending(calls, closer="", ends=ends)
 
 
-def _ends(text: str) -> tuple[str, ...]:
+def _find_ends(text: str) -> tuple[str, ...]:
     end = _first_tag(text)
     return (end,) if end else ()
 
@@ -59,11 +64,11 @@ def _first_tag(text: str) -> str:
     return tag[0] if tag else text.strip()
 
 
-def _white(text: str) -> str:
+def _leading_space(text: str) -> str:
     return text[: len(text) - len(text.lstrip())]
 
 
-def _follow(chat: Chat) -> str:
+def _follow(chat: ProbedTemplate) -> str:
     """The end that a template writes when the next message comes, without its header."""
     behind = chat.follow()
     return behind.removesuffix(common_suffix(behind, chat.introduce()))
@@ -77,7 +82,7 @@ class Plain:
     tail: str
 
 
-def read_content(chat: Chat) -> Plain:
+def read_content(chat: ProbedTemplate) -> Plain:
     """What stands around the text of a turn without calls.
 
     Raises:
@@ -99,7 +104,9 @@ class Mixed:
     note: str
 
 
-def infer_mixed(chat: Chat, call: ToolCall, first: str, opener: str, closer: str) -> Mixed:
+def infer_mixed(
+    chat: ProbedTemplate, call: ToolCall, first: str, *, opener: str, closer: str
+) -> Mixed:
     """What stands between content and calls.
 
     Args:
@@ -111,8 +118,8 @@ def infer_mixed(chat: Chat, call: ToolCall, first: str, opener: str, closer: str
     Raises:
         DetectError: beside a call, content is written in another way.
     """
-    is_wrapped = bool(opener or closer)
-    lost = Content(opener, closer, calls=not is_wrapped)
+    is_plain = not opener and not closer
+    lost = Content(opener, closer, calls=is_plain)
     body = chat.body(Turn(TEXT, calls=(call,)))
     text = chat.strip(body) if body is not None else ""
     head, found, behind = text.partition(TEXT)
@@ -126,6 +133,5 @@ def infer_mixed(chat: Chat, call: ToolCall, first: str, opener: str, closer: str
     before = behind[:place]
     if not before.startswith(closer) or before.removeprefix(closer).strip():
         return Mixed(lost, None, text, f"content and a call stand apart: {before!r}")
-    return Mixed(
-        Content(opener, closer), before.removeprefix(closer), text, "content stands before calls"
-    )
+    content = Content(opener, closer)
+    return Mixed(content, before.removeprefix(closer), text, "content stands before calls")

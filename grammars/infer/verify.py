@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from grammars.errors import DetectError, RenderError, ToolError
-from grammars.infer.probes import KEYS, Chat
-from grammars.render.turn import render
+from grammars.infer.probes import KEYS, ProbedTemplate
+from grammars.render import render
 from grammars.schema.nodes import Json
 from grammars.turn import ToolCall, Turn
-from grammars.wire.format import Format
+from grammars.wire.format import Format, count_common
 
 _VALUES: dict[str, Json] = {
     "a text": "Rome",
@@ -51,7 +51,7 @@ class Row:
     note: str = ""
 
 
-def verify(chat: Chat, format: Format, tails: Tails, *, mixed: bool) -> Iterator[Row]:
+def verify(chat: ProbedTemplate, format: Format, tails: Tails, *, mixed: bool) -> Iterator[Row]:
     """Compares turns; what the format refuses is left out, what the template drops is noted.
 
     Args:
@@ -70,16 +70,17 @@ def verify(chat: Chat, format: Format, tails: Tails, *, mixed: bool) -> Iterator
             continue
         text = chat.strip(body)
         written = _write(turn, format, tails)
-        if written is None or text == written:
-            note = "" if written is not None else "the format refuses this"
-            yield Row(probe, text, note)
+        if written is None:
+            yield Row(probe, text, "the format refuses this")
+        elif text == written:
+            yield Row(probe, text)
         elif text in [_write(less, format, tails) for less in _lose(turn)]:
             yield Row(probe, text, "the template leaves this out")
         else:
-            raise DetectError(_tell(probe, text, written))
+            raise DetectError(_describe(probe, text, written))
 
 
-def compare_reasoning(chat: Chat, format: Format, tails: Tails) -> Iterator[Row]:
+def compare_reasoning(chat: ProbedTemplate, format: Format, tails: Tails) -> Iterator[Row]:
     """How the template writes reasoning in the history; many drop it, so that nothing follows."""
     call = chat.calls({KEYS[0]: "x"})
     turns = {"a call": Turn("", "I think.", call), "content": Turn("It is so.", "I think.")}
@@ -95,11 +96,9 @@ def compare_reasoning(chat: Chat, format: Format, tails: Tails) -> Iterator[Row]
         yield Row(f"reasoning and {what}", text, note)
 
 
-def _tell(probe: str, text: str, written: str) -> str:
-    same = next(
-        (i for i, (a, b) in enumerate(zip(text, written, strict=False)) if a != b),
-        min(len(text), len(written)),
-    )
+def _describe(probe: str, text: str, written: str) -> str:
+    """Where both texts begin to differ."""
+    same = count_common(text, written)
     at = max(0, same - 20)
     there, here = text[at : same + 30], written[at : same + 30]
     return f"with {probe} it writes {there!r}, not {here!r}"
@@ -122,7 +121,7 @@ def _lose(turn: Turn) -> Iterator[Turn]:
             yield replace(turn, calls=(replace(call, arguments=rest), *turn.calls[1:]))
 
 
-def _corpus(chat: Chat, mixed: bool, single: bool) -> Iterator[tuple[str, Turn]]:
+def _corpus(chat: ProbedTemplate, mixed: bool, single: bool) -> Iterator[tuple[str, Turn]]:
     """Turns of all kinds, each with what is special about it."""
     yield "some content", Turn("It is sunny.")
     yield "content of two lines", Turn("One.\n\nTwo: ü.")

@@ -1,167 +1,438 @@
-"""The arguments of a call under way, told piece by piece as the text of one JSON object."""
+"""The arguments of a call under way, written piece by piece as the text of one JSON object.
+
+Strings are written as they come, other values when they are complete. With the text goes which
+arguments begin and end in it, so that nobody has to read it to know.
+"""
 
 import json
 import re
-from collections.abc import Callable
-from typing import TypeAlias, cast
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
 
 from grammars.errors import CoerceError
-from grammars.parse.json_writer import RawTeller
-from grammars.parse.scanners import JsonScanner
+from grammars.parse.buffer import Sign, make_scanner
 from grammars.schema.nodes import AnyValue, Constant, Json, Schema, String, flatten
 from grammars.schema.numbers import settle
 from grammars.spelling.coerce import Told, coerce
+from grammars.spelling.reading import find_words, read_json
 from grammars.spelling.styles import speaks_json
+from grammars.turn import ArgumentEnd, ArgumentStart, Boundary
 from grammars.wire.format import JsonArguments, JsonCall, JsonStyle
 
-Tell: TypeAlias = Callable[[str | None, str], None]
-"""Is told the name of a call, then (None, more of its arguments)."""
+
+@dataclass(frozen=True)
+class CallSink:
+    """Takes what is known of a call while it is read: its name, then the text of its arguments."""
+
+    open: Callable[[str], None]
+    add: Callable[[str, Sequence[Boundary]], None]
+
+    def add_all(self, arguments: Mapping[str, Json]) -> None:
+        """Adds all arguments at once."""
+        boundaries: list[Boundary] = []
+        for key, value in arguments.items():
+            boundaries += [ArgumentStart(key), ArgumentEnd(key, value)]
+        self.add(_dump(arguments), boundaries)
 
 
-class JsonCallText:
-    """Finds name and arguments in the text of a JSON call that arrives in pieces.
+class JsonWriter:
+    """Takes the text of a JSON call, or of its arguments, as it arrives.
+
+    The sink gets nothing where the name does not come first; and all at the end where what is
+    written is neither JSON nor has raw strings.
 
     Args:
         node: how the call is written.
-        tell: is told of them; of nothing where the name does not come first, and at the end only
-            where what is written is neither JSON nor arguments with raw strings.
+        sink: gets the name and the arguments.
+
+    Attributes:
+        scanner: finds the end of the text; it has to see a piece before `feed` gets it.
     """
 
-    def __init__(self, node: JsonCall | JsonArguments, tell: Tell):
-        self._tell = tell
+    def __init__(self, node: JsonCall | JsonArguments, sink: CallSink):
+        self._sink = sink
+        self._members = _MemberFinder()
         self._head = _compile_head(node) if isinstance(node, JsonCall) else None
-        self._text = ""
+        self._before = ""  # what stands in front of the arguments of a JSON call
+        self._is_over = False  # the arguments are complete, or nothing is known of them
+        self._level = 1 if self._head is None else 2
         is_raw = isinstance(node, JsonArguments) and not node.style.escapes
-        self._raw = RawTeller(node.style) if is_raw else None
-        self._late = not (speaks_json(node.style) or is_raw)
-        self._scanner: JsonScanner | None = JsonScanner()
+        self._translator = RawToJson(node.style) if is_raw else None
+        self._is_late = not is_raw and not speaks_json(node.style)
+        levels = 0 if self._is_late else self._level
+        self.scanner = make_scanner(node.style, levels)
 
     def feed(self, piece: str) -> None:
-        """Reads on."""
-        if self._late:
-            return
-        if self._raw is not None:
-            if told := self._raw.feed(piece):
-                self._tell(None, told)
-            return
+        """Takes the next piece.
+
+        Raises:
+            ValueError: no such object is written so.
+        """
+        if self._translator is not None:
+            text = self._translator.feed(piece)
+            self._sink.add(text, self._members.read(text, self._translator.signs))
+        elif not self._is_late and not self._is_over:
+            self._feed_json(piece, [s for s in self.scanner.signs if s.level == self._level])
+
+    def _feed_json(self, piece: str, signs: Sequence[Sign]) -> None:
+        """Takes the next piece, with the signs on the level of the arguments."""
+        start = 0
         if self._head is not None:
-            self._text += piece
-            if (match := self._head.match(self._text)) is None:
+            if not signs:
+                self._before += piece
                 return
-            self._head, piece = None, self._text[match.end() :]
-            self._tell(json.loads(match[1]), "")
-        if self._scanner is not None and piece:
-            end = self._scanner.feed(piece, 0)
-            self._tell(None, piece[:end])
-            self._scanner = self._scanner if end is None else None
+            start = signs[0].at
+            head = self._head.fullmatch(self._before + piece[:start])
+            if head is None or signs[0].text != "{":
+                self._is_over = True
+                return
+            self._head = None
+            self._sink.open(json.loads(head[1]))
+        for number, sign in enumerate(signs, 1):
+            if sign.text in "}]":
+                self._is_over = True
+                piece, signs = piece[: sign.at + 1], signs[:number]
+                break
+        self._sink.add(piece[start:], self._members.read(piece, signs))
 
     def end(self, name: Json, arguments: Json) -> None:
         """All has been read; `name` is empty where it stands elsewhere."""
-        if self._late and isinstance(name, str) and isinstance(arguments, dict):
+        if self._is_late and isinstance(name, str) and isinstance(arguments, dict):
             if name:
-                self._tell(name, "")
-            self._tell(None, _spell(cast(Json, arguments)))
+                self._sink.open(name)
+            self._sink.add_all(cast(dict[str, Json], arguments))
 
 
 def _compile_head(node: JsonCall) -> re.Pattern[str]:
-    """What stands before the arguments, up to their brace; the name is the first group."""
+    """What stands in front of the brace of the arguments; the name is the first group."""
     name, arguments, id = (
         rf"{re.escape(json.dumps(key))}\s*:\s*"
         for key in (node.name_key, node.arguments_key, node.id_key)
     )
     string = r'"(?:[^"\\]|\\.)*"'
     first = rf"{id}{string}\s*,\s*" if node.id and node.id_first else ""
-    return re.compile(rf"\{{\s*{first}{name}({string})\s*,\s*{arguments}(?=\{{)")
+    return re.compile(rf"\{{\s*{first}{name}({string})\s*,\s*{arguments}")
 
 
-class TaggedText:
-    """Writes tagged arguments as JSON while they are read: text at once, other values when they
-    are complete, and all at the end where the schema admits several objects.
+class _MemberFinder:
+    """Finds where the members of an object begin and end, by the signs on its own level."""
+
+    def __init__(self) -> None:
+        self._key: str | None = None
+        self._parts: list[str] = []  # of the key or value under way
+        self._is_broken = False
+
+    def read(self, text: str, signs: Sequence[Sign]) -> Sequence[Boundary]:
+        """The boundaries in the next piece of text; none any more behind what is no JSON, or is
+        nested too deeply to be read: the call is no valid one then."""
+        if self._is_broken:
+            return ()
+        try:
+            return self._read(text, signs)
+        except ValueError:
+            self._is_broken = True
+            return ()
+
+    def _read(self, text: str, signs: Sequence[Sign]) -> Sequence[Boundary]:
+        found: list[Boundary] = []
+        start = 0
+        for sign in signs:
+            if sign.text == ":" and self._key is not None:
+                continue  # no JSON; the value will tell
+            part = "".join([*self._parts, text[start : sign.at]])
+            self._parts = []
+            start = sign.at + 1
+            if sign.text == ":":
+                self._key = str(read_json(part))
+                found.append(ArgumentStart(self._key))
+            elif self._key is not None and sign.text in ",}]":
+                found.append(ArgumentEnd(self._key, read_json(part)))
+                self._key = None
+        self._parts.append(text[start:])
+        return found
+
+
+_WORD = re.compile(r"[^\s,:{}\[\]]+")
+_JSON_SIGNS = {"{": "{", "}": "}", "[": "[", "]": "]", ",": ", ", ":": ": "}
+
+
+class RawToJson:
+    """Puts an object whose strings are raw text into JSON while it arrives.
+
+    Args:
+        style: how the object is written; its strings have no escapes.
+
+    Attributes:
+        signs: those of the outermost object in the text that `feed` has returned last.
+    """
+
+    def __init__(self, style: JsonStyle):
+        self._quote = style.quotes[0]
+        self._words = find_words(style)
+        self._rest = ""  # what is not written yet
+        self._is_quoted = False
+        self._brackets = ""  # those that are open, the innermost last
+        self._is_key = False  # does one come next?
+        self.signs: list[Sign] = []
+
+    def feed(self, piece: str) -> str:
+        """The JSON text of as much as is known.
+
+        Raises:
+            ValueError: no such object is written so.
+        """
+        self._rest += piece
+        self.signs = []
+        text = ""
+        while self._rest:
+            part = self._read_string() if self._is_quoted else self._read_part(len(text))
+            if part is None:
+                break
+            text += part
+        return text
+
+    def _read_string(self) -> str | None:
+        text, end, behind = self._rest.partition(self._quote)
+        if end:
+            self._is_quoted = False
+            self._rest = behind
+            return _escape(text) + '"'
+        kept = next(n for n in range(len(self._quote), -1, -1) if text.endswith(self._quote[:n]))
+        text, self._rest = text[: len(text) - kept], text[len(text) - kept :]
+        return _escape(text) or None
+
+    def _read_part(self, at: int) -> str | None:
+        """A key, word or sign, put at that index in JSON; None while it is not complete."""
+        rest, first = self._rest, self._rest[0]
+        if first in _JSON_SIGNS:
+            self._count(first, at)
+            return self._take(1, _JSON_SIGNS[first])
+        if first.isspace():
+            return self._take(1, "")
+        if rest.startswith(self._quote):
+            self._is_quoted = True
+            return self._take(len(self._quote), '"')
+        if self._quote.startswith(rest):
+            return None
+        if self._is_key:
+            key, end, _ = rest.partition(":")
+            return self._take(len(key), f'"{_escape(key.strip())}"') if end else None
+        word = _WORD.match(rest)
+        if word is None or word.end() == len(rest):
+            return None
+        return self._take(word.end(), self._translate(word.group()))
+
+    def _take(self, count: int, written: str) -> str:
+        self._rest = self._rest[count:]
+        return written
+
+    def _count(self, sign: str, at: int) -> None:
+        if sign in "{[":
+            self._brackets += sign
+        if len(self._brackets) == 1:
+            self.signs.append(Sign(sign, at, level=1))
+        if sign in "}]":
+            self._brackets = self._brackets[:-1]
+        self._is_key = sign in "{," and self._brackets.endswith("{")
+
+    def _translate(self, word: str) -> str:
+        if word in self._words:
+            return self._words[word]
+        read_json(word)
+        return word
+
+
+class ArgumentsWriter:
+    """Writes arguments one by one; or all at the end, where the schema admits several objects or
+    is not known. Of a repeated argument the first one counts.
 
     Args:
         schema: that of the arguments; None for an unknown tool.
-        tell: is told of the JSON text.
+        sink: gets the JSON text.
+    """
+
+    def __init__(self, schema: Schema | None, sink: CallSink):
+        self._schema = schema if schema and len(schema.objects) == 1 else None
+        self._sink = sink
+        self._before = "{"
+        self._keys: set[str] = set()
+        self._key = ""
+        self._is_repeated = False
+
+    def find_member(self, key: str) -> Schema | None:
+        """The schema of an argument, if it is known."""
+        return self._schema.find_members(key)[0] if self._schema else None
+
+    def begin(self, key: str, quote: str = "") -> None:
+        """An argument begins; perhaps with a quote."""
+        self._key = key
+        self._is_repeated = key in self._keys
+        self._keys.add(key)
+        self._add(f"{self._before}{_dump(key)}: {quote}", ArgumentStart(key))
+        self._before = ", "
+
+    def add(self, text: str) -> None:
+        """More of its JSON text."""
+        self._add(text)
+
+    def finish(self, text: str, value: Json) -> None:
+        """The rest of its JSON text, and what it is."""
+        self._add(text, ArgumentEnd(self._key, value))
+
+    def end(self, arguments: Mapping[str, Json]) -> None:
+        """There are no more arguments; these are all."""
+        if self._schema is None:
+            self._sink.add_all(arguments)
+        elif not self._keys:
+            self._sink.add("{}", ())
+        else:
+            self._sink.add("}", ())
+
+    @property
+    def is_silent(self) -> bool:
+        """Is nothing written of the argument under way?"""
+        return self._schema is None or self._is_repeated
+
+    def _add(self, text: str, *boundaries: Boundary) -> None:
+        if not self.is_silent:
+            self._sink.add(text, boundaries)
+
+
+class TaggedWriter:
+    """Takes raw arguments, such as stand between tags or in a call in Python, as they arrive.
+
+    Args:
+        schema: that of the arguments; None for an unknown tool.
+        sink: gets their JSON text.
         style: how values other than text are spelled.
     """
 
-    def __init__(self, schema: Schema | None, tell: Tell, style: JsonStyle | None = None):
+    def __init__(self, schema: Schema | None, sink: CallSink, style: JsonStyle | None = None):
+        self._schema = schema
         self._style = style
-        self._all = schema
-        self._schema = schema if schema and len(schema.objects) == 1 else None
-        self.is_spelled = False  # no text can stand there
-        self._tell = tell
-        self._before = "{"
-        self._told: set[str] = set()
-        self._silent = False  # of a repeated argument: the first one counts
+        self._writer = ArgumentsWriter(schema, sink)
+        self._kind: bool | None = None
         self._member: Schema | None = None
         self._is_text = False
-        self._told_text: bool | None = None
         self._parts: list[str] = []
+        self.is_spelled = False  # no text can stand there
 
-    def open(self, key: str, told: bool | None = None) -> None:
-        """An argument begins; it may be told whether it is text."""
+    def open(self, key: str, is_text: bool | None = None) -> None:
+        """An argument begins.
+
+        Args:
+            key: its name.
+            is_text: what the model says that it is; None: it does not say.
+        """
         self._parts = []
-        self._told_text = told
-        members = [m for m in self._all.find_members(key) if m] if self._all else []
-        spelled = bool(members) and not any(map(_may_be_text, members))
-        self.is_spelled = spelled if told is None else not told
-        if self._schema is None:
-            return
-        self._silent = key in self._told
-        self._told.add(key)
-        self._member = self._schema.find_members(key)[0]
-        self._is_text = self._member is not None and _is_text(self._member)
-        self._is_text = self._is_text if told is None else told
-        quote = '"' if self._is_text else ""
-        self._say(f"{self._before}{_spell(key)}: {quote}")
-        self._before = ", "
+        self._kind = is_text
+        self._member = self._writer.find_member(key)
+        if is_text is None:
+            self.is_spelled = not self._may_be_text(key)
+            self._is_text = self._member is not None and _is_text(self._member)
+        else:
+            self.is_spelled = not is_text
+            self._is_text = is_text
+        self._writer.begin(key, '"' if self._is_text else "")
 
     def feed(self, raw: str) -> None:
         """More of its raw value."""
         self._parts.append(raw)
-        if self._schema is not None and self._is_text:
-            self._say(_spell(raw)[1:-1])
+        if self._is_text:
+            self._writer.add(_escape(raw))
 
     def close(self) -> str:
         """The argument is over; returns its raw value."""
         raw = "".join(self._parts)
-        if self._schema is not None:
-            self._say('"' if self._is_text else _spell(self._read(raw)))
+        if self._is_text:
+            self._writer.finish('"', raw)
+        elif not self._writer.is_silent:
+            value = self._read(raw)
+            self._writer.finish(_dump(value), value)
         return raw
 
-    def end(self, arguments: dict[str, Json]) -> None:
+    def end(self, arguments: Mapping[str, Json]) -> None:
         """There are no more arguments; these are all."""
-        if self._schema is None:
-            self._tell(None, _spell(arguments))
-        else:
-            self._tell(None, "{}" if self._before == "{" else "}")
+        self._writer.end(arguments)
 
-    def _say(self, text: str) -> None:
-        if not self._silent:
-            self._tell(None, text)
+    def _may_be_text(self, key: str) -> bool:
+        """May a text that begins as a list or object does stand there? Yes, if nothing is known."""
+        options = self._schema.find_members(key) if self._schema else ()
+        members = [member for member in options if member]
+        return not members or any(map(_may_be_text, members))
 
     def _read(self, raw: str) -> Json:
+        """The value; the text as it stands where it does not fit."""
+        if self._kind is False:
+            value = Told(raw, is_text=False, style=self._style).value
+            return value if self._member is None else settle(value, self._member)
+        if self._member is None:
+            return raw
         try:
-            if self._told_text is False:
-                value = Told(raw, is_text=False, style=self._style).value
-                return value if self._member is None else settle(value, self._member)
-            return raw if self._member is None else coerce(raw, self._member, self._style)
+            return coerce(raw, self._member, self._style)
         except CoerceError:
             return raw
 
 
+class NestedWriter:
+    """Takes arguments between nested tags as they arrive.
+
+    Args:
+        schema: that of the arguments; None for an unknown tool.
+        sink: gets their JSON text.
+    """
+
+    def __init__(self, schema: Schema | None, sink: CallSink):
+        self._writer = ArgumentsWriter(schema, sink)
+        self._is_text = False
+        self.has_text = False  # some of the argument's text is written
+
+    def open(self, key: str) -> None:
+        """An argument begins."""
+        member = self._writer.find_member(key)
+        self._is_text = member is not None and _is_text(member)
+        self.has_text = False
+        self._writer.begin(key)
+
+    def feed(self, text: str) -> None:
+        """More of the text that it begins with."""
+        if self._is_text and text:
+            quote = "" if self.has_text else '"'
+            self._writer.add(quote + _escape(text))
+            self.has_text = True
+
+    def close(self, value: Json) -> None:
+        """The argument is over."""
+        self._writer.finish('"' if self.has_text else _dump(value), value)
+
+    def end(self, arguments: Mapping[str, Json]) -> None:
+        """There are no more arguments; these are all."""
+        self._writer.end(arguments)
+
+
 def _is_text(schema: Schema) -> bool:
-    return all(isinstance(n, String) for n in flatten(schema.node, schema.definitions))
+    """Can nothing but text stand there?"""
+    nodes = list(flatten(schema.node, schema.definitions))
+    return bool(nodes) and all(isinstance(node, String) for node in nodes)
 
 
 def _may_be_text(schema: Schema) -> bool:
     """May a text that begins as a list or object does stand there?"""
-    nodes = list(flatten(schema.node, schema.definitions))
-    texts = (v for n in nodes if isinstance(n, Constant) for v in n.values if isinstance(v, str))
-    return any(isinstance(n, String | AnyValue) for n in nodes) or any(
-        text.startswith(("[", "{")) for text in texts
-    )
+    for node in flatten(schema.node, schema.definitions):
+        if isinstance(node, String | AnyValue):
+            return True
+        if isinstance(node, Constant):
+            texts = [value for value in node.values if isinstance(value, str)]
+            if any(text.startswith(("[", "{")) for text in texts):
+                return True
+    return False
 
 
-def _spell(value: Json) -> str:
+def _dump(value: Json | Mapping[str, Json]) -> str:
     return json.dumps(value, ensure_ascii=False)
+
+
+def _escape(text: str) -> str:
+    """The text as it stands in a JSON string."""
+    return _dump(text)[1:-1]

@@ -1,16 +1,19 @@
-"""The push buffer of the parser."""
+"""The push buffer of the parser, and the scanners that find where a value in it ends."""
 
 import re
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeAlias, TypeVar
 
-from grammars.parse.scanners import FaultError, make_scanner
 from grammars.spelling.python import Ends
 from grammars.wire.format import JsonStyle
 
 T = TypeVar("T")
 Steps: TypeAlias = Generator[None, None, T]
 """A computation that yields whenever it needs more text, and returns a T."""
+
+_WHITE_SPACE_SEEN = 8  # characters of white space that `Buffer.sees` looks behind
 
 
 class CutError(Exception):
@@ -19,6 +22,145 @@ class CutError(Exception):
 
 class NotACallError(Exception):
     """What looked like a call is none."""
+
+
+class FaultError(ValueError):
+    """A character that JSON does not have there, and where it is."""
+
+    def __init__(self, text: str, at: int):
+        self.at = at
+        super().__init__(f"{text[at]!r} in JSON")
+
+
+@dataclass(frozen=True)
+class Sign:
+    """A bracket, comma or colon that stands outside of strings.
+
+    Args:
+        text: which of them.
+        at: its index in the piece of text.
+        level: that of the object or array whose sign it is; the outermost one has level 1.
+    """
+
+    text: str
+    at: int
+    level: int
+
+
+class JsonScanner:
+    """Finds the end of an object or array by its brackets and quotes.
+
+    Args:
+        quotes: the characters that stand around strings.
+        levels: how many levels of nesting tell their signs.
+
+    Attributes:
+        signs: those in the piece that was fed last.
+    """
+
+    # Deep inside, commas and colons are passed over: long lists of numbers are full of them.
+    _SHALLOW = re.compile(r"[^\s\w+\-.]")
+    _DEEP = re.compile(r"[^\s\w+\-.,:]")
+    _INSIDE: Mapping[str, re.Pattern[str]] = {
+        quote: re.compile(rf"[{quote}\\]") for quote in ('"', "'")
+    }
+
+    def __init__(self, quotes: Sequence[str] = ('"',), levels: int = 0) -> None:
+        self._quotes = quotes
+        self._levels = levels
+        self._level = 0
+        self._quoted = ""
+        self._escaped = False
+        self.signs: list[Sign] = []
+
+    def feed(self, text: str, at: int) -> int | None:
+        """Scans on from `at`; the index behind the value, or None if it goes on.
+
+        Raises:
+            FaultError: a character that JSON does not have there.
+        """
+        self.signs = []
+        start = at
+        while at < len(text):
+            if self._escaped:
+                self._escaped = False
+                at += 1
+                continue
+            match = self._pattern.search(text, at)
+            if match is None:
+                return None
+            found, at = match.group(), match.end()
+            if self._quoted:
+                self._escaped = found == "\\"
+                if not self._escaped:
+                    self._quoted = ""
+            elif found in self._quotes:
+                self._quoted = found
+            elif found in "{}[],:":
+                if self._count(found, match.start() - start):
+                    return at
+            else:
+                raise FaultError(text, match.start())
+        return None
+
+    @property
+    def _pattern(self) -> re.Pattern[str]:
+        if self._quoted:
+            return self._INSIDE[self._quoted]
+        return self._SHALLOW if self._level <= self._levels else self._DEEP
+
+    def _count(self, sign: str, at: int) -> bool:
+        """Notes a sign; True where it ends the value."""
+        if sign in "{[":
+            self._level += 1
+        if self._level <= self._levels:
+            self.signs.append(Sign(sign, at, self._level))
+        if sign in "}]":
+            self._level -= 1
+            return self._level == 0
+        return False
+
+
+class RawScanner:
+    """Finds the end of an object or array whose strings are raw text up to a quote.
+
+    Args:
+        quote: what stands around a string.
+    """
+
+    signs: Sequence[Sign] = ()  # it tells of none
+
+    def __init__(self, quote: str) -> None:
+        self._quote = quote
+        self._level = 0
+        self._quoted = False
+        self._half = ""  # of a quote
+
+    def feed(self, text: str, at: int) -> int | None:
+        """Scans on from `at`; the index behind the value, or None if it goes on."""
+        for i in range(at, len(text)):
+            self._half += text[i]
+            while not self._quote.startswith(self._half):
+                self._half = self._half[1:]
+            if self._half == self._quote:
+                self._quoted = not self._quoted
+                self._half = ""
+            elif not self._quoted and text[i] in "{}[]" and not self._half:
+                self._level += 1 if text[i] in "{[" else -1
+                if self._level == 0:
+                    return i + 1
+        return None
+
+
+Scanner: TypeAlias = JsonScanner | RawScanner
+
+
+def make_scanner(style: JsonStyle, levels: int = 0) -> Scanner:
+    """A scanner that finds the end of an object or array in this style; on so many levels it tells
+    the signs, if strings have escapes."""
+    if style.escapes:
+        return JsonScanner(style.quotes, levels)
+    return RawScanner(style.quotes[0])
 
 
 class Buffer:
@@ -37,18 +179,30 @@ class Buffer:
         self._at = 0
         self._pushed += len(text)
 
+    @property
+    def position(self) -> int:
+        """How many characters of what has arrived are taken."""
+        return max(0, self._pushed - (len(self._text) - self._at))
+
+    @property
+    def rest(self) -> str:
+        """What is there, and was not taken."""
+        return self._text[self._at :]
+
     def mark(self) -> None:
         """From here on, remember what is taken."""
         self._taken = []
 
     def forget(self) -> str:
         """Ends `mark()`; returns what was taken since."""
-        taken, self._taken = "".join(self._taken or ()), None
+        taken = "".join(self._taken or ())
+        self._taken = None
         return taken
 
     def unread(self, text: str) -> None:
         """Puts text back in front."""
-        self._text, self._at = text + self._text[self._at :], 0
+        self._text = text + self._text[self._at :]
+        self._at = 0
 
     def take(self, count: int) -> str:
         """Removes and returns the next characters (fewer if fewer are there)."""
@@ -61,16 +215,6 @@ class Buffer:
     def drain(self) -> str:
         """Takes all that is there."""
         return self.take(len(self._text) - self._at)
-
-    @property
-    def position(self) -> int:
-        """How many characters of what has arrived are taken."""
-        return max(0, self._pushed - (len(self._text) - self._at))
-
-    @property
-    def rest(self) -> str:
-        """What is there, and was not taken."""
-        return self._text[self._at :]
 
     def need(self, count: int = 1) -> Steps[str]:
         """The next characters, without taking them; `CutError` if the text ends before."""
@@ -108,13 +252,48 @@ class Buffer:
         raise NotACallError
 
     def sees(self, text: str) -> Steps[bool]:
-        """Does `text` come next, behind at most 8 characters of white space? Takes nothing."""
+        """Does `text` come next, behind at most 8 characters of white space? Takes nothing.
+
+        Raises:
+            CutError: the text ends before that is certain.
+        """
         space = 0
-        while space < 8 and (yield from self.need(space + 1))[space].isspace():
+        while space < _WHITE_SPACE_SEEN and (yield from self.need(space + 1))[space].isspace():
             space += 1
         for i, character in enumerate(text, space):
             if (yield from self.need(i + 1))[i] != character:
                 return False
+        return True
+
+    def peek(self, steps: Steps[bool]) -> Steps[bool]:
+        """Do these steps find what they look for? Takes nothing."""
+        self.mark()
+        try:
+            found = yield from steps
+        except (CutError, NotACallError):
+            found = False
+        self.unread(self.forget())
+        return found
+
+    def peek_text(self, *options: str) -> Steps[bool]:
+        """Does one of these texts come next, behind any white space? Takes nothing."""
+        return self.peek(self._option(options, after_space=True))
+
+    def accept(self, *options: str, after_space: bool = True) -> Steps[bool]:
+        """Takes one of these texts if it comes next; perhaps behind white space, with that."""
+        self.mark()
+        try:
+            yield from self._option(options, after_space=after_space)
+        except (CutError, NotACallError):
+            self.unread(self.forget())
+            return False
+        self.forget()
+        return True
+
+    def _option(self, options: Sequence[str], *, after_space: bool) -> Steps[bool]:
+        if after_space:
+            yield from self.space()
+        yield from self.literal(*options)
         return True
 
     def until(self, stops: Sequence[str], sink: Callable[[str], None]) -> Steps[str | None]:
@@ -124,15 +303,15 @@ class Buffer:
             the stop, or None where the text ends without one; what may be the beginning of one is
             left then.
         """
-        pattern = compile_stops(tuple(stops))
+        pattern = _compile_stops(tuple(stops))
         while True:
             match = pattern.search(self._text, self._at) if stops else None
             if match and (self.closed or not self._grows(match.start(), stops)):
                 sink(self.take(match.start() - self._at))
                 return self.take(len(match.group()))
             start = match.start() if match else self._at
-            held = _held(self._text, start, stops)
-            sink(self.take(len(self._text) - self._at - held))
+            kept = _count_begun(self._text, start, stops)
+            sink(self.take(len(self._text) - self._at - kept))
             if self.closed:
                 return None
             yield
@@ -154,39 +333,43 @@ class Buffer:
                 raise CutError
             yield
 
-    def json(self, sink: Callable[[str], None], style: JsonStyle | None = None) -> Steps[str]:
-        """Takes one object or array in this style; `sink` is told of it piece by piece.
+    def value(self, scanner: Scanner, sink: Callable[[str], None] | None = None) -> Steps[str]:
+        """Takes one object or array.
+
+        Args:
+            scanner: finds its end; it has seen each piece when `sink` gets it.
+            sink: gets the text piece by piece.
 
         Raises:
             FaultError: it cannot be one.
         """
-        scanner, parts = make_scanner(style or JsonStyle()), list[str]()
+        parts: list[str] = []
         while True:
             yield from self.need()
             try:
                 end = scanner.feed(self._text, self._at)
             except FaultError as e:
-                sink(self.take(e.at - self._at))  # whatever the chunks: all in front of it
+                piece = self.take(e.at - self._at)  # whatever the chunks: all in front of it
+                if sink is not None:
+                    sink(piece)
                 raise
-            parts.append(self.take((len(self._text) if end is None else end) - self._at))
-            sink(parts[-1])
+            stop = len(self._text) if end is None else end
+            parts.append(self.take(stop - self._at))
+            if sink is not None:
+                sink(parts[-1])
             if end is not None:
                 return "".join(parts)
 
 
-_PATTERNS: dict[tuple[str, ...], re.Pattern[str]] = {}
-
-
-def compile_stops(stops: tuple[str, ...]) -> re.Pattern[str]:
+@lru_cache(maxsize=1024)
+def _compile_stops(stops: tuple[str, ...]) -> re.Pattern[str]:
     """One expression for all stops, the longest first."""
-    if stops not in _PATTERNS:
-        longest_first = sorted(stops, key=len, reverse=True)
-        _PATTERNS[stops] = re.compile("|".join(map(re.escape, longest_first)))
-    return _PATTERNS[stops]
+    longest_first = sorted(stops, key=len, reverse=True)
+    return re.compile("|".join(map(re.escape, longest_first)))
 
 
-def _held(text: str, start: int, stops: Sequence[str]) -> int:
-    """How many characters at the end may be the beginning of a stop."""
+def _count_begun(text: str, start: int, stops: Sequence[str]) -> int:
+    """How many characters at the end of the text may be the beginning of a stop."""
     longest = min(max(map(len, stops), default=1) - 1, len(text) - start)
     for count in range(longest, 0, -1):
         tail = text[len(text) - count :]

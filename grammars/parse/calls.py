@@ -2,14 +2,21 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import product
 from typing import cast
 
-from grammars.parse.arguments import JsonCallText, TaggedText, Tell
-from grammars.parse.buffer import Buffer, CutError, NotACallError, Steps
-from grammars.parse.nested import NestedReader, NestedText
-from grammars.parse.python import PythonReader
-from grammars.parse.scanners import FaultError
+from grammars.parse.arguments import CallSink, JsonWriter, NestedWriter, TaggedWriter
+from grammars.parse.buffer import (
+    Buffer,
+    CutError,
+    FaultError,
+    NotACallError,
+    Steps,
+    make_scanner,
+)
+from grammars.parse.nested import NestedArgumentsReader
+from grammars.parse.python import PythonArgumentsReader
 from grammars.schema.nodes import Json, Object, Unfit
 from grammars.schema.numbers import settle
 from grammars.spelling.coerce import Raw, Told, coerce_members, untell
@@ -36,8 +43,41 @@ from grammars.wire.format import (
 )
 from grammars.wire.variants import Handle, OneOf
 
+# What models write in recovery in place of the key of the arguments, and beside it.
 _ARGUMENT_KEYS = ("arguments", "parameters", "args")
 _OTHER_KEYS = ("id", "type", "index")
+
+
+@dataclass
+class _CallParts:
+    """What has been read of a call.
+
+    Args:
+        counter, index: where the format counts calls, the hole of the number and its text.
+        errors: why the arguments are not what the schema wants; of these alone, with pointers
+            into them.
+    """
+
+    name: str = ""
+    id: str | None = None
+    counter: CallIndex | None = None
+    index: str = ""
+    arguments: dict[str, Json] = field(default_factory=dict[str, Json])
+    errors: tuple[Unfit, ...] = ()
+
+    def find_id(self) -> str | None:
+        """The id of the call, also where it is counted.
+
+        Raises:
+            NotACallError: what stands in place of a number is none.
+        """
+        if self.counter is None:
+            return self.id
+        if not self.index.isdigit():
+            raise NotACallError
+        if not self.counter.id:
+            return None
+        return self.counter.id.format(name=self.name, index=self.index)
 
 
 class CallReader:
@@ -48,7 +88,7 @@ class CallReader:
         buffer: where the text comes from.
         tools: the tools on offer, by name.
         recover: also read the variants that models write: a missing closer, other keys.
-        tell: is told of the name and the arguments of a call while it is read.
+        sink: gets the name and the arguments of a call while it is read.
     """
 
     def __init__(
@@ -57,13 +97,13 @@ class CallReader:
         buffer: Buffer,
         tools: Mapping[str, Tool],
         recover: bool,
-        tell: Tell | None = None,
+        sink: CallSink,
     ):
         self._format = format
         self._buffer = buffer
-        self._tell: Tell = tell or (lambda name, arguments: None)
         self._tools = tools
         self._recover = recover
+        self._sink = sink
 
     def read(self, nodes: Sequence[CallNode]) -> Steps[ToolCall]:
         """Reads these nodes as a call.
@@ -72,73 +112,68 @@ class CallReader:
             NotACallError: the text is something else.
             CutError: the text ends inside the call.
         """
-        name, id, arguments, errors = "", None, dict[str, Json](), tuple[Unfit, ...]()
-        index: tuple[CallIndex, str] | None = None
-        for i, node in enumerate(nodes):
-            match node:
-                case Literal(text):
-                    yield from self._loose(text)
-                case Name():
-                    before, name = name, (yield from self._name(_follow(nodes[i + 1 :]), name))
-                    if not before:
-                        self._tell(name, "")
-                case CallId():
-                    id = yield from self._name(_follow(nodes[i + 1 :]))
-                case CallIndex():
-                    index = node, (yield from self._name(_follow(nodes[i + 1 :])))
-                case JsonCall() | JsonArguments():
-                    try:
-                        members = yield from self._json(node)
-                    except DeepJsonError as e:
-                        errors = (Unfit("", str(e)),)
-                        continue
-                    arguments, name = members.arguments, members.name or name
-                    match node:
-                        case JsonCall(id=CallIndex() as counts) if members.id is not None:
-                            index = counts, members.id
-                        case _:
-                            id = id if members.id is None else members.id
-                case TaggedArguments():
-                    arguments, errors = yield from self._tagged(node, self._tools.get(name))
-                case PythonArguments():
-                    arguments, errors = yield from self._python(node, name)
-                case NestedArguments():
-                    try:
-                        arguments = yield from self._nested(node, self._tools.get(name))
-                    except DeepJsonError as e:
-                        errors = (Unfit("", str(e)),)
-                case Marker(text):
-                    yield from self._closer(text)
-                case OneOf(texts):
-                    yield from self._buffer.literal(*texts)
-                case Handle():
-                    name, id = yield from self._handle(node)
-        if index is not None:
-            id = _name_index(*index, name)
-        if errors and not name:
-            return ToolCall(name, arguments, errors, id)
-        if (tool := self._tools.get(name)) is None:
-            errors = (Unfit("/name", f"no tool is called {name!r}"),)
-        else:
-            arguments = settle(arguments, tool.schema)
-            found = errors or tool.schema.find_errors(arguments)
-            errors = tuple(Unfit(f"/arguments{e.pointer}", e.message) for e in found)
-        return ToolCall(name, arguments, errors, id)
+        parts = _CallParts()
+        for number, node in enumerate(nodes, 1):
+            try:
+                yield from self._read_node(node, nodes[number:], parts)
+            except DeepJsonError as e:
+                parts.errors = (Unfit("", str(e)),)
+        return self._finish(parts)
 
-    def _name(self, stops: str, same: str = "") -> Steps[str]:
-        """A name, key or id, up to one of the characters that can follow it.
+    def _read_node(
+        self, node: CallNode, behind: Sequence[CallNode], parts: _CallParts
+    ) -> Steps[None]:
+        """Reads a node; `behind` it stand others, which tell where a name ends."""
+        match node:
+            case Literal(text):
+                yield from self._loose(text)
+            case Marker(text):
+                yield from self._closer(text)
+            case OneOf(texts):
+                yield from self._buffer.literal(*texts)
+            case Name():
+                name = yield from self._name(_find_stops(behind))
+                if not parts.name:
+                    self._sink.open(name)
+                elif name != parts.name:
+                    raise NotACallError  # it is written twice, and has to be the same
+                parts.name = name
+            case CallId():
+                parts.id = yield from self._name(_find_stops(behind))
+            case CallIndex():
+                parts.counter = node
+                parts.index = yield from self._name(_find_stops(behind))
+            case Handle():
+                parts.name, parts.id = yield from self._handle(node)
+            case JsonCall() | JsonArguments():
+                yield from self._json(node, parts)
+            case TaggedArguments():
+                yield from self._tagged(node, parts)
+            case PythonArguments():
+                yield from self._python(node, parts)
+            case NestedArguments():
+                yield from self._nested(node, parts)
 
-        Args:
-            stops: these characters.
-            same: what was read before in the same call, if it is written twice.
-        """
+    def _finish(self, parts: _CallParts) -> ToolCall:
+        """The call, with its arguments as the schema means them, and with its errors."""
+        id, tool = parts.find_id(), self._tools.get(parts.name)
+        if parts.errors and not parts.name:
+            return ToolCall(parts.name, parts.arguments, parts.errors, id)
+        if tool is None:
+            unknown = Unfit("/name", f"no tool is called {parts.name!r}")
+            return ToolCall(parts.name, parts.arguments, (unknown,), id)
+        arguments = settle(parts.arguments, tool.schema)
+        found = parts.errors or tool.schema.find_errors(arguments)
+        errors = tuple(Unfit(f"/arguments{e.pointer}", e.message) for e in found)
+        return ToolCall(parts.name, arguments, errors, id)
+
+    def _name(self, stops: str) -> Steps[str]:
+        """A name, key or id, up to one of the characters that can follow it."""
         name = ""
         while (character := (yield from self._buffer.need())) not in stops:
             name += self._buffer.take(1)
             if len(name) > LONGEST_NAME or character in "\n<":
                 raise NotACallError
-        if same and name.strip() != same:
-            raise NotACallError
         return name.strip()
 
     def _handle(self, node: Handle) -> Steps[tuple[str, str | None]]:
@@ -152,138 +187,151 @@ class CallReader:
             raise NotACallError
         return found
 
-    def _json(self, node: JsonCall | JsonArguments) -> Steps["_Members"]:
+    def _json(self, node: JsonCall | JsonArguments, parts: _CallParts) -> Steps[None]:
         """What a JSON object tells of a call."""
         yield from self._buffer.space()
         if (yield from self._buffer.need()) != "{":
             raise NotACallError
+        writer = JsonWriter(node, self._sink)
         name: Json = ""
         id: Json = None
         try:
-            text = JsonCallText(node, self._tell)
-            arguments: Json = read_value(
-                (yield from self._buffer.json(text.feed, node.style)), node.style
-            )
+            text = yield from self._buffer.value(writer.scanner, writer.feed)
+            arguments: Json = read_value(text, node.style)
             if isinstance(node, JsonCall):
                 name, id = arguments.get(node.name_key), arguments.get(node.id_key)
                 arguments = self._arguments(node, arguments)
-            text.end(name, arguments)
+            writer.end(name, arguments)
         except ValueError as e:
             if isinstance(e, DeepJsonError) and not self._recover:
                 raise  # the mask holds no depth: it is a call, and must not pass for text
             raise NotACallError from None
         if not isinstance(name, str) or not isinstance(arguments, dict):
             raise NotACallError
-        has_id = isinstance(node, JsonCall) and node.id is not None and id is not None
-        return _Members(name, cast(dict[str, Json], arguments), str(id) if has_id else None)
+        parts.name = name or parts.name
+        parts.arguments = cast(dict[str, Json], arguments)
+        if not isinstance(node, JsonCall) or node.id is None or id is None:
+            return
+        if isinstance(node.id, CallIndex):
+            parts.counter, parts.index = node.id, str(id)
+        else:
+            parts.id = str(id)
 
     def _arguments(self, node: JsonCall, value: dict[str, Json]) -> Json:
         """The arguments; models also name them otherwise, leave them out, or encode them twice."""
-        keys = (node.arguments_key, *(_ARGUMENT_KEYS if self._recover else ()))
-        others = (node.name_key, node.id_key, *(_OTHER_KEYS if self._recover else ()))
+        keys = (node.arguments_key,)
+        others = (node.name_key, node.id_key)
+        if self._recover:
+            keys += _ARGUMENT_KEYS
+            others += _OTHER_KEYS
         if any(key not in keys + others for key in value):
             raise NotACallError  # something else was meant, and would be lost
         if not self._recover:
             return value.get(node.arguments_key)
-        arguments = next((value[key] for key in keys if key in value), dict[str, Json]())
-        return read_json(arguments) if isinstance(arguments, str) else arguments
+        for key in keys:
+            if key in value:
+                arguments = value[key]
+                return read_json(arguments) if isinstance(arguments, str) else arguments
+        return {}
 
-    def _tagged(
-        self, tags: TaggedArguments, tool: Tool | None
-    ) -> Steps[tuple[dict[str, Json], tuple[Unfit, ...]]]:
+    def _tagged(self, tags: TaggedArguments, parts: _CallParts) -> Steps[None]:
         """All arguments between their tags; of a repeated one, the first that is not empty."""
         raws: dict[str, Raw] = {}
-        text = TaggedText(tool.schema if tool else None, self._tell, tags.style)
-        yield from self._buffer.space()
+        tool = self._tools.get(parts.name)
+        writer = TaggedWriter(tool.schema if tool else None, self._sink, tags.style)
+        opener = tags.open.strip()
         empty = tags.end if tags.empty is None else tags.empty
-        ends = dict.fromkeys((tags.end.strip(), empty.strip()))
-        stop = yield from self._buffer.literal(tags.open.strip(), *ends)
-        more = stop == tags.open.strip()
-        while more:
-            key = yield from self._name(_first(tags.after_key))
-            told = yield from self._told(tags)
-            text.open(key, told)
-            yield from self._composite(tags.style, text)
-            found = yield from self._buffer.until(self._terminators(tags), text.feed)
+        yield from self._buffer.space()
+        stop = yield from self._buffer.literal(opener, tags.end.strip(), empty.strip())
+        has_more = stop == opener
+        while has_more:
+            key = yield from self._name(_find_first(tags.after_key))
+            is_text = yield from self._kind(tags)
+            writer.open(key, is_text)
+            yield from self._container(tags.style, writer)
+            found = yield from self._buffer.until(self._terminators(tags), writer.feed)
             if found is None:
                 raise CutError
-            raw = text.close()
-            raws[key] = raws.get(key) or (raw if told is None else Told(raw, told, tags.style))
-            more = found.endswith(tags.open.strip())
-        arguments, errors = untell(raws), tuple[Unfit, ...]()
-        if tool:
-            arguments, errors = coerce_members(raws, tool.schema, tags.style)
-        text.end(arguments)
-        return arguments, errors
+            raw: Raw = writer.close()
+            if is_text is not None:
+                raw = Told(raw, is_text, tags.style)
+            raws[key] = raws.get(key) or raw
+            has_more = found.endswith(opener)
+        self._type(raws, tool, tags.style, parts)
+        writer.end(parts.arguments)
 
-    def _composite(self, style: JsonStyle, text: TaggedText) -> Steps[None]:
+    def _container(self, style: JsonStyle, writer: TaggedWriter) -> Steps[None]:
         """A list or object where no text can stand: its strings may hold what ends a raw value.
         What a mask has not held may have no end."""
-        if self._recover or not text.is_spelled:
+        if self._recover or not writer.is_spelled:
             return
         yield from self._buffer.need()
         if self._buffer.rest[0] in "[{":
             with suppress(FaultError):
-                yield from self._buffer.json(text.feed, style)
+                yield from self._buffer.value(make_scanner(style), writer.feed)
 
-    def _python(
-        self, node: PythonArguments, name: str
-    ) -> Steps[tuple[dict[str, Json], tuple[Unfit, ...]]]:
+    def _python(self, node: PythonArguments, parts: _CallParts) -> Steps[None]:
         """All arguments of a call in Python."""
-        tool = self._tools.get(name)
+        tool = self._tools.get(parts.name)
         schema = tool.schema if tool else None
         ends = find_ends(self._format, self._tools, schema)
-        text = TaggedText(schema, self._tell, node.style)
-        raws = yield from PythonReader(node, self._buffer, ends, text).read()
-        arguments, errors = untell(raws), tuple[Unfit, ...]()
-        if schema:
-            arguments, errors = coerce_members(raws, schema, node.style)
-        text.end(arguments)
-        return arguments, errors
+        writer = TaggedWriter(schema, self._sink, node.style)
+        raws = yield from PythonArgumentsReader(node, self._buffer, ends, writer).read()
+        self._type(raws, tool, node.style, parts)
+        writer.end(parts.arguments)
 
-    def _nested(self, node: NestedArguments, tool: Tool | None) -> Steps[dict[str, Json]]:
+    def _type(
+        self, raws: Mapping[str, Raw], tool: Tool | None, style: JsonStyle, parts: _CallParts
+    ) -> None:
+        """Reads raw arguments as the types that the tool wants."""
+        if tool is None:
+            parts.arguments = untell(raws)
+        else:
+            parts.arguments, parts.errors = coerce_members(raws, tool.schema, style)
+
+    def _nested(self, node: NestedArguments, parts: _CallParts) -> Steps[None]:
         """All arguments as nested tags."""
+        tool = self._tools.get(parts.name)
         schema = tool.schema if tool else None
-        objects, reader = (
-            schema.objects if schema else [Object()],
-            TreeReader(node, schema.definitions if schema else {}),
+        objects = schema.objects if schema else [Object()]
+        trees = TreeReader(node, schema.definitions if schema else {})
+        writer = NestedWriter(schema, self._sink)
+        reader = NestedArgumentsReader(
+            hole=node,
+            buffer=self._buffer,
+            writer=writer,
+            read_value=lambda key, tree: trees.member(key, tree, objects[0]),
         )
-        text = NestedText(schema, lambda told: self._tell(None, told))
-        members = NestedReader(
-            node, self._buffer, text, lambda key, tree: reader.member(key, tree, objects[0])
-        )
-        arguments = reader.members((yield from members.read()), objects)
-        text.end(arguments)
-        return arguments
+        parts.arguments = trees.members((yield from reader.read()), objects)
+        writer.end(parts.arguments)
 
-    def _told(self, tags: TaggedArguments) -> Steps[bool | None]:
-        """What stands between key and value; is the value told to be text? None: it is not told."""
+    def _kind(self, tags: TaggedArguments) -> Steps[bool | None]:
+        """Takes what stands between key and value; does it say that the value is text? None: it
+        says nothing of the type."""
         if not tags.kinds:
             yield from self._after(tags.after_key)
             return None
         texts = tell_text(tags)
-        options = {tags.after_key + told + tags.after_kind: told in texts for _, told in tags.kinds}
+        options = {tags.after_key + kind + tags.after_kind: kind in texts for _, kind in tags.kinds}
         found = yield from self._buffer.literal(*options)
         return options[found]
 
     def _after(self, text: str) -> Steps[None]:
         """This text; the newlines at its end may be missing."""
-        yield from self._buffer.literal(text.rstrip("\n"))
-        yield from self._buffer.skip(text[len(text.rstrip("\n")) :])
+        visible = text.rstrip("\n")
+        yield from self._buffer.literal(visible)
+        yield from self._buffer.skip(text[len(visible) :])
 
     def _terminators(self, tags: TaggedArguments) -> tuple[str, ...]:
         """What ends a raw value: its closing tag, but only in front of another tag."""
-        tails, tag = (tags.open, tags.end), tags.close.strip()
-        strict = tuple(tags.close + tail for tail in tails)
-        if not self._recover:
-            return strict
-        loose = [
-            a + tag + b + tail.strip()
-            for a in (("\n", "") if tags.close.startswith("\n") else ("",))
-            for b in ("\n", "", "\n\n")
-            for tail in tails
-        ]
-        return tuple(dict.fromkeys([*strict, *loose]))
+        following = (tags.open, tags.end)
+        terminators = [tags.close + tag for tag in following]
+        if self._recover:
+            lines = ("\n", "") if tags.close.startswith("\n") else ("",)
+            for before, behind in product(lines, ("\n", "", "\n\n")):
+                closer = before + tags.close.strip() + behind
+                terminators += [closer + tag.strip() for tag in following]
+        return tuple(dict.fromkeys(terminators))
 
     def _loose(self, text: str) -> Steps[None]:
         """Takes this text, whatever white space stands in front of it."""
@@ -306,16 +354,7 @@ class CallReader:
             raise NotACallError
 
 
-@dataclass(frozen=True)
-class _Members:
-    """What a JSON object tells of a call; the name is "" where it stands elsewhere."""
-
-    name: str
-    arguments: dict[str, Json]
-    id: str | None
-
-
-def _follow(nodes: Sequence[CallNode]) -> str:
+def _find_stops(nodes: Sequence[CallNode]) -> str:
     """The characters that can end a name which these nodes follow."""
     before = ""
     for node in nodes:
@@ -323,28 +362,22 @@ def _follow(nodes: Sequence[CallNode]) -> str:
             case Literal(text) | Marker(text):
                 before += text
                 if before.strip():
-                    return _first(before)
+                    return _find_first(before)
             case TaggedArguments():
-                return _first(*(before + tag for tag in (node.open, node.end, node.empty or "")))
+                tags = (node.open, node.end, node.empty or "")
+                return _find_first(*(before + tag for tag in tags))
             case JsonCall() | JsonArguments():
-                return _first(before + "{")
-            case PythonArguments():
-                return before
+                return _find_first(before + "{")
             case NestedArguments(mark):
-                return _first(before + mark)
+                return _find_first(before + mark)
             case _:
                 return before
     return before
 
 
-def _first(*texts: str) -> str:
+def _find_first(*texts: str) -> str:
     """The first visible characters of these texts, and the end of the line if one begins so."""
-    lines = "\n" if any(text.startswith("\n") for text in texts) else ""
-    return "".join(text.lstrip("\r\n")[:1] for text in texts) + lines
-
-
-def _name_index(node: CallIndex, index: str, name: str) -> str | None:
-    """The id of a call that is counted."""
-    if not index.isdigit():
-        raise NotACallError
-    return node.id.format(name=name, index=index) if node.id else None
+    first = "".join(text.lstrip("\r\n")[:1] for text in texts)
+    if any(text.startswith("\n") for text in texts):
+        return first + "\n"
+    return first

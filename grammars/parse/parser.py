@@ -1,12 +1,15 @@
 """Push parser: text -> events. Total, linear, and the same for every cut into chunks."""
 
+import json
 from collections.abc import Sequence
 
+from grammars.parse.arguments import CallSink
 from grammars.parse.buffer import Buffer, CutError, NotACallError, Steps
 from grammars.parse.calls import CallReader
-from grammars.parse.lookahead import Lookahead
+from grammars.spelling.python import spell_fixed
 from grammars.turn import (
     ArgumentsDelta,
+    Boundary,
     CallCut,
     CallOpened,
     CallRead,
@@ -19,11 +22,12 @@ from grammars.turn import (
     ToolCall,
     Turn,
     collect,
+    find_reasoning_start,
 )
 from grammars.wire.format import CallNode, Content, Format, JsonCall, Reasoning
 
 
-class Parser(Lookahead):
+class Parser:
     """Reads one assistant turn.
 
     Args:
@@ -40,6 +44,10 @@ class Parser(Lookahead):
             none is a `CallCut` then.
         thoughts: what opens and closes thoughts in ordinary text, at the head of a turn: they are
             reasoning, also where the text or a call ends them. Not beside an `answer`.
+
+    Attributes:
+        began: where the last call or the answer began, in characters of the turn: a call behind
+            its opener, or behind its name if it is not streamed.
     """
 
     def __init__(
@@ -55,28 +63,32 @@ class Parser(Lookahead):
         thoughts: tuple[str, str] | None = None,
     ):
         self._format = format
-        self._calls = calls
-        self._answer = answer
-        self._tools = {t.name: t for t in tools}
+        self._tools = {tool.name: tool for tool in tools}
         self._state = state or State()
         self._recover = recover
-        super().__init__(Buffer())
-        self._events: list[Event] = []
-        self._count = 0
-        self._tells = stream and not recover and not (answer and format.bare)
-        self._reader = CallReader(format, self._buffer, self._tools, recover, self._tell)
-        self._reasoning = self._state.start is Start.OPEN
+        self._calls = calls
+        self._answer = answer
+        # In front of an answer, a call without a marker is certain only when it is complete.
+        self._streams = stream and not recover and not (answer and format.bare)
         self._thoughts = None if answer else thoughts
-        self._tagged = False  # inside these tags
-        self._blank: str | None = ""  # white space that is content only if more content follows
-        self._opened = False  # a call was told of that is not complete
-        self._way: Content | None = None  # how the content is written that is under way
-        self._openings = (
-            format.recovered if recover else {o: (n,) for o, n in format.openings.items()}
-        )
-        self._again = (format.call, *(format.variants if recover else ()))
-        # Where the last call (behind its opener; behind its name, if nobody is told of it) or the
-        # answer began, in characters of the turn.
+        self._buffer = Buffer()
+        sink = CallSink(self._open_call, self._add_arguments)
+        self._reader = CallReader(format, self._buffer, self._tools, recover, sink)
+        if recover:
+            self._openings = format.recovered
+            self._ways = (format.call, *format.variants)
+        else:
+            self._openings = {opening: (nodes,) for opening, nodes in format.openings.items()}
+            self._ways = (format.call,)
+        self._start = find_reasoning_start(format.reasoning, self._state)
+        self._events: list[Event] = []
+        self._count = 0  # of calls
+        self._in_block = self._start.is_open  # of reasoning
+        self._in_thoughts = False  # between the tags of `thoughts`
+        self._is_call_open = False  # an event has told of a call that is not complete
+        self._wrapping: Content | None = None  # of the content under way
+        # White space that is content only if more content follows; None: content has begun.
+        self._blank: str | None = ""
         self.began = 0
         self._steps = self._turn()
         next(self._steps)
@@ -84,7 +96,7 @@ class Parser(Lookahead):
     @property
     def is_reasoning(self) -> bool:
         """Is the text read so far inside the reasoning block of the format?"""
-        return self._reasoning
+        return self._in_block
 
     @property
     def closer(self) -> str:
@@ -107,6 +119,8 @@ class Parser(Lookahead):
         events, self._events = self._events, []
         return events
 
+    # The turn, from its beginning to its end.
+
     def _turn(self) -> Steps[None]:
         yield
         if self._state.lead:
@@ -123,77 +137,69 @@ class Parser(Lookahead):
 
     def _head(self) -> Steps[None]:
         """What may stand in front of content: padding, and the opener of a reasoning block."""
-        block = self._format.reasoning
         if self._state.start is not Start.PLAIN:
             yield from self._buffer.skip(self._state.pad)
-            if self._state.start is Start.CLOSED and block is not None:
-                yield from self._closed_again(block)
-        elif block is not None:
-            self._buffer.mark()
-            try:
-                yield from self._buffer.space()
-                yield from self._buffer.literal(block.opener.text.lstrip())
-            except (NotACallError, CutError) as e:
-                self._buffer.unread(self._buffer.forget())
-                if block.starts_closed:
-                    yield from self._closed_again(block)
-                if isinstance(e, CutError):
-                    self._cut_tag()
-            else:
-                self._buffer.forget()
-                self._reasoning = True
-                yield from self._buffer.skip(block.pad_open)
-        if not self._reasoning:
-            yield from self._tags()
-        if not self._reasoning and not self._tagged:
+        if self._format.reasoning is not None:
+            yield from self._block_start(self._format.reasoning)
+        if not self._in_block:
+            yield from self._open_thoughts()
+        if not self._in_block and not self._in_thoughts:
             yield from self._body()
 
-    def _tags(self) -> Steps[None]:
-        """Thoughts between tags that the format does not know."""
-        opener = self._thoughts[0] if self._thoughts else ""
-        if opener and (yield from self._looks_ahead(self._sees_text(opener))):
-            yield from self._buffer.space()
-            self._buffer.take(len(opener))
-            self._tagged = True
-            yield from self._buffer.skip("\n")
-
-    def _closed_again(self, block: Reasoning) -> Steps[None]:
-        """A closer where the prompt has closed the block: some models write it once more."""
-        if (yield from self._looks_ahead(self._sees_text(block.closer.text))):
-            yield from self._buffer.space()
-            self._buffer.take(len(block.closer.text))
+    def _block_start(self, block: Reasoning) -> Steps[None]:
+        """The opener of the reasoning block, or a closer without one."""
+        opener = block.opener.text.lstrip()
+        if self._start.may_open and (yield from self._buffer.accept(opener)):
+            self._in_block = True
+            yield from self._buffer.skip(block.pad_open)
+            return
+        if self._start.may_close and (yield from self._buffer.accept(block.closer.text)):
             yield from self._buffer.skip(block.after)
+        if self._start.may_open and self._buffer.closed:
+            self._cut_tag()
+
+    def _open_thoughts(self) -> Steps[None]:
+        """Thoughts between tags that the format does not know."""
+        if self._thoughts and self._thoughts[0]:
+            self._in_thoughts = yield from self._buffer.accept(self._thoughts[0])
+        if self._in_thoughts:
+            yield from self._buffer.skip("\n")
 
     def _body(self) -> Steps[None]:
         """What the place behind the reasoning alone may hold: a call without its opener, or an
         answer in which nothing is a call."""
         self.began = self._buffer.position
-        if self._answer and (self._format.bare is None or not self._calls):
-            self._calls = self._calls and (yield from self._opens_calls(self._format))
+        bare = self._format.bare
+        if self._answer and (bare is None or not self._calls):
+            self._calls = self._calls and (yield from self._opens_calls())
             if not self._calls:
                 yield from self._read_answer()
+        elif not self._calls:
             return
-        if not self._calls:
-            return
-        if self._format.bare is not None:
-            before = -1
-            while self._count > before and (yield from self._sees_bare_call(self._format.bare)):
-                before = self._count if self._recover else self._count + 1
-                yield from self._attempt("", (self._format.call,))
+        elif bare is not None:
+            yield from self._bare_calls(bare)
         elif self._recover:
-            yield from self._bare_object()
+            yield from self._bare_objects()
+
+    def _opens_calls(self) -> Steps[bool]:
+        """Does the text begin with what opens calls, and not content (`>>>all`)?"""
+        openings = tuple(opening.lstrip() for opening in self._format.openings)
+        openers = [content.opener for content in self._format.contents]
+        longer = [opener for opener in openers if opener.startswith(openings)]
+        if longer and (yield from self._buffer.peek_text(*longer)):
+            return False
+        return (yield from self._buffer.peek_text(*openings))
 
     def _read_answer(self) -> Steps[None]:
         """An answer up to the end of the turn: a closer may also stand in a string of it."""
-        way, tail = self._format.contents[0], self._format.tail
-        if way.opener and not (yield from self._looks_ahead(self._sees_text(way.opener))):
-            return
-        if way.opener:
-            yield from self._buffer.space()
-            self._buffer.take(len(way.opener))
-            self._blank, self.began = None, self._buffer.position
-        inner = self._format.inner_ends
-        ends = tuple(end for end in (way.closer + tail, way.closer, tail, *inner) if end)
+        wrapping, tail = self._format.contents[0], self._format.tail
+        if wrapping.opener:
+            if not (yield from self._buffer.accept(wrapping.opener)):
+                return
+            self._blank = None
+            self.began = self._buffer.position
+        closers = (wrapping.closer + tail, wrapping.closer, tail, *self._format.inner_ends)
+        ends = tuple(closer for closer in closers if closer)
         while (stop := (yield from self._buffer.until(ends, self._emit))) is not None:
             try:
                 yield from self._buffer.need()
@@ -201,141 +207,212 @@ class Parser(Lookahead):
                 return
             self._emit(stop)
 
-    def _bare_object(self) -> Steps[None]:
-        """A turn that begins with `{`: perhaps a JSON call without its opener."""
+    def _bare_calls(self, bare: JsonCall) -> Steps[None]:
+        """Calls that no marker opens: one; in recovery, one behind the other."""
+        name_key = json.dumps(bare.name_key, ensure_ascii=bare.style.ascii)
+        is_first = True
+        while is_first or self._recover:
+            count = self._count
+            if not (yield from self._buffer.peek(self._sees_object(name_key))):
+                return
+            yield from self._attempt("", (self._format.call,))
+            if self._count == count:
+                return
+            is_first = False
+
+    def _bare_objects(self) -> Steps[None]:
+        """JSON objects, perhaps calls without their opener."""
         nodes = self._format.call
-        at = next((i for i, n in enumerate(nodes) if isinstance(n, JsonCall)), None)
-
-        def steps() -> Steps[bool]:
-            yield from self._buffer.space()
-            return (yield from self._buffer.need()) == "{"
-
-        before = -1
-        while at is not None and self._count > before and (yield from self._looks_ahead(steps())):
-            before = self._count
+        at = next((i for i, node in enumerate(nodes) if isinstance(node, JsonCall)), None)
+        while at is not None:
+            count = self._count
+            if not (yield from self._buffer.peek_text("{")):
+                return
             yield from self._attempt("", (nodes[at:],))
+            if self._count == count:
+                return
+
+    def _sees_object(self, first_key: str) -> Steps[bool]:
+        """Does a JSON object come next that begins with this key?"""
+        for part in ("{", first_key):
+            if (yield from self._buffer.space()).strip(" \t\r\n"):
+                return False  # white space that JSON does not have
+            yield from self._buffer.literal(part)
+        return True
+
+    # Text, up to what ends or interrupts it.
 
     def _stops(self) -> tuple[str, ...]:
-        block, format, way = self._format.reasoning, self._format, self._way
-        openers = self._openings if self._calls else ()
-        calls = tuple(before + opener for opener in openers for before in {format.before, ""})
-        if self._reasoning and block is not None:
-            ends = (block.pad_close + block.closer.text, block.closer.text)
-            return ends + calls if self._recover else ends
-        ways = tuple(c.opener for c in format.contents if c.opener)
-        others = (*calls, *ways, *format.inner_ends, *([format.tail] if format.tail else ()))
-        if self._tagged and self._thoughts:  # a call in there is one to the grammar, too
-            return (f"\n{self._thoughts[1]}", self._thoughts[1], *others)
-        if way is not None:
-            within = calls if self._recover or (way.calls and not way.closer) else ()
-            return (way.closer, *within) if way.closer else (*within, *format.inner_ends)
-        return others
+        """What ends the text under way."""
+        format, wrapping = self._format, self._wrapping
+        calls: tuple[str, ...] = ()
+        if self._calls:
+            befores = dict.fromkeys((format.before, ""))
+            calls = tuple(before + opener for opener in self._openings for before in befores)
+        if self._in_block and format.reasoning is not None:
+            closer = format.reasoning.closer.text
+            closers = (format.reasoning.pad_close + closer, closer)
+            return (*closers, *calls) if self._recover else closers
+        wrappers = tuple(content.opener for content in format.contents if content.opener)
+        tail = (format.tail,) if format.tail else ()
+        outside = (*calls, *wrappers, *format.inner_ends, *tail)
+        if self._in_thoughts and self._thoughts:  # a call in there is one to the grammar, too
+            closer = self._thoughts[1]
+            return (f"\n{closer}", closer, *outside)
+        if wrapping is None:
+            return outside
+        if not self._recover and (not wrapping.calls or wrapping.closer):
+            calls = ()
+        return (wrapping.closer, *calls) if wrapping.closer else (*calls, *format.inner_ends)
 
     def _stopped(self, stop: str) -> Steps[None]:
-        block, way = self._format.reasoning, self._way
-        if self._reasoning and block is not None and stop.endswith(block.closer.text):
-            self._reasoning = False
+        """Goes on behind one of the `_stops`."""
+        block = self._format.reasoning
+        if self._in_block and block is not None and stop.endswith(block.closer.text):
+            self._in_block = False
             yield from self._buffer.skip(block.after)
             yield from self._body()
             return
-        if self._tagged and self._thoughts and stop.endswith(self._thoughts[1]):
-            self._tagged = False
+        if self._in_thoughts and self._thoughts and stop.endswith(self._thoughts[1]):
+            self._in_thoughts = False
             yield from self._buffer.skip("\n\n")
             if self._recover:  # to the grammar, nothing but a marker opens a call here
                 yield from self._body()
             return
-        opener = max((o for o in self._openings if stop.endswith(o)), key=len, default=None)
-        if opener is not None and self._calls:
-            self._way = None
-            for longer in self._format.contents:  # `>>>all`, where `>>>` opens calls
-                rest = longer.opener.removeprefix(opener)
-                seen = rest != longer.opener and self._looks_ahead(self._sees_exactly(rest))
-                if seen and (yield from seen):
-                    self._buffer.take(len(rest))
-                    self._way, self._blank, self._tagged = longer, None, False
-                    return
-            if (yield from self._attempt(stop, self._openings[opener])) and not self._recover:
-                self._tagged = False
-        elif way is not None:
-            self._way, self._blank = None, ""
+        openings = [opening for opening in self._openings if stop.endswith(opening)]
+        if openings and self._calls:
+            yield from self._opened(stop, max(openings, key=len))
+        elif self._wrapping is not None:
+            self._wrapping, self._blank = None, ""
         elif stop != self._format.tail and stop not in self._format.inner_ends:
-            self._way = next(c for c in self._format.contents if c.opener == stop)
-            self._blank, self._tagged = None, False
+            self._begin_content(next(c for c in self._format.contents if c.opener == stop))
+
+    def _opened(self, stop: str, opening: str) -> Steps[None]:
+        """Goes on behind what opens calls; or content, where that begins alike."""
+        self._wrapping = None
+        for wrapping in self._format.contents:  # `>>>all`, where `>>>` opens calls
+            if not wrapping.opener.startswith(opening):
+                continue
+            rest = wrapping.opener.removeprefix(opening)
+            if (yield from self._buffer.accept(rest, after_space=False)):
+                self._begin_content(wrapping)
+                return
+        is_call = yield from self._attempt(stop, self._openings[opening])
+        if is_call and not self._recover:
+            self._in_thoughts = False
+
+    def _begin_content(self, wrapping: Content) -> None:
+        self._wrapping, self._blank, self._in_thoughts = wrapping, None, False
+
+    def _emit(self, text: str) -> None:
+        """Passes on text that is no part of a call."""
+        if not text:
+            return
+        if self._in_block or self._in_thoughts:
+            self._events.append(ReasoningDelta(text))
+            return
+        if self._blank is not None:
+            text = self._blank + text
+            self._blank = text if text.isspace() else None
+        if self._blank is None:
+            self._events.append(ContentDelta(text))
+
+    # Calls.
 
     def _attempt(self, opener: str, ways: Sequence[Sequence[CallNode]]) -> Steps[bool]:
         """Reads a call written in one of these ways; if it is none, its opener is text and reading
         goes on behind it. The calls that are opened with it follow."""
-        if not (yield from self._try(opener, ways)):
+        if not (yield from self._read_call(opener, ways)):
             return False
-        if self._recover and opener and not self._format.opening:
-            yield from self._bare_object()  # several objects between one pair of tags
-        first, between = self._format.opener, self._format.between.strip()
-        if not self._format.opening and between:  # a header of its own for each call
-            if (yield from self._looks_ahead(self._sees_text(between))):
-                yield from self._buffer.space()
-                self._buffer.take(len(between))
-            else:
-                self._cut_between(between)
+        format = self._format
+        if not format.opening:
+            if self._recover and opener:
+                yield from self._bare_objects()  # several objects between one pair of tags
+            between = format.between.strip()
+            if between and not (yield from self._buffer.accept(between)):  # a header for each call
+                self._cut_behind_call(between)
             return True
-        together = first is not None and (self._recover or opener.endswith(first.text))
-        if not (self._format.opening and together):
-            return True
-        end = "".join(node.text for node in self._format.closing).strip()
-        while True:
-            if end and (yield from self._looks_ahead(self._sees_text(end))):
-                yield from self._buffer.space()
-                self._buffer.take(len(end))
-                return True
-            more = self._sees_text(*filter(None, (between, self._format.start)))
-            if not (yield from self._looks_ahead(more)):
-                self._cut_between(end, between, self._format.start)
-                return True
-            if not (yield from self._try("", self._again, between)):
-                return True
+        if format.opener is not None and (self._recover or opener.endswith(format.opener.text)):
+            yield from self._further_calls()
+        return True
 
-    def _try(
+    def _further_calls(self) -> Steps[None]:
+        """The calls behind the first of those that are opened together, and what closes them."""
+        between = self._format.between.strip()
+        closing = spell_fixed(self._format.closing).strip()
+        nexts = [text for text in (between, self._format.start) if text]
+        while True:
+            if closing and (yield from self._buffer.accept(closing)):
+                return
+            if not (yield from self._buffer.peek_text(*nexts)):
+                self._cut_behind_call(closing, between, self._format.start)
+                return
+            if not (yield from self._read_call("", self._ways, between)):
+                return
+
+    def _read_call(
         self, opener: str, ways: Sequence[Sequence[CallNode]], between: str | None = None
     ) -> Steps[bool]:
-        """Reads one call, behind what stands between two; says whether it is one."""
-        is_cut, found, taken = False, False, ""
+        """Reads one call; says whether it is one.
+
+        Args:
+            opener: what has been taken in front of it.
+            ways: how it may be written behind that.
+            between: what may stand between it and the call before; None where it is the first.
+        """
+        is_cut, taken = False, ""
         self.began = self._buffer.position
         for nodes in ways:
             self._buffer.mark()
             try:
-                call = yield from self._read(nodes, between)
+                if between and (yield from self._buffer.sees(between)):
+                    yield from self._buffer.space()
+                    self._buffer.take(len(between))
+                call = yield from self._reader.read(nodes)
                 if not opener and between is None and call.name not in self._tools:
                     raise NotACallError  # an object that happens to stand at the start
             except (NotACallError, CutError) as e:
-                is_cut |= isinstance(e, CutError)
+                is_cut = is_cut or isinstance(e, CutError)
                 taken = self._buffer.forget()
                 self._buffer.unread(taken)
-            else:
-                self._buffer.forget()
-                self._events.append(CallRead(self._count, call))
-                self._count += 1
-                self._blank = ""
-                found = True
-                break
-        if is_cut and not found:
+                continue
+            self._buffer.forget()
+            self._close_call(call)
+            return True
+        if is_cut:
             self._cut(opener)
-        elif not found:
+        else:
             self._refuse(opener, taken)
-        self._opened = False
-        return found
+        self._is_call_open = False
+        return False
 
-    def _read(self, nodes: Sequence[CallNode], between: str | None) -> Steps[ToolCall]:
-        if between and (yield from self._buffer.sees(between)):
-            yield from self._buffer.space()
-            self._buffer.take(len(between))
-        return (yield from self._reader.read(nodes))
+    def _open_call(self, name: str) -> None:
+        """The name of the call under way is known."""
+        if self._streams:
+            self._is_call_open = True
+            self._events.append(CallOpened(self._count, name))
+        else:
+            self.began = self._buffer.position
+
+    def _add_arguments(self, text: str, boundaries: Sequence[Boundary]) -> None:
+        """More is known of the arguments of the call under way."""
+        if self._streams and text:
+            self._events.append(ArgumentsDelta(self._count, text, tuple(boundaries)))
+
+    def _close_call(self, call: ToolCall) -> None:
+        """The call under way is complete."""
+        self._events.append(CallRead(self._count, call))
+        self._count += 1
+        self._blank = ""
+        self._is_call_open = False
 
     def _refuse(self, opener: str, taken: str) -> None:
-        """What was taken for a call is text, unless somebody has been told of the call."""
-        if self._opened:
+        """What was taken for a call is text, unless an event has told of the call."""
+        if self._is_call_open:
             self._events.append(CallCut(opener + self._buffer.take(len(taken))))
             self._count += 1
-            return
-        self._emit(opener or self._buffer.take(1))
+        else:
+            self._emit(opener or self._buffer.take(1))
 
     def _cut(self, opener: str) -> None:
         """The text ended inside a call."""
@@ -349,39 +426,20 @@ class Parser(Lookahead):
         """Where the text ended inside a tag, that is no content: it holds a marker already, or
         stands behind calls. Elsewhere it may be content that ends like that."""
         rest = self._buffer.rest
-        begun = self._count or any(marker in rest for marker in self._format.reserved)
-        if self._recover or not rest.strip() or not begun:
+        if self._recover or not rest.strip():
+            return False
+        if not self._count and not any(marker in rest for marker in self._format.reserved):
             return False
         self._cut("")
         return True
 
-    def _cut_between(self, *texts: str) -> None:
+    def _cut_behind_call(self, *texts: str) -> None:
         """Where the text ended inside what stands behind a call, nothing of that is content."""
-        rest = self._buffer.rest.strip() if self._buffer.closed and not self._recover else ""
+        if self._recover or not self._buffer.closed:
+            return
+        rest = self._buffer.rest.strip()
         if rest and any(text.startswith(rest) for text in texts):
             self._cut("")
-
-    def _tell(self, name: str | None, arguments: str) -> None:
-        """Passes on what is known of a call under way: its name, or more of its arguments."""
-        if not self._tells:
-            self.began = self.began if name is None else self._buffer.position
-        elif name is not None:
-            self._opened = True
-            self._events.append(CallOpened(self._count, name))
-        elif arguments:
-            self._events.append(ArgumentsDelta(self._count, arguments))
-
-    def _emit(self, text: str) -> None:
-        if not text:
-            return
-        if self._reasoning or self._tagged:
-            self._events.append(ReasoningDelta(text))
-            return
-        if self._blank is not None:
-            text = self._blank + text
-            self._blank = text if text.isspace() else None
-        if self._blank is None:
-            self._events.append(ContentDelta(text))
 
 
 def parse(

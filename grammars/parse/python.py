@@ -1,28 +1,28 @@
 """Reads the arguments of a call in Python from the push buffer."""
 
-from grammars.parse.arguments import TaggedText
-from grammars.parse.buffer import Buffer, NotACallError, Steps
+from grammars.parse.arguments import TaggedWriter
+from grammars.parse.buffer import Buffer, NotACallError, Steps, make_scanner
 from grammars.spelling.coerce import Raw, Told
 from grammars.spelling.python import Ends
 from grammars.spelling.reading import read_value
 from grammars.wire.format import LONGEST_NAME, PythonArguments
 
 
-class PythonReader:
+class PythonArgumentsReader:
     """Reads the arguments of one call, up to what stands behind them.
 
     Args:
         hole: how they are written.
         buffer: where the text comes from.
         ends: what ends a raw string.
-        text: is told of what is read.
+        writer: gets what is read.
     """
 
-    def __init__(self, hole: PythonArguments, buffer: Buffer, ends: Ends, text: TaggedText):
+    def __init__(self, hole: PythonArguments, buffer: Buffer, ends: Ends, writer: TaggedWriter):
         self._hole = hole
         self._buffer = buffer
         self._ends = ends
-        self._text = text
+        self._writer = writer
 
     def read(self) -> Steps[dict[str, Raw]]:
         """Reads them all; of a repeated one, the first that is not empty.
@@ -47,7 +47,8 @@ class PythonReader:
         return raws
 
     def _key(self) -> Steps[str]:
-        key, after = "", self._hole.after_key
+        key = ""
+        after = self._hole.after_key
         while (yield from self._buffer.need()) != after[0]:
             key += self._buffer.take(1)
             if len(key) > LONGEST_NAME or key[-1] in "\n<,()[]{}\"'":
@@ -61,17 +62,22 @@ class PythonReader:
         first = yield from self._buffer.need()
         if first == own:
             self._buffer.take(1)
-            self._text.open(key, told=True)
-            yield from self._buffer.string(self._ends, own, self._text.feed)
-            return Told(self._text.close(), is_text=True, style=self._hole.style)
+            self._writer.open(key, is_text=True)
+            yield from self._buffer.string(self._ends, own, self._writer.feed)
+            return Told(self._writer.close(), is_text=True, style=self._hole.style)
         is_text = first == other
-        self._text.open(key, told=is_text)
-        self._text.feed((yield from self._string() if is_text else self._other(first)))
-        return Told(self._text.close(), is_text, self._hole.style)
+        self._writer.open(key, is_text)
+        if is_text:
+            text = yield from self._string()
+        else:
+            text = yield from self._other(first)
+        self._writer.feed(text)
+        return Told(self._writer.close(), is_text, self._hole.style)
 
     def _string(self) -> Steps[str]:
         """A string of Python; its text as it stands where that has other escapes."""
-        text, escaped = self._buffer.take(1), False
+        text = self._buffer.take(1)
+        escaped = False
         while escaped or (yield from self._buffer.need()) != text[0]:
             yield from self._buffer.need()
             text += self._buffer.take(1)
@@ -86,7 +92,7 @@ class PythonReader:
         """The text of a value that is no string."""
         if first in "[{":
             try:
-                return (yield from self._buffer.json(_ignore, self._hole.style))
+                return (yield from self._buffer.value(make_scanner(self._hole.style)))
             except ValueError:
                 raise NotACallError from None
         text = ""
@@ -95,7 +101,3 @@ class PythonReader:
                 raise NotACallError
             text += self._buffer.take(1)
         return text.strip()
-
-
-def _ignore(text: str) -> None:
-    """Nothing is told of a value before it is complete."""

@@ -13,7 +13,7 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 
 from grammars.errors import RenderError
 from grammars.lowering.lower import lower
-from grammars.render.turn import render
+from grammars.render import render
 from grammars.suite.reading import KEYS, WORDS
 from grammars.turn import Tool, ToolCall, Turn
 from grammars.wire.format import CallId, Format, JsonCall

@@ -1,13 +1,32 @@
 """Policies, errors, and the parts of a format."""
 
+from dataclasses import replace
+
 import pytest
 
 from grammars.build.turn import build_grammar
 from grammars.errors import Error, PolicyError, SchemaError, ToolError
 from grammars.formats import FORMATS, HERMES, LLAMA3_JSON, QWEN3_CODER
 from grammars.lowering.lower import lower
-from grammars.turn import Choice, Policy, Start, State, Think, Tool, ToolCall
-from grammars.wire.format import Format, Literal, count_common, find_format, is_taggable
+from grammars.turn import (
+    Choice,
+    Policy,
+    ReasoningStart,
+    Start,
+    State,
+    Think,
+    Tool,
+    ToolCall,
+    find_reasoning_start,
+)
+from grammars.wire.format import (
+    Format,
+    Literal,
+    Reasoning,
+    count_common,
+    find_format,
+    is_taggable,
+)
 
 A, B = (Tool(name, lower({"type": "object"})) for name in "ab")
 
@@ -72,3 +91,35 @@ def test_names_between_tags() -> None:
     assert not any(is_taggable(name) for name in ("", " a", "a\x1c", "a<", "a>", "a\nb", "a" * 257))
     assert count_common("abc", "abd") == 2
     assert count_common("ab", "abd") == 2
+
+
+BLOCK = HERMES.reasoning
+OPEN_OR_CLOSED = replace(BLOCK, starts_closed=True) if BLOCK else None
+
+
+@pytest.mark.parametrize(
+    ("block", "state", "think", "expected"),
+    [
+        (BLOCK, State(), Think.OPTIONAL, ReasoningStart(may_open=True)),
+        (BLOCK, State(), Think.REQUIRED, ReasoningStart(may_open=True, must_open=True)),
+        (BLOCK, State(), Think.FORBIDDEN, ReasoningStart()),
+        (OPEN_OR_CLOSED, State(), Think.OPTIONAL, ReasoningStart(may_open=True, may_close=True)),
+        (OPEN_OR_CLOSED, State(), Think.FORBIDDEN, ReasoningStart(may_close=True)),
+        (BLOCK, State(Start.CLOSED), Think.OPTIONAL, ReasoningStart(may_close=True)),
+        (BLOCK, State(Start.CLOSED, lead="<"), Think.OPTIONAL, ReasoningStart()),
+        (BLOCK, State(Start.OPEN), Think.OPTIONAL, ReasoningStart(is_open=True)),
+        (
+            BLOCK,
+            State(Start.OPEN),
+            Think.FORBIDDEN,
+            ReasoningStart(is_open=True, closes_at_once=True),
+        ),
+        (None, State(), Think.OPTIONAL, ReasoningStart()),
+    ],
+)
+def test_what_a_turn_may_begin_with(
+    block: Reasoning | None, state: State, think: Think, expected: ReasoningStart
+) -> None:
+    assert find_reasoning_start(block, state, think) == expected
+    without = replace(expected, may_close=False)
+    assert find_reasoning_start(block, state, think, has_answer=True) == without

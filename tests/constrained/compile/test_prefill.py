@@ -18,7 +18,7 @@ from constrained.model.model import Model
 from constrained.reply import Reply
 from constrained.template.chat_template import ChatTemplate
 from constrained.vocabulary.vocabulary import byte_vocabulary
-from grammars.render.turn import render
+from grammars.render import render
 from grammars.turn import (
     ContentDelta,
     Event,

@@ -29,7 +29,7 @@ from grammars.build.turn import build_grammar
 from grammars.formats import FORMATS, HERMES
 from grammars.lowering.checked import find_held
 from grammars.parse.parser import Parser
-from grammars.render.turn import render
+from grammars.render import render
 from grammars.turn import (
     ArgumentsDelta,
     CallRead,

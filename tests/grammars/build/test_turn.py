@@ -15,7 +15,7 @@ from grammars.formats import FORMATS, HERMES, LLAMA3_JSON, QWEN3_CODER
 from grammars.ir.grammar import GrammarBuilder
 from grammars.lowering.lower import lower
 from grammars.parse.parser import Parser, collect
-from grammars.render.turn import render
+from grammars.render import render
 from grammars.schema.nodes import Object, Property, String
 from grammars.turn import (
     Answer,

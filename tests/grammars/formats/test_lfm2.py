@@ -9,7 +9,7 @@ from grammars.errors import RenderError, SchemaError, ToolError
 from grammars.formats import LFM2
 from grammars.lowering.lower import lower
 from grammars.parse.parser import Parser, parse
-from grammars.render.turn import render
+from grammars.render import render
 from grammars.turn import ArgumentsDelta, Policy, State, Tool, ToolCall, Turn
 from grammars.wire.text import dump_format, load_format
 from tests.agreement.matching import Masked

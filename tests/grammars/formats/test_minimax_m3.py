@@ -10,7 +10,7 @@ from grammars.errors import RenderError, SchemaError
 from grammars.formats import MINIMAX_M3
 from grammars.lowering.lower import lower
 from grammars.parse.parser import Parser, parse
-from grammars.render.turn import render
+from grammars.render import render
 from grammars.turn import ArgumentsDelta, Policy, Start, State, Think, Tool, ToolCall, Turn
 from grammars.wire.text import dump_format, load_format
 from tests.agreement.matching import Masked

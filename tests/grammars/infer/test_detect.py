@@ -8,9 +8,10 @@ import pytest
 
 from grammars.errors import DetectError, Error
 from grammars.formats import HERMES, QWEN3_CODER
-from grammars.infer.detect import Origin, detect, find_state
+from grammars.infer.detect import Origin, detect
+from grammars.infer.reasoning import find_state
 from grammars.infer.registered import find_registered
-from grammars.render.turn import render
+from grammars.render import render
 from grammars.turn import Start, State, ToolCall, Turn
 from grammars.wire.format import Format, JsonCall, JsonStyle, Marker
 from tests.real_templates import real_templates

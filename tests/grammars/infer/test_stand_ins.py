@@ -10,7 +10,7 @@ from constrained.template.chat_template import ChatTemplate
 from grammars.errors import DetectError, Error
 from grammars.formats import HERMES
 from grammars.infer.inference import Inference, infer
-from grammars.render.turn import render
+from grammars.render import render
 from grammars.turn import ToolCall, Turn
 from grammars.wire.format import (
     CallId,

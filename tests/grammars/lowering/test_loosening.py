@@ -8,7 +8,7 @@ from constrained.tools.shapes import read_tools
 from grammars.formats import FORMATS
 from grammars.lowering.lower import lower
 from grammars.lowering.tool_options import loosen
-from grammars.render.turn import render
+from grammars.render import render
 from grammars.schema.nodes import AnyValue, Array, Boolean, Null, Number, Object, String, Union
 from grammars.turn import Policy, State, ToolCall, Turn
 from grammars.wire.format import Format

@@ -9,7 +9,7 @@ from constrained.tools.shapes import read_tools
 from grammars.formats import FORMATS
 from grammars.lowering.lower import lower
 from grammars.lowering.tool_options import require_nonempty
-from grammars.render.turn import render
+from grammars.render import render
 from grammars.schema.nodes import Node, Object, Reference, String
 from grammars.turn import Policy, State, ToolCall, Turn
 from grammars.wire.format import Format

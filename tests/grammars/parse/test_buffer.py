@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grammars.parse.buffer import Buffer, CutError
-from grammars.parse.scanners import JsonScanner
+from grammars.parse.buffer import Buffer, CutError, JsonScanner
 from tests.schema_strategies import VALUES
 
 CONTAINERS = VALUES.filter(lambda value: isinstance(value, list | dict))

@@ -12,7 +12,7 @@ from constrained.job import Job
 from grammars.formats import FORMATS, GENERIC, HARMONY, HERMES, KIMI_K3, LLAMA3_JSON
 from grammars.lowering.lower import lower
 from grammars.parse.parser import Parser, parse
-from grammars.render.turn import render
+from grammars.render import render
 from grammars.turn import (
     THINKING_TAGS,
     Choice,

@@ -6,7 +6,7 @@ from benchmarks import totality
 from benchmarks.texts import TOOLS
 from grammars.formats import FORMATS
 from grammars.parse.parser import parse
-from grammars.render.turn import render
+from grammars.render import render
 from grammars.turn import ToolCall, Turn
 from grammars.wire.format import Format
 

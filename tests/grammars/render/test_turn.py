@@ -8,7 +8,7 @@ from grammars.errors import RenderError, ToolError
 from grammars.formats import HERMES, LLAMA3_JSON, QWEN3_CODER
 from grammars.lowering.lower import lower
 from grammars.parse.parser import parse
-from grammars.render.turn import render
+from grammars.render import render
 from grammars.turn import Start, State, Tool, ToolCall, Turn
 from grammars.wire.format import Format, Literal, Marker
 

@@ -9,7 +9,7 @@ import pytest
 from grammars.errors import SchemaError
 from grammars.formats import FORMATS
 from grammars.lowering.lower import lower
-from grammars.render.turn import render
+from grammars.render import render
 from grammars.schema.counted import Counted, Distinct, find_items
 from grammars.schema.nodes import Array, Boolean, Constant, Contains, Null
 from grammars.turn import Choice, KeyOrder, Policy, State, Tool, ToolCall, Turn

@@ -13,7 +13,7 @@ from grammars.formats import FORMATS
 from grammars.formats.hermes import HERMES
 from grammars.lowering.lower import lower
 from grammars.parse.parser import parse
-from grammars.render.turn import render
+from grammars.render import render
 from grammars.schema.members import MOST_KEYS
 from grammars.turn import Choice, ChoiceAnswer, KeyOrder, Policy, State, Tool, ToolCall, Turn
 from grammars.wire.format import Format

@@ -13,7 +13,7 @@ from grammars.formats import FORMATS
 from grammars.ir.completion import Completer
 from grammars.ir.grammar import GrammarBuilder
 from grammars.lowering.lower import lower
-from grammars.render.turn import render
+from grammars.render import render
 from grammars.schema.bits import ALWAYS, NEVER, both, count, either, negate
 from grammars.schema.extent import bound_length
 from grammars.schema.presence import find_keys

@@ -7,9 +7,9 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from grammars.errors import RenderError, SchemaError
-from grammars.parse.json_writer import RawTeller
+from grammars.parse.arguments import RawToJson
 from grammars.parse.parser import Parser, parse
-from grammars.render.turn import render
+from grammars.render import render
 from grammars.schema.nodes import are_same
 from grammars.turn import ArgumentsDelta, ToolCall, Turn
 from grammars.wire.format import Format, JsonArguments, Literal, Marker, Name, TaggedArguments
@@ -98,14 +98,14 @@ def test_arguments_are_told_as_json_while_they_arrive(name: str, data: st.DataOb
 
 
 def test_raw_strings_are_told_as_they_come() -> None:
-    teller = RawTeller(GEMMA)
+    teller = RawToJson(GEMMA)
     pieces = ["{ci", "ty", ":<|", '"|>Par<', 'is<|"', "|>,n", ":1", "2,b:[No", "ne,tr", "ue]", "}"]
     assert [teller.feed(piece) for piece in pieces] == [
         "{", "", '"city": ', '"Par', "<is", '", ', '"n": ', "12, \"b\": [", "null, ", "true]", "}"
     ]  # fmt: skip
     for text in ("{a:nix,", "{a:NaN,"):
         with pytest.raises(ValueError, match=r"Expecting|NaN"):
-            RawTeller(GEMMA).feed(text)
+            RawToJson(GEMMA).feed(text)
 
 
 def test_a_string_that_contains_its_quote_is_not_rendered() -> None:

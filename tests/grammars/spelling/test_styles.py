@@ -20,7 +20,7 @@ from grammars.ir.completion import Completer
 from grammars.ir.grammar import GrammarBuilder
 from grammars.ir.printer import print_expression
 from grammars.lowering.lower import lower
-from grammars.parse.scanners import make_scanner
+from grammars.parse.buffer import make_scanner
 from grammars.schema.nodes import Schema, are_same
 from grammars.schema.numbers import are_equal, settle
 from grammars.spelling.quoted import find_extra_keys

@@ -8,7 +8,7 @@ from constrained.replay.check import check_rows
 from constrained.tools.shapes import read_tools
 from grammars.errors import RenderError
 from grammars.formats import FORMATS
-from grammars.render.turn import render
+from grammars.render import render
 from grammars.turn import ToolCall, Turn
 from grammars.wire.format import find_format
 from tests.templates import tool

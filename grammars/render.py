@@ -1,0 +1,365 @@
+"""Turn -> text: the inverse of `parse`. What the format cannot write unambiguously is refused.
+
+Needs `spelling`, `wire`, `schema`. Start with `render`.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+from grammars.errors import RenderError
+from grammars.names import check_name
+from grammars.schema.nodes import Constant, Json, Object, escape, flatten
+from grammars.schema.numbers import are_equal
+from grammars.spelling.coerce import coerce_members
+from grammars.spelling.json_call import (
+    begin_call,
+    close_json_call,
+    open_json_call,
+    style_arguments,
+)
+from grammars.spelling.nested import Tree, TreeReader, is_text
+from grammars.spelling.nested import is_key as is_nested_key
+from grammars.spelling.python import find_ends, is_word, spell_fixed
+from grammars.spelling.python_values import RAW
+from grammars.spelling.styles import holds, spell
+from grammars.spelling.tagged import excludes_containers, is_key
+from grammars.turn import Start, State, Tool, ToolCall, Turn
+from grammars.wire.format import (
+    CallId,
+    CallIndex,
+    Format,
+    JsonArguments,
+    JsonCall,
+    JsonStyle,
+    Literal,
+    Marker,
+    Name,
+    NestedArguments,
+    PythonArguments,
+    TaggedArguments,
+    find_kind,
+)
+
+
+def render(
+    turn: Turn, format: Format, tools: Sequence[Tool] = (), state: State | None = None
+) -> str:
+    """The text of a turn, as the model writes it behind the prompt, without the end of turn.
+
+    Args:
+        turn: what to write.
+        format: how.
+        tools: the schemas of the tools, by which raw text is read back.
+        state: where the prompt ends; an open block is not opened again.
+
+    Raises:
+        RenderError: the text could be read back as something else; `where` names the part.
+        ToolError: the format cannot write the name of a call.
+    """
+    state = state or State()
+    _refuse_markers(turn.content, format, "/content")
+    _refuse_bare(turn, format)
+    body = _content(turn, format)
+    if turn.calls:
+        _refuse_overlap(turn.content, format)
+        if turn.content:
+            body += format.before
+        body += _calls(turn.calls, format, tools, state)
+    if body and not body.startswith(state.lead):
+        message = f"the prompt has begun with {state.lead!r}, which such a turn does not"
+        raise RenderError(message, where="/content" if turn.content else "/calls")
+    return _reasoning(turn, format, state) + body.removeprefix(state.lead)
+
+
+def _content(turn: Turn, format: Format) -> str:
+    if turn.calls and turn.content and not turn.content.strip():
+        raise RenderError("white space before a call is not content", where="/content")
+    if not turn.content:
+        return ""
+    for wrapping in format.contents:
+        if wrapping.calls or not turn.calls:
+            return wrapping.opener + turn.content + wrapping.closer
+    raise RenderError(f"format {format.name} has no content beside a call", where="/content")
+
+
+def _reasoning(turn: Turn, format: Format, state: State) -> str:
+    block = format.reasoning
+    has_place = block is not None and state.start is not Start.CLOSED
+    if turn.reasoning and not has_place:
+        raise RenderError("there is no place for reasoning", where="/reasoning")
+    if state.start is Start.CLOSED:
+        return state.pad
+    if block is None or (state.start is Start.PLAIN and not turn.reasoning):
+        return ""
+    _refuse_markers(turn.reasoning, format, "/reasoning")
+    opener = block.opener.text + block.pad_open
+    if state.start is Start.OPEN:
+        opener = state.pad
+    return opener + turn.reasoning + block.pad_close + block.closer.text + block.after
+
+
+def _refuse_markers(text: str, format: Format, where: str) -> None:
+    for marker in format.reserved:
+        if marker in text:
+            raise RenderError(f"the text contains the marker {marker}", where=where)
+
+
+def _refuse_overlap(content: str, format: Format) -> None:
+    """Content may not end as the marker behind it begins: `<b>` in front of `>>>`."""
+    marker = format.opener.text if format.opener else ""
+    text = content + format.before
+    if content and (text + marker).find(marker) < len(text):
+        raise RenderError(f"the text runs into the marker {marker}", where="/content")
+
+
+def _refuse_bare(turn: Turn, format: Format) -> None:
+    """Where no marker opens calls, a turn is content or one call."""
+    if format.single and len(turn.calls) > 1:
+        raise RenderError(f"format {format.name} has one call in a turn", where="/calls/1")
+    if format.bare is None:
+        return
+    if turn.calls and turn.content:
+        message = f"format {format.name} has no content beside a call"
+        raise RenderError(message, where="/content")
+    if re.match(begin_call(format.bare), turn.content):
+        raise RenderError("the content begins as a call does", where="/content")
+
+
+def _calls(calls: Sequence[ToolCall], format: Format, tools: Sequence[Tool], state: State) -> str:
+    known = {tool.name: tool for tool in tools}
+    written = [
+        _CallWriter(call, number, format, known, state).write() for number, call in enumerate(calls)
+    ]
+    opening, closing = spell_fixed(format.opening), spell_fixed(format.closing)
+    return opening + format.between.join(written) + closing
+
+
+class _CallWriter:
+    """Writes one call.
+
+    Args:
+        call: what to write.
+        number: the calls of the turn before this one.
+        format: how.
+        tools: the tools on offer, by name.
+        state: tells how many calls the conversation has before this turn.
+    """
+
+    def __init__(
+        self,
+        call: ToolCall,
+        number: int,
+        format: Format,
+        tools: Mapping[str, Tool],
+        state: State,
+    ):
+        self._call = call
+        self._number = number
+        self._format = format
+        self._tools = tools
+        self._state = state
+        self._tool = tools.get(call.name)
+        self._where = f"/calls/{number}"
+
+    def write(self) -> str:
+        """The text of the call.
+
+        Raises:
+            RenderError, ToolError: as `render`.
+        """
+        check_name(self._format, self._call.name)
+        try:
+            json.dumps(self._call.arguments, allow_nan=False, ensure_ascii=False).encode()
+        except ValueError as e:
+            raise RenderError(f"not JSON: {e}", where=f"{self._where}/arguments") from e
+        text = ""
+        for node in self._format.call:
+            match node:
+                case Literal(part) | Marker(part):
+                    text += part
+                case Name():
+                    text += self._call.name
+                case CallId() | CallIndex():
+                    text += self._id(node)
+                case JsonCall():
+                    text += self._json_call(node)
+                case JsonArguments():
+                    text += self._json(node.style)
+                case TaggedArguments():
+                    text += self._tagged(node)
+                case PythonArguments():
+                    text += self._python(node)
+                case NestedArguments():
+                    text += self._nested(node)
+        return text
+
+    def _at(self, key: str) -> str:
+        """The pointer to an argument."""
+        return f"{self._where}/arguments/{escape(key)}"
+
+    def _id(self, node: CallId | CallIndex) -> str:
+        """The id as the format writes it; the number of the call where it has none that fits."""
+        if isinstance(node, CallIndex):
+            written = _read_index(node, self._call.name, self._call.id)
+            return written or str(node.count(self._state.calls or 0, self._number))
+        id = f"{self._number:09}" if self._call.id is None else self._call.id
+        if not re.fullmatch(node.pattern, id):
+            message, hint = f"the id {id!r} cannot be written", f"It is {node.pattern}"
+            raise RenderError(message, where=f"{self._where}/id", hint=hint)
+        return id
+
+    def _json_call(self, node: JsonCall) -> str:
+        id = self._id(node.id) if node.id else ""
+        arguments = self._json(style_arguments(node))
+        return open_json_call(node, self._call.name, id) + arguments + close_json_call(node, id)
+
+    def _json(self, style: JsonStyle) -> str:
+        if not holds(self._call.arguments, style):
+            message = "a key or string holds what the format cannot write"
+            raise RenderError(message, where=f"{self._where}/arguments")
+        return spell(self._call.arguments, style)
+
+    def _tagged(self, tags: TaggedArguments) -> str:
+        arguments = self._call.arguments
+        raws = {key: _spell_raw(value, tags) for key, value in arguments.items()}
+        read = arguments
+        if self._tool:
+            read = coerce_members(raws, self._tool.schema, tags.style)[0]
+        text = ""
+        for key, value in arguments.items():
+            self._refuse_tagged(key, raws[key], read[key], tags)
+            text += tags.open + key + tags.after_key
+            if tags.kinds:
+                text += find_kind(tags, value) + tags.after_kind
+            text += raws[key] + tags.close
+        if not raws and tags.empty is not None:
+            return tags.empty
+        return text + tags.end
+
+    def _refuse_tagged(self, key: str, raw: str, read: Json, tags: TaggedArguments) -> None:
+        """Refuses an argument whose raw text would not be read back as its value."""
+        value, where = self._call.arguments[key], self._at(key)
+        if not is_key(key, tags):
+            raise RenderError(f"the key {key!r} cannot be written between tags", where=where)
+        if tags.close + tags.open[:1] in "\n" + raw + tags.close:
+            raise RenderError("the value contains its own closing tag", where=where)
+        if not are_equal(read, value):
+            raise RenderError(f"{value!r} would be read back as {read!r}", where=where)
+        if self._tool is None or not isinstance(value, str):
+            return
+        if not _is_told_apart(value, key, self._tool, tags):
+            raise RenderError("text beside objects or lists cannot begin as they do", where=where)
+
+    def _python(self, hole: PythonArguments) -> str:
+        schema = self._tool.schema if self._tool else None
+        ends = find_ends(self._format, self._tools, schema)
+        items: list[str] = []
+        for key, value in self._call.arguments.items():
+            if not is_word(key):
+                message = f"the key {key!r} cannot be written in such a call"
+                raise RenderError(message, where=self._at(key))
+            if isinstance(value, str) and not ends.holds(value, RAW):
+                raise RenderError("the value contains what would end it", where=self._at(key))
+            items.append(key + hole.after_key + _spell_in_python(value, hole))
+        return hole.item.join(items)
+
+    def _nested(self, hole: NestedArguments) -> str:
+        """The arguments as the template writes them; but what is null is written."""
+        tree = _grow_tree(self._call.arguments, hole, f"{self._where}/arguments")
+        if self._tool is not None:
+            reader = TreeReader(hole, self._tool.schema.definitions)
+            read = reader.members(tree, self._tool.schema.objects)
+            for key, value in self._call.arguments.items():
+                if not are_equal(read[key], value):
+                    message = f"{value!r} would be read back as {read[key]!r}"
+                    raise RenderError(message, where=self._at(key))
+        return _write_tree(tree, hole)
+
+
+def _read_index(node: CallIndex, name: str, id: str | None) -> str | None:
+    """The index in a call's id."""
+    if not node.id:
+        return None
+    pattern = re.escape(node.id.replace("{name}", name)).replace(r"\{index\}", "([0-9]+)")
+    match = re.fullmatch(pattern, id or "")
+    return match[1] if match else None
+
+
+def _is_told_apart(text: str, key: str, tool: Tool, tags: TaggedArguments) -> bool:
+    """Can the text of an argument not be taken for the beginning of an object or a list?"""
+    if tags.kinds or not text.startswith(("{", "[")):
+        return True
+    definitions = tool.schema.definitions
+    objects = [node for node in flatten(tool.schema.node, definitions) if isinstance(node, Object)]
+    for object_ in objects:
+        argument = object_.find(key)
+        if argument is None:
+            continue
+        branches = list(flatten(argument.node, definitions))
+        listed = any(isinstance(b, Constant) and text in b.values for b in branches)
+        if listed or not excludes_containers(branches):
+            return True
+    return not objects
+
+
+def _spell_raw(value: Json, tags: TaggedArguments) -> str:
+    match value:
+        case str():
+            return value
+        case True:
+            return tags.true[0]
+        case False:
+            return tags.false[0]
+        case None:
+            return tags.null[0]
+        case _:
+            return spell(value, tags.style)
+
+
+def _spell_in_python(value: Json, hole: PythonArguments) -> str:
+    match value:
+        case str():
+            return RAW + value + RAW
+        case dict():
+            return spell(value, hole.objects)
+        case _:
+            return spell(value, hole.style)
+
+
+def _grow_tree(value: Json, hole: NestedArguments, where: str) -> Tree:
+    """The tags of a value.
+
+    Raises:
+        RenderError: a key or text cannot stand between tags.
+    """
+    match value:
+        case str():
+            if not is_text(value, hole):
+                raise RenderError("the value contains the mark of a tag", where=where)
+            return Tree(value)
+        case list():
+            tree = Tree()
+            for i, item in enumerate(cast(list[Json], value)):
+                tree.members.append((hole.item, _grow_tree(item, hole, f"{where}/{i}")))
+            return tree
+        case dict():
+            members = cast(dict[str, Json], value)
+            for key in members:
+                if not is_nested_key(key):
+                    message = f"the key {key!r} cannot be written between tags"
+                    raise RenderError(message, where=f"{where}/{escape(key)}")
+            tree = Tree()
+            for key, member in members.items():
+                tree.members.append((key, _grow_tree(member, hole, f"{where}/{escape(key)}")))
+            return tree
+        case _:
+            return Tree(spell(value, hole.style))
+
+
+def _write_tree(tree: Tree, hole: NestedArguments) -> str:
+    text = tree.text
+    for key, inner in tree.members:
+        text += hole.open(key) + _write_tree(inner, hole) + hole.close(key)
+    return text
