@@ -40,25 +40,11 @@ FOR_TYPES_ONLY = {"llguidance": {"constrained.replay.check", "constrained.compil
 REGISTRIES = {"grammars/formats"}
 """Folders of one value a file, which may be many."""
 
-OPEN_CIRCLES = [
-    {"grammars.build", "grammars.spelling"},
-    {
-        "grammars.infer.arguments",
-        "grammars.infer.call",
-        "grammars.infer.detect",
-        "grammars.infer.inference",
-        "grammars.infer.probes",
-        "grammars.infer.reasoning",
-        "grammars.infer.registered",
-        "grammars.infer.turn",
-        "grammars.infer.verify",
-    },
-]
+OPEN_CIRCLES = [{"grammars.build", "grammars.names", "grammars.spelling", "grammars.turn"}]
 OPEN_FOLDERS = {"grammars/lowering"}
 OPEN_CLASS_NAMES = set(
     """
-    Argument Arguments Begun Both Chain Chat Held Keys Layout Model NestedReader Opened Part Place
-    PythonReader Reasoning Start Value Written _Calls _Reader
+    Argument Arguments Begun Both Chain Held Keys Model Opened Part Place Reasoning Start Value
     """.split()
 )
 
