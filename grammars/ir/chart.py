@@ -323,22 +323,34 @@ class Chart:
 
     def _scan(self, row: ChartRow, since: int, tokens: dict[int, str]) -> None:
         """Reads lexemes of a row from that place on, until one ends, or the text does."""
-        text, running = self.text, row.running
-        for place in range(since, len(text)):
+        text, running, place = self.text, row.running, since
+        stops = [at for at in tokens if at >= since]
+        while place < len(text):
             if place in tokens:
                 self._meet_token(row, running, place, tokens[place])
-            character = text[place]
+            if len(running) == 1:
+                # Most of a text is long strings, in which nothing else may come.
+                lexeme, machine, at = running[0]
+                stop = next((at for at in stops if at > place), len(text))
+                at, place = machine.skip(at, text, place, stop)
+                running = [Running(lexeme, machine, at)]
+                if place == stop:
+                    continue
             following: list[Running] = []
+            is_over = False
             for lexeme, machine, at in running:
-                behind = machine.step(at, character)
+                behind = machine.step(at, text[place])
                 if behind is not None:
                     following.append(Running(lexeme, machine, behind))
+                    if machine.lazy and machine.accepts(behind):
+                        is_over = True
             if not following:
                 self._emit(row, running, place)
                 return
             running = following
-            if any(machine.lazy and machine.accepts(at) for _, machine, at in running):
-                self._emit(row, running, place + 1)
+            place += 1
+            if is_over:
+                self._emit(row, running, place)
                 return
         row.running = running
         self._open.append(row)

@@ -48,6 +48,16 @@ class Machine(Protocol):
         """Behind one more character; None where it cannot be."""
         ...
 
+    def skip(self, at: Position, text: str, place: int, stop: int) -> tuple[Position, int]:
+        """Behind as many characters as cannot be the last ones: the lexeme goes on behind them.
+
+        Args:
+            at: in front of the text from `place` on.
+            text: what it stands in.
+            place, stop: from where to where it is read at most.
+        """
+        ...
+
     def accepts(self, at: Position) -> bool:
         """May the lexeme end there?"""
         ...
@@ -57,12 +67,20 @@ class Machine(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class LiteralMachine:
+class _StepwiseMachine:
+    """Reads short lexemes, of which nothing is skipped."""
+
+    lazy = False
+
+    def skip(self, at: Position, text: str, place: int, stop: int) -> tuple[Position, int]:
+        return at, place
+
+
+@dataclass(frozen=True)
+class LiteralMachine(_StepwiseMachine):
     """Reads text that stands as it is; a position is how much of it was read."""
 
     text: str
-    lazy = False
     start = 0
 
     def step(self, at: Position, character: str) -> Position | None:
@@ -77,12 +95,11 @@ class LiteralMachine:
         return self.text[at:]
 
 
-@dataclass(frozen=True, slots=True)
-class TokenMachine:
+@dataclass(frozen=True)
+class TokenMachine(_StepwiseMachine):
     """A special token: no character of a text is part of it, for it has no half."""
 
     token: Token
-    lazy = False
     start = 0
 
     def step(self, at: Position, character: str) -> Position | None:
@@ -111,6 +128,17 @@ class RegexMachine:
         following = at.next.get(character) or self._automaton.step(at, character)
         return None if following.is_dead else following
 
+    def skip(self, at: Position, text: str, place: int, stop: int) -> tuple[Position, int]:
+        assert isinstance(at, AutomatonState)
+        automaton, lazy = self._automaton, self.lazy
+        while place < stop:
+            following = at.next.get(text[place]) or automaton.step(at, text[place])
+            if following.is_dead or (lazy and following.accepts):
+                break
+            at = following
+            place += 1
+        return at, place
+
     def accepts(self, at: Position) -> bool:
         assert isinstance(at, AutomatonState)
         return at.accepts
@@ -120,12 +148,11 @@ class RegexMachine:
         return self._automaton.end(at)
 
 
-@dataclass(frozen=True, slots=True)
-class LanguageMachine:
+@dataclass(frozen=True)
+class LanguageMachine(_StepwiseMachine):
     """Reads what only a `Language` knows; a position is the text so far."""
 
     language: Language
-    lazy = False
     start = ""
 
     def step(self, at: Position, character: str) -> Position | None:
@@ -141,11 +168,10 @@ class LanguageMachine:
         return self.language.extend(at)
 
 
-@dataclass(frozen=True, slots=True)
-class UnknownMachine:
+@dataclass(frozen=True)
+class UnknownMachine(_StepwiseMachine):
     """Reads a lexeme of which nothing is known: any text may be it, and nobody knows its end."""
 
-    lazy = False
     start = 0
 
     def step(self, at: Position, character: str) -> Position | None:
@@ -246,6 +272,7 @@ def _read_pattern(regex: str) -> Regex:
     return read(regex)
 
 
-@lru_cache(maxsize=1024)
+# Few, for each keeps thousands of states; what many grammars have in common are strings and numbers.
+@lru_cache(maxsize=128)
 def _compile(regex: Regex) -> Automaton:
     return Automaton(regex)

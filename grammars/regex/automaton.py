@@ -39,15 +39,22 @@ class AutomatonState:
         expression: what may follow.
     """
 
-    __slots__ = ("accepts", "ending", "expression", "is_dead", "least", "next")
+    __slots__ = ("_least", "accepts", "ending", "expression", "is_dead", "next")
 
     def __init__(self, expression: Expression):
         self.expression = expression
         self.next: dict[str, AutomatonState] = {}
         self.accepts = is_nullable(expression)
         self.is_dead = expression == NOTHING
-        self.least = measure(expression)  # no shorter text may follow
+        self._least: int | None = None
         self.ending: str | bool | None = False  # the shortest one; False: not looked for yet
+
+    @property
+    def least(self) -> int:
+        """No shorter text may follow."""
+        if self._least is None:
+            self._least = measure(self.expression)
+        return self._least
 
 
 class Automaton:

@@ -15,55 +15,82 @@ ENDLESS = 10**9
 """The least length of an expression that matches nothing."""
 
 
+class _Hashed:
+    """An expression whose hash is computed once: the states of automata are looked up by it."""
+
+    def __hash__(self) -> int:
+        known = self.__dict__.get("_hash")
+        if known is None:
+            known = hash((type(self), *self.__dict__.values()))
+            self.__dict__["_hash"] = known
+        return known
+
+
 @dataclass(frozen=True)
-class Nothing:
+class Nothing(_Hashed):
     """Matches no text."""
 
+    __hash__ = _Hashed.__hash__
+
 
 @dataclass(frozen=True)
-class Blank:
+class Blank(_Hashed):
     """Matches the empty text."""
 
+    __hash__ = _Hashed.__hash__
+
 
 @dataclass(frozen=True)
-class One:
+class One(_Hashed):
     """Matches one character of a set."""
+
+    __hash__ = _Hashed.__hash__
 
     characters: Characters
 
 
 @dataclass(frozen=True)
-class Chain:
+class Chain(_Hashed):
     """Matches one text behind the other."""
+
+    __hash__ = _Hashed.__hash__
 
     first: "Expression"
     rest: "Expression"
 
 
 @dataclass(frozen=True)
-class Either:
+class Either(_Hashed):
     """Matches what any of the options does."""
+
+    __hash__ = _Hashed.__hash__
 
     options: frozenset["Expression"]
 
 
 @dataclass(frozen=True)
-class Both:
+class Both(_Hashed):
     """Matches what all of the parts do."""
+
+    __hash__ = _Hashed.__hash__
 
     parts: frozenset["Expression"]
 
 
 @dataclass(frozen=True)
-class Other:
+class Other(_Hashed):
     """Matches what the expression does not."""
+
+    __hash__ = _Hashed.__hash__
 
     than: "Expression"
 
 
 @dataclass(frozen=True)
-class Repeat:
+class Repeat(_Hashed):
     """Matches `body`, `fewest` to `most` times (None: without end)."""
+
+    __hash__ = _Hashed.__hash__
 
     body: "Expression"
     fewest: int = 0
