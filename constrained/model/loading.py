@@ -114,8 +114,9 @@ def from_llama(
     from constrained.engine.llamacpp import borrow
 
     chosen = None if tool_format is None else read_tool_format(tool_format)
+    engine = borrow(llama)  # refuses what is no open model
     name = Path(llama.model_path).name
-    return _make(borrow(llama), name=name, chat_template=chat_template, tool_format=chosen)
+    return _make(engine, name=name, chat_template=chat_template, tool_format=chosen)
 
 
 def _read_cache(ram: int, folder: str | os.PathLike[str] | None) -> Cache:

@@ -22,6 +22,7 @@ from grammars.ir.nodes import (
     EmbeddedLark,
     Expression,
     Guarded,
+    Literal,
     Repeat,
     RuleReference,
     Sequence,
@@ -268,6 +269,8 @@ class Chart:
                 for part in reversed(parts):
                     behind = self._link(part, behind)
                 callers.append(caller._replace(rest=behind))
+            case Literal(""):
+                callers.append(caller._replace(rest=rest.behind))
             case Alternatives(options):
                 for option in options:
                     callers.append(caller._replace(rest=self._link(option, rest.behind)))

@@ -272,7 +272,7 @@ def _read_pattern(regex: str) -> Regex:
     return read(regex)
 
 
-# Few, for each keeps thousands of states; what many grammars have in common are strings and numbers.
+# Few, for each keeps thousands of states. Strings and numbers are what grammars have in common.
 @lru_cache(maxsize=128)
 def _compile(regex: Regex) -> Automaton:
     return Automaton(regex)

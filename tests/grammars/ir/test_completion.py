@@ -244,6 +244,12 @@ def test_a_rule_that_may_be_empty_where_it_is_named_twice() -> None:
     assert Completer(rules.build(EMPTY)).complete("") == ""
 
 
+def test_an_empty_word_is_no_lexeme() -> None:
+    words = choice([Literal(""), Literal("ab")])
+    grammar = GrammarBuilder().build(sequence(Literal("("), words, Literal(")")))
+    assert [Completer(grammar).complete(text) for text in ("", "(", "(a")] == ["()", ")", "b)"]
+
+
 def test_special_tokens_have_no_half() -> None:
     rules = GrammarBuilder({"<end>": 300})
     free = rules.terminal(Pattern("(?s:.*)"), "FREE")
