@@ -256,7 +256,7 @@ class CallReader:
             if is_text is not None:
                 raw = Told(raw, is_text, tags.style)
             raws[key] = raws.get(key) or raw
-            has_more = found.endswith(opener)
+            has_more = found.rstrip().endswith(opener)  # `open` may end with a space
         self._type(raws, tool, tags.style, parts)
         writer.end(parts.arguments)
 

@@ -4,9 +4,10 @@ import pytest
 
 from grammars.formats import COHERE_MOE, COMMAND_R7B, FUNCTIONARY_V32, GLM47, KIMI_K3, LING, SOLAR
 from grammars.lowering.lower import lower
-from grammars.parse.parser import Parser, collect
-from grammars.turn import Event, JsonAnswer, Policy, Start, State, Tool, Turn
-from grammars.wire.format import Format, TaggedArguments
+from grammars.parse.parser import Parser, collect, parse
+from grammars.render import render
+from grammars.turn import Event, JsonAnswer, Policy, Start, State, Tool, ToolCall, Turn
+from grammars.wire.format import Format, Literal, Marker, Name, TaggedArguments
 from tests.turn_completer import turn_completer
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "array", "items": {"type": "string"}}}}
@@ -80,3 +81,11 @@ def test_a_text_that_ends_as_its_closer_begins_is_ended() -> None:
     completer = turn_completer(KIMI_K3, [tool], Policy(), State())
     for at in range(len(f"{head}{tags.open}a{kind}x{tags.close}") + 4, len(written) + 1):
         assert completer.complete(written[:at]) == (written + rest)[at:]
+
+
+def test_a_tag_of_an_argument_may_end_with_a_space() -> None:
+    tags = TaggedArguments(open="<<set ", after_key=":=", close="<<end>>\n", end="<<done>>")
+    format = Format("lines", (Marker("<<call "), Name(), Literal(">>\n"), tags))
+    tool = Tool("f", lower({"type": "object", "properties": {"a": {}, "b": {"type": "integer"}}}))
+    turn = Turn(content="Look:", calls=(ToolCall("f", {"a": "x", "b": 3}),))
+    assert parse(render(turn, format, [tool]), format, [tool]) == turn
