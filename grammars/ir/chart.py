@@ -28,7 +28,7 @@ from grammars.ir.nodes import (
     Sequence,
     Token,
 )
-from grammars.ir.shortest import NO_TEXT, Ending, Shortest, apply, join, pick_shorter
+from grammars.ir.shortest import NO_TEXT, Completion, Shortest, apply, join, pick_shorter
 
 MOST_COSTLY = 4
 """So many costly expressions, entered one inside the other, are told apart."""
@@ -50,7 +50,7 @@ class Rest:
 
     expression: Expression
     behind: "Rest | None"
-    endings: dict[int, Ending | None] = field(default_factory=dict[int, "Ending | None"])
+    endings: dict[int, Completion | None] = field(default_factory=dict[int, "Completion | None"])
 
 
 class Caller(NamedTuple):
@@ -84,7 +84,7 @@ class Frame:
     is_blank: bool = False
 
 
-class Running(NamedTuple):
+class LexemeRun(NamedTuple):
     """A lexeme under way."""
 
     lexeme: Expression
@@ -105,7 +105,7 @@ class ChartRow:
 
     start: int
     waiting: dict[Expression, list[Caller]] = field(default_factory=dict[Expression, list[Caller]])
-    running: list[Running] = field(default_factory=list[Running])
+    running: list[LexemeRun] = field(default_factory=list[LexemeRun])
     may_end: bool = False
 
 
@@ -159,9 +159,9 @@ class Chart:
         since = max(0, len(self.text) - self._longest_name)
         return {found.start(): found[1] for found in self._names.finditer(text, since)}
 
-    def find_endings(self, shortest: Shortest) -> Iterator[Ending]:
+    def find_endings(self, shortest: Shortest) -> Iterator[Completion]:
         """The shortest text behind each reading: the rest of a lexeme, and what follows that."""
-        known: dict[int, Ending | None] = {id(self._root): NO_TEXT}
+        known: dict[int, Completion | None] = {id(self._root): NO_TEXT}
         if any(row.may_end and row.start == len(self.text) for row in self._open):
             yield NO_TEXT
             return
@@ -173,7 +173,7 @@ class Chart:
                 for caller in row.waiting[lexeme]:
                     behind = self._follow(caller, shortest, known)
                     if behind is not None:
-                        yield join(Ending(caller.costly, end), behind)
+                        yield join(Completion(caller.costly, end), behind)
 
     def fork(self) -> "Chart":
         """A chart of the same text, which grows by itself.
@@ -186,8 +186,8 @@ class Chart:
         return other
 
     def _follow(
-        self, caller: Caller, shortest: Shortest, known: dict[int, Ending | None]
-    ) -> Ending | None:
+        self, caller: Caller, shortest: Shortest, known: dict[int, Completion | None]
+    ) -> Completion | None:
         """The shortest text of what is left of a rule and of all that have called it."""
         rest = _find_rest(caller, shortest)
         if rest is None:
@@ -196,8 +196,8 @@ class Chart:
         return None if above is None else join(rest, above)
 
     def _leave(
-        self, frame: Frame, shortest: Shortest, known: dict[int, Ending | None]
-    ) -> Ending | None:
+        self, frame: Frame, shortest: Shortest, known: dict[int, Completion | None]
+    ) -> Completion | None:
         """The shortest text behind a rule; a stack of its own, for values can nest deeply."""
         stack = [frame]
         while stack:
@@ -210,7 +210,7 @@ class Chart:
                 known[id(top)] = None  # who comes back to it on this way has no shortest text
                 stack += missing
                 continue
-            best: Ending | None = None
+            best: Completion | None = None
             for caller in top.callers:
                 rest, above = _find_rest(caller, shortest), known.get(id(caller.frame))
                 if rest is not None and above is not None:
@@ -235,7 +235,7 @@ class Chart:
             else:
                 self._expand(caller.rest, caller, row, frames, callers)
         row.running = [
-            Running(lexeme, machine, machine.start)
+            LexemeRun(lexeme, machine, machine.start)
             for lexeme, machine in ((lexeme, self._lexer.machine(lexeme)) for lexeme in row.waiting)
         ]
         if not row.running and not row.may_end:
@@ -336,15 +336,15 @@ class Chart:
                 lexeme, machine, at = running[0]
                 stop = next((at for at in stops if at > place), len(text))
                 at, place = machine.skip(at, text, place, stop)
-                running = [Running(lexeme, machine, at)]
+                running = [LexemeRun(lexeme, machine, at)]
                 if place == stop:
                     continue
-            following: list[Running] = []
+            following: list[LexemeRun] = []
             is_over = False
             for lexeme, machine, at in running:
                 behind = machine.step(at, text[place])
                 if behind is not None:
-                    following.append(Running(lexeme, machine, behind))
+                    following.append(LexemeRun(lexeme, machine, behind))
                     if machine.lazy and machine.accepts(behind):
                         is_over = True
             if not following:
@@ -358,7 +358,7 @@ class Chart:
         row.running = running
         self._open.append(row)
 
-    def _meet_token(self, row: ChartRow, running: list[Running], place: int, name: str) -> None:
+    def _meet_token(self, row: ChartRow, running: list[LexemeRun], place: int, name: str) -> None:
         """A special token may stand here: it ends a lexeme, or is the first one of the row."""
         if place > row.start:
             self._emit(row, running, place)
@@ -367,7 +367,7 @@ class Chart:
             if isinstance(lexeme, Token) and lexeme.name == name:
                 self._leave_lexeme(row, lexeme, place + len(name))
 
-    def _emit(self, row: ChartRow, running: list[Running], place: int) -> None:
+    def _emit(self, row: ChartRow, running: list[LexemeRun], place: int) -> None:
         """The lexemes that are whole there are over."""
         for lexeme, machine, at in running:
             if place > row.start and machine.accepts(at):
@@ -379,7 +379,7 @@ class Chart:
         due += [caller._replace(costly=0) for caller in row.waiting[lexeme]]
 
 
-def _find_rest(caller: Caller, shortest: Shortest) -> Ending | None:
+def _find_rest(caller: Caller, shortest: Shortest) -> Completion | None:
     """The shortest text of what is left of a rule."""
     rest, bits = caller.rest, caller.bits
     if rest is None:

@@ -24,7 +24,7 @@ MOST_TRIED = 2_000
 """Members of a family of rules are tried in so many orders; then no text is known."""
 
 
-class Ending(NamedTuple):
+class Completion(NamedTuple):
     """A text that ends something.
 
     Args:
@@ -36,20 +36,20 @@ class Ending(NamedTuple):
     text: str
 
 
-NO_TEXT = Ending(0, "")
+NO_TEXT = Completion(0, "")
 
 
-def join(first: Ending, second: Ending) -> Ending:
+def join(first: Completion, second: Completion) -> Completion:
     """One behind the other."""
-    return Ending(first.costly + second.costly, first.text + second.text)
+    return Completion(first.costly + second.costly, first.text + second.text)
 
 
-def measure(ending: Ending) -> tuple[int, int]:
+def measure(ending: Completion) -> tuple[int, int]:
     """What makes one ending better than another: nothing costly, then fewer characters."""
     return ending.costly, len(ending.text)
 
 
-def pick_shorter(known: Ending | None, other: Ending | None) -> Ending | None:
+def pick_shorter(known: Completion | None, other: Completion | None) -> Completion | None:
     """The better one; the first of two that are equal."""
     if known is None or (other is not None and measure(other) < measure(known)):
         return other
@@ -78,7 +78,7 @@ class Member(NamedTuple):
 class Way(NamedTuple):
     """One way through the body of such a rule: an ending, and the member behind it, if any."""
 
-    ending: Ending
+    ending: Completion
     behind: Member | None
 
 
@@ -93,11 +93,11 @@ class Shortest:
     def __init__(self, rules: Mapping[str, Rule], lexer: Lexer):
         self._rules = rules
         self._lexer = lexer
-        self._texts: dict[str, Ending | None] = {}  # of rules without a parameter
-        self._members: dict[Member, Ending | None] = {}
+        self._texts: dict[str, Completion | None] = {}  # of rules without a parameter
+        self._members: dict[Member, Completion | None] = {}
         self._under_way = set[str]()
 
-    def find(self, expression: Expression, bits: int = 0) -> Ending | None:
+    def find(self, expression: Expression, bits: int = 0) -> Completion | None:
         """The shortest text of an expression; None if none is known.
 
         Args:
@@ -112,7 +112,7 @@ class Shortest:
                 self._settle(name)
             return self._text(expression, bits)
 
-    def _find_rule(self, name: str) -> Ending | None:
+    def _find_rule(self, name: str) -> Completion | None:
         """The shortest text of a rule without a parameter."""
         if name in self._texts:
             return self._texts[name]
@@ -189,7 +189,7 @@ class Shortest:
                 case _:
                     pass
 
-    def _text(self, expression: Expression, bits: int) -> Ending | None:
+    def _text(self, expression: Expression, bits: int) -> Completion | None:
         """The shortest text of an expression, by what is known of the rules that it names."""
         match expression:
             case Sequence(parts):
@@ -198,12 +198,14 @@ class Shortest:
                 return self._text_of_any(options, bits)
             case Repeat(body, fewest):
                 once = self._text(body, bits) if fewest else NO_TEXT
-                return None if once is None else Ending(once.costly * fewest, once.text * fewest)
+                return (
+                    None if once is None else Completion(once.costly * fewest, once.text * fewest)
+                )
             case Guarded(body, condition):
                 return self._text(body, bits) if condition.holds(bits) else None
             case Costly(body):
                 text = self._text(body, bits)
-                return None if text is None else join(Ending(1, ""), text)
+                return None if text is None else join(Completion(1, ""), text)
             case RuleReference(name, None) if not self._rules[name].is_terminal:
                 return self._find_rule(name)
             case RuleReference(name, argument) if argument is not None:
@@ -213,9 +215,9 @@ class Shortest:
             case _:
                 machine = self._lexer.machine(expression)
                 end = machine.end(machine.start)
-                return None if end is None else Ending(0, end)
+                return None if end is None else Completion(0, end)
 
-    def _text_of_all(self, parts: tuple[Expression, ...], bits: int) -> Ending | None:
+    def _text_of_all(self, parts: tuple[Expression, ...], bits: int) -> Completion | None:
         costly = 0
         texts: list[str] = []
         for part in parts:
@@ -224,17 +226,17 @@ class Shortest:
                 return None
             costly += ending.costly
             texts.append(ending.text)
-        return Ending(costly, "".join(texts))
+        return Completion(costly, "".join(texts))
 
-    def _text_of_any(self, options: tuple[Expression, ...], bits: int) -> Ending | None:
-        best: Ending | None = None
+    def _text_of_any(self, options: tuple[Expression, ...], bits: int) -> Completion | None:
+        best: Completion | None = None
         for option in options:
             best = pick_shorter(best, self._text(option, bits))
             if best == NO_TEXT:
                 break
         return best
 
-    def _find_member(self, start: Member) -> Ending | None:
+    def _find_member(self, start: Member) -> Completion | None:
         """The shortest text of a rule with this parameter: Dijkstra's search over the members.
 
         The order in which members of an object are written does not change what they come to. So
@@ -244,7 +246,7 @@ class Shortest:
             return self._members[start]
         queue = [(measure(NO_TEXT), 0, NO_TEXT, start)]
         seen = set[Member]()
-        ended: Ending | None = None
+        ended: Completion | None = None
         pushed = 0
         while queue and len(seen) < MOST_TRIED:
             cost, _, so_far, member = heappop(queue)
