@@ -111,7 +111,8 @@ class Deadlines(RuleBasedStateMachine):
                 assert isinstance(error, DeadlineError)
             else:
                 asked = seat.request
-                assert seat.result.result().tokens == alone(tuple(asked.prompt), asked.max_tokens)
+                expected = alone(tuple(asked.turn.prompt), asked.options.max_tokens)
+                assert seat.result.result().tokens == expected
 
 
 class Deterministic(Deadlines):
