@@ -28,7 +28,7 @@ from benchmarks.forced import NOTE, TEMPLATES, WRITE, Imposed, make_model
 from benchmarks.tool_sets import SAMPLE
 from constrained import embedded
 from constrained.compile.compiled_turn import CompiledTurn
-from constrained.decode.request import DecodeOptions, Generation, Request, TurnInput
+from constrained.decode.request import DecodeInput, DecodeOptions, Generation, Request
 from constrained.decode.speculation import find_cost
 from constrained.engine.llamacpp import LlamaEngine
 from constrained.engine.protocol import Sampling
@@ -243,7 +243,7 @@ def _write(model: Model, case: Case, draft: bool) -> Written:
     assert isinstance(real, LlamaEngine)
     tokens = [*vocabulary.encode_special(case.text), vocabulary.end[0]] if case.text else []
     engine: Any = Imposed(real, tokens) if case.text else Greedy(real)
-    input = TurnInput(turn.tokens, turn.parser, turn.matcher.fork() if turn.matcher else None)
+    input = DecodeInput(turn.tokens, turn.parser, turn.matcher.fork() if turn.matcher else None)
     request = Request(input, DecodeOptions(sampling=GREEDY, draft=draft))
     start = time.perf_counter()
     (generation,) = generate(engine, [request])

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from gguf import GGMLQuantizationType
 
-from constrained.decode.request import DecodeOptions, Generation, Request, TurnInput
+from constrained.decode.request import DecodeInput, DecodeOptions, Generation, Request
 from constrained.engine.llamacpp import LlamaEngine
 from constrained.engine.protocol import Chunk, Sampler, Sampling
 from constrained.job import Job
@@ -165,7 +165,7 @@ def measure(model: Model, text: str, repeats: int, order: KeyOrder) -> dict[str,
             engine: Any = Imposed(model.engine, tokens)
             matcher = turn.matcher.fork() if loop != "unconstrained" else None
             force = loop == "forced"
-            input = TurnInput(turn.tokens, turn.parser, matcher)
+            input = DecodeInput(turn.tokens, turn.parser, matcher)
             request = Request(input, DecodeOptions(force=force, draft=False))
             start = time.perf_counter()
             results[loop] = generate(engine, [request])[0]

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.forced import ImposedSampler, ask, make_model
-from constrained.decode.request import DecodeOptions, Request, TurnInput
+from constrained.decode.request import DecodeInput, DecodeOptions, Request
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.model.loading import load
 from constrained.model.model import Model
@@ -88,7 +88,7 @@ def run(model: Model, loop: str) -> Run:
             matcher = turn.matcher.fork()
         force = loop.endswith("forced")
         options = DecodeOptions(sampling=Sampling(seed=0), force=force, draft=False)
-        requests.append(Request(TurnInput(turn.tokens, turn.parser, matcher), options))
+        requests.append(Request(DecodeInput(turn.tokens, turn.parser, matcher), options))
     start = time.perf_counter()
     stage: Any = engine  # what it does not have is the engine's
     made = generate(stage, requests)

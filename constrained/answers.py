@@ -18,12 +18,11 @@ from grammars.spelling.coerce import read_json
 from grammars.turn import Answer, ChoiceAnswer, GrammarAnswer, JsonAnswer, RegexAnswer
 
 _WHERE = "/response_format"
-_OBJECT = {"type": "object"}
 
 
 @dataclass(frozen=True)
 class Target:
-    """What is to be generated, and what to make of the text."""
+    """A value to generate: the answer that is asked for, and the reader of its text."""
 
     answer: Answer
     read: Callable[[str], Any]
@@ -56,7 +55,9 @@ def read_target(
     if choice is not None:
         return Target(_read_choice(choice), str)
     if grammar is not None:
-        return Target(GrammarAnswer(_read_grammar(grammar)), str)
+        if "::=" in grammar:
+            grammar = read_gbnf(grammar)
+        return Target(GrammarAnswer(grammar), str)
     if isinstance(schema, dict | bool):
         answer = _lower(schema, "")
         return Target(answer, lambda text: settle(read_json(text), answer.schema))
@@ -76,7 +77,7 @@ def read_response_format(value: Any) -> Answer | None:
         case {"type": "json_object", "schema": dict() | bool() as schema}:  # as llama-server has it
             return _lower(schema, f"{_WHERE}/schema")
         case {"type": "json_object"}:
-            return _lower(_OBJECT, _WHERE)
+            return _lower({"type": "object"}, _WHERE)
         case {"type": "json_schema", "json_schema": {"schema": dict() | bool() as schema}}:
             return _lower(schema, f"{_WHERE}/json_schema/schema")
         case {"type": "json_schema", "schema": dict() | bool() as schema}:
@@ -132,10 +133,6 @@ def _read_choice(choice: Sequence[str]) -> ChoiceAnswer:
             hint = "Replace it"
             raise RequestError("it has a lone surrogate", where=f"/choice/{number}", hint=hint)
     return ChoiceAnswer(options)
-
-
-def _read_grammar(grammar: str) -> str:
-    return read_gbnf(grammar) if "::=" in grammar else grammar
 
 
 def read_answer(answer: Answer | None, content: str) -> Any:

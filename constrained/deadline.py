@@ -13,7 +13,7 @@ LONGEST = 1e9  # seconds
 
 @dataclass(frozen=True)
 class Timings:
-    """How long a turn took, in seconds on the clock of the schedule, without the wait for it.
+    """The time that a turn took, in seconds on the clock of the schedule, without the wait for it.
 
     Args:
         prompt_seconds: from when it was admitted until the first token was drawn.
@@ -38,7 +38,7 @@ class Stopwatch:
             self._read_at = self._clock()
 
     def read(self) -> Timings:
-        """How long it has taken so far."""
+        """The time that it has taken so far."""
         now = self._clock()
         read_at = now if self._read_at is None else self._read_at
         return Timings(read_at - self._began, now - read_at)
@@ -57,7 +57,7 @@ class Deadline:
     seconds: float
 
     def is_over(self, now: float) -> bool:
-        """Is it reached?"""
+        """True if it is reached."""
         return now >= self.at
 
     def fail_waiting(self) -> DeadlineError:

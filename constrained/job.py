@@ -23,7 +23,7 @@ class Recall(StrEnum):
 
 @dataclass(frozen=True)
 class Job:
-    """What is asked of a model.
+    """A turn that a model is asked for.
 
     Args:
         messages: the conversation, in OpenAI form.

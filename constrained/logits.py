@@ -66,7 +66,7 @@ def _rank(pair: tuple[int, float]) -> tuple[float, int]:
 
 
 def describe_token(token: int, text: bytes, scores: Scores | None, count: int) -> TokenDrawn:
-    """How likely a token was.
+    """The log probability of a token, and of the most likely ones in its place.
 
     Args:
         token: its id.
@@ -76,7 +76,7 @@ def describe_token(token: int, text: bytes, scores: Scores | None, count: int) -
     """
     if scores is None:
         return TokenDrawn(token, text)
-    return TokenDrawn(token, text, scores.of(token), scores.top(count))
+    return TokenDrawn(token, text, logprob=scores.of(token), top=scores.top(count))
 
 
 def find_unavoidable(logits: np.ndarray, banned: Sequence[int]) -> int | None:

@@ -77,7 +77,7 @@ class Matcher:
 
     @property
     def warnings(self) -> list[str]:
-        """What llguidance has to say about a grammar that it accepts."""
+        """llguidance's warnings about a grammar that it accepts."""
         return self._inner.get_grammar_warnings()
 
     def prepare(self) -> None:
@@ -171,14 +171,14 @@ class Matcher:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the turn may end here."""
+        """True if the turn may end here."""
         complete = self._inner.is_accepting()
         self._check("the grammar failed")
         return complete
 
     @property
     def is_finished(self) -> bool:
-        """Whether nothing but the end of the turn can follow."""
+        """True if nothing but the end of the turn can follow."""
         # A matcher that has failed says so, too.
         self._check("the grammar failed")
         return self._inner.is_stopped()

@@ -83,7 +83,7 @@ def _as_object(arguments: Any) -> Any:
 
 
 def is_text_parts(content: Any) -> bool:
-    """Is it OpenAI's list of content parts, all of them text?"""
+    """True if it is OpenAI's list of content parts, all of them text."""
     return isinstance(content, list) and all(
         isinstance(part, dict) and part.get("type") == "text" and isinstance(part.get("text"), str)
         for part in content
@@ -99,7 +99,7 @@ def read_reasoning(message: Mapping[str, Any]) -> Any:
 
 
 def is_silent(message: Mapping[str, Any]) -> bool:
-    """Is it an assistant message, in normal form, with neither content nor calls?"""
+    """True for an assistant message, in normal form, with neither content nor calls."""
     return message["role"] == "assistant" and message["content"] == ""
 
 

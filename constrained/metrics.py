@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Amount:
-    """How much of something there is."""
+    """An amount of snapshots, or of what sequences hold."""
 
     count: int = 0
     tokens: int = 0
@@ -14,7 +14,7 @@ class Amount:
 
 @dataclass(frozen=True)
 class Metrics:
-    """What is held at one moment, and what has come of it so far.
+    """The figures of a model at one moment: KV cache, snapshots, requests.
 
     Args:
         sequences: how many there are.

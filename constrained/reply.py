@@ -74,15 +74,13 @@ class Reply:
         if self.reasoning:
             message["reasoning_content"] = self.reasoning
         if self.calls:
-            message["tool_calls"] = [
-                {
-                    "id": call.id,
-                    "type": "function",
-                    "function": {"name": call.name, "arguments": call.arguments},
-                }
-                for call in self.calls
-            ]
+            message["tool_calls"] = [_write_call(call) for call in self.calls]
         return message
+
+
+def _write_call(call: ToolCall) -> dict[str, Json]:
+    function: dict[str, Json] = {"name": call.name, "arguments": call.arguments}
+    return {"id": call.id, "type": "function", "function": function}
 
 
 def _show(call: ToolCall) -> dict[str, Json]:
@@ -142,10 +140,11 @@ def _mark(
     fewest = 1 if turn.requires_output else 0
     kept_calls = calls[: max(fewest, len(calls) - invented)]
     ids = TurnCallIds(turn)
-    return tuple(
-        replace(call, id=ids.choose(number, call.id), truncated=number >= whole)
-        for number, call in enumerate(kept_calls)
-    )
+    marked: list[ToolCall] = []
+    for number, call in enumerate(kept_calls):
+        id = ids.choose(number, call.id)
+        marked.append(replace(call, id=id, truncated=number >= whole))
+    return tuple(marked)
 
 
 class TurnCallIds:

@@ -98,7 +98,7 @@ def add_prefill(turn: CompiledTurn, prefill: AssistantPrefill) -> CompiledTurn:
     matcher = turn.matcher
     if matcher:
         matcher = matcher.fork()
-        for token in prefix.tokens[sum(len(part.tokens) for part in before) :]:
+        for token in prefix.tokens[len(_join_tokens(before)) :]:
             matcher.commit(token)
     return replace(turn, matcher=matcher, prefix=prefix)
 
@@ -118,12 +118,14 @@ def _write(turn: CompiledTurn, prefill: AssistantPrefill, state: State) -> str:
 
 def _encode(turn: CompiledTurn, prefill: AssistantPrefill, text: str) -> list[_Part]:
     """The parts of what `_write` writes."""
-    pieces = [piece for piece in re.split(f"([{_CONTENT}{_REASONING}])", text) if piece]
-    split = pieces.index(_REASONING) + 1 if _REASONING in pieces else 0
-    return [
-        _encode_piece(turn, prefill, piece, is_content=bool(prefill.content) and place >= split)
-        for place, piece in enumerate(pieces)
-    ]
+    parts: list[_Part] = []
+    is_content = bool(prefill.content) and _REASONING not in text
+    for piece in re.split(f"([{_CONTENT}{_REASONING}])", text):
+        if piece:
+            parts.append(_encode_piece(turn, prefill, piece, is_content=is_content))
+        if piece == _REASONING:
+            is_content = bool(prefill.content)
+    return parts
 
 
 def _encode_piece(
@@ -206,7 +208,7 @@ def _cut(
     """The prefix, its last token left to token healing; not that of a reasoning whose budget is
     spent."""
     vocabulary = turn.vocabulary
-    tokens = [token for part in parts for token in part.tokens]
+    tokens = _join_tokens(parts)
     kept = tokens.copy()
     reasoning_tokens = _count_reasoning(turn, tokens)
     is_budget_spent = turn.budget and reasoning_tokens >= turn.budget.tokens
@@ -215,18 +217,24 @@ def _cut(
         while ends_inside(vocabulary.text(kept)):
             kept.pop()
     healed = vocabulary.text(tokens[len(kept) :]).decode()
-    tokens_before = [token for part in before for token in part.tokens]
     return AssistantPrefix(
-        head="".join(part.text for part in parts).removesuffix(healed),
+        text="".join(part.text for part in parts).removesuffix(healed),
         healed=healed,
-        tokens=(*tokens_before, *kept),
+        tokens=(*_join_tokens(before), *kept),
         prefill=prefill,
-        thought=max(0, reasoning_tokens - (len(tokens) - len(kept))),
-        halves=_find_halves(turn, prefill.content or prefill.reasoning),
+        reasoning_tokens=max(0, reasoning_tokens - (len(tokens) - len(kept))),
+        marker_suffixes=_find_marker_suffixes(turn, prefill.content or prefill.reasoning),
     )
 
 
-def _find_halves(turn: CompiledTurn, text: str) -> tuple[str, ...]:
+def _join_tokens(parts: Sequence[_Part]) -> list[int]:
+    tokens: list[int] = []
+    for part in parts:
+        tokens += part.tokens
+    return tokens
+
+
+def _find_marker_suffixes(turn: CompiledTurn, text: str) -> tuple[str, ...]:
     """What would make a marker of the end of a text: the model may not write it there."""
     format = turn.format
     markers = {*format.reserved, *format.inner_ends, format.tail, *format.openings} - {""}

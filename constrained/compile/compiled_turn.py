@@ -10,7 +10,7 @@ from constrained.decode.assistant_prefix import AssistantPrefix
 from constrained.decode.checked_values import Watch
 from constrained.decode.completion_reserve import CompletionReserve
 from constrained.decode.reasoning_budget import ReasoningBudget
-from constrained.decode.request import TurnInput
+from constrained.decode.request import DecodeInput
 from constrained.mask import Matcher
 from constrained.prompt.prompts import ComposedPrompt
 from constrained.tools.offer import Refusal
@@ -80,12 +80,12 @@ class CompiledTurn:
 
     @property
     def requires_output(self) -> bool:
-        """Is a call or an answer owed? Then one is there even if the tokens run out first."""
+        """True if a call or an answer has to be there, even if the tokens run out first."""
         return self.policy.choice is Choice.REQUIRED or self.policy.answer is not None
 
-    def make_input(self) -> TurnInput:
-        """What decoding needs of this turn, with a matcher of its own."""
-        return TurnInput(
+    def make_input(self) -> DecodeInput:
+        """The input of decoding this turn, with a matcher of its own."""
+        return DecodeInput(
             prompt=self.tokens,
             breakpoints=self.prompt.breakpoints,
             prefix=self.prefix,
@@ -115,8 +115,7 @@ class CompiledTurn:
     def watch(self) -> Watch:
         """The values that are held back until they are checked. Calls of a tool that is not strict
         are delivered either way, so nothing of them is."""
-        strict = {tool.name: tool.schema for tool in self.tools if tool.strict}
-        checked = {name: (schema, find_held(schema)) for name, schema in strict.items()}
+        checked = {t.name: (t.schema, find_held(t.schema)) for t in self.tools if t.strict}
         answer = self.policy.answer
         if isinstance(answer, JsonAnswer) and answer.schema.report.checked:
             return Watch(checked, answer)
@@ -149,4 +148,10 @@ class CompiledTurn:
         """A new reserve for a turn of at most so many tokens."""
         assert self.completer is not None, "a free turn ends anywhere"
         complete = self.completer.fork().complete
-        return CompletionReserve(complete, self.vocabulary, self.markers, self._stride, limit)
+        return CompletionReserve(
+            complete,
+            self.vocabulary,
+            markers=self.markers,
+            stride=self._stride,
+            limit=limit,
+        )

@@ -67,7 +67,7 @@ class GrammarCache:
     def find(
         self, format: Format, tools: Sequence[Tool], policy: Policy, state: State
     ) -> Completer:
-        """What completes turns of this grammar, and holds it.
+        """The completer of turns of this grammar, which it has.
 
         A grammar with an answer is not looked up: that may be any schema.
         """
@@ -121,9 +121,9 @@ class Compiler:
         self._taught = select_format(tool_template or template, tool_format)
         self._plain = self._taught if tool_template is None else select_format(template)
         self.template, self.format = self._taught.template, self._taught.format
-        self.notices = tuple(n for n in [self._taught.notice] if n)
+        self.notices = (self._taught.notice,) if self._taught.notice else ()
         formats = (self._taught.format, self._plain.format)
-        self.prompts = Prompts(vocabulary, formats, remembered, context_length)
+        self.prompts = Prompts(vocabulary, formats, remembered, context_length=context_length)
         self._context_length = context_length
         self._compile = lru_cache(maxsize=CACHED)(self._compile_grammar)
 
@@ -138,7 +138,7 @@ class Compiler:
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
-        """What grammars are compiled against; built once."""
+        """llguidance's tokenizer, which grammars are compiled against; built once."""
         return build_tokenizer(self.vocabulary, self.markers)
 
     def compile(self, job: Job) -> CompiledTurn:
@@ -261,7 +261,11 @@ class Compiler:
             message = f"it holds the marker {found[0]}"
             raise RequestError(message, where="/reasoning_close", hint="Leave it out")
         return make_budget(
-            job.reasoning_budget, block, self.vocabulary, self.markers, job.reasoning_close
+            job.reasoning_budget,
+            block,
+            self.vocabulary,
+            markers=self.markers,
+            sentence=job.reasoning_close,
         )
 
     def forget(self) -> None:
@@ -300,7 +304,9 @@ class Compiler:
         try:
             self._compile_grammar(lark)
         except GrammarError as e:
-            kind = "answer" if where == "/response_format" else f"{where[1:]} of the answer"
+            kind = "answer"
+            if where != "/response_format":
+                kind = f"{where[1:]} of the answer"
             hint = "Ask for something simpler" if e.hint else None
             raise GrammarError(f"the {kind}: {e.message}", where=where, hint=hint) from e
 

@@ -14,29 +14,29 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class AssistantPrefix:
-    """What a turn has already, when its first token is generated.
+    """The text and tokens that a turn has already, when its first token is generated.
 
     Args:
-        head: the text from where the grammar starts, as the format writes it, up to where it is
+        text: the text from where the grammar starts, as the format writes it, up to where it is
             certain how it is cut into tokens.
         healed: the rest of that text: the first tokens that are generated have to spell it, and
             may go beyond it.
-        tokens: those of `head`, and in front of them those of a reasoning that content follows.
+        tokens: those of `text`, and in front of them those of a reasoning that content follows.
         prefill: what the text says.
-        thought: how many of the tokens are reasoning, of a block that is still open.
-        halves: what may not follow at once: it would make a marker of the end of the text.
+        reasoning_tokens: how many of the tokens are reasoning, of a block that is still open.
+        marker_suffixes: what may not follow at once: it would make a marker of the end of the text.
     """
 
-    head: str = ""
+    text: str = ""
     healed: str = ""
     tokens: tuple[int, ...] = ()
     prefill: AssistantPrefill = NO_PREFILL
-    thought: int = 0
-    halves: tuple[str, ...] = ()
+    reasoning_tokens: int = 0
+    marker_suffixes: tuple[str, ...] = ()
 
     @cached_property
     def _bytes(self) -> tuple[bytes, bytes]:
-        return self.head.encode(), self.healed.encode()
+        return self.text.encode(), self.healed.encode()
 
     @property
     def rest(self) -> bytes:
@@ -45,8 +45,8 @@ class AssistantPrefix:
 
     def behind(self, data: bytes | bytearray) -> tuple[bytes, bytes]:
         """All that the turn says when these bytes were generated, and what has to come next."""
-        head, healed = self._bytes
-        return head + data, healed[len(data) :]
+        text, healed = self._bytes
+        return text + data, healed[len(data) :]
 
     def strip(self, text: str) -> str:
         """What is new in a text that was generated behind the prefix."""

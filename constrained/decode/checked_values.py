@@ -38,7 +38,7 @@ _OPENERS = ("{", "[", '{"', '["', '"')
 
 @dataclass(frozen=True)
 class Watch:
-    """What is watched in a turn.
+    """The schemas that a turn is checked against.
 
     Args:
         tools: the schema of each strict tool, and which of its arguments wait for their check.

@@ -77,7 +77,7 @@ class CompletionReserve(TurnPart):
             self._before = turn.measure(turn.matcher.fork())
 
     def after_commit(self, tokens: Sequence[int], turn: TurnView) -> bool:
-        """Whether the turn can still end in time behind the tokens.
+        """True if the turn can still end in time behind the tokens.
 
         If not, and if it still could before, `ending` is what has to be written there.
         """

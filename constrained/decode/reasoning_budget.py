@@ -35,7 +35,7 @@ class ReasoningBudget(TurnPart):
             logits[:] = others
 
     def insert(self, turn: TurnView) -> Sequence[int]:
-        """What closes the block once the budget is spent."""
+        """The tokens that close the block, once the budget is spent."""
         if not turn.is_reasoning or turn.reasoning_tokens < self.tokens:
             return ()
         if turn.matcher is None or turn.is_healing:

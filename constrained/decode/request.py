@@ -21,7 +21,7 @@ DEFAULT_SAMPLING = Sampling()
 
 
 @dataclass(frozen=True)
-class TurnInput:
+class DecodeInput:
     """The turn to decode: its prompt, and what it is held to.
 
     Args:
@@ -49,7 +49,7 @@ class TurnInput:
 
 @dataclass(frozen=True)
 class DecodeOptions:
-    """How a turn is decoded.
+    """The options of decoding a turn.
 
     Args:
         max_tokens: at most so many tokens are generated.
@@ -83,69 +83,15 @@ class Request:
         deadline: on the clock of the schedule; where that is reached first, the request fails.
     """
 
-    turn: TurnInput
+    turn: DecodeInput
     options: DecodeOptions = field(default_factory=DecodeOptions)
     sink: Callable[[Sequence[StreamEvent]], None] = field(default=lambda events: None)
     is_wanted: Callable[[], bool] = field(default=lambda: True)
     deadline: Deadline | None = None
 
-    # The short names that decoding goes by.
-
-    @property
-    def prompt(self) -> Sequence[int]:
-        return self.turn.prompt
-
-    @property
-    def parser(self) -> Callable[[], Parser]:
-        return self.turn.parser
-
-    @property
-    def matcher(self) -> Matcher | None:
-        return self.turn.matcher
-
-    @property
-    def budget(self) -> ReasoningBudget | None:
-        return self.turn.budget
-
-    @property
-    def reserve(self) -> Callable[[int], CompletionReserve] | None:
-        return self.turn.reserve
-
-    @property
-    def watch(self) -> Watch:
-        return self.turn.watch
-
-    @property
-    def prefix(self) -> AssistantPrefix:
-        return self.turn.prefix
-
-    @property
-    def max_tokens(self) -> int:
-        return self.options.max_tokens
-
-    @property
-    def sampling(self) -> Sampling:
-        return self.options.sampling
-
-    @property
-    def stops(self) -> tuple[str, ...]:
-        return self.options.stops
-
-    @property
-    def logprobs(self) -> int | None:
-        return self.options.logprobs
-
-    @property
-    def force(self) -> bool:
-        return self.options.force
-
-    @property
-    def draft(self) -> bool:
-        return self.options.draft
-
 
 class Finish(StrEnum):
-    """Why a generation ended: the turn was over, the tokens were, or nobody wants it any more."""
+    """The reason why a generation ended: the turn or the tokens were over, or nobody wants it."""
 
     STOP = "stop"
     LENGTH = "length"

@@ -100,7 +100,7 @@ class Retry(TurnPart):
         text = bytes(state.data)
         if not state.rewind(count, self._start.fork()):
             return False
-        start = max(len(state.data), len(state.request.prefix.rest))  # what was given stays
+        start = max(len(state.data), len(state.request.turn.prefix.rest))  # what was given stays
         self._ban = RetryBan(text, start, state.vocabulary)
         return True
 

@@ -7,7 +7,7 @@ from constrained.kv.sequences import Sequences
 
 
 class SequenceInput:
-    """What the model has to see of one turn: the rest of the prompt, then the tokens of the turn.
+    """The tokens that the model has to see: the rest of the prompt, then those of the turn.
 
     Behind the tokens that are certain, a chunk may have a draft. The KV cache then holds tokens
     that the turn does not have, until they are verified or forgotten.
@@ -39,31 +39,31 @@ class SequenceInput:
 
     @property
     def pending(self) -> int:
-        """How many tokens the model has not seen yet."""
+        """The number of tokens that the model has not seen yet."""
         return len(self._pending)
 
     @property
     def unread(self) -> int:
-        """How many tokens of the prompt it has not."""
+        """The number of tokens of the prompt that it has not."""
         return max(0, len(self.prompt) - self.position)
 
     @property
     def row(self) -> int:
-        """How many tokens of the last draft the turn has: the place of the next logits."""
+        """The index of the next logits: how many tokens of the last draft the turn has."""
         return self.position - self._certain
 
     @property
     def can_draft(self) -> bool:
-        """Is the prompt read, and could the model forget a token that was drafted in vain?"""
+        """True if the prompt is read, and the model could forget a token drafted in vain."""
         if self.unread:
             return False
-        return self._sequences.can_cut(self._number, self._count_computed() - 1)
+        return self._sequences.engine.can_cut(self._number, self._count_computed() - 1)
 
     def _count_computed(self) -> int:
         return len(self._sequences.tokens(self._number))
 
     def next_chunk(self, most: int, draft: Sequence[int]) -> Chunk:
-        """What the model has to see next.
+        """The tokens that the model has to see next.
 
         Args:
             most: tokens of the chunk, at most.

@@ -33,22 +33,22 @@ MOST_TRIES = 4  # places where a text may stand without being what is looked for
 
 
 def find_cost(drafted: int) -> float:
-    """What a draft of so many tokens costs, in decodes of one token."""
+    """The cost of a draft of so many tokens, in decodes of one token."""
     return START + COST * drafted if drafted else 0.0
 
 
-class Purse:
-    """How much may still be lost by drafts, in decodes: less than they have saved, and a bit."""
+class DraftBudget:
+    """The decodes that drafts may still lose: less than they have saved, and a bit."""
 
     def __init__(self) -> None:
         self._credit = CREDIT
 
     @property
     def affords(self) -> int:
-        """How many tokens may be drafted now."""
+        """The number of tokens that may be drafted now."""
         return max(0, int((self._credit - START) / COST + 1e-9))
 
-    def settle(self, drafted: int, saved: float) -> None:
+    def charge(self, drafted: int, saved: float) -> None:
         """A decode is over that had so many drafted tokens, which saved so many decodes."""
         credit = self._credit + ALLOWANCE + saved - find_cost(drafted)
         self._credit = min(credit, MOST_CREDIT)
@@ -73,8 +73,8 @@ class Drafter:
         self._starts = [0, *accumulate(len(vocabulary.tokens[token]) for token in prompt)]
         self._head = self._run = len(self._tokens)
         # What was right so far tells how likely the next draft is, but only one of the same kind.
-        self._guesses, self._copies, self._spellings = Purse(), Purse(), Purse()
-        self._purse = self._guesses  # that of the last draft
+        self._guesses, self._copies, self._spellings = DraftBudget(), DraftBudget(), DraftBudget()
+        self._budget = self._guesses  # that of the last draft
 
     def note(self, token: int, *, is_forced: bool) -> None:
         """The turn goes on with this token; one that is forced says nothing of what is copied."""
@@ -90,13 +90,13 @@ class Drafter:
         del self._tokens[length:], self._text[self._starts[length] :], self._starts[length + 1 :]
         self._run = min(self._run, length)
 
-    def settle(self, drafted: int, saved: float) -> None:
+    def charge(self, drafted: int, saved: float) -> None:
         """A decode is over that had so many drafted tokens, which saved so many decodes."""
-        for purse in (self._guesses, self._copies, self._spellings):
-            if purse is self._purse:
-                purse.settle(drafted, saved)
+        for budget in (self._guesses, self._copies, self._spellings):
+            if budget is self._budget:
+                budget.charge(drafted, saved)
             else:
-                purse.settle(0, 0.0)
+                budget.charge(0, 0.0)
 
     def propose(self, matcher: Matcher | None, most: int) -> list[int]:
         """Tokens that may come next, at most so many; none if that is not worth it."""
@@ -105,9 +105,9 @@ class Drafter:
             return copied
         draft = extend_draft(matcher, copied, most, self._vocabulary)
         if copied and draft[:1] == copied[:1]:
-            return draft[: min(self._purse.affords, 2 * len(copied) + 1)]
-        self._purse = self._spellings
-        return draft[: self._purse.affords]
+            return draft[: min(self._budget.affords, 2 * len(copied) + 1)]
+        self._budget = self._spellings
+        return draft[: self._budget.affords]
 
     def _copy(self, most: int) -> list[int]:
         if not (self._guesses.affords or self._copies.affords):
@@ -116,8 +116,8 @@ class Drafter:
         if place is None:
             return []
         same = self._compare(place)
-        self._purse = self._guesses if same < SURE else self._copies
-        return self._read(place, min(most, same // BYTES_A_TOKEN, self._purse.affords))
+        self._budget = self._guesses if same < SURE else self._copies
+        return self._read(place, min(most, same // BYTES_A_TOKEN, self._budget.affords))
 
     def _find(self) -> int | None:
         """Where the text goes on that the turn goes along; None: it goes along none."""
@@ -181,11 +181,6 @@ class Speculation(TurnPart):
         self._drafted = 0  # tokens of the last draft
         self._saved = 0.0  # decodes that it has saved
 
-    @property
-    def is_on(self) -> bool:
-        """Is there any use in asking for a draft?"""
-        return self._drafter is not None
-
     def propose(self, matcher: Matcher | None, most: int) -> list[int]:
         """Tokens that may come next, at most so many."""
         if self._drafter is None:
@@ -207,10 +202,10 @@ class Speculation(TurnPart):
             # Without the draft, a forced token would have been one more of the next decode.
             self._saved += COST if is_forced else 1.0
 
-    def settle(self) -> None:
+    def charge(self) -> None:
         """The turn has taken what it could of the last draft."""
         if self._drafter is not None:
-            self._drafter.settle(self._drafted, self._saved)
+            self._drafter.charge(self._drafted, self._saved)
 
     def rewind(self, count: int) -> None:
         if self._drafter is not None:
@@ -224,7 +219,7 @@ def _is_letter(byte: bytes | bytearray) -> bool:
 def extend_draft(
     matcher: Matcher, copied: Sequence[int], most: int, vocabulary: Vocabulary
 ) -> list[int]:
-    """What of copied tokens the grammar allows, and what has to follow then.
+    """The copied tokens that the grammar allows, and those that have to follow then.
 
     Args:
         matcher: where the turn is; it stays there.

@@ -34,37 +34,37 @@ class Transcript:
 
     def __init__(self, request: Request, vocabulary: Vocabulary):
         self._request = request
-        self._prefix = request.prefix
+        self._prefix = request.turn.prefix
         self._vocabulary = vocabulary
-        self._parser = request.parser()
+        self._parser = request.turn.parser()
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._checks = EventBuffer(request.watch)
-        self._stops = StopFilter(request.stops)
+        self._checks = EventBuffer(request.turn.watch)
+        self._stops = StopFilter(request.options.stops)
         # Checked values come late, so the two streams meet the prefix at different times.
         self._read_filter = PrefixFilter(self._prefix)
         self._sent_filter = PrefixFilter(self._prefix)
         self._sent: list[StreamEvent] = []
         self._counted: list[bool] = []  # for each token: it counts as reasoning, if it is
-        self._head = len(self._prefix.head)  # characters
-        self._ends: list[int] = []  # how many characters the head and the first n tokens have
+        self._prefix_length = len(self._prefix.text)  # characters
+        self._ends: list[int] = []  # characters of the prefix and the first n tokens
         self._healed = len(self._prefix.rest)  # bytes
         self._is_closed = False
         self.tokens: list[int] = []
         self.data = bytearray()
         self.events: list[Event] = []
         self.logprobs: list[TokenDrawn] = []
-        self.reasoning_tokens = self._prefix.thought
-        if self._prefix.head:
-            self._filter(self._parser.feed(self._prefix.head), -1)
+        self.reasoning_tokens = self._prefix.reasoning_tokens
+        if self._prefix.text:
+            self._filter(self._parser.feed(self._prefix.text), -1)
 
     @property
     def is_healing(self) -> bool:
-        """Is text of the assistant prefix left that the next tokens have to spell?"""
+        """True while text of the assistant prefix is left that the next tokens have to spell."""
         return len(self.data) < self._healed
 
     @property
     def is_reasoning(self) -> bool:
-        """Is the turn inside its reasoning block?"""
+        """True while the turn is inside its reasoning block."""
         return self._parser.is_reasoning
 
     @property
@@ -90,15 +90,15 @@ class Transcript:
         """
         data = self._vocabulary.text([token])
         drawn = None
-        if self._request.logprobs is not None:
-            drawn = describe_token(token, data, scores, self._request.logprobs)
+        if self._request.options.logprobs is not None:
+            drawn = describe_token(token, data, scores, count=self._request.options.logprobs)
         return self._append(token, data, counted=counted, drawn=drawn)
 
     def _append(
         self, token: int, data: bytes, *, counted: bool, drawn: TokenDrawn | None
     ) -> Sequence[StreamEvent]:
         place = len(self.tokens)
-        start = self._ends[-1] if self._ends else self._head
+        start = self._ends[-1] if self._ends else self._prefix_length
         text = self._decoder.decode(data)
         self.tokens.append(token)
         self._counted.append(counted)
@@ -140,10 +140,10 @@ class Transcript:
         return sent
 
     def measure(self, matcher: Matcher, tokens: Sequence[int] = ()) -> TurnProgress:
-        """How far the turn has come once these tokens follow; the matcher is behind them."""
+        """The progress of the turn once these tokens follow; the matcher is behind them."""
         data = self.data + self._vocabulary.text(tokens)
         text, rest = self._prefix.behind(data)
-        return TurnProgress(matcher, len(self.tokens) + len(tokens), text, rest)
+        return TurnProgress(matcher, len(self.tokens) + len(tokens), text, rest=rest)
 
     def cut(self, count: int) -> "Transcript":
         """The first tokens of this turn, as if no others had come. Their events were sent."""
@@ -164,7 +164,7 @@ class Transcript:
         self.events += self._read_filter.take(find_events(events))
         # Of a token that the call only begins in, the rest belongs to what was there before.
         start = self._parser.began
-        began = bisect_left(self._ends, start) + 1 if start > self._head else 0
+        began = bisect_left(self._ends, start) + 1 if start > self._prefix_length else 0
         checked = self._checks.take(events, place, began)
         return self._stop(self._sent_filter.take(checked))
 
@@ -172,7 +172,7 @@ class Transcript:
         self, events: Sequence[StreamEvent], *, is_over: bool = False
     ) -> Sequence[StreamEvent]:
         """What of this comes before a stop text; if there is one, the turn has nothing else."""
-        if not self._request.stops:
+        if not self._request.options.stops:
             return events
         sent = self._stops.take(events)
         if is_over:

@@ -49,15 +49,15 @@ class TurnDecoder:
     ):
         self._watch = Stopwatch(clock)
         self._request = request
-        self._banned = request.sampling.banned
-        self._ends = frozenset(sequences.vocabulary.end)
-        self._state = state = TurnState(sequences, number, request, cached)
+        self._banned = request.options.sampling.banned
+        self._ends = frozenset(sequences.engine.vocabulary.end)
+        self._state = state = TurnState(sequences, number, request, cached=cached)
         self._healing = None
-        if request.prefix.rest or request.prefix.halves:
-            self._healing = TokenHealing(request.prefix, state.vocabulary)
+        if request.turn.prefix.rest or request.turn.prefix.marker_suffixes:
+            self._healing = TokenHealing(request.turn.prefix, state.vocabulary)
         self._retry = Retry(state)
         self._speculation = None
-        if request.draft and request.logprobs is None:
+        if request.options.draft and request.options.logprobs is None:
             self._speculation = Speculation(state.input.prompt, state.vocabulary)
         self._parts = self._list_parts()
         self.input = state.input
@@ -66,17 +66,17 @@ class TurnDecoder:
     def _list_parts(self) -> list[TurnPart]:
         """The parts that this turn has, in the order in which they steer."""
         request, state = self._request, self._state
-        parts = (self._healing, request.budget, self._retry, state.reserve, self._speculation)
+        parts = (self._healing, request.turn.budget, self._retry, state.reserve, self._speculation)
         return [part for part in parts if part is not None]
 
     @property
     def finish(self) -> Finish | None:
-        """Why the turn is over; None: it is not."""
+        """The reason why the turn is over; None: it is not."""
         return self._state.finish
 
     @property
     def generated(self) -> int:
-        """How many tokens were generated."""
+        """The number of generated tokens."""
         return self._state.discarded + len(self._state.tokens)
 
     def next_chunk(self, most: int, spare: int = 0) -> Chunk:
@@ -93,7 +93,7 @@ class TurnDecoder:
         """Tokens that may come next, at most so many; none if the model could not forget them."""
         state, speculation = self._state, self._speculation
         most = min(most, state.limit - len(state.tokens) - 1)
-        if speculation is None or not speculation.is_on or most < 1:
+        if speculation is None or most < 1:
             return ()
         if state.is_healing or not self.input.can_draft:
             return ()
@@ -134,13 +134,13 @@ class TurnDecoder:
             row = self.input.row
             self._take_next(slot + row, rows[row])
         if self._speculation is not None:
-            self._speculation.settle()
+            self._speculation.charge()
         self.input.forget_draft(self._state.tokens)
 
     def _take_next(self, slot: int, logits: np.ndarray) -> None:
         """Chooses one token from the logits, and goes on behind it."""
         scores = None
-        if self._request.logprobs is not None:
+        if self._request.options.logprobs is not None:
             scores = Scores(logits)  # before the mask changes them
         token = self._find_only(logits)
         is_drawn = token is None
@@ -255,7 +255,11 @@ class TurnDecoder:
     def _find_forced(self) -> Sequence[int]:
         """The tokens that the grammar leaves no choice about (fast-forward tokens)."""
         state = self._state
-        if state.matcher is None or not self._request.force or self._request.logprobs is not None:
+        if (
+            state.matcher is None
+            or not self._request.options.force
+            or self._request.options.logprobs is not None
+        ):
             return ()
         tokens = state.matcher.forced()
         for place, token in enumerate(tokens):
@@ -313,7 +317,7 @@ class TurnDecoder:
         state.close(is_whole=state.finish is Finish.STOP or state.ended_at is not None)
         self._ends_at_stop_text()
         transcript = state.transcript
-        given = self._request.prefix.thought
+        given = self._request.turn.prefix.reasoning_tokens
         usage = Usage(
             prompt_tokens=len(self.input.prompt),
             completion_tokens=self.generated,

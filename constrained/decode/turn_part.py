@@ -22,7 +22,7 @@ from constrained.vocabulary.vocabulary import Vocabulary
 
 @dataclass(frozen=True)
 class TurnProgress:
-    """How far a turn has come.
+    """The progress of a turn.
 
     Args:
         matcher: behind its tokens.
@@ -50,7 +50,7 @@ class TurnView(Protocol):
 
     @property
     def limit(self) -> int:
-        """How many tokens the turn may have."""
+        """The number of tokens that the turn may have."""
         ...
 
     @property
@@ -65,21 +65,21 @@ class TurnView(Protocol):
 
     @property
     def is_healing(self) -> bool:
-        """Is text of the assistant prefix left that the next tokens have to spell?"""
+        """True while text of the assistant prefix is left that the next tokens have to spell."""
         ...
 
     @property
     def is_reasoning(self) -> bool:
-        """Is the turn inside its reasoning block?"""
+        """True while the turn is inside its reasoning block."""
         ...
 
     @property
     def reasoning_tokens(self) -> int:
-        """How many tokens count as reasoning."""
+        """The number of tokens that count as reasoning."""
         ...
 
     def measure(self, matcher: Matcher, tokens: Sequence[int] = ()) -> TurnProgress:
-        """How far the turn has come once these tokens follow; the matcher is behind them."""
+        """The progress of the turn once these tokens follow; the matcher is behind them."""
         ...
 
 
@@ -96,7 +96,7 @@ class TurnPart:
         """Looks at tokens that the turn is about to take."""
 
     def after_commit(self, tokens: Sequence[int], turn: TurnView) -> bool:
-        """Whether the turn may have the tokens that the matcher has taken; if not, it ends in
+        """True if the turn may have the tokens that the matcher has taken; else it ends in
         front of them."""
         return True
 

@@ -40,14 +40,15 @@ class TurnState:
 
     def __init__(self, sequences: Sequences, number: int, request: Request, cached: int):
         self.request = request
-        self.vocabulary = sequences.vocabulary
-        self.matcher = request.matcher
-        self._room = find_room(request, sequences.context_length)
-        self.limit = min(request.max_tokens, self._room)
-        self.transcript = Transcript(request, sequences.vocabulary)
+        engine = sequences.engine
+        self.vocabulary = engine.vocabulary
+        self.matcher = request.turn.matcher
+        self._room = find_room(request, engine.context_length)
+        self.limit = min(request.options.max_tokens, self._room)
+        self.transcript = Transcript(request, engine.vocabulary)
         self.reserve = self._start_reserve()
-        self.input = SequenceInput(sequences, number, request.prompt, cached)
-        self.sampler = sequences.sampler(request.sampling)
+        self.input = SequenceInput(sequences, number, request.turn.prompt, cached=cached)
+        self.sampler = engine.sampler(request.options.sampling)
         self.finish: Finish | None = None
         self.discarded = 0
         self.ended_at: int | None = None
@@ -55,14 +56,14 @@ class TurnState:
 
     def _start_reserve(self) -> CompletionReserve | None:
         request = self.request
-        if request.matcher is None or request.reserve is None:
+        if request.turn.matcher is None or request.turn.reserve is None:
             return None
-        reserve = request.reserve(self.limit)
-        shortest = reserve.start(self.measure(request.matcher))
+        reserve = request.turn.reserve(self.limit)
+        shortest = reserve.start(self.measure(request.turn.matcher))
         if shortest is None or shortest <= self.limit:
             return reserve
         message = f"the shortest turn that this request allows has {shortest} tokens"
-        if self.limit == request.max_tokens:
+        if self.limit == request.options.max_tokens:
             hint = f"Raise it to {shortest} or more"
             message = f"{message}, max_tokens is {self.limit}"
             raise RequestError(message, where="/max_tokens", hint=hint)
@@ -80,21 +81,21 @@ class TurnState:
 
     @property
     def is_healing(self) -> bool:
-        """Is text of the assistant prefix left that the next tokens have to spell?"""
+        """True while text of the assistant prefix is left that the next tokens have to spell."""
         return self.transcript.is_healing
 
     @property
     def is_reasoning(self) -> bool:
-        """Is the turn inside its reasoning block?"""
+        """True while the turn is inside its reasoning block."""
         return self.transcript.is_reasoning
 
     @property
     def reasoning_tokens(self) -> int:
-        """How many tokens count as reasoning."""
+        """The number of tokens that count as reasoning."""
         return self.transcript.reasoning_tokens
 
     def measure(self, matcher: Matcher, tokens: Sequence[int] = ()) -> TurnProgress:
-        """How far the turn has come once these tokens follow; the matcher is behind them."""
+        """The progress of the turn once these tokens follow; the matcher is behind them."""
         return self.transcript.measure(matcher, tokens)
 
     def write(
@@ -147,10 +148,10 @@ class TurnState:
         for token in head.tokens:
             matcher.commit(token)
         discarded = self.discarded + len(self.tokens) - count
-        limit = min(self.request.max_tokens - discarded, self._room)
+        limit = min(self.request.options.max_tokens - discarded, self._room)
         reserve, shortest = None, None
-        if self.request.reserve:
-            reserve = self.request.reserve(limit)
+        if self.request.turn.reserve:
+            reserve = self.request.turn.reserve(limit)
             shortest = reserve.start(head.measure(matcher))
         if shortest is None:
             shortest = count + 1
@@ -166,18 +167,22 @@ class TurnState:
 
     def _recall(self) -> None:
         """Penalties count the tokens that are there, the prompt included, and no others."""
-        if self.request.sampling.has_penalties:
+        if self.request.options.sampling.has_penalties:
             self.sampler.recall([*self.input.prompt, *self.tokens])
 
 
 def find_room(request: Request, context_length: int) -> int:
-    """How many tokens the context has behind the prompt.
+    """The number of tokens that fit into the context behind the prompt.
 
     Raises:
         RequestError: no prompt, or no tokens.
         ContextError: the prompt fills the context.
     """
-    if not request.prompt or type(request.max_tokens) is not int or request.max_tokens < 1:
+    if (
+        not request.turn.prompt
+        or type(request.options.max_tokens) is not int
+        or request.options.max_tokens < 1
+    ):
         raise RequestError("a turn needs a prompt and max_tokens of 1 or more", where="/max_tokens")
-    check_count(len(request.prompt), context_length)
-    return context_length - len(request.prompt)
+    check_count(len(request.turn.prompt), context_length)
+    return context_length - len(request.turn.prompt)

@@ -37,23 +37,24 @@ def check_chunks(
             )
 
 
-def check_copy(engine: Engine, source: int, target: int, length: int, held: int) -> None:
-    """Raises as `copy`; `held` is the number of tokens that the target has."""
-    check_empty(target, held)
+def check_copy(engine: Engine, source: int, target: int, length: int, present: int) -> None:
+    """Raises as `copy`; `present` is the number of tokens that the target has."""
+    check_empty(target, present)
     if not engine.can_cut(source, length):
         raise ValueError(f"sequence {source} cannot be cut to {length} tokens")
 
 
-def check_empty(sequence: int, held: int) -> None:
-    """Raises as `restore`; `held` is the number of tokens that the sequence has."""
-    if held:
-        raise ValueError(f"sequence {sequence} has {held} tokens already")
+def check_empty(sequence: int, present: int) -> None:
+    """Raises as `restore`; `present` is the number of tokens that the sequence has."""
+    if present:
+        raise ValueError(f"sequence {sequence} has {present} tokens already")
 
 
-def check_shorter(sequence: int, held: int, length: int) -> None:
-    """Raises as `go_back`; `held` is the number of tokens that the sequence has."""
-    if not 0 < length <= held:
-        raise ValueError(f"sequence {sequence} has {held} tokens, and cannot go back to {length}")
+def check_shorter(sequence: int, present: int, length: int) -> None:
+    """Raises as `go_back`; `present` is the number of tokens that the sequence has."""
+    if not 0 < length <= present:
+        message = f"sequence {sequence} has {present} tokens, and cannot go back to {length}"
+        raise ValueError(message)
 
 
 def batches(chunks: Sequence[Chunk], capacity: int) -> list[np.ndarray]:
@@ -65,12 +66,16 @@ def batches(chunks: Sequence[Chunk], capacity: int) -> list[np.ndarray]:
         For each batch four rows of int32, one column per token: the token, its position, its
         sequence, and 1 where the logits are wanted. Those columns are in the order of the chunks.
     """
-    sizes = [len(chunk.tokens) for chunk in chunks]
-    table = np.zeros((4, sum(sizes)), np.int32)
-    table[0] = np.concatenate([np.asarray(chunk.tokens, np.int32) for chunk in chunks])
-    table[1] = np.concatenate([c.position + np.arange(len(c.tokens)) for c in chunks])
-    table[2] = np.repeat([chunk.sequence for chunk in chunks], sizes)
-    table[3] = np.concatenate([np.arange(len(c.tokens), 0, -1) <= c.wanted for c in chunks])
+    table = np.zeros((4, sum(len(chunk.tokens) for chunk in chunks)), np.int32)
+    start = 0
+    for chunk in chunks:
+        size = len(chunk.tokens)
+        columns = table[:, start : start + size]
+        columns[0] = chunk.tokens
+        columns[1] = np.arange(chunk.position, chunk.position + size)
+        columns[2] = chunk.sequence
+        columns[3, size - chunk.wanted :] = 1
+        start += size
     if table.shape[1] <= capacity:
         return [table]
     table = table[:, np.argsort(table[3], kind="stable")]  # the wanted ones last

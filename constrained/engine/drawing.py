@@ -74,9 +74,13 @@ def weigh(logits: np.ndarray, sampling: Sampling, last: Iterable[int]) -> np.nda
     logits = logits.copy()
     for token, bias in sampling.biases:
         logits[token] += bias
-    for token, count in Counter(last).items() if sampling.has_penalties else ():
-        repeats = sampling.repeat_penalty
-        logits[token] *= repeats if logits[token] <= 0 else 1 / repeats
+    if not sampling.has_penalties:
+        return logits
+    for token, count in Counter(last).items():
+        if logits[token] <= 0:
+            logits[token] *= sampling.repeat_penalty
+        else:
+            logits[token] *= 1 / sampling.repeat_penalty
         logits[token] -= count * sampling.frequency_penalty + sampling.presence_penalty
     return logits
 

@@ -29,7 +29,7 @@ NEUTRAL = {"xtc_probability": 0.0, "mirostat": 0.0}
 
 @dataclass(frozen=True, eq=False)
 class Header:
-    """What a model file says without its weights.
+    """A model file without its weights.
 
     Args:
         vocabulary: the tokens.
@@ -59,7 +59,7 @@ class Header:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the file recommends and is not done, in words for the user."""
+        """Recommendations of the file that are not followed, in words for the user."""
         return self._sampling[1]
 
     @cached_property
@@ -70,11 +70,13 @@ class Header:
 def find_templates(metadata: Mapping[str, str]) -> dict[str, str]:
     """The chat templates of a file: name -> Jinja text, the default one under ""."""
     named = f"{TEMPLATE}."
-    templates = {
-        key.removeprefix(named): text for key, text in metadata.items() if key.startswith(named)
-    }
-    default = metadata.get(TEMPLATE)
-    return templates if default is None else {"": default, **templates}
+    templates: dict[str, str] = {}
+    if TEMPLATE in metadata:
+        templates[""] = metadata[TEMPLATE]
+    for key, text in metadata.items():
+        if key.startswith(named):
+            templates[key.removeprefix(named)] = text
+    return templates
 
 
 def choose_template(templates: Mapping[str, str], with_tools: bool, name: str | None = None) -> str:
@@ -88,9 +90,11 @@ def choose_template(templates: Mapping[str, str], with_tools: bool, name: str | 
     Raises:
         TemplateError: there is none of that name, or, by the rule, no default.
     """
-    wanted = "" if name == "default" and name not in templates else name
-    if wanted is None:
-        wanted = TOOL_USE if with_tools and TOOL_USE in templates else ""
+    wanted = name or ""
+    if name is None and with_tools and TOOL_USE in templates:
+        wanted = TOOL_USE
+    elif name == "default" and name not in templates:
+        wanted = ""
     if wanted in templates:
         return templates[wanted]
     if not templates:
@@ -101,7 +105,7 @@ def choose_template(templates: Mapping[str, str], with_tools: bool, name: str | 
 
 
 def find_sampling(metadata: Mapping[str, str]) -> tuple[Sampling, tuple[str, ...]]:
-    """How the file recommends to sample, and notes on what of it is not done.
+    """The sampling that the file recommends, and notes on what of it is not done.
 
     A value that cannot be read or is out of its range is left out; the others count.
     """
@@ -125,4 +129,6 @@ def _number(field: str, text: str) -> float:
     number = float(text)
     if field not in ("top_k", "penalty_last_n") or not number.is_integer():
         return number
-    return max(0, int(number)) if field == "top_k" else int(number)  # below 0 it means all, too
+    if field == "top_k":
+        return max(0, int(number))  # below 0 it means all, too
+    return int(number)

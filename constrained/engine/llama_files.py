@@ -59,7 +59,8 @@ def make_failure(what: str, memory: str | None = None) -> ModelError:
         what: has failed.
         memory: what to do if there was too little memory for it.
     """
-    line = re.sub(r"^(\w+: )?(error loading model: )?", "", errors[0] if errors else "")
+    first = errors[0] if errors else ""
+    line = re.sub(r"^(\w+: )?(error loading model: )?", "", first)
     hint = next((hint for cause, hint in HINTS.items() if cause in line), None)
     if hint is None and any(MEMORY.search(line) for line in errors):
         hint = memory
@@ -82,13 +83,18 @@ def read_header(path: str | os.PathLike[str]) -> Header:
 def make_header(model: llama_cpp.llama_model_p, is_open: Callable[[], bool]) -> Header:
     vocabulary = read_vocabulary(model, is_open)
     vocab = cast(Any, llama_cpp.llama_model_get_vocab(model))
-    bos, eos = (
-        "" if token < 0 else vocabulary.text([token]).decode("utf-8", "replace")
-        for token in cast(
-            list[int], [llama_cpp.llama_vocab_bos(vocab), llama_cpp.llama_vocab_eos(vocab)]
-        )
+
+    def spell(token: Any) -> str:
+        if token < 0:
+            return ""
+        return vocabulary.text([token]).decode("utf-8", "replace")
+
+    return Header(
+        vocabulary,
+        bos_text=spell(llama_cpp.llama_vocab_bos(vocab)),
+        eos_text=spell(llama_cpp.llama_vocab_eos(vocab)),
+        metadata=_read_metadata(model),
     )
-    return Header(vocabulary, bos, eos, _read_metadata(model))
 
 
 def _read_metadata(model: llama_cpp.llama_model_p) -> dict[str, str]:

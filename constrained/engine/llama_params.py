@@ -67,12 +67,12 @@ def context_params(options: EngineOptions) -> Any:
 
 
 def offloads(gpu_layers: int) -> bool:
-    """Does a GPU compute some of the layers, if so many (-1: all) are wanted there?"""
+    """True if a GPU computes some of the layers, where so many (-1: all) are wanted there."""
     return gpu_layers != 0 and llama_cpp.llama_supports_gpu_offload()
 
 
 def describe_unused(options: EngineOptions) -> Iterator[str]:
-    """What was asked for of a GPU, if llama.cpp has none; for the user."""
+    """Options of a GPU that are without effect, because llama.cpp has none; for the user."""
     default = EngineOptions()
     asked = [name for name in NEED_GPU if getattr(options, name) != getattr(default, name)]
     if options.gpu_layers <= 0 and "gpu_layers" in asked:

@@ -22,7 +22,7 @@ SPLIT = re.compile(r"-\d{5}-of-(\d{5})\.gguf$")
 
 
 def state_size(context: llama_cpp.llama_context_p, sequence: int, flags: int = WHOLE) -> int:
-    """How many bytes `read_state` returns."""
+    """The number of bytes that `read_state` returns."""
     return _llama.llama_state_seq_get_size_ext(context, sequence, flags)
 
 
@@ -69,7 +69,7 @@ def write_state(
 
 
 def fingerprint(path: Path, params: Any, *more: object) -> str:
-    """What a state depends on: the model's weights, how the context is made, which llama.cpp.
+    """A name for what a state depends on: the weights, how the context is made, which llama.cpp.
 
     Of a large file it reads some megabytes, from places all over it.
 
@@ -77,11 +77,11 @@ def fingerprint(path: Path, params: Any, *more: object) -> str:
         ModelError: the file cannot be read any more.
     """
     digest = hashlib.blake2b(digest_size=16)
-    settings = {
-        name: getattr(params, name)
-        for name, *_ in params._fields_
-        if isinstance(getattr(params, name), int | float)
-    }
+    settings: dict[str, int | float] = {}
+    for name, *_ in params._fields_:
+        value = getattr(params, name)
+        if isinstance(value, int | float):
+            settings[name] = value
     digest.update(repr((llama_cpp.__version__, sorted(settings.items()), more)).encode())
     digest.update(llama_cpp.llama_print_system_info())
     try:

@@ -28,7 +28,7 @@ FLAGS = ("kv_offload", "mmap", "mlock")
 
 
 class LoadOptions(TypedDict, total=False):
-    """What `EngineOptions` takes, by name."""
+    """The arguments of `EngineOptions`, by name."""
 
     context_length: int
     sequences: int
@@ -50,7 +50,7 @@ class LoadOptions(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """How a model is loaded and run.
+    """The options of loading and running a model.
 
     Raises:
         RequestError: a value is not one of those that there are, or two do not go together;

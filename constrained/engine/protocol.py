@@ -54,7 +54,7 @@ class Engine(Protocol):
 
     @property
     def context_length(self) -> int:
-        """How many tokens one sequence can have."""
+        """The number of tokens that one sequence can have."""
         ...
 
     @property
@@ -62,23 +62,23 @@ class Engine(Protocol):
 
     @property
     def needs_checkpoints(self) -> bool:
-        """Does the model forget the past of a sequence (it is recurrent, or a hybrid)? Then a
+        """True if the model forgets the past of a sequence (it is recurrent, or a hybrid): then a
         sequence can go back to its checkpoints alone."""
         ...
 
     @property
     def offloads(self) -> bool:
-        """Does another device decode, so that the CPU has time for other things meanwhile?"""
+        """True if another device decodes, so that the CPU has time for other things."""
         ...
 
     @property
     def fingerprint(self) -> str:
-        """What the states of sequences depend on; raises ModelError if the model's file is gone."""
+        """A name for what states depend on; raises ModelError if the model's file is gone."""
         ...
 
     @property
     def max_drafted(self) -> int:
-        """How many logits more than one for each sequence a decode can give."""
+        """The number of logits that a decode can give beside one for each sequence."""
         ...
 
     def decode(self, chunks: Sequence[Chunk]) -> list[np.ndarray]:
@@ -112,7 +112,7 @@ class Engine(Protocol):
         ...
 
     def can_cut(self, sequence: int, length: int) -> bool:
-        """Could the sequence be cut to its first `length` tokens, by `rollback` or `copy`?"""
+        """True if `rollback` or `copy` could cut the sequence to its first `length` tokens."""
         ...
 
     def copy(self, source: int, target: int, length: int) -> None:
@@ -124,7 +124,7 @@ class Engine(Protocol):
         ...
 
     def state_size(self, sequence: int) -> int:
-        """How many bytes `save` would return."""
+        """The number of bytes that `save` would return."""
         ...
 
     def save(self, sequence: int) -> bytes:

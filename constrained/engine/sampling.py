@@ -21,7 +21,7 @@ Biases: TypeAlias = tuple[tuple[int, float], ...]
 
 @dataclass(frozen=True)
 class Sampling:
-    """How to draw a token from logits; the defaults are llama-server's.
+    """The options of drawing a token from logits; the defaults are llama-server's.
 
     Raises:
         RequestError: a value is out of its range; `where` names the field.
@@ -80,7 +80,7 @@ class Sampling:
 
     @property
     def is_greedy(self) -> bool:
-        """Is it always the most likely token?"""
+        """True if the most likely token is always drawn."""
         return self.temperature < LEAST_TEMPERATURE
 
     @property
@@ -90,7 +90,7 @@ class Sampling:
 
     @property
     def has_penalties(self) -> bool:
-        """Does it matter what was there before?"""
+        """True if earlier tokens change what is drawn."""
         penalties = (self.repeat_penalty, self.frequency_penalty, self.presence_penalty)
         return self.penalty_last_n != 0 and penalties != (1, 0, 0)
 
@@ -103,7 +103,7 @@ class Sampling:
                 raise RequestError(f"there is no token {token}", where=where, hint=hint)
 
     def count_last(self, context_length: int) -> int:
-        """How many tokens the penalties look at, in a context of this length."""
+        """The number of tokens that the penalties look at, in a context of this length."""
         last = self.penalty_last_n
         return context_length if last == -1 else min(last, context_length)
 

@@ -2,6 +2,7 @@
 
 import zlib
 from collections.abc import Callable, Sequence
+from itertools import chain
 
 import numpy as np
 
@@ -57,18 +58,17 @@ class ScriptedEngine:
         lengths = [len(tokens) for tokens in self._tokens]
         check_chunks(chunks, lengths, self.context_length, self.max_drafted)
         n_vocab = len(self.vocabulary.tokens)
-        bad = [token for chunk in chunks for token in chunk.tokens if not 0 <= token < n_vocab]
-        if bad:
-            for chunk in chunks:
-                self.release(chunk.sequence)
-            raise ModelError(f"there is no token {bad[0]}")
+        for token in chain.from_iterable(chunk.tokens for chunk in chunks):
+            if not 0 <= token < n_vocab:
+                for chunk in chunks:
+                    self.release(chunk.sequence)
+                raise ModelError(f"there is no token {token}")
+        self._logits = []
         for chunk in chunks:
-            self._tokens[chunk.sequence].extend(chunk.tokens)
-        self._logits = [
-            self._compute(chunk.sequence, len(self._tokens[chunk.sequence]) - after, n_vocab)
-            for chunk in chunks
-            for after in reversed(range(chunk.wanted))
-        ]
+            tokens = self._tokens[chunk.sequence]
+            tokens.extend(chunk.tokens)
+            for length in range(len(tokens) - chunk.wanted + 1, len(tokens) + 1):
+                self._logits.append(self._compute(chunk.sequence, length, n_vocab))
         return self._logits
 
     def _compute(self, sequence: int, length: int, n_vocab: int) -> np.ndarray:
@@ -93,8 +93,8 @@ class ScriptedEngine:
         return self._can_roll_back
 
     def can_cut(self, sequence: int, length: int) -> bool:
-        held = len(self._tokens[sequence])
-        return length <= held if self._can_roll_back else length == held
+        present = len(self._tokens[sequence])
+        return length == present or (length < present and self._can_roll_back)
 
     def copy(self, source: int, target: int, length: int) -> None:
         self._require_open()
@@ -169,12 +169,17 @@ def scripted_logits(
 
     def wanted(written: tuple[int, ...]) -> dict[int, float]:
         if not isinstance(script, str):
-            is_on_script = written == tuple(script[: len(written)])
-            return dict.fromkeys(script[len(written) :][:1], NEXT) if is_on_script else {}
+            if written != tuple(script[: len(written)]):
+                return {}
+            return dict.fromkeys(script[len(written) :][:1], NEXT)
         done = vocabulary.text(written)
-        rest = text[len(done) : len(done) + longest] if text.startswith(done) else b""
-        sizes = [size for size in range(1, len(rest) + 1) if rest[:size] in ids]
-        return {ids[rest[:size]]: NEXT + size for size in sizes}
+        values: dict[int, float] = {}
+        if text.startswith(done):
+            rest = text[len(done) : len(done) + longest]
+            for size in range(1, len(rest) + 1):
+                if rest[:size] in ids:
+                    values[ids[rest[:size]]] = NEXT + size
+        return values
 
     def logits(sequence: int, tokens: Sequence[int]) -> np.ndarray:
         first = starts.setdefault(sequence, len(tokens)) if start is None else start

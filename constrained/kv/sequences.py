@@ -11,13 +11,12 @@ from typing import Protocol
 
 import numpy as np
 
-from constrained.engine.protocol import Chunk, Engine, Sampler, Sampling
+from constrained.engine.protocol import Chunk, Engine
 from constrained.errors import ContextError, ModelError
 from constrained.kv.snapshot_files import SnapshotFiles
 from constrained.kv.snapshots import NO_CACHE, Cache, Outline, Snapshot, Snapshots
 from constrained.kv.write_behind import WriteBehind
 from constrained.metrics import Amount, Metrics
-from constrained.vocabulary.vocabulary import Vocabulary
 from grammars.wire.format import count_common
 
 WAITING = 4  # the part of the memory for snapshots that those may have that are to be written
@@ -34,18 +33,18 @@ class ComputedTokens(Protocol):
 
     @property
     def in_blocks(self) -> int:
-        """How many of the first tokens were computed in whole blocks."""
+        """The number of first tokens that were computed in whole blocks."""
         ...
 
     @property
     def checkpoints(self) -> Collection[int]:
-        """Where the model can go back to, if it cannot cut anywhere: numbers of first tokens."""
+        """Numbers of first tokens that the model can go back to, if it cannot cut anywhere."""
         ...
 
 
 @dataclass
 class SequenceState:
-    """What a sequence holds: `ComputedTokens`.
+    """The state of a sequence: `ComputedTokens`.
 
     Attributes:
         tokens: those in the KV cache.
@@ -82,7 +81,7 @@ def count_reusable(
     block: int,
     can_cut: Callable[[int], bool],
 ) -> int:
-    """How many of the first tokens a prompt can go on with.
+    """The number of first tokens that a prompt can go on with.
 
     Args:
         computed: what there is.
@@ -110,28 +109,19 @@ class PrefixCache:
     def __init__(self, engine: Engine, block: int, cache: Cache):
         self._engine = engine
         self._block = block
-        self._snapshots = Snapshots(cache.memory)
+        self.snapshots = Snapshots(cache.memory)
         self._writing = None
         if cache.folder is not None:
             name = f"{engine.fingerprint}, blocks of {block}"
             files = SnapshotFiles(cache.folder, name, cache.disk)
-            self._writing = WriteBehind(files, cache.memory // WAITING, self._snapshots.note)
-            self._snapshots.files = self._writing
+            self._writing = WriteBehind(files, cache.memory // WAITING, self.snapshots.note)
+            self.snapshots.files = self._writing
         self._hits = 0
         self._misses = 0
 
-    @property
-    def is_off(self) -> bool:
-        """Is nothing kept at all?"""
-        return self._snapshots.is_off
-
-    def note(self, error: Exception) -> None:
-        """Counts a failure that no request has to suffer from."""
-        self._snapshots.note(error)
-
     def metrics(self, sequences: int, held: Amount) -> Metrics:
         """The figures; `held` is what the sequences hold."""
-        snapshots = self._snapshots
+        snapshots = self.snapshots
         return Metrics(
             sequences=sequences,
             held=held,
@@ -145,7 +135,7 @@ class PrefixCache:
 
     def flush(self) -> None:
         """Writes to files what is in memory, and waits for all of it."""
-        self._snapshots.flush()
+        self.snapshots.flush()
         if self._writing:
             self._writing.wait()
 
@@ -155,15 +145,17 @@ class PrefixCache:
         most = max(0, len(tokens) - 1)
         if most - known <= SPARED:
             return 0, None
-        length, outline = self._snapshots.find(
+        length, outline = self.snapshots.find(
             lambda outline: self._count_reusable(outline, tokens, most)
         )
-        return (length, outline) if length - known > SPARED else (0, None)
+        if length - known <= SPARED:
+            return 0, None
+        return length, outline
 
     def look_up(self, tokens: list[int], known: int) -> Snapshot | None:
         """As `find`, and counts hits and misses."""
         while outline := self.find(tokens, known)[1]:
-            if snapshot := self._snapshots.take(outline):
+            if snapshot := self.snapshots.take(outline):
                 return snapshot
         if len(tokens) - 1 - known > SPARED:
             self._misses += 1
@@ -175,8 +167,8 @@ class PrefixCache:
         try:
             self._engine.restore(number, len(outline.tokens), snapshot.state)
         except ModelError as error:
-            self._snapshots.drop(outline)
-            self.note(error)
+            self.snapshots.drop(outline)
+            self.snapshots.note(error)
             raise
         self._hits += 1
         checkpoints = dict(zip(outline.checkpoints, snapshot.checkpoints, strict=True))
@@ -197,21 +189,22 @@ class PrefixCache:
         if self._count_usable(state) - max(known, self._find_whole(tokens, is_pinned)) <= SPARED:
             return
         size = self._engine.state_size(number) + sum(map(len, state.checkpoints.values()))
-        if not self._snapshots.admits(size):
+        if not self.snapshots.admits(size):
             return
         try:
             data = self._engine.save(number)
         except (ModelError, MemoryError) as error:
-            self.note(error)
+            self.snapshots.note(error)
             return
-        outline = Outline(tokens, state.in_blocks, tuple(state.checkpoints), is_pinned)
-        for other in [*self._snapshots.outlines()]:
+        checkpoints = tuple(state.checkpoints)
+        outline = Outline(tokens, state.in_blocks, checkpoints, is_pinned=is_pinned)
+        for other in [*self.snapshots.outlines()]:
             if self._covers(outline, other):
-                self._snapshots.drop(other)
-        self._snapshots.put(Snapshot(outline, data, tuple(state.checkpoints.values())))
+                self.snapshots.drop(other)
+        self.snapshots.put(Snapshot(outline, data, tuple(state.checkpoints.values())))
 
     def is_worth_pinning(self, tokens: list[int], known: int) -> bool:
-        """Is there so far no pinned snapshot of these tokens?"""
+        """True if there is no pinned snapshot of these tokens yet."""
         return len(tokens) - max(known, self._find_whole(tokens, True)) > SPARED
 
     def _find_whole(self, tokens: list[int], is_pinned: bool) -> int:
@@ -222,7 +215,7 @@ class PrefixCache:
                 return 0
             return self._count_reusable(outline, tokens, len(tokens))
 
-        return self._snapshots.find(value)[0]
+        return self.snapshots.find(value)[0]
 
     def _covers(self, new: Outline, old: Outline) -> bool:
         """Is the old one of little use once there is the new one?"""
@@ -254,7 +247,7 @@ class Sequences:
     """An engine that remembers the tokens of its sequences. Not for two threads at once.
 
     Args:
-        engine: that nobody else uses.
+        engine: that nobody else uses. What changes its sequences goes through this object.
         block: go on with whole blocks of so many tokens only, each computed by itself: what is
             computed then does not depend on what was there. 1: with any number, however computed.
         cache: how much is kept of what sequences have held, when others take their place.
@@ -264,28 +257,15 @@ class Sequences:
     """
 
     def __init__(self, engine: Engine, block: int = 1, cache: Cache = NO_CACHE):
-        self._engine = engine
+        self.engine = engine
         self._block = block
         self._states = [SequenceState() for _ in range(engine.max_sequences)]
         self._clock = count(1)
         self._prefix_cache = PrefixCache(engine, block, cache)
 
     @property
-    def vocabulary(self) -> Vocabulary:
-        return self._engine.vocabulary
-
-    @property
-    def context_length(self) -> int:
-        """How many tokens one sequence can have."""
-        return self._engine.context_length
-
-    @property
-    def max_sequences(self) -> int:
-        return len(self._states)
-
-    @property
     def metrics(self) -> Metrics:
-        """What is held and what has come of it, also for other threads."""
+        """The figures of sequences and snapshots; also for other threads."""
         count, tokens, size = 0, 0, 0
         for state in self._states:
             if state.tokens:
@@ -295,19 +275,10 @@ class Sequences:
                 size += sum(len(data) for data in [*state.checkpoints.values()])
         return self._prefix_cache.metrics(len(self._states), Amount(count, tokens, size))
 
-    @property
-    def max_drafted(self) -> int:
-        """As the engine's."""
-        return self._engine.max_drafted
-
-    def sampler(self, sampling: Sampling) -> Sampler:
-        """As the engine's."""
-        return self._engine.sampler(sampling)
-
     def decode(self, chunks: Sequence[Chunk]) -> list[np.ndarray]:
         """As the engine's."""
         try:
-            logits = self._engine.decode(chunks)
+            logits = self.engine.decode(chunks)
         except ContextError:
             raise
         except BaseException:
@@ -327,7 +298,7 @@ class Sequences:
 
     def rollback(self, sequence: int, length: int) -> bool:
         """As the engine's."""
-        if not self._engine.rollback(sequence, length):
+        if not self.engine.rollback(sequence, length):
             return False
         self._states[sequence].cut(length)
         return True
@@ -348,24 +319,20 @@ class Sequences:
         if place is None:
             return None
         try:
-            self._engine.go_back(sequence, place, state.checkpoints[place])
+            self.engine.go_back(sequence, place, state.checkpoints[place])
         except ModelError:
             self.release(sequence)
             raise
         state.cut(place)
         return place
 
-    def can_cut(self, sequence: int, length: int) -> bool:
-        """As the engine's."""
-        return self._engine.can_cut(sequence, length)
-
     def release(self, sequence: int) -> None:
         """Forgets all tokens of a sequence."""
         self._states[sequence] = SequenceState(used=self._states[sequence].used)
-        self._engine.release(sequence)
+        self.engine.release(sequence)
 
     def tokens(self, sequence: int) -> Sequence[int]:
-        """What a sequence holds."""
+        """The tokens of a sequence."""
         return self._states[sequence].tokens
 
     def pin(self, sequence: int, length: int, boundaries: Iterable[int], closed: int = 0) -> None:
@@ -383,7 +350,7 @@ class Sequences:
             if 0 < boundary <= length:
                 pins.add(self._round_down(boundary))
         state.pins = tuple(sorted(pins - {0}))
-        if self._engine.needs_checkpoints:
+        if self.engine.needs_checkpoints:
             last = min(closed or length, length - 1)  # one is computed anew, for its logits
             state.stops = frozenset((*state.pins, self._round_down(last)))
 
@@ -392,13 +359,17 @@ class Sequences:
         return length - length % self._block
 
     def until_stop(self, sequence: int) -> int:
-        """How many tokens may be appended at once, so that a checkpoint can be taken then."""
+        """The number of tokens up to the next checkpoint that is to be taken."""
         state = self._states[sequence]
         size = len(state.tokens)
-        return min((at - size for at in state.stops if at > size), default=ENDLESS)
+        left = ENDLESS
+        for stop in state.stops:
+            if stop > size:
+                left = min(left, stop - size)
+        return left
 
     def find(self, tokens: Sequence[int]) -> int:
-        """How many of the first tokens are known somewhere, and can be gone on with."""
+        """The number of first tokens that are known somewhere, and can be gone on with."""
         tokens = list(tokens)
         known = max(self._compare(tokens))
         return max(known, self._prefix_cache.find(tokens, known)[0])
@@ -467,7 +438,7 @@ class Sequences:
             tokens,
             most=most,
             block=self._block,
-            can_cut=lambda length: self._engine.can_cut(number, length),
+            can_cut=lambda length: self.engine.can_cut(number, length),
         )
 
     def _restore(self, tokens: list[int], idle: Collection[int]) -> int | None:
@@ -487,12 +458,12 @@ class Sequences:
     def _copy(self, source: int, target: int, length: int) -> None:
         """Makes an empty sequence hold what another one can be cut to."""
         state = self._states[source].copy()
-        if self._engine.can_cut(source, length):
-            self._engine.copy(source, target, length)
+        if self.engine.can_cut(source, length):
+            self.engine.copy(source, target, length)
             state.cut(length)
             self._states[target] = state
         else:  # all of it, and back to a checkpoint
-            self._engine.copy(source, target, len(state.tokens))
+            self.engine.copy(source, target, len(state.tokens))
             self._states[target] = state
             self._shorten(target, length)
 
@@ -514,23 +485,23 @@ class Sequences:
                 kept = self.go_back(number, length)
             except ModelError as error:
                 kept = None
-                self._prefix_cache.note(error)
+                self._prefix_cache.snapshots.note(error)
             if kept is None:
                 self.release(number)
 
     def _save(self, number: int, stays: int) -> None:
         """Keeps what a sequence is about to lose, and by itself what others are likely to share."""
-        if self._prefix_cache.is_off:
+        if self._prefix_cache.snapshots.is_off:
             return
         state = self._states[number]
         known = self._find_elsewhere(number, state.tokens, stays)
         self._prefix_cache.save(number, state, max(stays, known))
         for pin in reversed(state.pins):
-            head = state.tokens[:pin]
-            if len(head) < pin or pin <= stays or self._count_reusable(number, head, pin) < pin:
+            prefix = state.tokens[:pin]
+            if len(prefix) < pin or pin <= stays or self._count_reusable(number, prefix, pin) < pin:
                 continue
-            known = self._find_elsewhere(number, head, stays)
-            if self._prefix_cache.is_worth_pinning(head, known):
+            known = self._find_elsewhere(number, prefix, stays)
+            if self._prefix_cache.is_worth_pinning(prefix, known):
                 self._shorten(number, pin)
                 self._prefix_cache.save(number, self._states[number], known, is_pinned=True)
 
@@ -546,9 +517,9 @@ class Sequences:
         """Takes one where the sequence is now; all but the latest and the pinned ones go."""
         state = self._states[number]
         try:
-            state.checkpoints[len(state.tokens)] = self._engine.checkpoint(number)
+            state.checkpoints[len(state.tokens)] = self.engine.checkpoint(number)
         except (ModelError, MemoryError) as error:
-            self._prefix_cache.note(error)
+            self._prefix_cache.snapshots.note(error)
         loose = sorted(at for at in state.checkpoints if at not in state.pins)
         for place in loose[:-LATEST]:
             del state.checkpoints[place]

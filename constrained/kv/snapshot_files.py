@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from io import BytesIO
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -42,7 +42,7 @@ class _Header:
 
     @property
     def size(self) -> int:
-        """What follows it, in bytes."""
+        """The bytes that follow it."""
         return 4 * self.tokens + self.state + sum(size for _, size in self.checkpoints)
 
 
@@ -100,7 +100,7 @@ class SnapshotFiles:
         self.amount = Amount(len(entries), tokens, size)
 
     def admits(self, size: int) -> bool:
-        """Can a snapshot of so many bytes be kept?"""
+        """True if a snapshot of so many bytes can be kept."""
         return size <= self._budget
 
     def outlines(self) -> Sequence[Outline]:
@@ -144,20 +144,19 @@ class SnapshotFiles:
     def _make_room(self, size: int) -> None:
         """Removes the least recently used files, the pinned ones last."""
         # Also what another process has not written to its end, now or ever.
-        found = [entry for entry in os.scandir(self._folder) if NAME.match(entry.name)]
-        sizes = {entry.path: entry.stat() for entry in found}
-        order = sorted(sizes, key=lambda path: (_is_pinned(path), sizes[path].st_mtime_ns, path))
-        total = size + sum(stat.st_size for stat in sizes.values())
-        for path in order:
+        files: list[tuple[bool, int, str, int]] = []
+        total = size
+        for entry in os.scandir(self._folder):
+            if NAME.match(entry.name):
+                stat = entry.stat()
+                files.append((PINNED in entry.name, stat.st_mtime_ns, entry.path, stat.st_size))
+                total += stat.st_size
+        for _, _, path, file_size in sorted(files):
             if total <= self._budget:
                 break
             Path(path).unlink(missing_ok=True)
-            total -= sizes[path].st_size
+            total -= file_size
         self._keep({key: entry for key, entry in self._entries.items() if entry.path.exists()})
-
-
-def _is_pinned(path: str) -> bool:
-    return PINNED in Path(path).name
 
 
 def _write_at_once(path: Path, data: Sequence[bytes]) -> None:
@@ -173,15 +172,16 @@ def _write_at_once(path: Path, data: Sequence[bytes]) -> None:
 
 def _encode(snapshot: Snapshot, fingerprint: str) -> list[bytes]:
     outline = snapshot.outline
-    places = zip(outline.checkpoints, snapshot.checkpoints, strict=True)
-    sizes = [[at, len(data)] for at, data in places]
+    sizes: list[list[int]] = []
+    for place, data in zip(outline.checkpoints, snapshot.checkpoints, strict=True):
+        sizes.append([place, len(data)])
     header = _Header(
-        fingerprint,
-        len(outline.tokens),
-        outline.in_blocks,
-        outline.is_pinned,
-        len(snapshot.state),
-        sizes,
+        fingerprint=fingerprint,
+        tokens=len(outline.tokens),
+        in_blocks=outline.in_blocks,
+        is_pinned=outline.is_pinned,
+        state=len(snapshot.state),
+        checkpoints=sizes,
     )
     text = json.dumps(asdict(header)).encode()
     tokens = np.asarray(outline.tokens, "<i4").tobytes()
@@ -211,17 +211,17 @@ def _read_head(file: BinaryIO) -> tuple[_Header, Outline]:
     file.seek(PREFIX.size + size)
     tokens = np.frombuffer(file.read(4 * header.tokens), "<i4").tolist()
     places = tuple(at for at, _ in header.checkpoints)
-    return header, Outline(tokens, header.in_blocks, places, header.is_pinned)
+    return header, Outline(tokens, header.in_blocks, places, is_pinned=header.is_pinned)
 
 
 def _parse_header(text: bytes) -> _Header:
     try:
         found: dict[str, Any] = json.loads(text)
         header = _Header(**found)
-        sizes = [number for pair in header.checkpoints for number in pair]
-        numbers = [header.tokens, header.in_blocks, header.state, *sizes]
-        if not all(type(number) is int and number >= 0 for number in numbers):
-            raise ValueError("a number is none, or is negative")
+        sizes = chain.from_iterable(header.checkpoints)
+        for number in (header.tokens, header.in_blocks, header.state, *sizes):
+            if type(number) is not int or number < 0:
+                raise ValueError("a number is none, or is negative")
     except (TypeError, ValueError) as e:
         raise ValueError(f"the header is damaged: {e}") from e
     return header

@@ -19,7 +19,7 @@ DISK = 8 << 30  # bytes
 
 @dataclass(frozen=True)
 class Cache:
-    """How much is kept of what sequences have held.
+    """The room for snapshots of sequences.
 
     Args:
         memory: bytes; 0: nothing.
@@ -72,7 +72,7 @@ class Snapshot:
 
 
 class Files(Protocol):
-    """Where snapshots go that have no room in memory; see `snapshot_files`."""
+    """Snapshots outside of memory; see `snapshot_files`."""
 
     @property
     def amount(self) -> Amount: ...
@@ -111,11 +111,11 @@ class Snapshots:
 
     @property
     def is_off(self) -> bool:
-        """Is nothing kept at all?"""
+        """True if nothing is kept at all."""
         return self.budget <= 0 and self.files is None
 
     def admits(self, size: int) -> bool:
-        """Can a snapshot of so many bytes be kept?"""
+        """True if a snapshot of so many bytes can be kept."""
         return size <= self.budget or (self.files is not None and self.files.admits(size))
 
     def outlines(self) -> Iterator[Outline]:

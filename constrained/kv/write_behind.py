@@ -27,18 +27,21 @@ class WriteBehind:
 
     @property
     def amount(self) -> Amount:
-        """What is in files already; also for other threads."""
+        """The snapshots that are in files already; also for other threads."""
         return self._files.amount
 
     def admits(self, size: int) -> bool:
-        """Can a snapshot of so many bytes be kept?"""
+        """True if a snapshot of so many bytes can be kept."""
         return self._files.admits(size)
 
     def outlines(self) -> Sequence[Outline]:
         """Those that can be read."""
         tasks = self._waiting()
-        written = [outline for outline in self._files.outlines() if outline.key not in tasks]
-        return [*written, *(snapshot.outline for snapshot in tasks.values() if snapshot)]
+        found = [outline for outline in self._files.outlines() if outline.key not in tasks]
+        for snapshot in tasks.values():
+            if snapshot:
+                found.append(snapshot.outline)
+        return found
 
     def read(self, key: str) -> Snapshot:
         """The snapshot of an outline; raises OSError or ValueError if it is gone or damaged."""

@@ -22,7 +22,7 @@ Messages = Sequence[Mapping[str, Any]] | str
 
 
 class TurnOptions(TypedDict, total=False):
-    """How a turn is generated; see `Options`."""
+    """The options of generating a turn; see `Options`."""
 
     max_tokens: int
     sampling: Sampling | None
@@ -32,7 +32,7 @@ class TurnOptions(TypedDict, total=False):
 
 
 class Options(TurnOptions, total=False):
-    """What a request may say, beside its messages and tools.
+    """The options of a request, beside its messages and tools.
 
     tool_choice: "auto", "none", "required", or a tool, in the OpenAI or Anthropic form.
     parallel: whether one turn may hold several calls.
@@ -84,7 +84,7 @@ class Options(TurnOptions, total=False):
 
 @dataclass(frozen=True)
 class CallOptions:
-    """How a turn is decoded, and within how many seconds from when the call is made."""
+    """The options of decoding a turn, and its timeout in seconds from when the call is made."""
 
     decode: DecodeOptions
     timeout: float | None = None

@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
-from types import TracebackType
 from typing import Any, TypeVar, Unpack, overload
 
 from constrained.answers import Target, read_target
@@ -112,9 +111,9 @@ class Model:
             engine.vocabulary,
             template,
             tool_template,
-            tool_format,
-            remembered,
-            engine.context_length,
+            tool_format=tool_format,
+            remembered=remembered,
+            context_length=engine.context_length,
         )
         self.sampling = sampling or Sampling()
         self.notices = (*notices, *self.compiler.notices)
@@ -210,8 +209,8 @@ class Model:
         Raises:
             Error: as in `call`; ReplyError also if the tokens ran out.
         """
-        target = read_target(schema, regex, choice, grammar)
-        call = self._read_call(messages, None, options, target)
+        target = read_target(schema, regex=regex, choice=choice, grammar=grammar)
+        call = self._read_call(messages, None, options, target=target)
         reply = run(partial(self._start, call))
         return read_value(target, reply, call.job)
 
@@ -254,8 +253,8 @@ class Model:
         **options: Unpack[Options],
     ) -> Any:
         """As `generate`. Cancelling the task ends the turn within one step."""
-        target = read_target(schema, regex, choice, grammar)
-        call = self._read_call(messages, None, options, target)
+        target = read_target(schema, regex=regex, choice=choice, grammar=grammar)
+        call = self._read_call(messages, None, options, target=target)
         reply = await arun(partial(self._start, call))
         return read_value(target, reply, call.job)
 
@@ -444,7 +443,7 @@ class Model:
                 self._worker.submit(self.compiler.forget, is_bounded=False)
 
     def metrics(self) -> Metrics:
-        """What is held of earlier requests: sequences, snapshots in memory and on disk."""
+        """The figures of the KV cache: sequences, snapshots in memory and on disk."""
         return self._runner.metrics
 
     def close(self) -> None:
@@ -458,10 +457,5 @@ class Model:
     def __enter__(self) -> "Model":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()

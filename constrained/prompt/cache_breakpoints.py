@@ -24,7 +24,7 @@ Tokens: TypeAlias = tuple[int, ...]
 
 @dataclass(frozen=True)
 class CacheBreakpoints:
-    """Where a prompt may part from others, in tokens from its start.
+    """The places where a prompt may part from others, in tokens from its start.
 
     Args:
         shared: any conversation with these tools and system messages begins with so many tokens.
@@ -42,7 +42,7 @@ NO_BREAKPOINTS = CacheBreakpoints()
 
 
 class SharedPrefixes:
-    """What all prompts with the same tools and system messages begin with.
+    """The first tokens of all prompts with the same tools and system messages.
 
     The template is asked once for each, by the prompt of a user who says what nobody says.
     """
@@ -57,7 +57,7 @@ class SharedPrefixes:
         tokens: Tokens,
         encode: Callable[[Messages], Tokens],
     ) -> int:
-        """How many of the tokens any conversation with these tools and system messages has.
+        """The number of first tokens of any conversation with these tools and system messages.
 
         Args:
             key: names what else the prompt depends on, see `TurnCache.recall`.
@@ -125,7 +125,7 @@ def find_breakpoints(
 
 
 def count_closed(prompt: str, closed: str, tokens: Sequence[int], vocabulary: Vocabulary) -> int:
-    """How many tokens a prompt has in front of the generation prompt; 0: that cannot be told.
+    """The number of tokens in front of the generation prompt; 0: that cannot be told.
 
     Args:
         prompt: its text.

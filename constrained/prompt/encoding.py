@@ -34,12 +34,12 @@ def encode_prompt(prompt: Prompt, vocabulary: Vocabulary) -> tuple[int, ...]:
 
 def encode_pieces(prompt: Prompt, vocabulary: Vocabulary, *, inside: bool = False) -> list[int]:
     """The tokens of a prompt, or of a part `inside` of one; raises as `encode_prompt`."""
+    tokens: list[int] = []
     try:
-        parts = [
-            vocabulary.encode_special(piece, inside=inside or number > 0)
-            for number, piece in enumerate(prompt.pieces)
-        ]
+        for piece in prompt.pieces:
+            tokens += vocabulary.encode_special(piece, inside=inside)
+            inside = True
     except UnicodeEncodeError as e:
         hint = "Replace it in the messages or tools"
         raise RequestError("the prompt has a lone surrogate", hint=hint) from e
-    return [token for part in parts for token in part]
+    return tokens

@@ -25,7 +25,7 @@ MOST_PROBES = 2  # a template whose last turns have no end that can be found has
 
 
 class Missed(StrEnum):
-    """Why a turn of the cache is not taken over."""
+    """The reason why a turn of the cache is not taken over."""
 
     NONE = "no turn is kept"
     REASONING = "the template drops earlier reasoning"

@@ -36,7 +36,7 @@ TEXT = Format(name="text", call=(Marker("<tool_call>"), JsonCall(), Marker("</to
 
 @dataclass(frozen=True)
 class Reuse:
-    """What a prompt takes over from the turns that the model has generated.
+    """The tokens that a prompt takes over from the turns that the model has generated.
 
     Args:
         turn: the last of them, taken over as the model wrote it; None: there is none.
@@ -73,7 +73,7 @@ class ComposedPrompt:
 
     @property
     def text(self) -> str:
-        """What the template writes, as one text."""
+        """The prompt as one text."""
         return self.rendered.text
 
 

@@ -28,9 +28,9 @@ class TurnBoundaries:
     ends: Collection[str]
 
     def is_front_kept(self, opened: str, whole: str) -> bool:
-        """Is what stands in front of a turn still what the turn answered? Templates move what is to
-        stand in front of the last message: tools (Mistral), instructions (Command R). With a turn
-        that is taken over, they would be there twice.
+        """True if what stands in front of a turn is what the turn answered. Templates move what is
+        to stand in front of the last message: tools (Mistral), instructions (Command R). With a
+        turn that is taken over, they would be there twice.
 
         A block for reasoning may be another one in earlier turns, and tags may be missing (DeepSeek
         R1, behind results): what the model has seen is no worse. Any other text counts; Apertus
@@ -41,7 +41,9 @@ class TurnBoundaries:
             whole: the conversation with the turn and what follows it.
         """
         block = self.format.reasoning
-        tags = (block.opener.text.strip(), block.closer.text.strip()) if block else ()
+        tags: tuple[str, ...] = ()
+        if block:
+            tags = block.opener.text.strip(), block.closer.text.strip()
         bare = opened.rstrip()
         for _ in range(MOST_TAGS):
             for tag in tags:
@@ -64,20 +66,23 @@ class TurnBoundaries:
         start, stop = marked.text.rfind(inside), marked.text.find(behind)
         if not 0 <= start < stop:
             return None
-        places = (marked.find(end, start) for end in self.ends)
-        end = min((place for place in places if start < place < stop), default=None)
-        if end is not None:
-            return end
+        ends = [marked.find(end, start) for end in self.ends]
+        inner = [end for end in ends if start < end < stop]
+        if inner:
+            return min(inner)
         rest = self._close(message, inside)
-        fits = rest is not None and marked.text.startswith(rest, start + 1)
-        return start + 1 + len(rest) if rest is not None and fits else None
+        if rest is None or not marked.text.startswith(rest, start + 1):
+            return None
+        return start + 1 + len(rest)
 
     def _close(self, message: Mapping[str, Any], inside: str) -> str | None:
         """What the model writes behind the character."""
         if not (calls := message.get("tool_calls")):
             return self.format.contents[0].closer
-        name, id = calls[-1]["function"]["name"], calls[-1].get("id")
-        call = ToolCall(name, {inside: inside}, id=id if isinstance(id, str) else None)
+        id = calls[-1].get("id")
+        if not isinstance(id, str):
+            id = None
+        call = ToolCall(calls[-1]["function"]["name"], {inside: inside}, id=id)
         try:
             return render(Turn(calls=(call,)), self.format).rpartition(inside)[2]
         except RenderError:  # the format has no such key
@@ -87,4 +92,6 @@ class TurnBoundaries:
 def _without_tag(text: str) -> str:
     """The text without a tag at its end."""
     start = text.rfind({">": "<", "]": "["}.get(text[-1:], "\0"))
-    return text[:start] if start >= 0 and _TAG.fullmatch(text, start) else text
+    if start >= 0 and _TAG.fullmatch(text, start):
+        return text[:start]
+    return text

@@ -18,6 +18,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 from constrained.messages import (
@@ -46,13 +47,19 @@ def digest(*parts: object) -> bytes:
 
 
 def _show(value: object) -> object:
-    return value.hex() if isinstance(value, bytes) else repr(value)
+    if isinstance(value, bytes):
+        return value.hex()
+    return repr(value)
 
 
 def writes_ids(format: Format) -> bool:
-    """Does a model write the ids of its calls?"""
-    nodes = [node.id if isinstance(node, JsonCall) else node for node in format.call]
-    return any(isinstance(n, CallId) or (isinstance(n, CallIndex) and n.id) for n in nodes)
+    """True if a model writes the ids of its calls."""
+    for node in format.call:
+        if isinstance(node, JsonCall):
+            node = node.id
+        if isinstance(node, CallId) or (isinstance(node, CallIndex) and node.id):
+            return True
+    return False
 
 
 @dataclass(frozen=True)
@@ -75,7 +82,7 @@ class CachedTurn:
 
     @property
     def size(self) -> int:
-        """What it takes of the room, in tokens."""
+        """The room that it takes, in tokens."""
         return len(self.added) + len(self.tokens) + OVERHEAD
 
     @property
@@ -85,11 +92,11 @@ class CachedTurn:
         while turn is not None:
             parts += [turn.tokens, turn.added]
             turn = turn.before
-        return tuple(token for part in reversed(parts) for token in part)
+        return tuple(chain.from_iterable(reversed(parts)))
 
     @property
     def reasoning(self) -> str:
-        """What the model thought, without the white space around it."""
+        """The reasoning, without the white space around it."""
         return _strip(read_reasoning(self.message))
 
     @cached_property
@@ -102,8 +109,8 @@ class CachedTurn:
         return _read_text(message), _read_calls(message, True), _read_calls(message, False)
 
     def is_said_by(self, message: Mapping[str, Any], *, with_ids: bool) -> bool:
-        """Does a message say what this turn said, and nothing else? White space around texts does
-        not count, nor the spelling of arguments; reasoning may be missing.
+        """True if a message says what this turn said, and nothing else. White space around texts
+        does not count, nor the spelling of arguments; reasoning may be missing.
 
         Args:
             message: in normal form.
@@ -130,29 +137,32 @@ def _read_text(message: Mapping[str, Any]) -> Any:
     content: Any = message.get("content") or ""
     if is_text_parts(content):
         content = "\n".join(part["text"] for part in content)
-    return content.strip() if isinstance(content, str) else content
+    if isinstance(content, str):
+        return content.strip()
+    return content
 
 
 def _read_calls(message: Mapping[str, Any], with_ids: bool) -> list[bytes]:
     """Names, arguments and perhaps ids of the calls; of no such shape: as they are."""
     calls = list[bytes]()
     for call in message.get("tool_calls") or ():
-        function = call.get("function") if isinstance(call, Mapping) else None
-        if not isinstance(function, Mapping):
-            calls.append(digest("?", call))
-            continue
-        id = call.get("id") if with_ids else None
-        calls.append(digest(function.get("name"), _settle(function.get("arguments")), id))
+        match call:
+            case {"function": Mapping() as function}:
+                id = call.get("id") if with_ids else None
+                arguments = _normalise_value(function.get("arguments"))
+                calls.append(digest(function.get("name"), arguments, id))
+            case _:
+                calls.append(digest("?", call))
     return calls
 
 
-def _settle(value: Any) -> Any:
+def _normalise_value(value: Any) -> Any:
     """Equal values alike: 1.0 is 1, but true is not; keys have no order."""
     match value:
         case dict():
-            return {key: _settle(value[key]) for key in sorted(value, key=str)}
+            return {key: _normalise_value(value[key]) for key in sorted(value, key=str)}
         case list():
-            return [_settle(item) for item in value]
+            return [_normalise_value(item) for item in value]
         case float() if value.is_integer():
             return int(value)
         case _:
@@ -176,8 +186,12 @@ class History:
     @cached_property
     def reasoning(self) -> dict[int, str]:
         """The reasoning of assistant messages that have one, by place."""
-        texts = {place: _strip(read_reasoning(m)) for place, m in enumerate(self.messages)}
-        return {place: text for place, text in texts.items() if text}
+        texts: dict[int, str] = {}
+        for place, message in enumerate(self.messages):
+            text = _strip(read_reasoning(message))
+            if text:
+                texts[place] = text
+        return texts
 
 
 _Place = tuple[bytes, bytes]  # what a turn answered, and its name
@@ -240,10 +254,9 @@ class TurnCache:
             paths = longer[:MOST_PATHS]
         best = paths[0]
         self._touch(best.places)
-        restored = [
-            _restore_reasoning(message, best.turns.get(number))
-            for number, message in enumerate(messages)
-        ]
+        restored: list[dict[str, Any]] = []
+        for number, message in enumerate(messages):
+            restored.append(_restore_reasoning(message, best.turns.get(number)))
         return History(best.key, restored, best.turns)
 
     def _find(self, key: bytes, message: Mapping[str, Any]) -> list[CachedTurn]:

@@ -50,7 +50,7 @@ class Runner:
 
     @property
     def metrics(self) -> Metrics:
-        """What is under way, and held of earlier requests."""
+        """The figures of the requests under way and of the KV cache."""
         known = self._schedule.metrics
         return replace(known, waiting=known.waiting + len(self._arrived))
 

@@ -38,7 +38,7 @@ class Seat:
 
 
 @dataclass(frozen=True)
-class Running:
+class ActiveTurn:
     """A request that has been admitted to a sequence."""
 
     seat: Seat
@@ -80,21 +80,21 @@ class Schedule:
         self._deterministic = deterministic
         self._clock = clock
         self._waiting: deque[Seat] = deque()
-        self._running: dict[int, Running] = {}  # by the number of the sequence
+        self._running: dict[int, ActiveTurn] = {}  # by the number of the sequence
 
     @property
     def is_idle(self) -> bool:
-        """Is there nothing to do?"""
+        """True if there is nothing to do."""
         return not (self._waiting or self._running)
 
     @property
     def waiting(self) -> int:
-        """How many requests are not admitted yet."""
+        """The number of requests that are not admitted yet."""
         return len(self._waiting)
 
     @property
     def metrics(self) -> Metrics:
-        """What the KV cache has of earlier requests; also for other threads."""
+        """The figures of the requests and of the KV cache; also for other threads."""
         cached = self._sequences.metrics
         return replace(cached, running=len(self._running), waiting=len(self._waiting))
 
@@ -139,8 +139,8 @@ class Schedule:
         for seat in list(self._waiting):
             if not seat.request.is_wanted():
                 self._waiting.remove(seat)
-                usage = Usage(len(seat.request.prompt), 0, 0)
-                seat.result.set_result(Generation((), "", (), Finish.CANCELLED, usage))
+                usage = Usage(len(seat.request.turn.prompt), 0, 0)
+                seat.result.set_result(Generation((), "", (), finish=Finish.CANCELLED, usage=usage))
         for number, running in list(self._running.items()):
             if not running.seat.request.is_wanted():
                 running.turn.cancel()
@@ -168,12 +168,12 @@ class Schedule:
             idle = self._find_idle()
             if not idle:
                 return
-            if not self._is_being_read(seat.request.prompt):
+            if not self._is_being_read(seat.request.turn.prompt):
                 self._waiting.remove(seat)
                 self._begin(seat, idle)
 
     def _find_idle(self) -> list[int]:
-        return [n for n in range(self._sequences.max_sequences) if n not in self._running]
+        return [n for n in range(self._sequences.engine.max_sequences) if n not in self._running]
 
     def _is_being_read(self, prompt: Sequence[int]) -> bool:
         """Is much of the prompt about to be computed for somebody else? Then it is worth waiting
@@ -187,17 +187,19 @@ class Schedule:
     def _begin(self, seat: Seat, idle: list[int]) -> None:
         request = seat.request
         try:  # it waits nowhere any more: who asks has to learn of whatever goes wrong
-            match = self._sequences.claim(request.prompt, idle)
+            match = self._sequences.claim(request.turn.prompt, idle)
             number = match.sequence
             breakpoints = request.turn.breakpoints
-            self._sequences.pin(number, len(request.prompt), breakpoints.places, breakpoints.closed)
+            self._sequences.pin(
+                number, len(request.turn.prompt), breakpoints.places, breakpoints.closed
+            )
             turn = TurnDecoder(
                 self._sequences, number, request, cached=match.length, clock=self._clock
             )
         except Exception as error:
             seat.result.set_exception(error)
             return
-        self._running[number] = Running(seat, turn)
+        self._running[number] = ActiveTurn(seat, turn)
         if turn.finish is not None:
             self._retire(number)
 
@@ -205,7 +207,7 @@ class Schedule:
         """What the next decode computes."""
         if self._deterministic:
             return self._choose_one()
-        return self._choose_many(self._sequences.max_drafted if drafts else 0)
+        return self._choose_many(self._sequences.engine.max_drafted if drafts else 0)
 
     def _choose_one(self) -> list[Chunk]:
         """What one turn has to say next, one after the other."""

@@ -79,10 +79,10 @@ class Worker:
 
         def run() -> None:
             if outer.set_running_or_notify_cancel():
-                settle(outer, lambda: work().add_done_callback(pass_on))
+                resolve(outer, lambda: work().add_done_callback(pass_on))
 
         def pass_on(inner: Future[T]) -> None:
-            settle(outer, lambda: outer.set_result(inner.result()))
+            resolve(outer, lambda: outer.set_result(inner.result()))
 
         queued = self.submit(run)
 
@@ -109,8 +109,8 @@ class Worker:
         self._pool.shutdown()
 
 
-def settle(future: Future[Any], action: Callable[[], None]) -> None:
-    """Does what leads to the result of a future, which an error is as well."""
+def resolve(future: Future[Any], action: Callable[[], None]) -> None:
+    """Calls what sets the result of a future; an error that it raises is the result as well."""
     try:
         action()
     except BaseException as error:
@@ -118,12 +118,12 @@ def settle(future: Future[Any], action: Callable[[], None]) -> None:
 
 
 def then(inner: Future[S], make: Callable[[S], T]) -> Future[T]:
-    """What is made of a result when it comes."""
+    """A future of what is made of the result of another one."""
     outer = Future[T]()
     outer.set_running_or_notify_cancel()
 
     def pass_on(done: Future[S]) -> None:
-        settle(outer, lambda: outer.set_result(make(done.result())))
+        resolve(outer, lambda: outer.set_result(make(done.result())))
 
     inner.add_done_callback(pass_on)
     return outer
@@ -147,14 +147,15 @@ async def arun(start: Callable[[Wanted], Future[T]]) -> T:
     return await wait(start(lambda: not cancelled.is_set()), cancelled.set)
 
 
-class _CallTexts:
-    """The calls of a stream, as far as they are written."""
+class _TurnStream:
+    """The calls of a turn under way, as far as they are written, and the way to end it."""
 
     def __init__(self) -> None:
+        self._cancelled = threading.Event()
         self._texts: dict[int, list[str]] = {}  # the JSON of the arguments, in pieces
         self._whole: dict[int, dict[str, Json]] = {}
 
-    def note(self, event: StreamEvent) -> None:
+    def _note(self, event: StreamEvent) -> None:
         match event:
             case CallOpened(index):
                 self._texts[index] = []
@@ -166,22 +167,11 @@ class _CallTexts:
                 pass
 
     def arguments(self, index: int) -> dict[str, Json]:
+        """The arguments of a call as far as the events that were read tell of them, typed."""
         if index in self._whole:
             return self._whole[index]
         text = "".join(self._texts.get(index, ()))
         return from_json(text, allow_partial="trailing-strings") if text else {}
-
-
-class _TurnStream:
-    """What is known of a turn under way, and the way to end it."""
-
-    def __init__(self) -> None:
-        self._cancelled = threading.Event()
-        self._calls = _CallTexts()
-
-    def arguments(self, index: int) -> dict[str, Json]:
-        """The arguments of a call as far as the events that were read tell of them, typed."""
-        return self._calls.arguments(index)
 
     def cancel(self) -> None:
         """Ends the turn within one step; does nothing if it is over."""
@@ -213,7 +203,7 @@ class Stream(_TurnStream, Generic[T]):
     def __iter__(self) -> Iterator[StreamEvent]:
         try:
             while (event := self._queue.get()) is not None:
-                self._calls.note(event)
+                self._note(event)
                 yield event
             self._queue.put(None)  # for whoever iterates again
             self._future.result()  # raises what the work has raised
@@ -222,7 +212,7 @@ class Stream(_TurnStream, Generic[T]):
 
     @property
     def result(self) -> T:
-        """What the work returns; waits for it, and raises what it raises."""
+        """The result of the work; waits for it, and raises what it raises."""
         return self._future.result()
 
 
@@ -245,7 +235,7 @@ class AsyncStream(_TurnStream, Generic[T]):
         try:
             while (events := await self._queue.get()) is not None:
                 for event in events:
-                    self._calls.note(event)
+                    self._note(event)
                     yield event
             self._queue.put_nowait(None)  # for whoever iterates again
             self._future.result()
@@ -253,7 +243,7 @@ class AsyncStream(_TurnStream, Generic[T]):
             self.cancel()
 
     async def result(self) -> T:
-        """What the work returns; cancelling the wait cancels the work."""
+        """The result of the work; cancelling the wait cancels the work."""
         return await wait(self._future, self.cancel)
 
 

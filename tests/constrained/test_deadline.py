@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from constrained.deadline import Deadline, set_deadline
-from constrained.decode.request import DecodeOptions, Request, TurnInput
+from constrained.decode.request import DecodeInput, DecodeOptions, Request
 from constrained.engine.protocol import Sampling
 from constrained.engine.scripted import ScriptedEngine, random_logits, scripted_logits
 from constrained.errors import DeadlineError, RequestError
@@ -50,7 +50,7 @@ def request(
     prompt: Sequence[int], max_tokens: int, seconds: float | None = None, at: float = 1000
 ) -> Request:
     return Request(
-        TurnInput(tuple(prompt), lambda: Parser(HERMES, ())),
+        DecodeInput(tuple(prompt), lambda: Parser(HERMES, ())),
         DecodeOptions(max_tokens=max_tokens, sampling=GREEDY),
         deadline=None if seconds is None else Deadline(at + seconds, seconds),
     )
@@ -111,7 +111,8 @@ class Deadlines(RuleBasedStateMachine):
                 assert isinstance(error, DeadlineError)
             else:
                 asked = seat.request
-                assert seat.result.result().tokens == alone(tuple(asked.prompt), asked.max_tokens)
+                expected = alone(tuple(asked.turn.prompt), asked.options.max_tokens)
+                assert seat.result.result().tokens == expected
 
 
 class Deterministic(Deadlines):

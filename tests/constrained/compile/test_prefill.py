@@ -94,7 +94,7 @@ def test_content_alone_closes_a_block_that_the_template_has_opened() -> None:
     turn = COMPILERS["open"].compile(Job([USER, begun("Yes")], prefill=True))
     plain = COMPILERS["open"].compile(Job([USER]))
     assert turn.tokens[: len(plain.tokens)] == plain.tokens
-    assert turn.prefix.head + turn.prefix.healed == "Yes"
+    assert turn.prefix.text + turn.prefix.healed == "Yes"
     assert BYTES.text(turn.prefix.tokens) == b"\n</think>\n\nYe"
     assert turn.tokens == plain.tokens + turn.prefix.tokens
 
@@ -382,4 +382,4 @@ def test_names_of_markers_in_the_text_are_text() -> None:
         ids["</think>"],
     ]
     assert turn.vocabulary.text(turn.prefix.tokens) == b"<think>\nHm.\n</think>\n\na<|im_end|>"
-    assert turn.prefix.head + turn.prefix.healed == "a<|im_end|>b"
+    assert turn.prefix.text + turn.prefix.healed == "a<|im_end|>b"

@@ -112,7 +112,7 @@ def test_prefixes_in_real_vocabularies(name: str) -> None:
             job = Job([user, begun(text, reasoning_content="Hm, wh")], tools, prefill=True)
             turn = compiler.compile(job)
             head = vocabulary.text(turn.prefix.tokens).decode()
-            assert turn.prefix.head + turn.prefix.healed == text
+            assert turn.prefix.text + turn.prefix.healed == text
             assert head + turn.prefix.healed == "<think>\nHm, wh\n</think>\n\n" + text
             assert turn.prefix.healed
             assert turn.tokens == plain.tokens + turn.prefix.tokens

@@ -10,11 +10,11 @@ import pytest
 from benchmarks.sources import OURS
 from constrained.decode.checked_values import Watch
 from constrained.decode.request import (
+    DecodeInput,
     DecodeOptions,
     Finish,
     Generation,
     Request,
-    TurnInput,
 )
 from constrained.engine.protocol import Sampling
 from constrained.engine.scripted import ScriptedEngine, random_logits
@@ -89,7 +89,7 @@ def write(
     grammar = build_grammar(format, tools, policy, state, ids)
     engine = ScriptedEngine(vocabulary, wish(texts, vocabulary), can_roll_back=can_roll_back)
     run = Run(None)  # type: ignore[arg-type]
-    turn = TurnInput(
+    turn = DecodeInput(
         [0],
         lambda: Parser(format, tools, state, stream=stream),
         Matcher.compile(tokenizer, grammar),

@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from constrained.decode.speculation import ALLOWANCE, CREDIT, Purse, find_cost
+from constrained.decode.speculation import ALLOWANCE, CREDIT, DraftBudget, find_cost
 from constrained.engine.protocol import Chunk
 from constrained.engine.scripted import ScriptedEngine
 from constrained.mask import Matcher
@@ -18,20 +18,20 @@ from tests.constrained.decode.test_drafts import BYTES, GREEDY, ask
 
 @given(st.lists(st.tuples(st.integers(0, 12), st.floats(0, 1)), max_size=200))
 def test_drafts_lose_little(steps: Sequence[tuple[int, float]]) -> None:
-    purse, lost = Purse(), 0.0
+    budget, lost = DraftBudget(), 0.0
     for wish, part in steps:
-        drafted = min(wish, purse.affords)
+        drafted = min(wish, budget.affords)
         saved = int(part * drafted)
         lost += find_cost(drafted) - saved
-        purse.settle(drafted, saved)
+        budget.charge(drafted, saved)
     assert lost <= CREDIT + ALLOWANCE * len(steps) + 1e-6
 
 
 def test_drafts_that_fail_come_to_an_end_and_those_that_do_not_grow() -> None:
-    failing, right = Purse(), Purse()
+    failing, right = DraftBudget(), DraftBudget()
     for _ in range(5):
-        failing.settle(failing.affords, 0)
-        right.settle(right.affords, right.affords)
+        failing.charge(failing.affords, 0)
+        right.charge(right.affords, right.affords)
     assert failing.affords == 0
     assert right.affords >= 12
 

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from constrained.decode.request import (
+    DecodeInput,
     DecodeOptions,
     Finish,
     Generation,
     Request,
-    TurnInput,
 )
 from constrained.decode.speculation import Drafter, extend_draft
 from constrained.engine.protocol import Chunk, Sampling
@@ -159,7 +159,7 @@ class Copyist(ScriptedEngine):
 
 
 def ask(prompt: bytes, max_tokens: int, sampling: Sampling, draft: bool) -> Request:
-    turn = TurnInput(tuple(prompt), lambda: Parser(HERMES, ()))
+    turn = DecodeInput(tuple(prompt), lambda: Parser(HERMES, ()))
     return Request(turn, DecodeOptions(max_tokens=max_tokens, sampling=sampling, draft=draft))
 
 
@@ -205,7 +205,7 @@ def run(engine: Copyist, request: Request, **options: Any) -> Generation:
         held = schedule._sequences.tokens(0)
         assert list(held) == engine._tokens[0]
     made = seat.result.result()
-    assert list(held) == [*request.prompt, *made.tokens][: len(held)]  # nothing but the turn
+    assert list(held) == [*request.turn.prompt, *made.tokens][: len(held)]  # nothing but the turn
     return made
 
 
@@ -256,7 +256,7 @@ def test_what_cannot_be_forgotten_is_read_again() -> None:
     engine = Forgetful()
     made = run(engine, LONG)
     assert engine.refused
-    assert engine.computed > 2 * len(LONG.prompt)
+    assert engine.computed > 2 * len(LONG.turn.prompt)
     assert told(made) == told(run(Copyist(), LONG))
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from constrained.decode import stop_texts as stopping
 from constrained.decode.events import StreamEvent
-from constrained.decode.request import DecodeOptions, Request, TurnInput
+from constrained.decode.request import DecodeInput, DecodeOptions, Request
 from constrained.decode.stop_texts import MOST_CHARACTERS, StopFilter, read_stops
 from constrained.decode.transcript import Transcript
 from constrained.engine.protocol import Sampling
@@ -52,7 +52,7 @@ def test_what_is_sent_is_the_text_in_front_of_the_first_stop_text(
     parser = lambda: Parser(HERMES, ())  # noqa: E731
 
     def write(stops: tuple[str, ...]) -> tuple[Transcript, list[StreamEvent], int]:
-        request = Request(TurnInput([0], parser), DecodeOptions(stops=stops))
+        request = Request(DecodeInput([0], parser), DecodeOptions(stops=stops))
         transcript = Transcript(request, vocabulary)
         sent = list[StreamEvent]()
         for token in range(len(pieces)):

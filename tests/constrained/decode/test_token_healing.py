@@ -148,7 +148,7 @@ def test_steering_is_in_place_and_draws_among_the_rest() -> None:
 
 
 def test_half_a_marker_stays_text() -> None:
-    healing = TokenHealing(AssistantPrefix(healed="<t", halves=("ool_call>",)), VOCABULARY)
+    healing = TokenHealing(AssistantPrefix(healed="<t", marker_suffixes=("ool_call>",)), VOCABULARY)
 
     def allowed(written: bytes) -> set[bytes]:
         logits = np.zeros(len(VOCABULARY.tokens), np.float32)

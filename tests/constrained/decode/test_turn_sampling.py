@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from constrained.decode.request import DecodeOptions, Finish, Request, Timings, TurnInput
+from constrained.decode.request import DecodeInput, DecodeOptions, Finish, Request, Timings
 from constrained.engine.drawing import ScriptedSampler
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.engine.scripted import ScriptedEngine, random_logits, scripted_logits
@@ -30,7 +30,7 @@ CONNECT = tool(
 
 
 def ask(prompt: str, sampling: Sampling, max_tokens: int, **more: Any) -> Request:
-    turn = TurnInput(tuple(prompt.encode()), lambda: Parser(FORMAT, ()))
+    turn = DecodeInput(tuple(prompt.encode()), lambda: Parser(FORMAT, ()))
     options = DecodeOptions(max_tokens=max_tokens, sampling=sampling, draft=False)
     return Request(turn, options, **more)
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from constrained.decode.request import DecodeOptions, Generation, Request, TurnInput
+from constrained.decode.request import DecodeInput, DecodeOptions, Generation, Request
 from constrained.engine.llamacpp import LlamaEngine, load
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.errors import ModelError
@@ -178,7 +178,7 @@ def test_the_fingerprint_tells_what_a_state_depends_on(
 
 def request(prompt: Sequence[int], boundaries: tuple[int, ...] = ()) -> Request:
     breakpoints = CacheBreakpoints(places=boundaries)
-    turn = TurnInput(tuple(prompt), lambda: Parser(HERMES, ()), breakpoints=breakpoints)
+    turn = DecodeInput(tuple(prompt), lambda: Parser(HERMES, ()), breakpoints=breakpoints)
     return Request(turn, DecodeOptions(max_tokens=8, sampling=GREEDY))
 
 

@@ -48,7 +48,7 @@ def read(
     sequences: Sequences, prompt: list[int], boundaries: Sequence[int] = (), block: int = ROOM
 ) -> PrefixMatch:
     """Reads a prompt as a schedule does; returns what was known of it."""
-    match = sequences.claim(prompt, range(sequences.max_sequences))
+    match = sequences.claim(prompt, range(sequences.engine.max_sequences))
     number, place = match.sequence, match.length
     assert list(sequences.tokens(number)) == prompt[:place]
     sequences.pin(number, len(prompt), boundaries)
@@ -173,7 +173,7 @@ def test_what_goes_on_takes_the_place_of_what_it_began_with() -> None:
         read(sequences, prompt)
         read(sequences, [number, *head("B", 100)])
         prompt = [*prompt, *head("A")]
-    assert sorted(len(past.tokens) for past in sequences._prefix_cache._snapshots.outlines()) == (
+    assert sorted(len(past.tokens) for past in sequences._prefix_cache.snapshots.outlines()) == (
         [101] * 4 + [1000]
     )
 
@@ -194,9 +194,9 @@ def test_a_prefix_that_another_sequence_has_is_not_saved() -> None:
     sequences.decode([Chunk(0, head("x", 20), 250)])
     assert read(sequences, [*head("A"), *head("y", 5)], [200]).length == 200
     read(sequences, head("B"))  # on the sequence with the x, of which 70 tokens are saved
-    assert [len(past.tokens) for past in sequences._prefix_cache._snapshots.outlines()] == [270]
+    assert [len(past.tokens) for past in sequences._prefix_cache.snapshots.outlines()] == [270]
     read(sequences, head("C"))  # on the one with the y; nobody else has its prefix now
-    assert [len(past.tokens) for past in sequences._prefix_cache._snapshots.outlines()] == [
+    assert [len(past.tokens) for past in sequences._prefix_cache.snapshots.outlines()] == [
         270,
         200,
     ]
@@ -236,7 +236,7 @@ def test_a_state_that_the_engine_refuses_is_forgotten() -> None:
     metrics = sequences.metrics
     assert (metrics.hits, metrics.failures) == (0, 1)
     assert metrics.last_failure == "a state of 799 bytes is not that of 200 tokens"
-    assert all(past.tokens[0] == ord("B") for past in sequences._prefix_cache._snapshots.outlines())
+    assert all(past.tokens[0] == ord("B") for past in sequences._prefix_cache.snapshots.outlines())
 
 
 def test_checkpoints_are_the_pinned_and_the_latest() -> None:

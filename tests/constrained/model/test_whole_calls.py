@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from gguf import GGMLQuantizationType
 
-from constrained.decode.request import DecodeOptions, Request, TurnInput
+from constrained.decode.request import DecodeInput, DecodeOptions, Request
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.engine.scripted import ScriptedEngine, scripted_logits
 from constrained.errors import ContextError, GrammarError, ReplyError, RequestError
@@ -131,7 +131,7 @@ def test_without_tools_there_is_no_grammar(tmp_path: Path):
             tokens += chunk
         engine.release(0)
         options = DecodeOptions(max_tokens=20, sampling=GREEDY, draft=False)
-        request = Request(TurnInput(turn.tokens, turn.parser), options)
+        request = Request(DecodeInput(turn.tokens, turn.parser), options)
         (generation,) = generate(engine, [request])
         assert list(generation.tokens) == tokens
         assert generation.usage.forward_passes == 20

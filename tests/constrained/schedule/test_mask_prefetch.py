@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from constrained.decode.request import DecodeOptions, Request, TurnInput
+from constrained.decode.request import DecodeInput, DecodeOptions, Request
 from constrained.engine.protocol import Sampling
 from constrained.engine.scripted import ScriptedEngine, random_logits
 from constrained.errors import GrammarError
@@ -90,7 +90,7 @@ def test_a_matcher_that_fails_takes_no_other_turn_with_it() -> None:
     schedule = Schedule(make_engine(offloads=True))
     options = DecodeOptions(max_tokens=8, sampling=GREEDY, force=False)
     seats = [
-        Seat(Request(TurnInput((1, 2, 3), lambda: Parser(FORMAT, ()), matcher), options))
+        Seat(Request(DecodeInput((1, 2, 3), lambda: Parser(FORMAT, ()), matcher), options))
         for matcher in (turn.matcher.fork(), broken)
     ]
     for seat in seats:

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
 from constrained.decode.request import (
+    DecodeInput,
     DecodeOptions,
     Finish,
     Generation,
     Request,
-    TurnInput,
 )
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.engine.scripted import ScriptedEngine, random_logits
@@ -64,7 +64,7 @@ def request(
     boundaries: tuple[int, ...] = (),
 ) -> Request:
     breakpoints = CacheBreakpoints(places=boundaries)
-    turn = TurnInput(tuple(prompt), lambda: Parser(HERMES, ()), breakpoints=breakpoints)
+    turn = DecodeInput(tuple(prompt), lambda: Parser(HERMES, ()), breakpoints=breakpoints)
     options = DecodeOptions(max_tokens=max_tokens, sampling=GREEDY)
     return Request(turn, options, is_wanted=is_wanted)
 
@@ -325,7 +325,7 @@ def test_the_failure_of_one_is_not_that_of_others() -> None:
     def fail(events: Any) -> None:
         raise ModelError("no")
 
-    turn = TurnInput(letters("bad"), lambda: Parser(HERMES, ()))
+    turn = DecodeInput(letters("bad"), lambda: Parser(HERMES, ()))
     bad = Request(turn, DecodeOptions(max_tokens=8, sampling=GREEDY), sink=fail)
     schedule = Schedule(Watched(max_sequences=2))
     good, broken = add(schedule, request(letters("good")), bad)
