@@ -75,8 +75,9 @@ def make_app(
         except Exception as error:
             app.state.failure = error
             LOG.error("the model cannot be loaded: %s", error)
-            with suppress(RuntimeError):  # the event loop has ended meanwhile
-                loop.call_soon_threadsafe(stop or _ignore, error)
+            if stop is not None:
+                with suppress(RuntimeError):  # the event loop has ended meanwhile
+                    loop.call_soon_threadsafe(stop, error)
             return
         for notice in model.notices:
             LOG.warning("%s", notice)
@@ -118,13 +119,7 @@ def make_app(
     return app
 
 
-def _ignore(error: Exception) -> None:
-    """The log says it, and so do the replies."""
-
-
 def _add_errors(app: FastAPI) -> None:
-    """Errors of all kinds, in the form of the dialect of the path."""
-
     async def refuse(request: Request, error: Exception) -> Response:
         log_error(error)
         return _answer(request, as_http_error(error))
@@ -151,7 +146,7 @@ def _add_errors(app: FastAPI) -> None:
 def _answer(request: Request, fault: HttpError) -> Response:
     # In ASCII: a message may quote what the client has sent, and that need not be good Unicode.
     body = json.dumps(find_dialect(DIALECTS, request.url.path).encode_error(fault))
-    return Response(body, fault.status, fault.headers, "application/json")
+    return Response(body, fault.status, fault.headers, media_type="application/json")
 
 
 def read_invalid(errors: Sequence[Any]) -> HttpError:

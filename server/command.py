@@ -139,7 +139,7 @@ def open_socket(listening: socket.socket, idle_seconds: float) -> socket.socket:
 
 
 def read_settings(options: argparse.Namespace) -> Settings:
-    """How the server behaves.
+    """The settings of the server.
 
     Raises:
         RequestError: a key is empty, or a limit is too small.

@@ -1,4 +1,4 @@
-"""What the server counts, in the text format of Prometheus.
+"""Counters of the server, in the text format of Prometheus.
 
 Names and format: https://prometheus.io/docs/instrumenting/exposition_formats/
 """

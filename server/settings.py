@@ -1,4 +1,4 @@
-"""How the server behaves; every value has a default that is safe on a machine of one's own."""
+"""Settings of the server; every value has a default that is safe on a machine of one's own."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -33,7 +33,7 @@ class ReasoningField(StrEnum):
 
 @dataclass(frozen=True)
 class Settings:
-    """How the server behaves.
+    """Settings of the server.
 
     Raises:
         RequestError: a limit is below 1.
@@ -42,7 +42,7 @@ class Settings:
     api_keys: tuple[str, ...] = ()
     """One of them has to be given; none: anybody may ask."""
     alias: str = ""
-    """What the model is called; "": the name of its file."""
+    """The name of the model; "": the name of its file."""
     reasoning_field: ReasoningField = ReasoningField.REASONING_CONTENT
     max_body: int = 32 * MIB
     """Bytes of a request."""
@@ -67,7 +67,7 @@ class Settings:
     keep_volatile: bool = False
     """Leave text as it is that agents change in every request (`server.turns.stable_prompts`)."""
     date: datetime | None = None
-    """What templates take for today; None: the day on which a conversation began."""
+    """The date of today, for templates; None: the day on which a conversation began."""
     show_grammar: bool = False
     """Replies have the grammar that held them."""
     log_prompts: bool = False

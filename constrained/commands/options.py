@@ -192,7 +192,6 @@ def add_engine_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_devices(add: Callable[..., Any]) -> None:
-    """Declares what is on which GPU."""
     add("-ngl", "--gpu-layers", metavar="N", help="layers on the GPU; default: all")
     help = "how several GPUs share the model; default: layer"
     add("-sm", "--split-mode", choices=get_args(SplitMode), help=help)

@@ -198,7 +198,6 @@ def _read_id(id: Any, name: str, format: Format) -> str | None:
 
 
 def _render_calls(calls: Sequence[ToolCall], format: Format, state: State, *, where: str) -> str:
-    """All calls of a message, numbered as the model has to number them."""
     try:
         return render(Turn(calls=tuple(calls)), format, state=state)
     except (RenderError, ToolError, AttributeError) as error:

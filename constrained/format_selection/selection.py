@@ -65,7 +65,8 @@ def select_format(template: ChatTemplate, chosen: Format | None = None) -> Selec
             f"{template.name}: {e.message}: the generic tool format is used, and explained in the "
             "prompt (--chat-template-file names another template)"
         )
-        return SelectedFormat(GenericTemplate(template, format), format, Origin.GENERIC, notice)
+        teacher = GenericTemplate(template, format)
+        return SelectedFormat(teacher, format, Origin.GENERIC, notice=notice)
 
 
 def _select_own(template: ChatTemplate) -> SelectedFormat:
@@ -85,7 +86,7 @@ def _select_own(template: ChatTemplate) -> SelectedFormat:
         raise DetectError(message)
     notice = f"{template.name}: {message}: the prompt explains them, in the model's own tool format"
     teacher = GenericTemplate(template, found.format, keeps_history=True)
-    return SelectedFormat(teacher, found.format, found.origin, notice)
+    return SelectedFormat(teacher, found.format, found.origin, notice=notice)
 
 
 def detect_format(template: ChatTemplate) -> Detection:
@@ -190,7 +191,9 @@ def _select_chosen(template: ChatTemplate, format: Format) -> SelectedFormat:
         own = detect_format(template).format
     except DetectError:
         own = None
-    if own is not None and _is_same(own, format):
+    # One of the registry is meant by its name.
+    registered = find_format(format.name, FORMATS) == format
+    if own is not None and (own == format or (registered and own.name == format.name)):
         return SelectedFormat(template, own, Origin.CHOSEN)
     adapted = _adapt(format, own, template)
     teacher = GenericTemplate(template, adapted)
@@ -198,14 +201,7 @@ def _select_chosen(template: ChatTemplate, format: Format) -> SelectedFormat:
     notice = f"{template.name}: the tool format {format.name} is explained in the prompt"
     if own is not None:
         notice += f" in place of {own.name}, which the template teaches"
-    return SelectedFormat(teacher, adapted, Origin.CHOSEN, notice)
-
-
-def _is_same(own: Format, format: Format) -> bool:
-    """True if the template teaches this format; one of the registry is meant by its name."""
-    if own == format:
-        return True
-    return own.name == format.name and find_format(format.name, FORMATS) == format
+    return SelectedFormat(teacher, adapted, Origin.CHOSEN, notice=notice)
 
 
 def _adapt(format: Format, own: Format | None, template: ChatTemplate) -> Format:

@@ -38,7 +38,7 @@ class ChatModel(Protocol):
 
 
 class Reason(StrEnum):
-    """Why a run ended."""
+    """The reason why a run ended."""
 
     STOP = "stop"  # the model has answered
     LENGTH = "length"  # the tokens ran out
@@ -184,7 +184,7 @@ def _execute(call: ToolCall, verdict: Any, tools: Sequence[Any]) -> CallResult:
         return _decline(call, verdict)
     try:
         result = call_function(call, tools)
-        return CallResult(call, Outcome.DONE, format_result(result), result)
+        return CallResult(call, Outcome.DONE, format_result(result), result=result)
     except Exception as e:  # the function is the user's, and may raise anything
         return _fail(call, e)
 
@@ -194,7 +194,7 @@ async def _aexecute(call: ToolCall, verdict: Any, tools: Sequence[Any]) -> CallR
         return _decline(call, verdict)
     try:
         result = await acall_function(call, tools)
-        return CallResult(call, Outcome.DONE, format_result(result), result)
+        return CallResult(call, Outcome.DONE, format_result(result), result=result)
     except Exception as e:  # the function is the user's, and may raise anything
         return _fail(call, e)
 
@@ -356,13 +356,11 @@ def _relax(choice: Any) -> Any:
 
 
 def _decline(call: ToolCall, verdict: object) -> CallResult:
-    """A call that was not approved; a verdict that is a text says why."""
     why = verdict if isinstance(verdict, str) and verdict else "the user does not allow it"
     return CallResult(call, Outcome.DECLINED, _explain(f"not executed: {why}"))
 
 
 def _fail(call: ToolCall, error: Exception) -> CallResult:
-    """A call whose function raised; the model is told the type and the message."""
     text = type(error).__name__
     message = str(error)
     if message:

@@ -139,7 +139,6 @@ def _has_file(parts: tuple[str, ...], name: str) -> bool:
 
 
 def _rank(path: str) -> int:
-    """The place of its quantisation among the preferred ones."""
     for place, quant in enumerate(PREFERRED):
         if _has_quant(path, quant):
             return place

@@ -52,7 +52,8 @@ def _check(row: Any) -> dict[str, Any]:
     keeps_tags = read_field(row, "reasoning_format", "auto", "auto", "deepseek", "none") == "none"
     context = read_context(row)
     format = context.format
-    text = _without_end(text, context.ends, format)
+    places = [_find_end(text, end, format) for end in context.ends]
+    text = text[: min(places, default=len(text))]
     raw, tools, error = _read_tools(row.get("tools"))
     count, complete, state = 0, False, State()
     try:
@@ -103,12 +104,6 @@ def _read_tools(given: Any) -> tuple[list[Any], tuple[Tool, ...], Error | None]:
             raw.append(one)
             tools[tool.name] = tool
     return raw, tuple(tools.values()), error
-
-
-def _without_end(text: str, ends: Iterable[str], format: Format) -> str:
-    """The text up to the first end of turn."""
-    places = [_find_end(text, end, format) for end in ends]
-    return text[: min(places, default=len(text))]
 
 
 def _find_end(text: str, end: str, format: Format) -> int:

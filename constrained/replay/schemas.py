@@ -101,7 +101,7 @@ class _Trial:
         self._matcher = self._compile()
 
     def run(self, instance: Any) -> dict[str, bool]:
-        """Whether the mask lets the instance through, and whether it is valid, too."""
+        """Tries an instance: the mask lets it through, and it is valid, too."""
         try:
             accepted = self._accepts(instance)
         except GrammarError as e:

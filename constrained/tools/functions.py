@@ -144,7 +144,7 @@ class FunctionTool:
         strict: bool | None = None,
     ) -> "FunctionTool":
         """A JSON Schema, and perhaps a function that takes its properties as keywords, as JSON."""
-        return cls(name, schema, description, function, strict)
+        return cls(name, schema, description, function=function, strict=strict)
 
     def to_json(self) -> dict[str, Any]:
         """The tool in OpenAI's form."""

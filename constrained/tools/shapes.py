@@ -207,11 +207,11 @@ def read_policy(
         case {"type": str(), "disable_parallel_tool_use": True, **rest}:
             return read_policy({**rest, "type": choice["type"]}, parallel=False, think=think)
         case None | "auto" | {"type": "auto"}:
-            return Policy(Choice.AUTO, None, parallel, think)
+            return Policy(Choice.AUTO, parallel=parallel, think=think)
         case "none" | {"type": "none"}:
-            return Policy(Choice.NONE, None, parallel, think)
+            return Policy(Choice.NONE, parallel=parallel, think=think)
         case "required" | "any" | {"type": "any"}:
-            return Policy(Choice.REQUIRED, None, parallel, think)
+            return Policy(Choice.REQUIRED, parallel=parallel, think=think)
         case {"type": "allowed_tools", "allowed_tools": {"tools": list(allowed)} as body}:
             return _allowed(allowed, body.get("mode", "auto"), parallel, think)
         case {"type": "allowed_tools", "tools": list(allowed)}:
@@ -233,4 +233,4 @@ def _allowed(tools: list[Any], mode: str, parallel: bool, think: Think) -> Polic
     if mode not in ("auto", "required") or len(names) < len(given):
         message = "allowed_tools needs a mode (auto or required) and tools with names"
         raise PolicyError(message, where="/tool_choice")
-    return Policy(Choice(mode), names, parallel, think)
+    return Policy(Choice(mode), names, parallel=parallel, think=think)

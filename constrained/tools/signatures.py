@@ -133,7 +133,6 @@ def _read_parameters(function: Callable[..., Any], name: str) -> list[Parameter]
 
 
 def _make_model(function: Callable[..., Any], parameters: Sequence[Parameter]) -> type[BaseModel]:
-    """A model with a field for each parameter."""
     # Under names of ours: pydantic reserves some (model_config), and takes no leading underscore.
     # Nothing in a config, which dataclasses inherit.
     fields: dict[str, Any] = {}
@@ -155,7 +154,6 @@ def _alias(parameter: Parameter) -> Any:
 
 
 def _make_schema(kind: Any) -> dict[str, Any]:
-    """The schema of the arguments, tidy for a prompt."""
     schema = TypeAdapter(kind).json_schema(schema_generator=_JsonSchema)
     for definition in schema.get("$defs", {}).values():
         if not definition.keys().isdisjoint({"enum", "const"}):

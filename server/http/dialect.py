@@ -1,4 +1,4 @@
-"""What the application has to know of a dialect: its paths, and the form of its errors."""
+"""A dialect as the application knows it: its paths, and the form of its errors."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

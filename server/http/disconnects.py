@@ -43,6 +43,5 @@ async def wait_for_client(
 
 
 async def _watch(request: Request) -> None:
-    """Returns when the client has disconnected."""
     while (await request.receive())["type"] != "http.disconnect":
         pass

@@ -102,7 +102,7 @@ def make_too_large(most: int) -> HttpError:
 
 
 class _Limited:
-    """What a client sends, up to a limit; for bodies that do not say how large they are."""
+    """The body of a request, up to a limit; for bodies that do not say how large they are."""
 
     def __init__(self, receive: Receive, most: int):
         self._receive = receive

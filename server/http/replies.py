@@ -26,7 +26,7 @@ class ReplyWriter:
     ping: bytes = COMMENT
     """Sent where there is no chunk for long."""
     end: bytes = b""
-    """What a stream ends with, behind its last chunk."""
+    """The end of a stream, behind its last chunk."""
 
     def open(self) -> Iterator[Json]:
         """The first chunks."""

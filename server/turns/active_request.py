@@ -101,7 +101,7 @@ async def start(service: Service, request: TurnRequest) -> ActiveRequest:
     """
     seconds_left = count_down(service.settings.timeout)
     compiled = await compile_request(service, request, seconds_left())
-    streams = launch(service, request.generation, [compiled.turn], seconds_left())
+    streams = launch(service, request.generation, [compiled.turn], timeout=seconds_left())
     _log(compiled)
     return ActiveRequest(compiled, streams)
 

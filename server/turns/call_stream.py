@@ -63,11 +63,11 @@ class CallStream:
 
     @property
     def count(self) -> int:
-        """How many calls there are so far."""
+        """The number of calls so far."""
         return len(self._ids)
 
     def take(self, event: TurnEvent) -> Iterator[CallEvent]:
-        """What an event of the turn means for its calls; nothing for other events."""
+        """The events of calls that an event of the turn brings; none for other events."""
         match event:
             case Exhausted():
                 self._exhausted = True

@@ -34,9 +34,7 @@ class CompiledRequest:
     @cached_property
     def grammar_hash(self) -> str | None:
         """Names the grammar, which may have megabytes; None: there is none."""
-        if self.turn.grammar is None:
-            return None
-        return _hash_text(self.turn.grammar)
+        return None if self.turn.grammar is None else _hash_text(self.turn.grammar)
 
     @property
     def headers(self) -> dict[str, str]:
@@ -104,7 +102,7 @@ async def compile_request(
         date=service.dates.find(job.messages),
     )
     turn = await service.model.acompile(job, timeout)
-    return CompiledRequest(service, request, turn, plan)
+    return CompiledRequest(service, request, turn, reasoning=plan)
 
 
 def _hash_text(text: str) -> str:

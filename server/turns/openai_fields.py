@@ -53,7 +53,7 @@ def read_reasoning(
     effort: Effort | None = None,
     budgets: Sequence[int | None] = (),
 ) -> ReasoningRequest:
-    """What a request says of reasoning.
+    """The wishes of a request for reasoning.
 
     Args:
         options: its `reasoning`.
@@ -87,7 +87,7 @@ class SamplingFields(BaseModel):
     frequency_penalty: float | None = Field(None, ge=-2, le=2)
 
     def read_sampling(self, default: Sampling) -> Sampling:
-        """How tokens are drawn; where the request does not say, as by default.
+        """The sampling; where the request does not say, as by default.
 
         Raises:
             HttpError: `logit_bias` has something else than ids of tokens.
@@ -133,7 +133,7 @@ class GenerationFields(SamplingFields):
 
     @property
     def shows_usage(self) -> bool:
-        """Does a stream end with the usage?"""
+        """True if a stream ends with the usage."""
         return self.stream_options is not None and self.stream_options.include_usage
 
     def read_sampling(self, default: Sampling) -> Sampling:
@@ -155,7 +155,7 @@ class GenerationFields(SamplingFields):
             check_size(self.structured_outputs.model_dump(), settings, "/structured_outputs")
 
     def read_answer(self) -> Answer | None:
-        """What the content has to be: OpenAI's `response_format`, or one of the fields of
+        """The constraint on the content: OpenAI's `response_format`, or one of the fields of
         llama-server and vLLM; None: any text.
 
         Raises:

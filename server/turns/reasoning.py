@@ -43,7 +43,7 @@ BUDGET = "thinking_budget"  # of Seed-OSS
 
 @dataclass(frozen=True)
 class ReasoningRequest:
-    """What a request says of reasoning.
+    """The wishes of a request for reasoning.
 
     Args:
         effort: how hard to think; None: as the template has it.
@@ -57,12 +57,12 @@ class ReasoningRequest:
 
     @property
     def is_given(self) -> bool:
-        """Does the request say anything of it?"""
+        """True if the request says anything of reasoning."""
         return self.effort is not None or self.budget is not None or self.must
 
     @property
     def is_off(self) -> bool:
-        """Is there to be no reasoning?"""
+        """True if there is to be no reasoning."""
         return self.effort is Effort.NONE or (self.effort is None and self.budget == 0)
 
     @property
@@ -77,7 +77,7 @@ class ReasoningRequest:
 
 @dataclass(frozen=True)
 class ReasoningPlan:
-    """What becomes of that request with the model that is served.
+    """The reasoning of a turn of the model that is served.
 
     Args:
         think: whether the turn reasons first.
@@ -104,7 +104,7 @@ class ReasoningPlan:
 def plan_reasoning(
     request: ReasoningRequest, *, has_block: bool, variables: Collection[str]
 ) -> ReasoningPlan:
-    """What becomes of a request for reasoning with one model.
+    """The plan for a request for reasoning with one model.
 
     Args:
         request: what the request says.

@@ -1,4 +1,4 @@
-"""What a request asks of the model: the one value that every dialect decodes its JSON to."""
+"""A request to the model: the one value that every dialect decodes its JSON to."""
 
 from dataclasses import dataclass, field
 
@@ -9,7 +9,7 @@ from server.turns.reasoning import ReasoningRequest
 
 @dataclass(frozen=True)
 class GenerationOptions:
-    """How replies are generated, once there are a prompt and a grammar.
+    """The generation of replies, once there are a prompt and a grammar.
 
     Args:
         max_tokens: the most tokens of a reply; None: as many as the context has room for.

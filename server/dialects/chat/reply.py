@@ -61,7 +61,7 @@ class ChatWriter(ReplyWriter):
         for delta in choice.close():
             yield self._chunk(number, delta)
         self._replies.append(event)
-        last = self._chunk(number, {}, choice.drain_logprobs(), event.finish_reason)
+        last = self._chunk(number, {}, choice.drain_logprobs(), finish=event.finish_reason)
         if len(self._replies) == len(self._choices) and not self._shows_usage:
             last |= self._notes
         yield last
@@ -134,7 +134,6 @@ class _ChoiceWriter:
         return {"content": text}
 
     def _leave(self) -> str:
-        """Closes the tags, if they are open."""
         if not self._is_inside:
             return ""
         self._is_inside = False

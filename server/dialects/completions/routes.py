@@ -47,7 +47,7 @@ async def start(
     """
     seconds_left = count_down(service.settings.timeout)
     turns = [await _compile(service, request, prompt, seconds_left()) for prompt in prompts]
-    streams = launch(service, request.generation, turns, seconds_left())
+    streams = launch(service, request.generation, turns, timeout=seconds_left())
     return ActiveRequest(CompiledRequest(service, request, turns[0]), streams)
 
 

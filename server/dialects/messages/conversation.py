@@ -30,7 +30,7 @@ FIELDS: Mapping[str, Mapping[str, type]] = {
     "tool_use": {"id": str, "name": str, "input": dict},
     "tool_result": {"tool_use_id": str},
 }
-"""What a block of each kind has to have."""
+"""Required fields of each kind of block."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Conversation:
 
     @property
     def leading(self) -> int:
-        """How many messages of the system it begins with."""
+        """The number of system messages at its beginning."""
         for number, message in enumerate(self.messages):
             if message["role"] != "system":
                 return number
@@ -74,7 +74,7 @@ class _Block:
 
     @property
     def is_marked(self) -> bool:
-        """Has the block, or a block of a tool result, a `cache_control`?"""
+        """True if the block, or a block of a tool result, has a `cache_control`."""
         content = self.body.get("content")
         inner = content if isinstance(content, list) else []
         return is_marked(self.body) or any(map(is_marked, inner))
@@ -89,7 +89,7 @@ class _PlacedMessage:
 
 
 def is_marked(body: Any) -> bool:
-    """Has a block, a tool or a request a `cache_control`?"""
+    """True if a block, a tool or a request has a `cache_control`."""
     return isinstance(body, Mapping) and body.get("cache_control") is not None
 
 
@@ -148,7 +148,6 @@ def _check_block(body: Any, where: str, role: str) -> None:
 
 
 def _write(blocks: Iterable[_Block]) -> Iterator[_PlacedMessage]:
-    """The turns of a conversation, one after the other, as messages."""
     names: dict[str, str] = {}  # of the tools that were called, by the ids of the calls
     for role, turn in itertools.groupby(blocks, lambda block: block.role):
         if role == "assistant":

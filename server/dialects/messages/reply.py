@@ -131,7 +131,6 @@ class MessagesWriter(ReplyWriter):
                 pass
 
     def _enter(self, kind: str, fields: Json) -> Iterator[Json]:
-        """Opens a block, if no such block is open."""
         if self._kind == kind:
             return
         yield from self._leave()
@@ -144,7 +143,6 @@ class MessagesWriter(ReplyWriter):
         return {"type": "content_block_delta", "index": self._index, "delta": delta}
 
     def _leave(self) -> Iterator[Json]:
-        """Closes the block that is open, if one is."""
         if not self._kind:
             return
         if self._kind == "thinking":

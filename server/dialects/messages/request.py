@@ -12,7 +12,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from constrained.answers import read_response_format
 from constrained.compile.compiled_turn import CompiledTurn
-from constrained.engine.protocol import Sampling
 from constrained.errors import Error, ReplyError
 from constrained.job import Job
 from grammars.turn import Answer
@@ -31,7 +30,7 @@ HARMLESS = frozenset(
 )
 """Fields that change nothing here, and are no reason to say so."""
 TOOL_FIELDS = ("name", "description", "input_schema", "strict")
-"""What the prompt has of a tool."""
+"""Fields of a tool that the prompt has."""
 RENAMED = {"/reasoning_budget": "/thinking/budget_tokens", "/stop": "/stop_sequences"}
 """The library's names of fields in errors, and the dialect's."""
 
@@ -109,7 +108,12 @@ class CountRequest(BaseModel):
         )
         generation = GenerationOptions(
             max_tokens=self.max_tokens,
-            sampling=self._read_sampling(service.model.sampling),
+            sampling=replace_given(
+                service.model.sampling,
+                temperature=self.temperature,
+                top_p=self.top_p,
+                top_k=self.top_k,
+            ),
             stop=tuple(self.stop_sequences or ()),
         )
         turn_request = TurnRequest(
@@ -119,7 +123,10 @@ class CountRequest(BaseModel):
             ignored_fields=self._find_ignored(),
             normalised=normalised,
         )
-        return DecodedRequest(turn_request, conversation, breakpoints, self._shows_thinking)
+        shows_thinking = self.thinking is None or self.thinking.display != "omitted"
+        return DecodedRequest(
+            turn_request, conversation, breakpoints, shows_thinking=shows_thinking
+        )
 
     def _find_ignored(self) -> tuple[str, ...]:
         extra = self.model_extra or {}
@@ -128,10 +135,6 @@ class CountRequest(BaseModel):
             message = "this server keeps no threads: send the whole conversation"
             raise HttpError(400, message, "thread_unsupported_request", "/thread")
         return find_ignored(given, HARMLESS)
-
-    @property
-    def _shows_thinking(self) -> bool:
-        return self.thinking is None or self.thinking.display != "omitted"
 
     def _find_breakpoints(self, conversation: Conversation) -> tuple[int, ...]:
         """Numbers of first messages behind which there is a breakpoint, the smallest first. A
@@ -168,10 +171,6 @@ class CountRequest(BaseModel):
         except Error as error:
             error.where = (error.where or "").replace("/response_format", where, 1)
             raise
-
-    def _read_sampling(self, default: Sampling) -> Sampling:
-        fields = {"temperature": self.temperature, "top_p": self.top_p, "top_k": self.top_k}
-        return replace_given(default, **fields)
 
     def _read_reasoning(self, prefill: bool) -> ReasoningRequest:
         effort = self.output_config.effort if self.output_config else None
@@ -210,7 +209,7 @@ class DecodedRequest:
     shows_thinking: bool = True
 
     def count_breakpoint_tokens(self, turn: CompiledTurn) -> int:
-        """How many tokens of the prompt stand before its last breakpoint; 0: it has none."""
+        """The number of prompt tokens before the last breakpoint; 0: there is none."""
         if not self.breakpoints:
             return 0
         if self.breakpoints[-1] <= self.conversation.leading:

@@ -250,7 +250,6 @@ class ResponseWriter(ReplyWriter):
                     yield from self._write_call(call_event)
 
     def _open_text(self, kind: TextItemKind) -> Iterator[Json]:
-        """Opens an item of the kind, unless one is open."""
         if not isinstance(self._item, TextItem) or self._item.kind is not kind:
             yield from self._close_item("completed")
             yield from self._open(TextItem(kind, len(self._output), seals=self._seals))
@@ -279,7 +278,6 @@ class ResponseWriter(ReplyWriter):
                 raise AssertionError("text that belongs to no item")
 
     def _close_item(self, status: str) -> Iterator[Json]:
-        """Closes the open item, if there is one."""
         if self._item is None:
             return
         item = self._item
@@ -305,7 +303,6 @@ class ResponseWriter(ReplyWriter):
 
     @property
     def _has_answer(self) -> bool:
-        """Is there anything but reasoning?"""
         match self._item:
             case TextItem(kind=kind) if kind is not REASONING:
                 return True

@@ -75,7 +75,7 @@ class ResponsesRequest(SamplingFields):
 
     @property
     def seals(self) -> bool:
-        """Does reasoning come sealed as well, for clients that carry it back?"""
+        """True if reasoning comes sealed as well, for clients that carry it back."""
         return ENCRYPTED in (self.include or ())
 
     @property

@@ -31,7 +31,7 @@ class StoredResponse:
 
     @property
     def conversation(self) -> tuple[Json, ...]:
-        """What the next response has in front of its own input."""
+        """The conversation in front of the next response's own input."""
         return (*self.context, *self.response["output"])
 
 
