@@ -40,8 +40,8 @@ FOR_TYPES_ONLY = {"llguidance": {"constrained.replay.check", "constrained.compil
 REGISTRIES = {"grammars/formats"}
 """Folders of one value a file, which may be many."""
 
-OPEN_CIRCLES = [{"grammars.build", "grammars.names", "grammars.spelling", "grammars.turn"}]
-OPEN_FOLDERS = {"grammars/lowering"}
+OPEN_CIRCLES: list[set[str]] = []
+OPEN_FOLDERS = set[str]()
 OPEN_CLASS_NAMES = set(
     """
     Argument Arguments Begun Both Chain Held Keys Model Opened Part Place Reasoning Start Value
