@@ -156,7 +156,7 @@ def collect(events: Sequence[Event]) -> Turn:
                 unfinished += text
             case CallOpened() | ArgumentsDelta():
                 pass
-    return Turn("".join(content), "".join(reasoning), tuple(calls), unfinished)
+    return Turn("".join(content), "".join(reasoning), tuple(calls), unfinished=unfinished)
 
 
 class Start(StrEnum):

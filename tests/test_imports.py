@@ -40,8 +40,6 @@ FOR_TYPES_ONLY = {"llguidance": {"constrained.replay.check", "constrained.compil
 REGISTRIES = {"grammars/formats"}
 """Folders of one value a file, which may be many."""
 
-OPEN_CIRCLES = [{"grammars.build", "grammars.names", "grammars.spelling", "grammars.turn"}]
-OPEN_FOLDERS = {"grammars/lowering"}
 SHARED_CLASS_NAMES = {"Literal", "Repeat"}
 """Names of one meaning in two algebras: text as it stands; a body so many times."""
 )

@@ -59,14 +59,14 @@ def find_held(schema: Schema) -> Held:
 def _find_held(schema: Schema, found: set[str]) -> Held:
     (object_,) = schema.objects
     reached = {
-        p.key: _concern(found, f"/properties/{escape(p.key)}", p.source, schema.root)
+        p.key: _concern(found, f"/properties/{escape(p.key)}", p.source, root=schema.root)
         for p in object_.properties
     }
     rest: set[str] = set()
     for extra in object_.extras:
         for keyword in ("additionalProperties", "patternProperties"):
-            rest |= _concern(found, f"/{keyword}", extra.source, schema.root)
-    level = {at for at, _ in _walk("", schema.source, schema.root, _ELSEWHERE)}
+            rest |= _concern(found, f"/{keyword}", extra.source, root=schema.root)
+    level = {at for at, _ in _walk("", schema.source, schema.root, skipped=_ELSEWHERE)}
     return Held(
         whole=bool(found & level or found - rest.union(*reached.values())),
         keys=frozenset(key for key, pointers in reached.items() if pointers),
@@ -75,15 +75,15 @@ def _find_held(schema: Schema, found: set[str]) -> Held:
     )
 
 
-def _concern(found: set[str], at: str, source: Json, root: Json) -> set[str]:
+def _concern(found: set[str], at: str, source: Json, *, root: Json) -> set[str]:
     """Those of the findings that lie in the schema that stands there, or where it leads."""
     places = [at]
-    places += [target for _, target in _walk(at, source, root, ()) if target is not None]
+    places += [target for _, target in _walk(at, source, root) if target is not None]
     return {f for f in found if any(f == p or f.startswith(f"{p}/") for p in places)}
 
 
 def _walk(
-    at: str, source: Json, root: Json, skipped: tuple[str, ...]
+    at: str, source: Json, root: Json, *, skipped: tuple[str, ...] = ()
 ) -> Iterator[tuple[str, str | None]]:
     """The pointer of each part of a schema, and of what its reference leads to (None: it has none),
     and the same of the parts there."""

@@ -73,16 +73,11 @@ def lower(source: Json, *, close: bool = True, only_object: bool = True) -> Sche
         hint = "Declare its properties instead"
         raise SchemaError("arguments cannot be an enum or const", where="", hint=hint)
     report = replace(lowering.findings.report(), repaired=repaired)
-    return Schema(document, node, definitions, report, document)
+    return Schema(document, node, definitions, report=report, root=document)
 
 
 class _Lowering:
-    """Lowers the subschemas of one document: each is rewritten until it is flat, then made a node.
-
-    Args:
-        root: the document.
-        close: objects that declare properties and are silent about others admit no others.
-    """
+    """Lowers the subschemas of one document: rewritten until they are flat, then made nodes."""
 
     def __init__(self, root: Json, *, close: bool):
         self._root = root

@@ -1,6 +1,6 @@
 """A deterministic automaton that is made while it is used, and its shortest texts."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import lru_cache
 from heapq import heappop, heappush
 
@@ -8,12 +8,10 @@ from grammars.regex.characters import pick_representatives
 from grammars.regex.expressions import (
     ENDLESS,
     NOTHING,
-    Both,
     Chain,
     Either,
     Expression,
     One,
-    Other,
     Repeat,
     both,
     derive,
@@ -120,7 +118,7 @@ class Automaton:
             state = queue.pop()
             if state.accepts:
                 return False
-            for character in self._characters(state):
+            for character in pick_representatives(find_firsts(state.expression)):
                 following = self.step(state, character)
                 if following not in seen:
                     seen.add(following)
@@ -132,10 +130,6 @@ class Automaton:
         for character in text:
             state = state.next.get(character) or self.step(state, character)
         return state
-
-    def _characters(self, state: AutomatonState) -> Iterator[str]:
-        """One character of each kind that may come next."""
-        yield from pick_representatives(find_firsts(state.expression))
 
     def _search(self, start: AutomatonState, fewest: int, most: int) -> str | None:
         """A* over the states; what remains is estimated by the least length of the state.
@@ -152,7 +146,7 @@ class Automaton:
             _, _, text, _, state = heappop(queue)
             if len(text) >= fewest and state.accepts:
                 return text
-            for character in self._characters(state):
+            for character in pick_representatives(find_firsts(state.expression)):
                 following, length = self.step(state, character), len(text) + 1
                 key = following, min(length, fewest)
                 if following.least >= ENDLESS or length >= lengths.get(key, ENDLESS):
@@ -181,8 +175,6 @@ def _spell_shortest(expression: Expression) -> str | None:
                 return ""
             once = _spell_shortest(body)
             return None if once is None else once * fewest
-        case Both() | Other():
-            return "" if is_nullable(expression) else None
         case _:
             return "" if is_nullable(expression) else None
 

@@ -72,21 +72,14 @@ def _translate_outside(token: str) -> str:
 
 
 def _translate_escape(name: str) -> str:
-    return _class(name) or _unescape(name)
-
-
-def _class(name: str) -> str | None:
-    """`\\d`, `\\W` and the like, with what ECMA 262 means by them; also inside brackets."""
+    """A class such as `\\d` with what ECMA 262 means by it, also inside brackets; or an identity
+    escape, of which Rust knows only those of ASCII punctuation."""
     members = _CLASSES.get(name.lower())
-    if members is None:
-        return None
-    return f"[^{members}]" if name.isupper() else f"[{members}]"
-
-
-def _unescape(name: str) -> str:
-    """An identity escape; Rust knows only those of ASCII punctuation."""
-    plain = name in "/\"'<>=!:,;@_`% " or ord(name) > 127
-    return name if plain else _NEWLINES.get(name, "\\" + name)
+    if members is not None:
+        return f"[^{members}]" if name.isupper() else f"[{members}]"
+    if name in "/\"'<>=!:,;@_`% " or ord(name) > 127:
+        return name
+    return _NEWLINES.get(name, "\\" + name)
 
 
 def _anchor(branch: list[str]) -> str | None:

@@ -124,13 +124,13 @@ def _chain(first: Expression, rest: Expression) -> Expression:
 def either(options: Iterable[Expression]) -> Expression:
     """Any of these expressions."""
     flat = (o.options if isinstance(o, Either) else {o} for o in options)
-    return _join(flat, NOTHING, ANYTHING, Either)
+    return _join(flat, neutral=NOTHING, absorbing=ANYTHING, kind=Either)
 
 
 def both(parts: Iterable[Expression]) -> Expression:
     """All of these expressions at once."""
     flat = (p.parts if isinstance(p, Both) else {p} for p in parts)
-    return _join(flat, ANYTHING, NOTHING, Both)
+    return _join(flat, neutral=ANYTHING, absorbing=NOTHING, kind=Both)
 
 
 def _join(

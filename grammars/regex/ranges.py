@@ -145,12 +145,11 @@ def _plain(kind: _Kind, low: Limit, high: Limit | None) -> list[str]:
     options: list[str | None] = []
     between: list[int] = []
     for length in range(first, last + 1):
-        below = low if length == low.whole else None
-        above = high if high is not None and length == high.whole else None
+        below, above = _find_limit(low, length), _find_limit(high, length)
         if below is None and above is None:
             between.append(length)
         else:
-            options.append(_express_fixed(length, below, above, _tail(kind, length)))
+            options.append(_express_fixed(length, below, above, tail=_tail(kind, length)))
     if kind.integer:
         options += _group([n for n in between if n <= _EXACT], _ZEROS)
         options += _group([n for n in between if n > _EXACT], "")
@@ -158,6 +157,11 @@ def _plain(kind: _Kind, low: Limit, high: Limit | None) -> list[str]:
         for length in between:
             options += _group([length], _up_to(kind.digits - length, r"\."))
     return [option for option in options if option is not None]
+
+
+def _find_limit(limit: Limit | None, length: int) -> Limit | None:
+    """The limit, if it is one of numbers of so many integer digits."""
+    return limit if limit is not None and limit.whole == length else None
 
 
 def _tail(kind: _Kind, length: int) -> int | str:
@@ -191,7 +195,7 @@ def _scientific(kind: _Kind, low: Limit, high: Limit | None) -> list[str]:
     options: list[str] = []
     for exponent, (below, above) in edges.items():
         if first <= exponent <= last and _is_between(below, above):
-            mantissa = _express_fixed(1, below, above, tail, zero=False)
+            mantissa = _express_fixed(1, below, above, tail=tail, zero=False)
             if mantissa is not None:
                 options.append(f"({mantissa})[eE]{_express_exponents(exponent, exponent)}")
     if first in edges:
@@ -199,7 +203,7 @@ def _scientific(kind: _Kind, low: Limit, high: Limit | None) -> list[str]:
     if last in edges:
         last -= 1
     if first <= last:
-        mantissa = _express_fixed(1, None, None, tail, zero=False)
+        mantissa = _express_fixed(1, None, None, tail=tail, zero=False)
         options.append(f"({mantissa})[eE]{_express_exponents(first, last)}")
     return options
 
@@ -264,25 +268,18 @@ def _express_fixed(
     length: int,
     low: Limit | None,
     high: Limit | None,
-    tail: int | str,
     *,
+    tail: int | str,
     zero: bool = True,
 ) -> str | None:
-    """Numbers of so many integer digits within limits of as many.
-
-    Args:
-        length: how many integer digits they have.
-        low: the least; None: any.
-        high: the greatest; None: any.
-        tail: so many digits of a fraction, or this behind integer limits.
-        zero: may a single integer digit be zero?
-    """
+    """Numbers of so many integer digits within limits of as many; `tail`: so many digits of a
+    fraction, or this behind integer limits; `zero`: a single integer digit may be zero."""
     least = 0 if length == 1 and zero else 1
-    return _integer(length, _Rest.of(low), _Rest.of(high), tail, least)
+    return _integer(length, _Rest.of(low), _Rest.of(high), tail=tail, least=least)
 
 
 def _integer(
-    length: int, low: _Rest | None, high: _Rest | None, tail: int | str, least: int = 0
+    length: int, low: _Rest | None, high: _Rest | None, *, tail: int | str, least: int = 0
 ) -> str | None:
     """The digits in front of the point, and what follows them."""
     if not length:
@@ -296,18 +293,24 @@ def _integer(
         return body + (tail if isinstance(tail, str) else _up_to(tail, r"\."))
 
     def go_on(low: _Rest | None, high: _Rest | None) -> str | None:
-        return _integer(length - 1, low, high, tail)
+        return _integer(length - 1, low, high, tail=tail)
 
-    return _join(_branch(low, high, least, go_on))
+    return _join(_branch(low, high, go_on, least=least))
 
 
 def _fraction(low: _Rest | None, high: _Rest | None, most: int) -> str | None:
     """A point and digits, or nothing where the number may end."""
     digits = _digits(low, high, most, is_open=False)
-    may_end = _may_end(low, high)
-    if digits is None:
-        return "" if may_end else None
-    return rf"(\.({digits}))?" if may_end else rf"\.({digits})"
+    if digits is not None:
+        digits = rf"\.({digits})"
+    return _or_end(digits, may_end=_may_end(low, high))
+
+
+def _or_end(regex: str | None, *, may_end: bool) -> str | None:
+    """The regex, if there is one; or nothing, where the number may end."""
+    if not may_end:
+        return regex
+    return "" if regex is None else f"({regex})?"
 
 
 def _may_end(low: _Rest | None, high: _Rest | None) -> bool:
@@ -322,7 +325,7 @@ def _digits(
     """One digit of a fraction or more; `is_open`: or none, where the number may end."""
     may_end = is_open and _may_end(low, high)
     if most == 0:
-        return "" if may_end else None
+        return _or_end(None, may_end=may_end)
     fewest = 0 if is_open else 1
     if low is None and high is None:
         return f"[0-9]{{{fewest},{most}}}"
@@ -332,13 +335,12 @@ def _digits(
     def go_on(low: _Rest | None, high: _Rest | None) -> str | None:
         return _digits(low, high, most - 1)
 
-    found = _join(_branch(low, high, 0, go_on))
-    if found is None:
-        return "" if may_end else None
-    return f"({found})?" if may_end else found
+    return _or_end(_join(_branch(low, high, go_on)), may_end=may_end)
 
 
-def _branch(low: _Rest | None, high: _Rest | None, least: int, go_on: _GoOn) -> list[str | None]:
+def _branch(
+    low: _Rest | None, high: _Rest | None, go_on: _GoOn, *, least: int = 0
+) -> list[str | None]:
     """A digit and what follows it: as in one of the limits, or free between them."""
     if low is not None and low.is_below_all:
         low = None
@@ -378,10 +380,10 @@ def _express_exponents(first: int, last: int) -> str:
 def _express_numbers(first: int, last: int) -> str | None:
     """Natural numbers from one to the other; a single digit may have one zero in front."""
     options: list[str | None] = []
-    for length in range(len(str(first)), len(str(last)) + 1):
-        low = Limit(Decimal(first)) if length == len(str(first)) else None
-        high = Limit(Decimal(last)) if length == len(str(last)) else None
-        fixed = _express_fixed(length, low, high, "")
+    low, high = Limit(Decimal(first)), Limit(Decimal(last))
+    for length in range(low.whole, high.whole + 1):
+        below, above = _find_limit(low, length), _find_limit(high, length)
+        fixed = _express_fixed(length, below, above, tail="")
         if fixed is not None:
             zero = "0?" if length == 1 else ""
             options.append(f"{zero}({fixed})")

@@ -78,12 +78,8 @@ class Unordered:
         self._formula = translate(presence.formula, bits, required)
         optional = [k for k in find_keys(presence.formula) if k in bits and k not in required]
         spoken = [bits[key] for key in optional]  # that the formula speaks of
-        self._fitting = self._find_fitting(spoken)
+        self._fitting = list(filter(self._formula.holds, _subsets(spoken)))
         self._barred = self._find_barred(spoken)
-
-    def _find_fitting(self, spoken: Sequence[int]) -> list[int]:
-        """The sets of the keys that the formula speaks of which fulfil it, the smallest first."""
-        return [some for some in _subsets(spoken) if self._formula.holds(some)]
 
     def _find_barred(self, spoken: Sequence[int]) -> list[int]:
         """The smallest sets of keys that can never fulfil the formula, whatever is added."""
@@ -208,11 +204,9 @@ def arrange(
         order: in which order declared keys come.
         mixed: in schema order, undeclared keys stand between the declared ones.
     """
-    has_one_order = not properties or len(properties) + extra <= 1
-    is_in_order = (
-        order is KeyOrder.SCHEMA or has_one_order or len(properties) > MOST_KEYS
-    ) and presence == FREE
-    if is_in_order:
+    has_one_order = len(properties) + extra <= 1
+    is_in_order = order is KeyOrder.SCHEMA or has_one_order or len(properties) > MOST_KEYS
+    if is_in_order and presence == FREE:
         return Ordered(mixed)
     return Unordered(properties, extra, presence)
 
@@ -221,15 +215,11 @@ def _has_bit(bits: int, bit: int) -> bool:
     return bits >> bit & 1 == 1
 
 
-def _set_bits(bits: Sequence[int]) -> int:
-    return sum(1 << bit for bit in bits)
-
-
 def _subsets(bits: Sequence[int]) -> Iterator[int]:
     """All sets of these bits, the smallest first."""
     for size in range(len(bits) + 1):
         for some in combinations(bits, size):
-            yield _set_bits(some)
+            yield sum(1 << bit for bit in some)
 
 
 def _is_set(bit: int) -> Condition:

@@ -233,16 +233,16 @@ class Schema:
     def find_members(self, key: str) -> "list[Schema | None]":
         """For each object that the schema admits, in order: the schema of this key, declared or
         additional; None if that object cannot have it."""
-        return [self._find_member(branch, key) for branch in self.objects]
+        members: list[Schema | None] = []
+        for branch in self.objects:
+            found = branch.find(key)
+            members.append(found and replace(self, source=found.source, node=found.node))
+        return members
 
     @property
     def objects(self) -> list[Object]:
         """The objects that the schema admits, in order."""
         return [b for b in flatten(self.node, self.definitions) if isinstance(b, Object)]
-
-    def _find_member(self, node: Object, key: str) -> "Schema | None":
-        found = node.find(key)
-        return None if found is None else replace(self, source=found.source, node=found.node)
 
     def can_have(self, keys: Iterable[str]) -> bool:
         """Does the schema admit an object that may have all these keys?"""
@@ -264,11 +264,10 @@ class Schema:
     def find_errors(self, value: Json) -> tuple[Unfit, ...]:
         """The validation errors of `value`, formats asserted; empty if it fits."""
         validator = self._validator
+        errors: list[Unfit] = []
         try:
-            errors = [
-                Unfit(point_to(error.instance_path), error.message)
-                for error in validator.iter_errors(value)
-            ]
+            for error in validator.iter_errors(value):
+                errors.append(Unfit(point_to(error.instance_path), error.message))
             return (*errors, *self._find_undeclared(self.node, value, ""))
         except (RecursionError, ValueError):  # jsonschema-rs reports no value of 256 levels
             return (Unfit("", "the value is nested too deeply to be checked"),)

@@ -29,6 +29,7 @@ Reading: TypeAlias = tuple[Json, bool]
 """A value, and whether it fits."""
 
 _EXACT = 2**53
+_TYPES: dict[type[Node], type] = {String: str, Boolean: bool, Null: type(None)}
 
 
 def settle(value: Json, schema: Schema) -> Json:
@@ -65,11 +66,7 @@ def is_number(value: Json) -> bool:
 
 
 class _Settler:
-    """Reads values by nodes, as far as they fit.
-
-    Args:
-        definitions: what references name.
-    """
+    """Reads values by nodes, as far as they fit."""
 
     def __init__(self, definitions: Mapping[str, Node]):
         self._definitions = definitions
@@ -109,20 +106,14 @@ class _Settler:
                 return _pick(value, values)
             case Number():
                 return _read_number(value, node)
-            case String():
-                return (value, True) if isinstance(value, str) else None
-            case Boolean():
-                return (value, True) if isinstance(value, bool) else None
-            case Null():
-                return (value, True) if value is None else None
-            case Array():
-                if type(value) is not list:
-                    return None
+            case String() | Boolean() | Null():
+                return (value, True) if isinstance(value, _TYPES[type(node)]) else None
+            case Array() if type(value) is list:
                 return self._read_array(cast(list[Json], value), node)
-            case Object():
-                if type(value) is not dict:
-                    return None
+            case Object() if type(value) is dict:
                 return self._read_object(cast(dict[str, Json], value), node)
+            case Array() | Object():
+                return None
 
     def _read_array(self, values: list[Json], node: Array) -> Reading:
         settled, fits = self._read_parts(values, [node.find(i) for i in range(len(values))])

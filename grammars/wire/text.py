@@ -71,14 +71,8 @@ def load_format(text: str) -> Format:
 
 
 def _load(value: Any, kind: Any, where: str) -> Any:
-    """The value that a JSON value stands for.
-
-    Args:
-        value: the JSON value.
-        kind: the type, as the annotation of a field has it: a scalar, a class of the algebra, a
-            tuple, or a union of scalars and classes.
-        where: the JSON pointer of the value.
-    """
+    """The value that a JSON value stands for; `kind` is its type, as the annotation of a field has
+    it: a scalar, a class of the algebra, a tuple, or a union of scalars and classes."""
     if get_origin(kind) is tuple:
         return _load_items(value, get_args(kind), where)
     kinds: Sequence[type[Any]] = [kind]

@@ -229,13 +229,8 @@ class FlatLowering:
     def _lower_contains(
         self, flat: Mapping[str, Json], items: list[Json], at: str
     ) -> Contains | None:
-        """How many items match; None where that cannot be said.
-
-        Args:
-            flat: the schema of the list.
-            items: the schemas of the items, that of those behind the prefix last.
-            at: the JSON pointer of the schema.
-        """
+        """How many of these items (last those behind the prefix) match; None where that cannot be
+        said."""
         kind, most = flat["contains"], flat.get("maxContains")
         # any item may count as one that does not match, unless their number is limited
         excluded = [{"anyOf": negate(kind)}] if most is not None else []

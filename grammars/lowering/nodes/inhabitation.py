@@ -1,7 +1,7 @@
 """Which nodes admit a (finite) value at all, and which exclude each other. Nodes that admit none
 are taken out before a grammar is made."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from math import ceil, floor, inf, isinf
@@ -106,17 +106,13 @@ def _has_no_number(node: Number) -> bool:
     below = node.bounds.get("exclusiveMaximum", inf)
     if not node.integer:
         return max(low, above) > min(high, below) or high <= above or below <= low
-    first = max(_round_up(low), above if isinf(above) else floor(above) + 1)
-    last = min(_round_down(high), below if isinf(below) else ceil(below) - 1)
+    first = max(_round(low, ceil), _round(above, floor) + 1)
+    last = min(_round(high, floor), _round(below, ceil) - 1)
     return first > last
 
 
-def _round_up(bound: float) -> float:
-    return bound if isinf(bound) else ceil(bound)
-
-
-def _round_down(bound: float) -> float:
-    return bound if isinf(bound) else floor(bound)
+def _round(bound: float, to_integer: Callable[[float], int]) -> float:
+    return bound if isinf(bound) else to_integer(bound)
 
 
 def _prune_object(node: Object, alive: frozenset[str]) -> Node:

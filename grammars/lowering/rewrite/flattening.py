@@ -11,6 +11,8 @@ from grammars.lowering.rewrite.negation import Resolve
 from grammars.lowering.rewrite.unevaluated import state_evaluated
 from grammars.schema.nodes import Json
 
+_FIXED: dict[bool, dict[str, Json]] = {True: {}, False: {"enum": []}}
+
 
 class Flattening:
     """Flattens the schemas of one document.
@@ -59,26 +61,17 @@ class Flattening:
             schema = {"$ref": schema["$ref"]}
         schema = self.drop_unevaluated(schema, at)
         flat = {k: v for k, v in schema.items() if k not in ("$ref", "allOf")}
+        parts: list[tuple[str, Json]] = []
         reference = schema.get("$ref")
         if reference in followed:
             self._findings.check(at, "$ref", "refers to itself beside other keywords")
         elif reference is not None:
             followed = (*followed, reference)
-            target = look_up(self._root, reference, at)
-            flat = self._merge("$ref", flat, self._flatten_part(target, at, followed), at)
-        for part in schema.get("allOf", []):
-            flat = self._merge("allOf", flat, self._flatten_part(part, at, followed), at)
+            parts.append(("$ref", look_up(self._root, reference, at)))
+        parts += [("allOf", part) for part in schema.get("allOf", [])]
+        for keyword, part in parts:
+            schema = _FIXED[part] if isinstance(part, bool) else part
+            flat, left_out = merge(flat, self.flatten(schema, at, followed))
+            for name in left_out:
+                self._findings.check(at, name, f"cannot be merged from {keyword}")
         return flat
-
-    def _flatten_part(self, part: Json, at: str, followed: tuple[str, ...]) -> dict[str, Json]:
-        if isinstance(part, bool):
-            part = {} if part else {"enum": []}
-        return self.flatten(part, at, followed)
-
-    def _merge(
-        self, keyword: str, flat: dict[str, Json], part: dict[str, Json], at: str
-    ) -> dict[str, Json]:
-        merged, left_out = merge(flat, part)
-        for name in left_out:
-            self._findings.check(at, name, f"cannot be merged from {keyword}")
-        return merged
