@@ -48,7 +48,7 @@ INDEX = "0|[1-9][0-9]{0,5}"
 
 
 @dataclass(frozen=True)
-class TurnInput:
+class TurnSpec:
     """What the grammar of a turn is built from.
 
     Args:
@@ -76,7 +76,7 @@ class CallRules:
         values: the grammar under way, and how arguments are spelled in it.
     """
 
-    def __init__(self, turn: TurnInput, values: Values):
+    def __init__(self, turn: TurnSpec, values: Values):
         self._turn, self._format = turn, turn.format
         self._values, self._builder = values, values.builder
         self._known: dict[str, Expression] = {}  # the arguments of tools, by their names

@@ -22,7 +22,7 @@ from grammars.schema.nodes import Object
 
 
 @dataclass(frozen=True)
-class Start:
+class MembersBody:
     """All members (EMPTY if there can be none), and whether there have to be any."""
 
     body: Expression
@@ -36,7 +36,7 @@ def write_members(
     extra: Expression | None,
     comma: Expression,
     builder: GrammarBuilder,
-) -> Start:
+) -> MembersBody:
     """The members of an object.
 
     Args:
@@ -60,11 +60,11 @@ def _write_unordered(
     extra: Expression | None,
     comma: Expression,
     builder: GrammarBuilder,
-) -> Start:
+) -> MembersBody:
     """Right-recursive, with what is written in the parameter. Undeclared members that need not be
     counted are a list of their own in front of each declared one: there may be many."""
     if not members.may_go_on(members.start):
-        return Start(EMPTY, required=False)
+        return MembersBody(EMPTY, required=False)
     required = not members.may_end(members.start)
     following: list[tuple[Expression, Condition]] = []
     for i, pair in enumerate(pairs):
@@ -77,7 +77,7 @@ def _write_unordered(
         if members.counted != NEVER:
             run = builder.define(many(sequence(comma, extra)), "extras")
         if members.counted == ALWAYS and members.can_add_declared == NEVER:
-            return Start(sequence(extra, run), required)
+            return MembersBody(sequence(extra, run), required)
     another = sequence(comma, RuleReference("next", KEEP))
     uncounted = negate(members.counted)
     more = [
@@ -94,7 +94,7 @@ def _write_unordered(
     starts: list[Expression] = [RuleReference(names["next"], ZERO)]
     if extra is not None and members.counted.holds(members.start):
         starts.append(sequence(extra, RuleReference(names["more"], ZERO)))
-    return Start(builder.enter(*starts), required)
+    return MembersBody(builder.enter(*starts), required)
 
 
 def _write_ordered(
@@ -103,7 +103,7 @@ def _write_ordered(
     extra: Expression | None,
     comma: Expression,
     builder: GrammarBuilder,
-) -> Start:
+) -> MembersBody:
     """Declared members in schema order, then undeclared ones."""
     rest = EMPTY
     starts: list[Expression] = []
@@ -119,7 +119,7 @@ def _write_ordered(
         if not declared.required:
             member = optional(member)
         rest = builder.define(sequence(member, rest), "rest")
-    return Start(choice(starts) if starts else EMPTY, required)
+    return MembersBody(choice(starts) if starts else EMPTY, required)
 
 
 def _write_mixed(
@@ -128,7 +128,7 @@ def _write_mixed(
     extra: Expression | None,
     comma: Expression,
     builder: GrammarBuilder,
-) -> Start:
+) -> MembersBody:
     """The same with undeclared members anywhere: where keys are sorted they stand in between."""
     more = rest = EMPTY
     if extra is not None:
@@ -148,7 +148,7 @@ def _write_mixed(
         rest = builder.define(sequence(more, following), "rest")
     if extra is not None:
         starts.append(sequence(extra, rest))
-    return Start(choice(starts) if starts else EMPTY, required)
+    return MembersBody(choice(starts) if starts else EMPTY, required)
 
 
 def write_items(

@@ -44,7 +44,7 @@ from grammars.wire.format import Node as FormatNode
 
 
 @dataclass(frozen=True)
-class Continuation:
+class ChainContinuation:
     """How a call may go on behind a value: a text, and what stands behind that.
 
     Args:
@@ -129,12 +129,12 @@ class PythonRules:
             self.builder.fill(name, body)
         return self._arguments[tool.name]
 
-    def ways_to_finish(self) -> list[Continuation]:
+    def ways_to_finish(self) -> list[ChainContinuation]:
         """How it may go on behind the last argument."""
-        ways = [Continuation(self.around.end)]
+        ways = [ChainContinuation(self.around.end)]
         if self._several:
             for tool in self.tools:
-                ways.append(Continuation(self.around.next(tool.name), self._call(tool)))
+                ways.append(ChainContinuation(self.around.next(tool.name), self._call(tool)))
         return ways
 
     def finish(self) -> Expression:
@@ -175,7 +175,7 @@ class _Arguments:
         for declared in reversed(properties):
             following = ways + finish if can_finish else ways
             value = self._write_value(self._read(declared.node), following)
-            way = Continuation(self._hole.item + declared.key + self._hole.after_key, value)
+            way = ChainContinuation(self._hole.item + declared.key + self._hole.after_key, value)
             if declared.required:
                 ways, can_finish = [way], False
             else:
@@ -184,13 +184,13 @@ class _Arguments:
         return self._follow(starts + finish if can_finish else starts)
 
     def _write_extras(
-        self, extras: Sequence[Extra], finish: list[Continuation]
-    ) -> list[Continuation]:
+        self, extras: Sequence[Extra], finish: list[ChainContinuation]
+    ) -> list[ChainContinuation]:
         """Undeclared arguments, any number of them, behind the declared ones."""
         names = [self._builder.reserve("extra") for _ in extras]
-        ways: list[Continuation] = []
+        ways: list[ChainContinuation] = []
         for name, extra in zip(names, extras, strict=True):
-            ways.append(Continuation(self._hole.item, RuleReference(name), extra.keys))
+            ways.append(ChainContinuation(self._hole.item, RuleReference(name), extra.keys))
         for name, extra in zip(names, extras, strict=True):
             self._builder.fill(name, self._write_value(self._read(extra.node), [*ways, *finish]))
         return ways
@@ -204,16 +204,16 @@ class _Arguments:
         def find_hint(node: Node) -> str:
             return hints.setdefault(self._read(node), f"value{len(hints)}")
 
-        ways: list[Continuation] = []
+        ways: list[ChainContinuation] = []
         for i, declared in enumerate(properties):
             value = RuleReference(find_hint(declared.node), members.behind(i))
             text = self._hole.item + declared.key + self._hole.after_key
-            ways.append(Continuation(text, value, condition=members.can_add[i]))
+            ways.append(ChainContinuation(text, value, condition=members.can_add[i]))
         for extra in extras:
             hint = find_hint(extra.node)
             for condition, argument in members.ways_to_add_extra:
                 ways.append(
-                    Continuation(
+                    ChainContinuation(
                         self._hole.item, RuleReference(hint, argument), extra.keys, condition
                     )
                 )
@@ -229,7 +229,7 @@ class _Arguments:
         return self._builder.enter(RuleReference(names["start"], ZERO))
 
     def _write_parametric(
-        self, value: Value, hint: str, ways: Sequence[Continuation]
+        self, value: Value, hint: str, ways: Sequence[ChainContinuation]
     ) -> Mapping[str, Expression]:
         """The rules of a family for a value and what follows it."""
         options: list[Expression] = []
@@ -242,7 +242,7 @@ class _Arguments:
             bodies[f"raw_{hint}"] = guarded(ended)
         return {hint: choice(options), **bodies}
 
-    def _find_starts(self, ways: Sequence[Continuation]) -> list[Continuation]:
+    def _find_starts(self, ways: Sequence[ChainContinuation]) -> list[ChainContinuation]:
         """The ways for the first argument: nothing stands in front of it."""
         return [replace(way, text=way.text.removeprefix(self._hole.item)) for way in ways]
 
@@ -302,7 +302,7 @@ class _Arguments:
         """What has no end of a string in it; as long as all keys together."""
         return Complement(Pattern(f"(?s:.*){self._ends.write_regex(RAW)}(?s:.*)"))
 
-    def _write_value(self, value: Value, ways: Sequence[Continuation]) -> Expression:
+    def _write_value(self, value: Value, ways: Sequence[ChainContinuation]) -> Expression:
         """A rule for a value and what follows it."""
         options: list[Expression] = []
         if value.whole is not None:
@@ -313,7 +313,7 @@ class _Arguments:
             options.append(sequence(Literal(RAW), choice(ended)))
         return self._builder.define(choice(options), "value")
 
-    def _follow(self, ways: Sequence[Continuation]) -> Expression:
+    def _follow(self, ways: Sequence[ChainContinuation]) -> Expression:
         """What may follow a value that tells its own end."""
         options = [self._begin(way) for way in ways]
         finish = [self._begin(way) for way in self._calls.ways_to_finish()]
@@ -321,7 +321,7 @@ class _Arguments:
             options[-len(finish) :] = [self._calls.finish()]
         return choice(options)
 
-    def _begin(self, way: Continuation) -> Expression:
+    def _begin(self, way: ChainContinuation) -> Expression:
         if way.keys is None:
             return sequence(self._builder.fixed(way.text), way.rest)
         return sequence(self._key(way.text, way.keys), way.rest)
@@ -330,7 +330,7 @@ class _Arguments:
         """One of the keys, behind and in front of what stands around it."""
         return self._builder.terminal(match_texts(keys.wrap(before, self._hole.after_key)), "EXTRA")
 
-    def _end(self, raw: Expression, way: Continuation) -> Expression:
+    def _end(self, raw: Expression, way: ChainContinuation) -> Expression:
         """A raw string up to what follows it; that ends with a token, or at once."""
         if way.keys is None:
             return self._builder.end_raw(raw, RAW + way.text)

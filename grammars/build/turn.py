@@ -7,7 +7,7 @@ End-of-generation tokens are not in it: the matcher admits them where it accepts
 from collections.abc import Mapping, Sequence
 
 from grammars.build.answer import write_answer
-from grammars.build.calls import CallRules, TurnInput
+from grammars.build.calls import CallRules, TurnSpec
 from grammars.build.values import Values
 from grammars.errors import PolicyError
 from grammars.ir.grammar import Grammar, GrammarBuilder
@@ -69,7 +69,7 @@ def build_turn(
         SchemaError: a schema that this format cannot write.
     """
     policy = policy or Policy()
-    turn = TurnInput(
+    turn = TurnSpec(
         format=format,
         tools=policy.select(tools),
         names=[tool.name for tool in tools],
@@ -83,7 +83,7 @@ def build_turn(
 class _TurnRules:
     """Adds the rules of the turn to a grammar."""
 
-    def __init__(self, turn: TurnInput, builder: GrammarBuilder):
+    def __init__(self, turn: TurnSpec, builder: GrammarBuilder):
         self._turn = turn
         self._format, self._policy, self._state = turn.format, turn.policy, turn.state
         self._builder = builder

@@ -20,7 +20,7 @@ from grammars.infer.calls import (
 from grammars.infer.probes import KEYS, VALUES, Evidence, ProbedTemplate, Render, telling_id
 from grammars.infer.reasoning import find_reasoning
 from grammars.infer.text import make_nodes
-from grammars.infer.turn import Ending, Mixed, infer_ending, infer_mixed, read_content
+from grammars.infer.turn import Mixed, TurnEnding, infer_ending, infer_mixed, read_content
 from grammars.infer.verify import Tails, compare_reasoning, verify
 from grammars.spelling.python import spell_fixed
 from grammars.turn import ToolCall, Turn
@@ -135,7 +135,7 @@ class _TemplateReader:
         return find_layout(header, head, behind, calls.two[first.end : second.start])
 
 
-def _assemble(written: CallSample, ending: Ending, mixed: Mixed) -> Format:
+def _assemble(written: CallSample, ending: TurnEnding, mixed: Mixed) -> Format:
     layout = written.layout
     closing = "" if written.pair is None else written.closing
     try:

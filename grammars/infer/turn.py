@@ -10,7 +10,7 @@ from grammars.wire.format import Content
 
 
 @dataclass(frozen=True)
-class Ending:
+class TurnEnding:
     """What follows the calls, and what ends a turn.
 
     Args:
@@ -24,7 +24,7 @@ class Ending:
     ends: tuple[str, ...]
 
 
-def infer_ending(chat: ProbedTemplate, opener: str, tail: str, rest: str) -> Ending:
+def infer_ending(chat: ProbedTemplate, opener: str, tail: str, rest: str) -> TurnEnding:
     """Tells the end of turn from what closes content and calls.
 
     Args:
@@ -37,20 +37,20 @@ def infer_ending(chat: ProbedTemplate, opener: str, tail: str, rest: str) -> End
     if shared.strip():
         calls = rest[: len(rest) - len(shared)] + _leading_space(shared)
         if not opener:
-            return Ending(calls, closer="", ends=_find_ends(tail))
+            return TurnEnding(calls, closer="", ends=_find_ends(tail))
         closer = tail[: len(tail) - len(shared)]
-        return Ending(calls, closer, ends=_find_ends(shared))
+        return TurnEnding(calls, closer, ends=_find_ends(shared))
     if not tail.strip() or not rest.strip():  # some write the end when the next message comes
         ends = _find_ends(tail if tail.strip() else _follow(chat))
         calls = rest
         if ends and ends[0] in rest:
             calls = rest[: rest.rindex(ends[0])]
-        return Ending(calls, closer="", ends=ends)
+        return TurnEnding(calls, closer="", ends=ends)
     last = tokenise(rest.rstrip())[-1]
     tag = last if find_tag(last) else ""
     calls = rest.rstrip().removesuffix(tag)
     ends = tuple(dict.fromkeys([*_find_ends(tail), *_find_ends(tag)]))
-    return Ending(calls, closer="", ends=ends)
+    return TurnEnding(calls, closer="", ends=ends)
 
 
 def _find_ends(text: str) -> tuple[str, ...]:

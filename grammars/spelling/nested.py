@@ -1,6 +1,5 @@
 """What stands between nested tags, as a tree, and the value that it is by the schema."""
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -224,12 +223,3 @@ def _is_null(tree: Tree, node: Flat) -> bool:
 def spell_words(value: Json) -> tuple[str, ...]:
     """All spellings of a constant that is no list or object."""
     return (value,) if isinstance(value, str) else spell_scalar(value, JsonStyle())
-
-
-_QUICK = re.compile(KEY)
-
-
-def match_key(text: str, at: int) -> str:
-    """The undeclared key that stands there; "" if none does."""
-    match = _QUICK.match(text, at)
-    return match.group() if match else ""
