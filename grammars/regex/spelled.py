@@ -84,6 +84,16 @@ def spell_pattern(pattern: str) -> str | None:
         return None
 
 
+def spell_as_llguidance(pattern: str) -> str:
+    """A regex for the JSON strings, quotes included, that llguidance takes for this pattern: as it
+    spells them, a slash is never escaped.
+
+    Raises:
+        UnreadableError: an expression that cannot be spelled.
+    """
+    return f'"({spell_expression(read(pattern), _spell_set_without_slash)})"'
+
+
 def spell_extra_keys(keys: Texts, declared: Sequence[str]) -> Texts:
     """The JSON strings, quotes included, that are these keys but none of the declared ones; control
     characters alone are written by their numbers.
@@ -110,6 +120,14 @@ def _spell_set(characters: Characters) -> str:
         for code in range(first, last + 1):
             escapes.append("u00" + "".join(map(_write_hex_digit, f"{code:02x}")))
     return write_spellings(characters.both(_PLAIN), escapes)
+
+
+def _spell_set_without_slash(characters: Characters) -> str:
+    """The same without `\\/`."""
+    if "/" not in characters:
+        return _spell_set(characters)
+    rest = characters.both(Characters.of("/").invert())
+    return f"({_spell_set(rest)}|/)" if rest.ranges else "/"
 
 
 def _write_hex_digit(digit: str) -> str:

@@ -9,8 +9,7 @@ from math import ceil, floor
 from grammars.ir.nodes import Language
 from grammars.regex.automaton import compile_regexes
 from grammars.regex.ranges import NUMBER, express_range
-from grammars.regex.spelled import spell_extra_keys
-from grammars.regex.texts import Texts
+from grammars.regex.spelled import spell_as_llguidance
 from grammars.schema.nodes import Number, String
 
 LARGEST = 10**15
@@ -32,8 +31,7 @@ class PatternStrings(Language):
     length: str
 
     def patterns(self) -> tuple[str, ...]:
-        texts = spell_extra_keys(Texts((self.node.pattern or "",)), ())
-        return (*texts.parts, self.length)
+        return spell_as_llguidance(self.node.pattern or ""), self.length
 
 
 @dataclass(frozen=True)
