@@ -12,11 +12,11 @@ from constrained.engine.header import choose_template
 from constrained.engine.host import GGUF
 from constrained.format_selection.selection import detect_format
 from constrained.template.chat_template import ChatTemplate
+from grammars.format_text import dump_format
 from grammars.formats import FORMATS
 from grammars.render import render
 from grammars.turn import ToolCall, Turn
 from grammars.wire.format import Format
-from grammars.wire.text import dump_format
 
 CALLS = (
     ToolCall("get_weather", {"city": "Paris", "days": 3}, id="abcdefgh1"),

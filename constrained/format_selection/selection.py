@@ -15,12 +15,12 @@ from constrained.errors import RequestError
 from constrained.format_selection.generic import EXAMPLES, GenericTemplate, write_example
 from constrained.template.chat_template import ChatTemplate
 from grammars.errors import DetectError, FormatError, RenderError
+from grammars.format_text import load_format
 from grammars.formats import FORMATS, GENERIC
 from grammars.infer.detect import Detection, Origin, detect
 from grammars.infer.reasoning import find_reasoning
 from grammars.schema.nodes import Json
 from grammars.wire.format import Content, Format, Reasoning, find_format
-from grammars.wire.text import load_format
 
 REMEMBERED = 64  # templates
 _PROBE = "probe_of_a_tool"

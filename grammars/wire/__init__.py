@@ -1,7 +1,7 @@
 """The format algebra: how a model writes an assistant turn, as a value.
 
 Start with `format`; `nodes` has the literals, markers and typed holes of a call, `variants` those
-that only the parser knows, in recovery. `text` writes a format as JSON and reads it.
+that only the parser knows, in recovery.
 
 Needs `grammars.errors`, and `grammars.schema.subschemas` for JSON pointers.
 """

@@ -60,3 +60,27 @@ def test_generate_is_typed_alike_with_asyncio():
     )
     assert len(typed) == 3
     assert typed == typed_too
+
+
+def test_documented_paths():
+    """What README, changelog and examples have named is found where they say."""
+    from constrained import embedded
+    from constrained.job import Job
+    from constrained.reply import Reply
+    from constrained.tools import read_tools
+    from grammars.format_text import dump_format, load_format
+    from grammars.formats import FORMATS, HERMES
+    from grammars.infer import infer
+    from grammars.lark import build_grammar
+    from grammars.parse import Parser, collect
+    from grammars.render import render
+    from grammars.suite import Reading, assert_parser, find_failures
+    from grammars.turn import ArgumentsDelta, ContentDelta, Policy, Tool, ToolCall, Turn
+
+    assert HERMES in FORMATS
+    assert load_format(dump_format(HERMES)) == HERMES
+    assert embedded.PATH.exists()
+    functions = (read_tools, infer, build_grammar, collect, render, assert_parser, find_failures)
+    assert all(map(callable, functions))
+    classes = (Job, Reply, Parser, Reading, ArgumentsDelta, ContentDelta, Policy, Tool, ToolCall)
+    assert all(isinstance(kind, type) for kind in (*classes, Turn))

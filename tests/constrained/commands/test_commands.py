@@ -14,9 +14,9 @@ from gguf.scripts.gguf_new_metadata import MetadataDetails, copy_with_new_metada
 from constrained.mask import Matcher
 from constrained.replay.replay_context import byte_tokenizer
 from examples.random_model import MARKERS, load_small, with_markers, write_model
+from grammars.format_text import load_format
 from grammars.formats import FORMATS
 from grammars.wire.format import find_format
-from grammars.wire.text import load_format
 from tests.command_line import Run, write
 from tests.hub_server import Hub, serve
 from tests.templates import FOLDER, HERMES, PAINT, PING, hermes_call, tool

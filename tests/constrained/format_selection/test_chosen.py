@@ -21,12 +21,12 @@ from constrained.template.chat_template import ChatTemplate
 from constrained.tools.shapes import read_tools
 from constrained.vocabulary.vocabulary import byte_vocabulary
 from grammars.errors import FormatError
+from grammars.format_text import dump_format
 from grammars.formats import FORMATS, GENERIC, HERMES, KIMI_K2, QWEN3_CODER
 from grammars.infer.detect import Origin
 from grammars.parse.parser import parse
 from grammars.turn import Choice, Policy, State
 from grammars.wire.format import Content, Format, find_format
-from grammars.wire.text import dump_format
 from tests.agreement.matching import Masked
 from tests.command_line import Run, write
 from tests.real_templates import real_templates

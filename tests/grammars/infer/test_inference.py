@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from grammars.errors import DetectError
+from grammars.format_text import dump_format, load_format
 from grammars.formats import NATIVE
 from grammars.infer.inference import infer
 from grammars.wire.format import (
@@ -23,7 +24,6 @@ from grammars.wire.format import (
     TaggedArguments,
     find_format,
 )
-from grammars.wire.text import dump_format, load_format
 from tests.real_templates import real_templates
 
 FILE = Path(__file__).parents[2] / "data" / "inferred_formats.jsonl"

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grammars.errors import FormatError
+from grammars.format_text import dump_format, load_format
 from grammars.formats import FORMATS, HERMES, MISTRAL
 from grammars.wire.format import (
     CallId,
@@ -23,7 +24,6 @@ from grammars.wire.format import (
     Reasoning,
     TaggedArguments,
 )
-from grammars.wire.text import dump_format, load_format
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 SPELLINGS = st.lists(TEXTS, min_size=1, max_size=2).map(tuple)
