@@ -223,21 +223,21 @@ class Chart:
         """Begins a row with what may come there; None if there is nothing."""
         row = ChartRow(start)
         frames: dict[tuple[str, int], Frame] = {}
-        seen = set[tuple[int, int, int, int]]()
+        # It keeps the callers alive, so that no other frame gets the id of one that is seen.
+        seen: dict[tuple[int, int, int, int], Caller] = {}
         while callers:
             caller = callers.pop()
             key = id(caller.rest), caller.bits, id(caller.frame), caller.costly
             if key in seen:
                 continue
-            seen.add(key)
+            seen[key] = caller
             if caller.rest is None:
                 self._return(caller.frame, row, callers)
             else:
                 self._expand(caller.rest, caller, row, frames, callers)
-        row.running = [
-            LexemeRun(lexeme, machine, machine.start)
-            for lexeme, machine in ((lexeme, self._lexer.machine(lexeme)) for lexeme in row.waiting)
-        ]
+        for lexeme in row.waiting:
+            machine = self._lexer.machine(lexeme)
+            row.running.append(LexemeRun(lexeme, machine, machine.start))
         if not row.running and not row.may_end:
             return None
         if start == len(self.text):

@@ -10,7 +10,6 @@ from grammars.ir.nodes import (
     Alternatives,
     Complement,
     Expression,
-    Guarded,
     Intersection,
     JsonSchema,
     Language,
@@ -262,7 +261,7 @@ class Lexer:
                 return repeat(self._read(inner), fewest, most)
             case RuleReference(name):
                 return self._read(self._rules[name].body)
-            case Guarded() | Token() | JsonSchema() | _:
+            case _:
                 raise UnreadableError(f"{body} in a terminal")
 
 
