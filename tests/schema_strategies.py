@@ -10,7 +10,7 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 
 from grammars.regex.string_formats import FORMATS
 from grammars.schema.nodes import make_validator
-from tests.text_strategies import KEYS, TEXTS
+from tests.text_strategies import KEYS, TEXTS, texts_of_format
 
 Json = Any
 
@@ -92,9 +92,7 @@ def strings(draw: DrawFn) -> Shape:
             return Shape(schema, st.text(min_size=low, max_size=high))
         case _:
             name = draw(st.sampled_from(sorted(FORMATS)))
-            shape = Shape(
-                {"type": "string", "format": name}, st.from_regex(FORMATS[name], fullmatch=True)
-            )
+            shape = Shape({"type": "string", "format": name}, texts_of_format(name))
             return Shape(shape.schema, fitting(shape))
 
 

@@ -40,7 +40,7 @@ class UnknownEndError(Exception):
 
 @dataclass(eq=False, slots=True)
 class Rest:
-    """What is left of the body of a rule.
+    """The rest of the body of a rule.
 
     Args:
         expression: what comes next.
@@ -71,10 +71,10 @@ class Caller(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class Frame:
-    """A rule that was begun at some place of the text, whoever began it.
+    """A rule that was begun at some offset of the text, whoever began it.
 
     Args:
-        start: the place.
+        start: the offset.
         callers: where to go on when it is over.
         is_blank: it may be over where it began.
     """
@@ -94,10 +94,10 @@ class LexemeRun(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class ChartRow:
-    """A place of the text where a lexeme ends and another begins.
+    """A offset of the text where a lexeme ends and another begins.
 
     Args:
-        start: the place.
+        start: the offset.
         waiting: those who wait for each lexeme that may come next.
         running: these lexemes, as far as the text goes.
         may_end: the turn may end here.
@@ -131,7 +131,7 @@ class Chart:
         self._begin(0, [Caller(self._link(grammar.start, None), 0, self._root)])
 
     def may_grow_to(self, text: str) -> bool:
-        """Is it a text that begins as this one does, and no special token is half in it?"""
+        """True if a text begins as this one does, and no special token is half in this one."""
         if not text.startswith(self.text):
             return False
         end = len(self.text)
@@ -155,7 +155,7 @@ class Chart:
                 self._scan(row, start, tokens)
 
     def _find_tokens(self, text: str) -> dict[int, str]:
-        """Where a text, as far as it is new, spells special tokens."""
+        """The special tokens that a text spells as far as it is new, by where they begin."""
         since = max(0, len(self.text) - self._longest_name)
         return {found.start(): found[1] for found in self._names.finditer(text, since)}
 
@@ -325,57 +325,57 @@ class Chart:
         return rest
 
     def _scan(self, row: ChartRow, since: int, tokens: dict[int, str]) -> None:
-        """Reads lexemes of a row from that place on, until one ends, or the text does."""
-        text, running, place = self.text, row.running, since
+        """Reads lexemes of a row from that offset on, until one ends, or the text does."""
+        text, running, offset = self.text, row.running, since
         stops = [at for at in tokens if at >= since]
-        while place < len(text):
-            if place in tokens:
-                self._meet_token(row, running, place, tokens[place])
+        while offset < len(text):
+            if offset in tokens:
+                self._meet_token(row, running, offset, tokens[offset])
             if len(running) == 1:
                 # Most of a text is long strings, in which nothing else may come.
                 lexeme, machine, at = running[0]
-                stop = next((at for at in stops if at > place), len(text))
-                at, place = machine.skip(at, text, place, stop)
+                stop = next((at for at in stops if at > offset), len(text))
+                at, offset = machine.skip(at, text, offset, stop)
                 running = [LexemeRun(lexeme, machine, at)]
-                if place == stop:
+                if offset == stop:
                     continue
             following: list[LexemeRun] = []
             is_over = False
             for lexeme, machine, at in running:
-                behind = machine.step(at, text[place])
+                behind = machine.step(at, text[offset])
                 if behind is not None:
                     following.append(LexemeRun(lexeme, machine, behind))
                     if machine.lazy and machine.accepts(behind):
                         is_over = True
             if not following:
-                self._emit(row, running, place)
+                self._emit(row, running, offset)
                 return
             running = following
-            place += 1
+            offset += 1
             if is_over:
-                self._emit(row, running, place)
+                self._emit(row, running, offset)
                 return
         row.running = running
         self._open.append(row)
 
-    def _meet_token(self, row: ChartRow, running: list[LexemeRun], place: int, name: str) -> None:
+    def _meet_token(self, row: ChartRow, running: list[LexemeRun], offset: int, name: str) -> None:
         """A special token may stand here: it ends a lexeme, or is the first one of the row."""
-        if place > row.start:
-            self._emit(row, running, place)
+        if offset > row.start:
+            self._emit(row, running, offset)
             return
         for lexeme in row.waiting:
             if isinstance(lexeme, Token) and lexeme.name == name:
-                self._leave_lexeme(row, lexeme, place + len(name))
+                self._leave_lexeme(row, lexeme, offset + len(name))
 
-    def _emit(self, row: ChartRow, running: list[LexemeRun], place: int) -> None:
+    def _emit(self, row: ChartRow, running: list[LexemeRun], offset: int) -> None:
         """The lexemes that are whole there are over."""
         for lexeme, machine, at in running:
-            if place > row.start and machine.accepts(at):
-                self._leave_lexeme(row, lexeme, place)
+            if offset > row.start and machine.accepts(at):
+                self._leave_lexeme(row, lexeme, offset)
 
-    def _leave_lexeme(self, row: ChartRow, lexeme: Expression, place: int) -> None:
+    def _leave_lexeme(self, row: ChartRow, lexeme: Expression, offset: int) -> None:
         """All that have waited for a lexeme go on behind it."""
-        due = self._due.setdefault(place, [])
+        due = self._due.setdefault(offset, [])
         due += [caller._replace(costly=0) for caller in row.waiting[lexeme]]
 
 
@@ -395,6 +395,6 @@ def _find_rest(caller: Caller, shortest: Shortest) -> Completion | None:
 
 
 def _express_tokens(grammar: Grammar) -> re.Pattern[str]:
-    """Finds the names of special tokens in a text, the longest at each place."""
+    """Finds the names of special tokens in a text, the longest at each offset."""
     names = sorted(grammar.tokens, key=len, reverse=True)
     return re.compile(f"(?=({'|'.join(map(re.escape, names)) or '(?!)'}))")

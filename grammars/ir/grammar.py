@@ -97,19 +97,22 @@ class GrammarBuilder:
     def _find(
         self, body: Expression, hint: str, *, is_terminal: bool = False, lazy: bool = False
     ) -> Expression:
-        key = body, is_terminal, lazy
-        reference = self._names.get(key)
-        if reference is None:
-            name = self.reserve(hint)
-            reference = self._names[key] = RuleReference(name)
+        name = self._next_name(hint)
+        new = RuleReference(name)
+        # One look-up and not two: hashing a deep body costs more than a reference made in vain.
+        known = self._names.setdefault((body, is_terminal, lazy), new)
+        if known is new:
             self._keep(name, Rule(body, is_terminal, lazy))
-        return reference
+        return known
 
     def reserve(self, hint: str) -> str:
         """A name for a rule that refers to itself; `fill` gives it its body."""
-        name = f"{hint}_{len(self._rules)}"
+        name = self._next_name(hint)
         self._rules[name] = _RESERVED
         return name
+
+    def _next_name(self, hint: str) -> str:
+        return f"{hint}_{len(self._rules)}"
 
     def fill(self, name: str, body: Expression) -> None:
         """Gives a reserved name its body."""
@@ -191,7 +194,7 @@ class GrammarBuilder:
         return sequence(*pieces)
 
     def begins_with_token(self, text: str) -> bool:
-        """Is the first piece of this text a special token?"""
+        """True if the text begins with a special token."""
         return self.cut(text)[0] in self.ids
 
     def end_raw(self, raw: Expression, terminator: str) -> Expression:

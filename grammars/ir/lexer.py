@@ -35,7 +35,7 @@ class Machine(Protocol):
 
     @property
     def lazy(self) -> bool:
-        """Does the lexeme end where it matches first?"""
+        """True if the lexeme ends where it matches first."""
         ...
 
     @property
@@ -47,18 +47,18 @@ class Machine(Protocol):
         """Behind one more character; None where it cannot be."""
         ...
 
-    def skip(self, at: Position, text: str, place: int, stop: int) -> tuple[Position, int]:
+    def skip(self, at: Position, text: str, offset: int, stop: int) -> tuple[Position, int]:
         """Behind as many characters as cannot be the last ones: the lexeme goes on behind them.
 
         Args:
-            at: in front of the text from `place` on.
+            at: in front of the text from `offset` on.
             text: what it stands in.
-            place, stop: from where to where it is read at most.
+            offset, stop: from where to where it is read at most.
         """
         ...
 
     def accepts(self, at: Position) -> bool:
-        """May the lexeme end there?"""
+        """True if the lexeme may end there."""
         ...
 
     def end(self, at: Position) -> str | None:
@@ -71,8 +71,8 @@ class _StepwiseMachine:
 
     lazy = False
 
-    def skip(self, at: Position, text: str, place: int, stop: int) -> tuple[Position, int]:
-        return at, place
+    def skip(self, at: Position, text: str, offset: int, stop: int) -> tuple[Position, int]:
+        return at, offset
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class TokenMachine(_StepwiseMachine):
 
 
 class RegexMachine:
-    """Reads what a regular expression matches."""
+    """Reads text that a regular expression matches."""
 
     def __init__(self, automaton: Automaton, lazy: bool):
         self._automaton = automaton
@@ -127,16 +127,16 @@ class RegexMachine:
         following = at.next.get(character) or self._automaton.step(at, character)
         return None if following.is_dead else following
 
-    def skip(self, at: Position, text: str, place: int, stop: int) -> tuple[Position, int]:
+    def skip(self, at: Position, text: str, offset: int, stop: int) -> tuple[Position, int]:
         assert isinstance(at, AutomatonState)
         automaton, lazy = self._automaton, self.lazy
-        while place < stop:
-            following = at.next.get(text[place]) or automaton.step(at, text[place])
+        while offset < stop:
+            following = at.next.get(text[offset]) or automaton.step(at, text[offset])
             if following.is_dead or (lazy and following.accepts):
                 break
             at = following
-            place += 1
-        return at, place
+            offset += 1
+        return at, offset
 
     def accepts(self, at: Position) -> bool:
         assert isinstance(at, AutomatonState)
@@ -149,7 +149,7 @@ class RegexMachine:
 
 @dataclass(frozen=True)
 class LanguageMachine(_StepwiseMachine):
-    """Reads what only a `Language` knows; a position is the text so far."""
+    """Reads text that only a `Language` knows; a position is the text so far."""
 
     language: Language
     start = ""
@@ -194,18 +194,8 @@ class Lexer:
         self._rules = rules
         self._machines: dict[Expression, Machine] = {}
 
-    def is_lexeme(self, node: Expression) -> bool:
-        """Is this one piece of text to the parser, and no rule?"""
-        match node:
-            case Literal() | Token() | JsonSchema():
-                return True
-            case RuleReference(name):
-                return self._rules[name].is_terminal
-            case _:
-                return False
-
     def machine(self, lexeme: Expression) -> Machine:
-        """What reads this lexeme."""
+        """The machine that reads this lexeme."""
         if lexeme not in self._machines:
             self._machines[lexeme] = self._make(lexeme)
         return self._machines[lexeme]

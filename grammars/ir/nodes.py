@@ -46,14 +46,14 @@ class Pattern:
 
 @dataclass(frozen=True, slots=True)
 class Intersection:
-    """What all of the parts match; in terminals only."""
+    """Text that all of the parts match; in terminals only."""
 
     parts: tuple["Expression", ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Complement:
-    """What the expression does not match; in terminals only."""
+    """Text that the expression does not match; in terminals only."""
 
     of: "Expression"
 
@@ -91,7 +91,7 @@ Argument: TypeAlias = Keep | SetBit | Zero
 
 @dataclass(frozen=True, slots=True)
 class RuleReference:
-    """What the rule or terminal of that name matches.
+    """Text that the rule or terminal of that name matches.
 
     Args:
         name: of the rule.
@@ -153,11 +153,11 @@ class Language:
         return None
 
     def begins(self, text: str) -> bool:
-        """May a text of the set begin so? True where that cannot be told."""
+        """True if a text of the set may begin so, and where that cannot be told."""
         raise NotImplementedError
 
     def accepts(self, text: str) -> bool:
-        """Is the text in the set?"""
+        """True if the text is in the set."""
         raise NotImplementedError
 
     def extend(self, text: str) -> str | None:
@@ -211,13 +211,13 @@ def choice(options: Iterable[Expression]) -> Expression:
 
 def guarded(options: Iterable[tuple[Expression, Condition]]) -> Expression:
     """Options of a rule with a parameter, each under its condition, without impossible ones."""
-    kept: dict[Expression, None] = {}
+    possible: list[Expression] = []
     for body, condition in options:
         if condition == ALWAYS:
-            kept[body] = None
+            possible.append(body)
         elif condition != NEVER:
-            kept[Guarded(body, condition)] = None
-    return next(iter(kept)) if len(kept) == 1 else Alternatives(tuple(kept))
+            possible.append(Guarded(body, condition))
+    return possible[0] if len(possible) == 1 else Alternatives(tuple(possible))
 
 
 def optional(body: Expression) -> Expression:
@@ -231,7 +231,7 @@ def many(body: Expression) -> Expression:
 
 
 def intersection(*parts: Expression) -> Expression:
-    """What all of the parts match; intersections inside are taken apart."""
+    """Text that all of the parts match; intersections inside are taken apart."""
     flat: list[Expression] = []
     for part in parts:
         if type(part) is Intersection:

@@ -23,7 +23,7 @@ from grammars.ir.nodes import (
 )
 from grammars.schema.bits import Keep, SetBit
 
-# How tightly an operator binds; what binds less than its place asks for stands in parentheses.
+# How tightly an operator binds; what binds less than its level asks for stands in parentheses.
 _CHOICE, _INTERSECTION, _SEQUENCE, _ATOM = range(4)
 
 
@@ -38,9 +38,9 @@ def quote(text: str) -> str:
     return _STRINGS.encode(text).replace("\x7f", r"\u007f")
 
 
-def print_expression(expression: Expression, place: int = _CHOICE) -> str:
-    """An expression as Lark, in parentheses where its place needs them."""
-    return _PRINTERS[type(expression)](expression, place)
+def print_expression(expression: Expression, level: int = _CHOICE) -> str:
+    """An expression as Lark, in parentheses where its level needs them."""
+    return _PRINTERS[type(expression)](expression, level)
 
 
 def print_rule(head: str, body: Expression) -> str:
@@ -53,43 +53,43 @@ def print_rule(head: str, body: Expression) -> str:
     return f"{head}: {print_expression(body)}\n"
 
 
-def _literal(node: Literal, place: int) -> str:
+def _literal(node: Literal, level: int) -> str:
     return quote(node.text)
 
 
-def _token(node: Token, place: int) -> str:
+def _token(node: Token, level: int) -> str:
     return f"<[{node.id}]>"
 
 
-def _pattern(node: Pattern, place: int) -> str:
+def _pattern(node: Pattern, level: int) -> str:
     return f"/{node.regex}/"
 
 
-def _sequence(node: Sequence, place: int) -> str:
+def _sequence(node: Sequence, level: int) -> str:
     if not node.parts:
         return '""'
-    return _join(" ", node.parts, _SEQUENCE, place)
+    return _join(" ", node.parts, _SEQUENCE, level)
 
 
-def _choice(node: Alternatives, place: int) -> str:
+def _choice(node: Alternatives, level: int) -> str:
     assert node.options, "nothing can be written"
-    return _join(" | ", node.options, _CHOICE, place)
+    return _join(" | ", node.options, _CHOICE, level)
 
 
-def _intersection(node: Intersection, place: int) -> str:
-    return _join(" & ", node.parts, _INTERSECTION, place)
+def _intersection(node: Intersection, level: int) -> str:
+    return _join(" & ", node.parts, _INTERSECTION, level)
 
 
-def _join(operator: str, parts: Iterable[Expression], level: int, place: int) -> str:
-    text = operator.join([print_expression(part, level + 1) for part in parts])
-    return f"({text})" if place > level else text
+def _join(operator: str, parts: Iterable[Expression], own: int, level: int) -> str:
+    text = operator.join([print_expression(part, own + 1) for part in parts])
+    return f"({text})" if level > own else text
 
 
-def _complement(node: Complement, place: int) -> str:
+def _complement(node: Complement, level: int) -> str:
     return "~" + print_expression(node.of, _ATOM)
 
 
-def _repeat(node: Repeat, place: int) -> str:
+def _repeat(node: Repeat, level: int) -> str:
     # A postfix behind a postfix, such as `x*?`, would mean something else in other readers of Lark.
     body = print_expression(node.body, _ATOM)
     if isinstance(node.body, Repeat | Complement):
@@ -105,7 +105,7 @@ def _repeat(node: Repeat, place: int) -> str:
             return f"{body}{{{fewest},{most}}}"
 
 
-def _reference(node: RuleReference, place: int) -> str:
+def _reference(node: RuleReference, level: int) -> str:
     return node.name if node.argument is None else f"{node.name}::{_argument(node.argument)}"
 
 
@@ -119,20 +119,20 @@ def _argument(argument: Argument) -> str:
             return "0"
 
 
-def _guarded(node: Guarded, place: int) -> str:
+def _guarded(node: Guarded, level: int) -> str:
     return f"{print_expression(node.body, _SEQUENCE)} %if {node.condition}"
 
 
-def _costly(node: Costly, place: int) -> str:
-    return print_expression(node.body, place)
+def _costly(node: Costly, level: int) -> str:
+    return print_expression(node.body, level)
 
 
-def _json(node: JsonSchema, place: int) -> str:
+def _json(node: JsonSchema, level: int) -> str:
     text = node.text.replace("\x7f", r"\u007f")  # as in `quote`
     return f"%json {text}"
 
 
-def _lark(node: EmbeddedLark, place: int) -> str:
+def _lark(node: EmbeddedLark, level: int) -> str:
     return f"%lark {{\n{node.text}\n}}"
 
 

@@ -109,7 +109,7 @@ class Shortest:
         except (CircleError, RecursionError):
             self._under_way.clear()
             for name in self._find_references(expression):
-                self._settle(name)
+                self._solve_circle(name)
             return self._text(expression, bits)
 
     def _find_rule(self, name: str) -> Completion | None:
@@ -124,14 +124,14 @@ class Shortest:
         except CircleError as circle:
             if circle.name != name:
                 raise
-            self._settle(name)
+            self._solve_circle(name)
             text = self._texts[name]
         finally:
             self._under_way.discard(name)
         self._texts[name] = text
         return text
 
-    def _settle(self, name: str) -> None:
+    def _solve_circle(self, name: str) -> None:
         """Finds the texts of a rule and of all that it refers to, where they refer to each other.
 
         All begin with no text, and are asked again until no text changes: a shortest text is never
@@ -197,15 +197,19 @@ class Shortest:
             case Alternatives(options):
                 return self._text_of_any(options, bits)
             case Repeat(body, fewest):
-                once = self._text(body, bits) if fewest else NO_TEXT
-                return (
-                    None if once is None else Completion(once.costly * fewest, once.text * fewest)
-                )
+                if fewest == 0:
+                    return NO_TEXT
+                once = self._text(body, bits)
+                if once is None:
+                    return None
+                return Completion(once.costly * fewest, once.text * fewest)
             case Guarded(body, condition):
                 return self._text(body, bits) if condition.holds(bits) else None
             case Costly(body):
                 text = self._text(body, bits)
-                return None if text is None else join(Completion(1, ""), text)
+                if text is None:
+                    return None
+                return Completion(text.costly + 1, text.text)
             case RuleReference(name, None) if not self._rules[name].is_terminal:
                 return self._find_rule(name)
             case RuleReference(name, argument) if argument is not None:
@@ -311,7 +315,7 @@ class Shortest:
 
 
 def _may_set(expression: Expression, wanted: int) -> bool:
-    """Sets it the bit that is wanted, or none, or is that not known yet?"""
+    """False if a bit is wanted and the expression is known to set another one."""
     match expression:
         case RuleReference(_, SetBit(bit)):
             return not wanted or 1 << bit == wanted

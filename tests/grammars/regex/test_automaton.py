@@ -13,6 +13,7 @@ from grammars.regex.characters import Characters
 from grammars.regex.expressions import both, other
 from grammars.regex.reader import UnreadableError, read
 from grammars.regex.string_formats import FORMATS
+from tests.text_strategies import texts_of_format
 
 ALPHABET = "ab0-"
 TEXTS = ["".join(letters) for n in range(5) for letters in product(ALPHABET, repeat=n)]
@@ -75,7 +76,7 @@ def compile_format(name: str) -> Automaton | None:
 def test_formats_are_completed(start: int, name: str, data: st.DataObject) -> None:
     automaton = compile_format(name)
     assert automaton is not None
-    text = data.draw(st.from_regex(FORMATS[name], fullmatch=True))
+    text = data.draw(texts_of_format(name))
     rest = automaton.extend(text[:start])
     assert rest is not None
     assert len(rest) <= len(text[start:])

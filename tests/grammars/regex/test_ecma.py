@@ -15,7 +15,7 @@ from grammars.ir.grammar import GrammarBuilder
 from grammars.regex.ecma import translate
 from grammars.regex.string_formats import FORMATS
 from grammars.schema.nodes import String
-from tests.text_strategies import TEXTS
+from tests.text_strategies import TEXTS, texts_of_format
 
 
 def matches(expression: str, text: str) -> bool:
@@ -86,22 +86,11 @@ def test_what_a_mask_cannot_hold_is_not_translated(pattern: str) -> None:
     assert translate(pattern) is None
 
 
-def keep_ends(expression: str) -> str:
-    """The same with the ends of large ranges only: Hypothesis lists all characters of a class, and
-    a million of them take a second each time."""
-
-    def thin(match: re.Match[str]) -> str:
-        first, last = map(ord, match.groups())
-        return match[0] if last - first < 200 else f"{match[1]}-{chr(first + 9)}{match[2]}"
-
-    return re.sub("([\u00a0-\U0010ffff])-([\u00a0-\U0010ffff])", thin, expression)
-
-
 @pytest.mark.parametrize("name", sorted(FORMATS))
 @settings(max_examples=max(25, settings().max_examples // 4))  # large expressions draw slowly
 @given(data=st.data())
 def test_the_mask_admits_only_what_a_format_admits(name: str, data: st.DataObject) -> None:
-    text = data.draw(st.from_regex(keep_ends(FORMATS[name]), fullmatch=True))
+    text = data.draw(texts_of_format(name))
     assert jsonschema_rs.is_valid(
         {"type": "string", "format": name}, text, validate_formats=True
     ), text
