@@ -117,20 +117,21 @@ def _is_whole(value: Any) -> bool:
 
 
 def _is_within(value: Any, low: float, high: float) -> bool:
-    """Is it a finite number from `low` to `high`?"""
+    """True if it is a finite number from `low` to `high`."""
     if not isinstance(value, Real) or isinstance(value, bool):
         return False
     return low <= float(value) <= high and math.isfinite(value)
 
 
 def _read_biases(given: Any) -> Biases:
-    """The pairs in the order of their tokens.
+    """Returns the pairs in the order of their tokens.
 
     Raises:
         RequestError: they are no such pairs, name a token twice, or have a bias out of its range.
     """
     try:
-        pairs = [(token, bias) for token, bias in getattr(given, "items", lambda: given)()]
+        items = given.items() if hasattr(given, "items") else given
+        pairs = [(token, bias) for token, bias in items]
     except (TypeError, ValueError):
         hint = "Use a mapping from ids of tokens to numbers"
         raise RequestError("it is no mapping", where="/logit_bias", hint=hint) from None

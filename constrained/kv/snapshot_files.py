@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from io import BytesIO
-from itertools import accumulate, chain, pairwise
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -38,7 +38,7 @@ class _Header:
     in_blocks: int
     is_pinned: bool
     state: int  # bytes
-    checkpoints: list[list[int]]  # the number of tokens and the bytes of each
+    checkpoints: list[list[int]]  # for each, the number of tokens and of bytes
 
     @property
     def size(self) -> int:
@@ -70,7 +70,8 @@ class SnapshotFiles:
     """
 
     def __init__(self, folder: Path, fingerprint: str, budget: int):
-        self._folder, self._budget = folder, budget
+        self._folder = folder
+        self._budget = budget
         self._fingerprint = hashlib.blake2b(fingerprint.encode(), digest_size=16).hexdigest()
         self._entries: dict[str, _Entry] = {}
         try:
@@ -95,8 +96,10 @@ class SnapshotFiles:
     def _keep(self, entries: dict[str, _Entry]) -> None:
         """Takes another dictionary: a thread may be reading the one before."""
         self._entries = entries
-        tokens = sum(len(entry.outline.tokens) for entry in entries.values())
-        size = sum(entry.size for entry in entries.values())
+        tokens, size = 0, 0
+        for entry in entries.values():
+            tokens += len(entry.outline.tokens)
+            size += entry.size
         self.amount = Amount(len(entries), tokens, size)
 
     def admits(self, size: int) -> bool:
@@ -137,8 +140,11 @@ class SnapshotFiles:
 
     def drop(self, key: str) -> None:
         """Removes a snapshot, if there is one."""
-        if entry := self._entries.get(key):
-            self._keep({other: kept for other, kept in self._entries.items() if other != key})
+        entry = self._entries.get(key)
+        if entry is not None:
+            others = dict(self._entries)
+            del others[key]
+            self._keep(others)
             entry.path.unlink(missing_ok=True)
 
     def _make_room(self, size: int) -> None:
@@ -172,16 +178,16 @@ def _write_at_once(path: Path, data: Sequence[bytes]) -> None:
 
 def _encode(snapshot: Snapshot, fingerprint: str) -> list[bytes]:
     outline = snapshot.outline
-    sizes: list[list[int]] = []
-    for place, data in zip(outline.checkpoints, snapshot.checkpoints, strict=True):
-        sizes.append([place, len(data)])
+    checkpoints: list[list[int]] = []
+    for position, data in zip(outline.checkpoints, snapshot.checkpoints, strict=True):
+        checkpoints.append([position, len(data)])
     header = _Header(
         fingerprint=fingerprint,
         tokens=len(outline.tokens),
         in_blocks=outline.in_blocks,
         is_pinned=outline.is_pinned,
         state=len(snapshot.state),
-        checkpoints=sizes,
+        checkpoints=checkpoints,
     )
     text = json.dumps(asdict(header)).encode()
     tokens = np.asarray(outline.tokens, "<i4").tobytes()
@@ -197,7 +203,7 @@ def _checksum(body: Sequence[bytes | memoryview]) -> bytes:
 
 
 def _read_head(file: BinaryIO) -> tuple[_Header, Outline]:
-    """All but the states; raises ValueError if it makes no sense."""
+    """All up to the states; raises ValueError if it makes no sense."""
     prefix = file.read(PREFIX.size)
     if len(prefix) < PREFIX.size or not prefix.startswith(MAGIC):
         raise ValueError("not a snapshot of this version")
@@ -210,8 +216,8 @@ def _read_head(file: BinaryIO) -> tuple[_Header, Outline]:
         raise ValueError("the file is not as long as it should be")
     file.seek(PREFIX.size + size)
     tokens = np.frombuffer(file.read(4 * header.tokens), "<i4").tolist()
-    places = tuple(at for at, _ in header.checkpoints)
-    return header, Outline(tokens, header.in_blocks, places, is_pinned=header.is_pinned)
+    positions = tuple(position for position, _ in header.checkpoints)
+    return header, Outline(tokens, header.in_blocks, positions, is_pinned=header.is_pinned)
 
 
 def _parse_header(text: bytes) -> _Header:
@@ -229,12 +235,12 @@ def _parse_header(text: bytes) -> _Header:
 
 def _decode(data: bytes, fingerprint: str) -> Snapshot:
     """Raises ValueError if not all of it is as it was written."""
-    header, outline = _read_head(BytesIO(data))
+    file = BytesIO(data)
+    header, outline = _read_head(file)
     if header.fingerprint != fingerprint:
         raise ValueError("the snapshot is of another model or context")
     if _checksum([memoryview(data)[PREFIX.size :]]) != PREFIX.unpack_from(data)[1]:
         raise ValueError("the snapshot is damaged")
-    sizes = [header.state, *(size for _, size in header.checkpoints)]
-    ends = list(accumulate(sizes, initial=len(data) - sum(sizes)))
-    state, *checkpoints = (data[start:end] for start, end in pairwise(ends))
-    return Snapshot(outline, state, tuple(checkpoints))
+    state = file.read(header.state)
+    checkpoints = tuple(file.read(size) for _, size in header.checkpoints)
+    return Snapshot(outline, state, checkpoints)
