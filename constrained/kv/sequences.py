@@ -530,7 +530,7 @@ class Sequences:
                 self._prefix_cache.save(number, self._states[number], known, is_pinned=True)
 
     def _find_elsewhere(self, number: int, tokens: list[int], default: int) -> int:
-        """The number of first tokens that another sequence has; the default if there is no other."""
+        """The number of first tokens that another sequence has; `default` if there is no other."""
         known: list[int] = []
         for other in range(len(self._states)):
             if other != number:

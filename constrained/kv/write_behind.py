@@ -80,11 +80,11 @@ class WriteBehind:
 
     def _add(self, key: str, task: Snapshot | None) -> None:
         """Adds a task; it replaces a write of the same key, unless that is under way."""
-        for position in range(len(self._tasks) - 1, 0, -1):
-            other, snapshot = self._tasks[position]
-            if other == key and snapshot is not None:
-                del self._tasks[position]
-        self._tasks.append((key, task))
+        kept = self._tasks[:1]  # under way
+        for other, snapshot in self._tasks[1:]:
+            if other != key or snapshot is None:
+                kept.append((other, snapshot))
+        self._tasks = [*kept, (key, task)]
         if not self._is_working:
             self._is_working = True
             threading.Thread(target=self._work, name="snapshots").start()

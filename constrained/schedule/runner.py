@@ -23,7 +23,7 @@ class Runner:
         name: of the thread. It is there while there is work.
         deterministic, step, clock: see `Schedule`.
         most_waiting: how many requests may wait.
-        cache: see `Schedule`; what the sequences hold in the end goes to its folder.
+        cache: see `Schedule`; the state of the sequences goes to its folder in the end.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Runner:
         while self._has_work():
             try:
                 self._schedule.step()
-            except Exception as error:  # ours: whoever waits for a reply is told
+            except Exception as error:  # a bug of ours: without this, callers would wait for good
                 self._schedule.clear(error)
 
     def _has_work(self) -> bool:
@@ -94,8 +94,7 @@ class Runner:
             return self._is_running
 
     def close(self) -> None:
-        """Waits for what is queued, and forgets what the engine holds; a second time does
-        nothing."""
+        """Waits for what is queued, and forgets all tokens; a second time does nothing."""
         self._pool.shutdown()
         if not self._is_closed:
             self._is_closed = True
