@@ -22,16 +22,16 @@ DEFAULT_SAMPLING = Sampling()
 
 @dataclass(frozen=True)
 class DecodeInput:
-    """The turn to decode: its prompt, and what it is held to.
+    """The turn to decode: its prompt, its grammar, its limits.
 
     Args:
         prompt: token ids, those of the prefix included.
         parser: makes a parser of the turn's text.
-        matcher: holds the turn to its grammar, from its first token; None: anything goes.
+        matcher: enforces the grammar of the turn, from its first token; None: anything goes.
         budget: bounds the reasoning; None: nothing does.
         reserve: makes the reserve of a turn of at most so many tokens, so that the turn ends well
             when they run out; None: it is cut then.
-        watch: the values that are held back until they are checked; one that does not fit is
+        watch: the values that are buffered until they are checked; one that does not fit is
             written once more.
         prefix: the assistant prefill; the matcher is behind its tokens.
         breakpoints: numbers of first tokens whose KV cache is kept longest.
@@ -76,8 +76,8 @@ class Request:
 
     Args:
         turn: what to decode.
-        options: how.
-        sink: is given the events, and the tokens if `logprobs` asks for them, as they come; all of
+        options: of decoding it.
+        sink: takes the events, and the tokens if `logprobs` asks for them, as they come; all of
             them are in the `Generation` as well.
         is_wanted: asked once a step; a turn that nobody wants ends there.
         deadline: on the clock of the schedule; where that is reached first, the request fails.
@@ -130,9 +130,9 @@ class Generation:
     Args:
         tokens: the generated ids, without the end token.
         text: what they spell.
-        events: what the parser read in it; what was sent of it, if a stop text was found.
+        events: those of the parser; only those that were sent, if a stop text was found.
         finish: why it ended.
-        usage: what it took.
+        usage: its counts of tokens and decodes.
         ended_at: how many of `events` had come when the tokens ran out and the shortest ending
             was written; None if the turn ended by itself, or was cut.
         stopped: the stop text that was found, if any; `tokens` and `text` have it, and perhaps

@@ -12,17 +12,20 @@ The decoder asks all parts at the same places of its loop:
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from constrained.mask import Matcher
 from constrained.vocabulary.vocabulary import Vocabulary
 
+if TYPE_CHECKING:
+    from constrained.decode.transcript import Transcript
+
 
 @dataclass(frozen=True)
 class TurnProgress:
-    """The progress of a turn.
+    """The progress of a turn: enough to look for its ending.
 
     Args:
         matcher: behind its tokens.
@@ -54,32 +57,8 @@ class TurnView(Protocol):
         ...
 
     @property
-    def tokens(self) -> Sequence[int]:
-        """The tokens that are written."""
-        ...
-
-    @property
-    def data(self) -> bytearray:
-        """The bytes that they spell."""
-        ...
-
-    @property
-    def is_healing(self) -> bool:
-        """True while text of the assistant prefix is left that the next tokens have to spell."""
-        ...
-
-    @property
-    def is_reasoning(self) -> bool:
-        """True while the turn is inside its reasoning block."""
-        ...
-
-    @property
-    def reasoning_tokens(self) -> int:
-        """The number of tokens that count as reasoning."""
-        ...
-
-    def measure(self, matcher: Matcher, tokens: Sequence[int] = ()) -> TurnProgress:
-        """The progress of the turn once these tokens follow; the matcher is behind them."""
+    def transcript(self) -> "Transcript":
+        """The tokens that are written, and what was read in them."""
         ...
 
 

@@ -437,12 +437,8 @@ class Sequences:
 
     def _find_oldest(self, idle: Collection[int]) -> int:
         """The one to empty first: one that is empty, or the one that was used longest ago."""
-
-        def rank(number: int) -> tuple[bool, int]:
-            state = self._states[number]
-            return bool(state.tokens), state.used
-
-        return min(idle, key=rank)
+        states = self._states
+        return min(idle, key=lambda number: (bool(states[number].tokens), states[number].used))
 
     def _compare(self, tokens: list[int]) -> list[int]:
         """For each sequence, the number of first tokens that it can be cut to.

@@ -96,10 +96,8 @@ class SnapshotFiles:
     def _keep(self, entries: dict[str, _Entry]) -> None:
         """Takes another dictionary: a thread may be reading the one before."""
         self._entries = entries
-        tokens, size = 0, 0
-        for entry in entries.values():
-            tokens += len(entry.outline.tokens)
-            size += entry.size
+        tokens = sum(len(entry.outline.tokens) for entry in entries.values())
+        size = sum(entry.size for entry in entries.values())
         self.amount = Amount(len(entries), tokens, size)
 
     def admits(self, size: int) -> bool:
@@ -142,9 +140,7 @@ class SnapshotFiles:
         """Removes a snapshot, if there is one."""
         entry = self._entries.get(key)
         if entry is not None:
-            others = dict(self._entries)
-            del others[key]
-            self._keep(others)
+            self._keep({other: kept for other, kept in self._entries.items() if other != key})
             entry.path.unlink(missing_ok=True)
 
     def _make_room(self, size: int) -> None:

@@ -72,10 +72,7 @@ class WriteBehind:
             return dict(self._tasks)
 
     def _has_room(self, size: int) -> bool:
-        waiting = 0
-        for _, snapshot in self._tasks:
-            if snapshot is not None:
-                waiting += snapshot.size
+        waiting = sum(snapshot.size for _, snapshot in self._tasks if snapshot)
         return waiting == 0 or waiting + size <= self._room
 
     def _add(self, key: str, task: Snapshot | None) -> None:

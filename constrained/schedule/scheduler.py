@@ -193,9 +193,7 @@ class Schedule:
             self._sequences.pin(
                 number, len(prompt), boundaries=breakpoints.places, closed=breakpoints.closed
             )
-            turn = TurnDecoder(
-                self._sequences, number, request, cached=match.length, clock=self._clock
-            )
+            turn = TurnDecoder(self._sequences, match, request, clock=self._clock)
         except Exception as error:  # it is in no queue any more: nobody else would report this
             seat.result.set_exception(error)
             return
