@@ -22,9 +22,9 @@ class AssistantPrefix:
         healed: the rest of that text: the first tokens that are generated have to spell it, and
             may go beyond it.
         tokens: those of `text`, and in front of them those of a reasoning that content follows.
-        prefill: what the text says.
-        reasoning_tokens: how many of the tokens are reasoning, of a block that is still open.
-        marker_suffixes: what may not follow at once: it would make a marker of the end of the text.
+        prefill: the reasoning and content that the text writes.
+        reasoning_tokens: the number of tokens of a reasoning block that is still open.
+        marker_suffixes: texts that may not follow: they would make a marker of the end of the text.
     """
 
     text: str = ""

@@ -55,7 +55,7 @@ class Fault:
 
     Args:
         what: the value, call or answer.
-        since: how many tokens of the turn come before it; None: it has been sent.
+        since: its position in the turn, in tokens; None: it has been sent.
         is_final: the call or answer is complete.
     """
 
@@ -68,7 +68,7 @@ class EventBuffer:
     """Lets the events of one turn through, in order, as soon as they may be sent.
 
     Args:
-        watch: what has to be checked before.
+        watch: the schemas to check against.
 
     Attributes:
         fault: the first thing that did not fit; nothing is let through from then on.
@@ -100,8 +100,8 @@ class EventBuffer:
 
         Args:
             events: those that were read in the token.
-            position: how many tokens of the turn come before this one.
-            began: how many come before the call or answer that began last.
+            position: of the token in the turn.
+            began: the position of the call or answer that began last.
         """
         self._position = position
         self._began = began

@@ -33,7 +33,7 @@ class CompletionReserve(TurnPart):
         markers: token ids of the format's markers that are one token.
         stride: by how many tokens one token makes the shortest ending longer, at most; where it is
             more, the turn may be cut.
-        limit: how many tokens the turn may have.
+        limit: the number of tokens that the turn may have.
 
     Attributes:
         ending: the tokens that end the turn from where it was looked at last; None: no ending is
@@ -75,6 +75,7 @@ class CompletionReserve(TurnPart):
         count = len(turn.transcript.tokens) + len(tokens)
         if count <= self._limit and count - self._last <= self._safe:
             return
+        # A fork costs microseconds, an ending a search: that waits until it is needed.
         if turn.matcher is not None:
             self._before = turn.transcript.measure(turn.matcher.fork())
 

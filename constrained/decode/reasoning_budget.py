@@ -72,8 +72,8 @@ def make_budget(
     """The budget of a request.
 
     Args:
-        tokens: how many tokens of reasoning, 0 or more.
-        block: how the format writes it.
+        tokens: of reasoning, 0 or more.
+        block: the reasoning block of the format.
         vocabulary, markers: for the tokens of the closings.
         sentence: stands in front of the closing marker when the budget is spent.
     """

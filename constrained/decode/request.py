@@ -53,7 +53,7 @@ class DecodeOptions:
 
     Args:
         max_tokens: at most so many tokens are generated.
-        sampling: how tokens are drawn.
+        sampling: the options of drawing tokens.
         stops: the content ends in front of the first of these texts, and the turn with it.
         logprobs: note how likely each token was, and so many of the most likely ones; the model is
             asked about each token then, also where one is forced. None: note nothing.
@@ -75,7 +75,7 @@ class Request:
     """One turn to decode, for one caller.
 
     Args:
-        turn: what to decode.
+        turn: to decode.
         options: of decoding it.
         sink: takes the events, and the tokens if `logprobs` asks for them, as they come; all of
             them are in the `Generation` as well.
@@ -129,17 +129,17 @@ class Generation:
 
     Args:
         tokens: the generated ids, without the end token.
-        text: what they spell.
+        text: that they spell.
         events: those of the parser; only those that were sent, if a stop text was found.
         finish: why it ended.
         usage: its counts of tokens and decodes.
-        ended_at: how many of `events` had come when the tokens ran out and the shortest ending
-            was written; None if the turn ended by itself, or was cut.
+        ended_at: the number of `events` before the tokens ran out and the shortest ending was
+            written; None if the turn ended by itself, or was cut.
         stopped: the stop text that was found, if any; `tokens` and `text` have it, and perhaps
             more.
         logprobs: one for each of `tokens`, if that was asked for; those that were sent, if a stop
             text was found.
-        timings: how long it took; does not count where generations are compared.
+        timings: in seconds; they do not count where generations are compared.
     """
 
     tokens: tuple[int, ...]

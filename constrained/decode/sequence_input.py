@@ -18,11 +18,11 @@ class SequenceInput:
         prompt: token ids.
 
     Attributes:
-        cached: how many tokens of the prompt the sequence had at first.
-        position: how many tokens the model has seen that are part of the turn.
+        cached: the number of tokens of the prompt that the sequence had at first.
+        position: the number of tokens that the model has seen and the turn has.
         passes: decodes that the sequence took part in.
-        drafted: how many tokens the model has seen that were drafted.
-        accepted: how many of those the turn has come to have.
+        drafted: the number of drafted tokens that the model has seen.
+        accepted: the number of those that the turn has come to have.
     """
 
     def __init__(self, sequences: Sequences, match: PrefixMatch, prompt: Sequence[int]):
@@ -106,8 +106,8 @@ class SequenceInput:
             return
         if self._sequences.rollback(self._number, self.position):
             return
-        # It could forget when that was asked, but a sliding window has moved on: all is computed
-        # again.
+        # It could forget when that was asked, but the draft has moved a sliding window on: all is
+        # computed again.
         self._sequences.release(self._number)
         self.position = 0
         self._pending = [*self.prompt, *tokens]

@@ -20,7 +20,7 @@ class TokenHealing(TurnPart):
     """Makes a turn begin with a text. Stateless: the turn may go back.
 
     Args:
-        prefix: what the first generated tokens have to spell, and what may not follow.
+        prefix: the text that the turn begins with, and texts that may not follow it.
         vocabulary: that of the model.
     """
 

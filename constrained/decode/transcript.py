@@ -24,8 +24,8 @@ class TokenOrigin:
     Args:
         is_drawn: the sampler has drawn them.
         counts: they count as reasoning, if they are.
-        scores: how likely each token was there, if the request asks for that and the model was
-            asked.
+        scores: those of all tokens at this position, if the request asks for them and the model
+            was asked.
     """
 
     is_drawn: bool = False
@@ -49,9 +49,9 @@ class Transcript:
     Attributes:
         tokens: those that were written.
         data: the bytes that they spell.
-        events: what was read in it; of a turn that a stop text has ended, what may be sent of it.
-        logprobs: how likely its tokens were, if the request asks for that; likewise.
-        reasoning_tokens: how many of them are reasoning, without those that close it.
+        events: all that were read; of a turn that a stop text has ended, those that may be sent.
+        logprobs: one for each token, if the request asks for them; likewise.
+        reasoning_tokens: the number of tokens of reasoning, without those that close it.
     """
 
     def __init__(self, request: Request, vocabulary: Vocabulary):
@@ -59,10 +59,11 @@ class Transcript:
         self._prefix = request.turn.prefix
         self._vocabulary = vocabulary
         self._parser = request.turn.parser()
+        # Tokens may end inside a UTF-8 character; the parser reads whole ones.
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._checks = EventBuffer(request.turn.watch)
         self._stops = StopFilter(request.options.stops)
-        # Checked values come late, so the two streams meet the prefix at different times.
+        # Checked values are sent late, so the two streams meet the prefix at different times.
         self._read_filter = PrefixFilter(self._prefix)
         self._sent_filter = PrefixFilter(self._prefix)
         self._sent: list[StreamEvent] = []
@@ -76,7 +77,7 @@ class Transcript:
         self.events: list[Event] = []
         self.logprobs: list[TokenDrawn] = []
         self.reasoning_tokens = self._prefix.reasoning_tokens
-        if self._prefix.text:
+        if self._prefix.text:  # it stands in front of the first token
             self._filter(self._parser.feed(self._prefix.text), -1)
 
     @property
@@ -119,7 +120,7 @@ class Transcript:
         self.data += data
         was_reasoning = self.is_reasoning
         events: Sequence[StreamEvent] = ()
-        if text:  # none where the token ends inside a UTF-8 character
+        if text:
             events = self._parser.feed(text)
         if was_reasoning and counts:
             if self.is_reasoning:

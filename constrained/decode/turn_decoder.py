@@ -33,8 +33,8 @@ class TurnDecoder:
     Args:
         sequences: of the engine.
         match: the sequence, and how many tokens of the prompt it has already.
-        request: what to generate.
-        clock: what the turn is timed with.
+        request: for this turn.
+        clock: for the timings of the turn.
 
     Raises:
         ContextError, RequestError: see `TurnState`.
@@ -93,7 +93,7 @@ class TurnDecoder:
     def _draft(self, most: int) -> Sequence[int]:
         """Tokens that may come next, at most so many; none if the model could not forget them."""
         state = self._state
-        most = min(most, state.limit - len(state.tokens) - 1)
+        most = min(most, state.limit - len(state.tokens) - 1)  # one token is drawn behind the draft
         if self._speculation is None or most < 1:
             return ()
         if state.transcript.is_healing or not self.input.can_draft:
@@ -159,7 +159,7 @@ class TurnDecoder:
         """Forbids tokens, in place; returns the one that need not be drawn, if there is one."""
         if self._state.matcher is not None:
             only = self._state.matcher.apply(logits)
-            if only is not None:
+            if only is not None:  # no rule may forbid the only token that the grammar allows
                 return only
         for part in self._parts:
             part.steer(logits, self._state)
@@ -183,6 +183,8 @@ class TurnDecoder:
         them; False if the turn is over, or has gone back."""
         if not tokens:
             return True
+        # The parts judge by a matcher behind the tokens. If one refuses them, the turn is over: the
+        # matcher need not go back.
         self._commit(tokens)
         for part in self._parts:
             if not part.after_commit(tokens, self._state):
@@ -242,7 +244,9 @@ class TurnDecoder:
             if state.matcher.ends(token):  # which is no part of the turn
                 tokens = tokens[:position]
                 break
-        if state.reserve is None:
+        if (
+            state.reserve is None
+        ):  # which would write its ending in place of tokens beyond the limit
             tokens = tokens[: max(0, state.limit - len(state.tokens))]
         return tokens
 

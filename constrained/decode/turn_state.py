@@ -20,14 +20,14 @@ class TurnState:
     Args:
         sequences: of the engine.
         match: the sequence, and how many tokens of the prompt it has already.
-        request: what to generate.
+        request: for this turn.
 
     Attributes:
-        limit: how many tokens the turn may have.
+        limit: the number of tokens that the turn may have.
         reserve: keeps an ending that fits into these; None: the turn is cut where they run out.
         finish: why the turn is over; None: it is not.
-        discarded: how many tokens were written in vain, and thrown away.
-        ended_at: how many events had come when the tokens ran out and the ending was written.
+        discarded: the number of tokens that were written in vain, and thrown away.
+        ended_at: the number of events before the tokens ran out and the ending was written.
 
     Raises:
         RequestError: no prompt, no tokens, a limit that the shortest turn does not fit into, or a
@@ -98,7 +98,7 @@ class TurnState:
         """Cuts the turn to its first tokens.
 
         Args:
-            count: how many stay.
+            count: the number of tokens that stay.
             matcher: at the beginning of the turn; it is used up.
 
         Returns:

@@ -13,9 +13,9 @@ class ScriptedSampler:
     """Draws the tokens of one reply from rows of logits.
 
     Args:
-        sampling: how tokens are drawn.
+        sampling: the options of the request.
         row: the logits of a slot.
-        n_vocab: how many tokens there are.
+        n_vocab: the number of tokens.
         context_length: in tokens.
 
     Raises:
@@ -66,7 +66,7 @@ def weigh(logits: np.ndarray, sampling: Sampling, last: Iterable[int]) -> np.nda
 
     Args:
         logits: are left as they are.
-        sampling: how tokens are drawn.
+        sampling: the options of the request.
         last: the tokens that penalties look at.
     """
     if not (sampling.biases or sampling.has_penalties):

@@ -80,7 +80,7 @@ def choose_template(templates: Mapping[str, str], with_tools: bool, name: str | 
     Args:
         templates: name -> Jinja text, the default one under "".
         with_tools: tools are on offer: `tool_use`, if there is one, goes before the default.
-        name: which one; "" and "default" are the default one. None leaves it to the rule.
+        name: of the template; "" and "default" are the default one. None leaves it to the rule.
 
     Raises:
         TemplateError: there is none of that name, or, by the rule, no default.

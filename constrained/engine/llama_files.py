@@ -60,7 +60,7 @@ def make_failure(what: str, memory: str | None = None) -> ModelError:
 
     Args:
         what: has failed.
-        memory: what to do if there was too little memory for it.
+        memory: the hint if there was too little memory for it.
     """
     first = errors[0] if errors else ""
     cause = re.sub(r"^(\w+: )?(error loading model: )?", "", first)
@@ -112,6 +112,7 @@ def _read_metadata(model: llama_cpp.llama_model_p) -> dict[str, str]:
 
 
 def _read_text(read: Callable[..., int], model: llama_cpp.llama_model_p, number: int) -> str:
+    # As snprintf: it returns the size that the text has, and cuts it to the buffer.
     size = read(model, number, ctypes.create_string_buffer(1), 1)
     room: Any = ctypes.create_string_buffer(size + 1)
     read(model, number, room, size + 1)

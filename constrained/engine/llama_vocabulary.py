@@ -78,6 +78,7 @@ def _read_tokens(vocab: llama_cpp.llama_vocab_p) -> list[bytes]:
     room = ctypes.create_string_buffer(MAX_BYTES)
     tokens: list[bytes] = []
     for token in range(llama_cpp.llama_vocab_n_tokens(vocab)):
+        # 0: no space is stripped; True: special tokens are written as their text.
         size = llama_cpp.llama_token_to_piece(vocab, token, room, MAX_BYTES, 0, True)
         if size < 0:  # llama.cpp's way to say that it needs more room
             raise ModelError(f"token {token} of the model has {-size} bytes; limit: {MAX_BYTES}")
@@ -94,6 +95,7 @@ def _find_bos(vocab: llama_cpp.llama_vocab_p) -> int | None:
 
 
 def _find_end_tokens(vocab: llama_cpp.llama_vocab_p, n_vocab: int) -> tuple[int, ...]:
+    # Several: the end of a text, and the ends of turns that llama.cpp knows by their text.
     end = [token for token in range(n_vocab) if llama_cpp.llama_vocab_is_eog(vocab, token)]
     if not end:
         raise ModelError(
@@ -114,6 +116,7 @@ class _LlamaTokenizer:
             raise ModelError("the model is closed")
         room = 2 * len(data) + 8  # every token has a byte, and may have a space of its own
         ids = (llama_cpp.llama_token * room)()
+        # False: no BOS, which begins a prompt, not each text.
         size = llama_cpp.llama_tokenize(self._vocab, data, len(data), ids, room, False, special)
         if size < 0:
             raise ModelError("llama.cpp cannot tokenise the text")

@@ -125,7 +125,7 @@ def _free(context: llama_cpp.llama_context_p, model: llama_cpp.llama_model_p) ->
 
 
 def _keep(owner: object) -> None:
-    """Does nothing to what somebody else owns."""
+    """Does nothing but refer to the owner, which keeps it alive."""
 
 
 class Batch:
@@ -168,9 +168,9 @@ class ChainSampler:
     reads when it draws.
 
     Args:
-        sampling: how tokens are drawn.
+        sampling: the options of the request.
         draw: draws with a chain from a row of the logits.
-        n_vocab: how many tokens there are.
+        n_vocab: the number of tokens.
         context_length: in tokens.
 
     Raises:
@@ -189,6 +189,7 @@ class ChainSampler:
         chain = llama_cpp.llama_sampler_chain_init(llama_cpp.llama_sampler_chain_default_params())
         self._chain = chain
         self._draw = draw
+        # The chain owns its stages: they go with it, and must not be freed by themselves.
         self._free = weakref.finalize(self, llama_cpp.llama_sampler_free, chain)
         self._last = sampling.count_last(context_length)
         self._penalties = _make_penalties(sampling, n_vocab, self._last)
@@ -199,7 +200,7 @@ class ChainSampler:
 
     def sample(self, slot: int) -> int:
         self._require_open()
-        return self._draw(self._chain, slot)
+        return self._draw(self._chain, slot)  # llama.cpp accepts what it has drawn
 
     def accept(self, token: int) -> None:
         self._require_open()
@@ -244,6 +245,7 @@ def _make_penalties(sampling: Sampling, n_vocab: int, last: int) -> Any:
 def _make_draw(sampling: Sampling, n_vocab: int) -> list[Any]:
     if sampling.is_greedy:
         return [llama_cpp.llama_sampler_init_greedy()]
+    # A top k of 0 leaves all tokens; the 1 is the least number of tokens that a stage leaves.
     return [
         llama_cpp.llama_sampler_init_top_k(min(sampling.top_k, n_vocab)),
         llama_cpp.llama_sampler_init_top_p(sampling.top_p, 1),
@@ -258,7 +260,7 @@ class LlamaEngine:
 
     Attributes, beside those of `Engine`:
         header: of the model's file.
-        notices: which options are without effect, and what there was too little memory for.
+        notices: for the user: options without effect, memory that was short.
     """
 
     def __init__(
@@ -288,6 +290,7 @@ class LlamaEngine:
         self.vocabulary = self.header.vocabulary
         self.context_length = context_length
         self.max_sequences = llama_cpp.llama_n_seq_max(context) if owner is None else 1
+        # All logits that are wanted have to come from one batch: the last one alone has any.
         self.max_drafted = min(MOST_DRAFTED, self._batch.capacity - self.max_sequences)
         self._lengths = [0] * self.max_sequences
         self.needs_checkpoints = bool(
@@ -317,6 +320,7 @@ class LlamaEngine:
                 # llama.cpp undoes a batch that it finds no room for, but not those before it.
                 if status == NO_SLOT and number == 0:
                     raise ContextError("the context that the sequences share is full")
+                # After any other failure, an unknown part of the batch stays (llama.h).
                 for chunk in chunks:
                     self.release(chunk.sequence)
                 raise make_failure("llama.cpp cannot decode")

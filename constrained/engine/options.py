@@ -60,8 +60,8 @@ class EngineOptions:
     context_length: int = 4096
     """Tokens of each sequence, at most what the model was trained on; 0: that."""
     sequences: int = 1
-    """How many can be decoded together, up to 256. Each has its own full context, or all share
-    one where llama.cpp cannot allocate as much."""
+    """Up to 256 are decoded together. Each has its own full context, or all share one where
+    llama.cpp cannot allocate as much."""
     threads: int | None = None
     """None or 0 for one per physical core."""
     threads_batch: int | None = None
@@ -69,7 +69,7 @@ class EngineOptions:
     batch_size: int = 512
     """Tokens of one decode, at most: so long does a prompt keep the others waiting."""
     ubatch_size: int = 512
-    """Of those, how many are computed at once: more is faster on a GPU, and takes memory."""
+    """Tokens of those that are computed at once: more is faster on a GPU, and takes memory."""
     flash_attention: bool | None = None
     """None lets llama.cpp decide."""
     cache_type_k: CacheType = "f16"
@@ -83,7 +83,7 @@ class EngineOptions:
     main_gpu: int = 0
     """The GPU for the model where it is not split; for small tensors where it is split by row."""
     tensor_split: tuple[float, ...] = ()
-    """Which parts of the model the GPUs get, such as (3, 1); empty: by their memory."""
+    """The parts of the model that the GPUs get, such as (3, 1); empty: by their memory."""
     kv_offload: bool = True
     """Keep the context on the GPU, too."""
     mmap: bool = True

@@ -1,4 +1,4 @@
-"""How tokens are drawn: the values of a request, checked."""
+"""The options of drawing tokens, checked."""
 
 import math
 import secrets
@@ -40,14 +40,14 @@ class Sampling:
     repeat_penalty: float = 1.0
     """Divides the logits of tokens that were there before (multiplies those below 0); 1: none."""
     frequency_penalty: float = 0.0
-    """Is subtracted from the logit of a token for each time that it was there before."""
+    """Subtracted from the logit of a token for each time that it was there before."""
     presence_penalty: float = 0.0
-    """Is subtracted once from the logit of a token that was there before."""
+    """Subtracted once from the logit of a token that was there before."""
     penalty_last_n: int = 64
     """The penalties look at so many tokens before, those of the prompt included; 0: they do
     nothing, -1: all of the context."""
     logit_bias: Mapping[int, float] | Biases = ()
-    """What is added to the logits of tokens, by id; -inf: never such a token, unless nothing else
+    """Added to the logits of tokens, by id; -inf: never such a token, unless nothing else
     may follow. Kept as pairs in the order of the tokens. No bias lets through what the mask
     forbids."""
 

@@ -48,11 +48,11 @@ class SequenceState:
 
     Attributes:
         tokens: those in the KV cache.
-        in_blocks: how many of the first were computed in whole blocks.
+        in_blocks: the number of first tokens that were computed in whole blocks.
         checkpoints: by the number of tokens that there were.
         pins: numbers of tokens that other prompts are likely to have in common with this one.
-        stops: where checkpoints are to be taken.
-        used: when it was used last, as a running number.
+        stops: positions at which checkpoints are to be taken.
+        used: a running number; the higher, the later it was used.
     """
 
     tokens: list[int] = field(default_factory=list[int])
@@ -84,7 +84,7 @@ def count_reusable(
     """The number of first tokens that a prompt can go on with.
 
     Args:
-        computed: what there is.
+        computed: those of a sequence or snapshot.
         tokens: those that are wanted.
         most: so many at most.
         block: whole blocks of so many tokens only.
@@ -140,6 +140,11 @@ class PrefixCache:
             last_failure=snapshots.last_failure,
         )
 
+    @property
+    def has_files(self) -> bool:
+        """True if snapshots outlive this process."""
+        return self._writing is not None
+
     def flush(self) -> None:
         """Writes to files what is in memory, and waits for all of it."""
         self.snapshots.flush()
@@ -191,8 +196,8 @@ class PrefixCache:
 
         Args:
             number: of the sequence.
-            state: what it holds.
-            known: how many of its tokens stay, or are in other sequences.
+            state: of the sequence.
+            known: the number of its tokens that stay, or are in other sequences.
             is_pinned: others are likely to begin with all of it.
         """
         tokens = [*state.tokens]
@@ -260,7 +265,7 @@ class Sequences:
         engine: that nobody else uses. What changes its sequences goes through this object.
         block: go on with whole blocks of so many tokens only, each computed by itself: what is
             computed then does not depend on what was there. 1: with any number, however computed.
-        cache: how much is kept of sequences whose tokens make room for others.
+        cache: the room for the states of sequences that others take over.
 
     Raises:
         RequestError: the folder of the cache cannot be used.
@@ -292,6 +297,7 @@ class Sequences:
         except ContextError:
             raise
         except BaseException:
+            # Nobody knows how many of the tokens llama.cpp has taken.
             for chunk in chunks:
                 self.release(chunk.sequence)
             raise
@@ -299,6 +305,7 @@ class Sequences:
             state = self._states[chunk.sequence]
             size = len(chunk.tokens)
             state.tokens += chunk.tokens
+            # Only whole blocks from the start on, each in a chunk of its own, are always the same.
             if chunk.position == state.in_blocks and size == self._block:
                 state.in_blocks += size
             state.used = next(self._clock)
@@ -363,6 +370,7 @@ class Sequences:
                 pins.add(self._round_down(boundary))
         state.pins = tuple(sorted(pins - {0}))
         if self.engine.needs_checkpoints:
+            # A recurrent state is that of the last token alone: it is saved while it is there.
             # The last token is computed anew, for its logits.
             last = min(closed or length, length - 1)
             state.stops = frozenset((*state.pins, self._round_down(last)))
@@ -425,7 +433,9 @@ class Sequences:
         return bool(full)
 
     def save(self) -> None:
-        """Empties all sequences, and writes what is worth it to files, if there are any."""
+        """Empties all sequences, and writes their state to files, if there are any."""
+        if not self._prefix_cache.has_files:
+            return
         for number in range(len(self._states)):
             self._empty(number)
         self._prefix_cache.flush()
@@ -516,6 +526,7 @@ class Sequences:
         state = self._states[number]
         known = self._find_elsewhere(number, state.tokens, stays)
         self._prefix_cache.save(number, state, max(stays, known))
+        # From the longest to the shortest: the sequence is cut to each, and cannot grow again.
         for pin in reversed(state.pins):
             prefix = state.tokens[:pin]
             if len(prefix) < pin or pin <= stays or self._count_reusable(number, prefix, pin) < pin:

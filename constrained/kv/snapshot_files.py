@@ -62,7 +62,7 @@ class SnapshotFiles:
 
     Args:
         folder: is made if need be.
-        fingerprint: what tells snapshots that can be used from others.
+        fingerprint: a name that snapshots of other models or contexts do not have.
         budget: bytes of all snapshots in the folder.
 
     Raises:
@@ -113,7 +113,8 @@ class SnapshotFiles:
         outline = snapshot.outline
         old = self._entries.get(outline.key)
         if old and old.outline == outline:
-            with suppress(FileNotFoundError):  # gone by another process: it is written anew
+            # The time of change of a file is that of its last use: the oldest one goes first.
+            with suppress(FileNotFoundError):  # another process has removed it: it is written anew
                 os.utime(old.path)
                 return
         data = _encode(snapshot, self._fingerprint)
@@ -166,6 +167,7 @@ def _write_at_once(path: Path, data: Sequence[bytes]) -> None:
     try:
         with os.fdopen(handle, "wb") as file:
             file.writelines(data)
+        # Atomic: another process sees the whole file or none.
         os.replace(name, path)
     except BaseException:
         Path(name).unlink(missing_ok=True)

@@ -23,7 +23,7 @@ class Cache:
 
     Args:
         memory: bytes; 0: nothing.
-        folder: where files are; None: there are none.
+        folder: of the files; None: there are none.
         disk: bytes of the files in the folder, those of other models included.
     """
 
@@ -56,7 +56,7 @@ class Snapshot:
     """The state of a sequence.
 
     Args:
-        outline: what it is of.
+        outline: its tokens.
         state: as the engine saves it.
         checkpoints: one for each position of the outline.
     """
@@ -94,11 +94,11 @@ class Snapshots:
 
     Args:
         budget: bytes in memory.
-        files: where else they are kept.
+        files: keep those that do not fit.
 
     Attributes:
-        amount: what is in memory.
-        failures: how many could not be kept or read, and the last reason.
+        amount: of those in memory.
+        failures: the number that could not be kept or read; and the last reason.
     """
 
     budget: int = 0
@@ -120,7 +120,8 @@ class Snapshots:
 
     def outlines(self) -> Iterator[Outline]:
         """All snapshots; the same one may be in memory and in a file."""
-        yield from [snapshot.outline for snapshot in self._kept.values()]
+        for snapshot in list(self._kept.values()):
+            yield snapshot.outline
         if self.files:
             yield from self.files.outlines()
 

@@ -14,7 +14,7 @@ class WriteBehind:
     the order in which it was asked for, and is the only one that changes the files.
 
     Args:
-        files: where the snapshots go.
+        files: that keep the snapshots.
         room: bytes that may wait; who brings more while others wait is kept waiting, too.
         note: takes the errors, in the other thread.
     """
@@ -93,6 +93,7 @@ class WriteBehind:
                     self._is_working = False
                     self._changed.notify_all()
                     return
+                # It stays in the list until it is done, so that `read` still finds it there.
                 key, task = self._tasks[0]
             self._do(key, task)
             with self._changed:

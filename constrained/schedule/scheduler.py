@@ -56,10 +56,10 @@ class Schedule:
     Args:
         engine: runs the model.
         step: tokens of one decode, at most.
-        deterministic: what is computed for a request does not depend on others, or on what was
-            there before: one turn a step, its prompt in blocks, then token by token. It is slower.
-        clock: what the deadlines of the requests are on, and turns are timed with.
-        cache: how much is kept of sequences whose tokens make room for others.
+        deterministic: no request changes the numbers that are computed for another one, or for a
+            later one: one turn a step, its prompt in blocks, then token by token. It is slower.
+        clock: for the deadlines of the requests and the timings of the turns.
+        cache: the room for the states of sequences that others take over.
 
     Raises:
         RequestError: the folder of the cache cannot be used.
@@ -112,6 +112,7 @@ class Schedule:
             try:
                 logits = self._decode(chunks)
             except ContextError as error:
+                # Nothing has changed: llama.cpp does not begin a batch that it finds no room for.
                 chunks = self._choose_fewer_chunks(chunks, error)
                 continue
             except Exception as error:  # whatever it is, no sequence of the batch has its tokens
@@ -131,7 +132,8 @@ class Schedule:
         self._masks.close()
 
     def save(self) -> None:
-        """Writes the state of all sequences to files; nothing may be under way."""
+        """Writes the state of all sequences to files, if the cache has a folder; nothing may be
+        under way."""
         self._sequences.save()
 
     def _drop_unwanted(self) -> None:
@@ -168,6 +170,7 @@ class Schedule:
             idle = self._find_idle()
             if not idle:
                 return
+            # One that waits to copy the prompt of another is overtaken by those behind it.
             if not self._is_being_read(seat.request.turn.prompt):
                 self._waiting.remove(seat)
                 self._begin(seat, idle)
@@ -215,6 +218,8 @@ class Schedule:
         number, running = next(iter(self._running.items()))
         self._running[number] = self._running.pop(number)  # it goes to the end of the line
         unread = running.turn.input.unread
+        # In a batch of another size, llama.cpp's kernels sum up in another order: the logits differ
+        # in their last digits.
         if not unread:
             return [running.turn.next_chunk(1)]
         block = BLOCK - running.turn.input.position % BLOCK
@@ -228,6 +233,7 @@ class Schedule:
         room = self._step
         for done, (number, running) in enumerate(order):
             rest = len(order) - done
+            # A checkpoint can only be taken where a decode ends.
             share = min(max(1, room // rest), self._sequences.until_stop(number))
             chunk = running.turn.next_chunk(share, spare // rest)
             room -= len(chunk.tokens)

@@ -28,7 +28,7 @@ class Worker:
 
     Args:
         name: of the thread.
-        most_waiting: how much work may wait, beside what is under way; None: any.
+        most_waiting: pieces of work that may wait, apart from the one under way; None: any.
     """
 
     def __init__(self, name: str, most_waiting: int | None = None):
