@@ -244,9 +244,8 @@ class TurnDecoder:
             if state.matcher.ends(token):  # which is no part of the turn
                 tokens = tokens[:position]
                 break
-        if (
-            state.reserve is None
-        ):  # which would write its ending in place of tokens beyond the limit
+        # A reserve writes its ending in place of tokens beyond the limit; without one, they are cut.
+        if state.reserve is None:
             tokens = tokens[: max(0, state.limit - len(state.tokens))]
         return tokens
 
