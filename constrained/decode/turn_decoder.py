@@ -244,7 +244,7 @@ class TurnDecoder:
             if state.matcher.ends(token):  # which is no part of the turn
                 tokens = tokens[:position]
                 break
-        # A reserve writes its ending in place of tokens beyond the limit; without one, they are cut.
+        # A reserve writes its ending in place of tokens beyond the limit; else they are cut.
         if state.reserve is None:
             tokens = tokens[: max(0, state.limit - len(state.tokens))]
         return tokens

@@ -12,15 +12,12 @@ The decoder asks all parts at the same places of its loop:
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from constrained.mask import Matcher
 from constrained.vocabulary.vocabulary import Vocabulary
-
-if TYPE_CHECKING:
-    from constrained.decode.transcript import Transcript
 
 
 @dataclass(frozen=True)
@@ -40,6 +37,27 @@ class TurnProgress:
     rest: bytes = b""
 
 
+class TranscriptView(Protocol):
+    """The tokens that are written, and what was read in them: of a `Transcript`."""
+
+    @property
+    def tokens(self) -> Sequence[int]: ...
+
+    @property
+    def data(self) -> bytearray: ...
+
+    @property
+    def is_healing(self) -> bool: ...
+
+    @property
+    def is_reasoning(self) -> bool: ...
+
+    @property
+    def reasoning_tokens(self) -> int: ...
+
+    def measure(self, matcher: Matcher, tokens: Sequence[int] = ()) -> TurnProgress: ...
+
+
 class TurnView(Protocol):
     """The turn under way, as its parts see it."""
 
@@ -57,9 +75,7 @@ class TurnView(Protocol):
         ...
 
     @property
-    def transcript(self) -> "Transcript":
-        """The tokens that are written, and what was read in them."""
-        ...
+    def transcript(self) -> TranscriptView: ...
 
 
 class TurnPart:
