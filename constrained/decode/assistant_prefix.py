@@ -22,9 +22,9 @@ class AssistantPrefix:
         healed: the rest of that text: the first tokens that are generated have to spell it, and
             may go beyond it.
         tokens: those of `text`, and in front of them those of a reasoning that content follows.
-        prefill: what the text says.
-        reasoning_tokens: how many of the tokens are reasoning, of a block that is still open.
-        marker_suffixes: what may not follow at once: it would make a marker of the end of the text.
+        prefill: the reasoning and content that the text writes.
+        reasoning_tokens: the number of tokens of a reasoning block that is still open.
+        marker_suffixes: texts that may not follow: they would make a marker of the end of the text.
     """
 
     text: str = ""
@@ -44,12 +44,12 @@ class AssistantPrefix:
         return self._bytes[1]
 
     def behind(self, data: bytes | bytearray) -> tuple[bytes, bytes]:
-        """All that the turn says when these bytes were generated, and what has to come next."""
+        """All bytes of the turn when these were generated, and those that have to come next."""
         text, healed = self._bytes
         return text + data, healed[len(data) :]
 
     def strip(self, text: str) -> str:
-        """What is new in a text that was generated behind the prefix."""
+        """The text without the part that the prefix has given."""
         return text[len(self.healed) :]
 
 
@@ -62,13 +62,17 @@ class PrefixFilter:
         self._reasoning = "" if self._content else prefix.prefill.reasoning
 
     def take(self, events: Sequence[T]) -> list[T]:
-        """The events without the prefix; to be given all of them, in order."""
-        cut = [self._cut(event) for event in events]
-        return [event for event in cut if event is not None]
+        """The events without the prefix; takes all of them, in order."""
+        new: list[T] = []
+        for event in events:
+            rest = self._cut(event)
+            if rest is not None:
+                new.append(rest)
+        return new
 
     def _cut(self, event: Any) -> Any:
-        # What the parser has taken for padding in the end is in no event: it must not be looked
-        # for in what comes behind.
+        # Padding at the end of the prefix is in no event, so that the rest of the known text may
+        # never come: another kind of event ends the search for it.
         match event:
             case ReasoningDelta(text):
                 text, self._reasoning = _cut_known(text, self._reasoning)
@@ -85,7 +89,7 @@ class PrefixFilter:
 
 
 def _cut_known(text: str, known: str) -> tuple[str, str]:
-    """What is new in a text, and what is known of the text that is to come."""
+    """The new part of a text, and the known part of the text that is to come."""
     if known.startswith(text):
         return "", known[len(text) :]
     return text.removeprefix(known), ""

@@ -1,9 +1,9 @@
-"""Holding back what the mask cannot hold alone, until it is complete and checked.
+"""Values that the mask cannot enforce alone are buffered until they are complete and checked.
 
-What is sent on is never taken back. So the events of a value with a keyword that is only checked
-wait, from the token that begins it to the one behind it; those of a call, where the keyword
-concerns all of it; and those of an answer. What does not fit is a fault, and says from where on the
-turn would have to be written again.
+Events that were sent are never taken back. So the events of a value with a keyword that is only
+checked wait, from the token that begins it to the one behind it; those of a call, where the keyword
+concerns all of it; and those of an answer. A value that does not fit is a fault, which says from
+which token on the turn would have to be written again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ from grammars.turn import (
 )
 
 CheckedPart: TypeAlias = tuple[int, str | None]
-"""What waits: the number of a call, and an argument of it (None: all); -1 is the answer."""
+"""The number of a call, and an argument of it (None: all); -1 is the answer."""
 
 ANSWER: CheckedPart = (-1, None)
 _OPENERS = ("{", "[", '{"', '["', '"')
@@ -41,8 +41,8 @@ class Watch:
     """The schemas that a turn is checked against.
 
     Args:
-        tools: the schema of each strict tool, and which of its arguments wait for their check.
-        answer: what the content has to be, if that waits for its check.
+        tools: the schema of each strict tool, and those of its arguments that wait for their check.
+        answer: the schema of the content, if that waits for its check.
     """
 
     tools: Mapping[str, tuple[Schema, Held]] = field(default_factory=dict[str, tuple[Schema, Held]])
@@ -54,8 +54,8 @@ class Fault:
     """Something that does not fit.
 
     Args:
-        what: which value, call or answer.
-        since: how many tokens of the turn come before it; None: it has been sent.
+        what: the value, call or answer.
+        since: its position in the turn, in tokens; None: it has been sent.
         is_final: the call or answer is complete.
     """
 
@@ -68,7 +68,7 @@ class EventBuffer:
     """Lets the events of one turn through, in order, as soon as they may be sent.
 
     Args:
-        watch: what has to be checked before.
+        watch: the schemas to check against.
 
     Attributes:
         fault: the first thing that did not fit; nothing is let through from then on.
@@ -82,36 +82,43 @@ class EventBuffer:
         self._checked = Held()
         self._schema: Schema | None = None
         self._index = -1
-        # So many tokens came before the one that told of the call, and before the one that first
-        # told of its arguments; -1: none has.
+        # Positions in the turn, in tokens: of the token that is read, of the call or answer that
+        # began last, of the token that brought the call and of the one that brought its first
+        # arguments (-1: none has).
+        self._position = 0
+        self._began = 0
         self._opened_at = -1
         self._arguments_at = -1
         self._waiting: CheckedPart | None = None
         self._since: int | None = None  # so many tokens come before what waits
         self.fault: Fault | None = None
 
-    def take(self, events: Sequence[StreamEvent], place: int, began: int) -> Sequence[StreamEvent]:
-        """Notes the events of one token; returns what may be sent.
+    def take(
+        self, events: Sequence[StreamEvent], position: int, began: int
+    ) -> Sequence[StreamEvent]:
+        """Notes the events of one token; returns those that may be sent.
 
         Args:
-            events: what was read.
-            place: how many tokens of the turn come before this one.
-            began: how many come before the call or answer that began last.
+            events: those that were read in the token.
+            position: of the token in the turn.
+            began: the position of the call or answer that began last.
         """
+        self._position = position
+        self._began = began
         for event in events:
-            self._note(event, place, began)
+            self._note(event)
             if isinstance(event, CallCut) and self._waiting is not None:  # it never became whole
                 waiting = [*self._queue, *events]
                 self._queue = [one for one in waiting if isinstance(one, TokenDrawn)]
                 self._waiting = None
                 events = (event,)
         self._queue += events
-        # What begins in the token that ends another value has to be written again with that one:
-        # so the place is forgotten only here.
-        return self._release() if self._waiting is None else ()
+        # A value that begins in the token that ends another one has to be written again with that
+        # one: so `_since` is forgotten only here.
+        return self._release()
 
     def close(self, *, is_whole: bool) -> Sequence[StreamEvent]:
-        """The turn is over; returns what may be sent.
+        """The turn is over; returns the events that may be sent.
 
         Args:
             is_whole: it was not cut.
@@ -122,64 +129,68 @@ class EventBuffer:
             except ReplyError:
                 self._blame(ANSWER, is_final=True)
             self._waiting = None
-        return self._release() if self._waiting is None else ()
+        return self._release()
 
     def _release(self) -> Sequence[StreamEvent]:
+        """The events that have waited, unless a value still does."""
+        if self._waiting is not None:
+            return ()
         self._since = None
         sent, self._queue = self._queue, []
         return () if self.fault else sent
 
-    def _note(self, event: StreamEvent, place: int, began: int) -> None:
+    def _note(self, event: StreamEvent) -> None:
         match event:
             case CallOpened(index, name):
-                self._open(index, name, place)
+                self._open(index, name)
             case ArgumentsDelta():
-                self._read(event, place, began)
+                self._read(event)
             case CallRead(index, call):
-                self._finish(index, call, began)
+                self._finish(index, call)
             case ContentDelta(text) if self._watch.answer is not None:
                 if not self._content:
                     is_opener = text.strip() in _OPENERS
-                    self._hold(ANSWER, place + 1 if is_opener else began)
+                    self._wait(ANSWER, self._position + 1 if is_opener else self._began)
                 self._content.append(text)
             case _:
                 pass
 
-    def _open(self, index: int, name: str, place: int) -> None:
+    def _open(self, index: int, name: str) -> None:
         self._schema, self._checked = self._watch.tools.get(name, (None, Held()))
         self._index = index
-        self._opened_at = place
+        self._opened_at = self._position
         self._arguments_at = -1
         if self._checked.whole:
-            self._hold((index, None), place + 1)
+            self._wait((index, None), self._position + 1)
 
-    def _read(self, delta: ArgumentsDelta, place: int, began: int) -> None:
+    def _read(self, delta: ArgumentsDelta) -> None:
         if self._arguments_at < 0:
-            self._arguments_at = place
+            self._arguments_at = self._position
             if self._checked.whole:
-                self._since = self._find_start(delta.text, place, began)
+                self._since = self._find_start(delta.text)
         if not self._checked or self._schema is None:
             return
         if self._checked.whole:
-            self._keep_first_key(delta.boundaries, place)
+            self._keep_first_key(delta.boundaries)
             return
         for boundary in delta.boundaries:
-            self._pass(boundary, self._schema, place, began)
+            self._pass(boundary, self._schema)
 
-    def _keep_first_key(self, boundaries: Sequence[Boundary], place: int) -> None:
+    def _keep_first_key(self, boundaries: Sequence[Boundary]) -> None:
         """A call is written again from its first value on, where that has just begun: its keys in
         another order would be another text, but no other call."""
-        if boundaries:
-            self._schema = None  # the members behind it do not matter
-            if not any(isinstance(boundary, ArgumentEnd) for boundary in boundaries):
-                self._since = place
+        if not boundaries:
+            return
+        self._schema = None  # the members behind it do not matter
+        if all(isinstance(boundary, ArgumentStart) for boundary in boundaries):
+            self._since = self._position
 
-    def _pass(self, boundary: Boundary, schema: Schema, place: int, began: int) -> None:
+    def _pass(self, boundary: Boundary, schema: Schema) -> None:
         part = (self._index, boundary.key)
         match boundary:
             case ArgumentStart(key):
                 if self._checked.holds(key):
-                    self._hold(part, self._find_place(place, began))
+                    self._wait(part, self._find_value_start())
             case ArgumentEnd(key, value):
                 if self._waiting != part:
                     return
@@ -189,26 +200,31 @@ class EventBuffer:
                 else:
                     self._blame(part)
 
-    def _find_start(self, text: str, place: int, began: int) -> int:
-        """The place to write all arguments again from, told that they begin with this text."""
+    def _find_start(self, text: str) -> int:
+        """The position to write all arguments again from, which begin with this text."""
         if text.strip() in _OPENERS:
-            return place + 1
-        return self._opened_at + 1 if self._opened_at < place else began
+            return self._position + 1
+        if self._opened_at < self._position:
+            return self._opened_at + 1
+        return self._began
 
-    def _find_place(self, place: int, began: int) -> int:
-        """The place to write a value again from. Some formats tell of arguments only when they are
-        complete; then that is where the arguments begin."""
-        return place if self._arguments_at < place else self._find_start("", place, began)
+    def _find_value_start(self) -> int:
+        """The position to write a value again from. The arguments of some formats come only when
+        they are complete; then it is the position of their first one."""
+        if self._arguments_at < self._position:
+            return self._position
+        return self._find_start("")
 
-    def _hold(self, part: CheckedPart, since: int) -> None:
+    def _wait(self, part: CheckedPart, since: int) -> None:
         self._waiting = part
-        self._since = since if self._since is None else min(since, self._since)
+        if self._since is None or since < self._since:
+            self._since = since
 
-    def _finish(self, index: int, call: ToolCall, began: int) -> None:
-        """A call is complete. One that was not told of before begins where the parser says."""
+    def _finish(self, index: int, call: ToolCall) -> None:
+        """A call is complete. One that was not opened before begins where the parser says."""
         if call.name in self._watch.tools and not call.valid:
             if index != self._index:
-                self._since = began
+                self._since = self._began
             self._blame((index, None), is_final=True)
         self._waiting, self._checked, self._schema = None, Held(), None
 

@@ -7,6 +7,7 @@ So a turn never outgrows its tokens, and nothing that was streamed is taken back
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import TypeAlias
 
 import numpy as np
@@ -32,7 +33,7 @@ class CompletionReserve(TurnPart):
         markers: token ids of the format's markers that are one token.
         stride: by how many tokens one token makes the shortest ending longer, at most; where it is
             more, the turn may be cut.
-        limit: how many tokens the turn may have.
+        limit: the number of tokens that the turn may have.
 
     Attributes:
         ending: the tokens that end the turn from where it was looked at last; None: no ending is
@@ -43,6 +44,7 @@ class CompletionReserve(TurnPart):
         self,
         complete: Complete,
         vocabulary: Vocabulary,
+        *,
         markers: Mapping[str, int],
         stride: int,
         limit: int,
@@ -68,22 +70,21 @@ class CompletionReserve(TurnPart):
         return progress.count + len(self.ending)
 
     def before_commit(self, tokens: Sequence[int], turn: TurnView) -> None:
-        """Keeps the place in front of the tokens, unless the turn can end in time for sure."""
+        """Keeps a fork in front of the tokens, unless the turn can end in time for sure."""
         self._before = None
-        count = len(turn.tokens) + len(tokens)
+        count = len(turn.transcript.tokens) + len(tokens)
         if count <= self._limit and count - self._last <= self._safe:
             return
+        # A fork costs microseconds, an ending a search: that waits until it is needed.
         if turn.matcher is not None:
-            self._before = turn.measure(turn.matcher.fork())
+            self._before = turn.transcript.measure(turn.matcher.fork())
 
     def after_commit(self, tokens: Sequence[int], turn: TurnView) -> bool:
-        """True if the turn can still end in time behind the tokens.
-
-        If not, and if it still could before, `ending` is what has to be written there.
-        """
+        """True if the turn can still end in time behind the tokens; if not, and if it could before,
+        `ending` has to be written in their place."""
         if self._before is None or turn.matcher is None:
             return True
-        return self._admits(self._before, turn.measure(turn.matcher, tokens))
+        return self._admits(self._before, turn.transcript.measure(turn.matcher, tokens))
 
     def _admits(self, before: TurnProgress, after: TurnProgress) -> bool:
         if after.count > self._limit:
@@ -110,10 +111,10 @@ class CompletionReserve(TurnPart):
             self.ending = None
 
     def _plan_look(self, count: int) -> None:
-        """How far the turn can go on before any ending might no longer fit."""
+        """Sets the number of tokens that can follow before an ending might no longer fit."""
         self._last = count
         if self.ending is None:
-            # If there has never been one, it may be long until there is.
+            # Where no ending was ever known, one may not come for long: not each token has a look.
             slack = self._limit - count
             self._safe = 0 if self._was_known else min(PATIENCE, slack // 4)
             return
@@ -146,10 +147,10 @@ class CompletionReserve(TurnPart):
 
     def _spell(self, text: str) -> Iterator[list[int]]:
         """The text in tokens: every marker as one, or, since data may spell markers too, only those
-        from some place on."""
+        behind one of the first few."""
         yield self._vocabulary.encode_marked(text, self._markers)
         marker = "|".join(map(re.escape, self._markers)) or "(?!)"
-        for found in list(re.finditer(marker, text))[:MOST_SPELLINGS]:
+        for found in islice(re.finditer(marker, text), MOST_SPELLINGS):
             data, rest = text[: found.end()], text[found.end() :]
             spelled = self._vocabulary.encode(data, self._markers)
             yield spelled + self._vocabulary.encode_marked(rest, self._markers)
@@ -162,7 +163,7 @@ def finish_character(matcher: Matcher, text: bytes, vocabulary: Vocabulary) -> l
         None if the matcher knows no such tokens.
     """
     tokens: list[int] = []
-    for _ in range(4):
+    for _ in range(4):  # bytes of the longest UTF-8 character
         if not ends_inside(text):
             return tokens
         allowed = np.flatnonzero(matcher.mask() & vocabulary.continuations)

@@ -1,4 +1,4 @@
-"""The reasoning budget: how many tokens the model may reason, and how its block is closed."""
+"""The reasoning budget: at most so many tokens inside the reasoning block, which is then closed."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class ReasoningBudget(TurnPart):
 
     Args:
         tokens: the bound; what closes the block is not counted.
-        closings: what may close it, in tokens, the most complete one first.
+        closings: the texts that may close it, in tokens, the most complete one first.
     """
 
     tokens: int
@@ -28,7 +28,8 @@ class ReasoningBudget(TurnPart):
 
     def steer(self, logits: np.ndarray, turn: TurnView) -> None:
         """Forbids to begin a character that the budget might cut: one token may be one byte."""
-        if not turn.is_reasoning or self.tokens - turn.reasoning_tokens > LONGEST_REST:
+        so_far = turn.transcript
+        if not so_far.is_reasoning or self.tokens - so_far.reasoning_tokens > LONGEST_REST:
             return
         others = np.where(turn.vocabulary.beginnings, -np.inf, logits)
         if np.isfinite(others).any():
@@ -36,11 +37,12 @@ class ReasoningBudget(TurnPart):
 
     def insert(self, turn: TurnView) -> Sequence[int]:
         """The tokens that close the block, once the budget is spent."""
-        if not turn.is_reasoning or turn.reasoning_tokens < self.tokens:
+        so_far = turn.transcript
+        if not so_far.is_reasoning or so_far.reasoning_tokens < self.tokens:
             return ()
-        if turn.matcher is None or turn.is_healing:
+        if turn.matcher is None or so_far.is_healing:
             return ()
-        return self._find_closing(turn.matcher, turn.limit - len(turn.tokens))
+        return self._find_closing(turn.matcher, turn.limit - len(so_far.tokens))
 
     def _find_closing(self, matcher: Matcher, room: int) -> Sequence[int]:
         """The first closing that the grammar takes and that has room; else the shortest.
@@ -48,7 +50,10 @@ class ReasoningBudget(TurnPart):
         Raises:
             GrammarError: the grammar takes none of them.
         """
-        legal = [c for c in self.closings if matcher.accepts(c) == len(c)]
+        legal: list[tuple[int, ...]] = []
+        for closing in self.closings:
+            if matcher.accepts(closing) == len(closing):
+                legal.append(closing)
         if not legal:
             raise GrammarError("the reasoning block cannot be closed here")
         for closing in legal:
@@ -67,9 +72,9 @@ def make_budget(
     """The budget of a request.
 
     Args:
-        tokens: how many tokens of reasoning, 0 or more.
-        block: how the format writes it.
-        vocabulary, markers: for the tokens of what closes the block.
+        tokens: of reasoning, 0 or more.
+        block: the reasoning block of the format.
+        vocabulary, markers: for the tokens of the closings.
         sentence: stands in front of the closing marker when the budget is spent.
     """
     pad, closer = block.pad_close, block.closer.text

@@ -22,16 +22,16 @@ DEFAULT_SAMPLING = Sampling()
 
 @dataclass(frozen=True)
 class DecodeInput:
-    """The turn to decode: its prompt, and what it is held to.
+    """The turn to decode: its prompt, its grammar, its limits.
 
     Args:
         prompt: token ids, those of the prefix included.
         parser: makes a parser of the turn's text.
-        matcher: holds the turn to its grammar, from its first token; None: anything goes.
+        matcher: enforces the grammar of the turn, from its first token; None: anything goes.
         budget: bounds the reasoning; None: nothing does.
         reserve: makes the reserve of a turn of at most so many tokens, so that the turn ends well
             when they run out; None: it is cut then.
-        watch: the values that are held back until they are checked; one that does not fit is
+        watch: the values that are buffered until they are checked; one that does not fit is
             written once more.
         prefix: the assistant prefill; the matcher is behind its tokens.
         breakpoints: numbers of first tokens whose KV cache is kept longest.
@@ -53,7 +53,7 @@ class DecodeOptions:
 
     Args:
         max_tokens: at most so many tokens are generated.
-        sampling: how tokens are drawn.
+        sampling: the options of drawing tokens.
         stops: the content ends in front of the first of these texts, and the turn with it.
         logprobs: note how likely each token was, and so many of the most likely ones; the model is
             asked about each token then, also where one is forced. None: note nothing.
@@ -75,9 +75,9 @@ class Request:
     """One turn to decode, for one caller.
 
     Args:
-        turn: what to decode.
-        options: how.
-        sink: is given the events, and the tokens if `logprobs` asks for them, as they come; all of
+        turn: to decode.
+        options: of decoding it.
+        sink: takes the events, and the tokens if `logprobs` asks for them, as they come; all of
             them are in the `Generation` as well.
         is_wanted: asked once a step; a turn that nobody wants ends there.
         deadline: on the clock of the schedule; where that is reached first, the request fails.
@@ -129,17 +129,17 @@ class Generation:
 
     Args:
         tokens: the generated ids, without the end token.
-        text: what they spell.
-        events: what the parser read in it; what was sent of it, if a stop text was found.
+        text: that they spell.
+        events: those of the parser; only those that were sent, if a stop text was found.
         finish: why it ended.
-        usage: what it took.
-        ended_at: how many of `events` had come when the tokens ran out and the shortest ending
-            was written; None if the turn ended by itself, or was cut.
+        usage: its counts of tokens and decodes.
+        ended_at: the number of `events` before the tokens ran out and the shortest ending was
+            written; None if the turn ended by itself, or was cut.
         stopped: the stop text that was found, if any; `tokens` and `text` have it, and perhaps
             more.
         logprobs: one for each of `tokens`, if that was asked for; those that were sent, if a stop
             text was found.
-        timings: how long it took; does not count where generations are compared.
+        timings: in seconds; they do not count where generations are compared.
     """
 
     tokens: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""Retry: what does not fit is written once more, differently.
+"""Retry: a value that does not fit is written once more, differently.
 
 A value that the mask cannot hold alone is checked when it is whole (`checked_values`). If it does
 not fit, the turn goes back to where it began: nothing of it has been sent. On the way forward,
@@ -66,41 +66,42 @@ class Retry(TurnPart):
 
     def __init__(self, state: TurnState):
         self._state = state
-        # Where a turn has to go back to is known only afterwards. No fork is kept for each of its
-        # tokens: one of the start commits those that stay once more.
-        self._start = state.matcher.fork() if state.matcher else None
+        # The position to go back to is known only afterwards. No fork is kept for each token: one
+        # of the start commits those that stay once more.
+        self._start = None if state.matcher is None else state.matcher.fork()
         self._retried: set[CheckedPart] = set()
         self._is_spoilt = False  # something does not fit, and cannot be written again
         self._ban: RetryBan | None = None
 
     def steer(self, logits: np.ndarray, turn: TurnView) -> None:
-        if self._ban is None or turn.is_healing:
+        if self._ban is None or turn.transcript.is_healing:
             return
-        if not self._ban.forbid(logits, turn.data):
+        if not self._ban.forbid(logits, turn.transcript.data):
             self._ban = None
 
     def try_again(self, fault: Fault) -> bool:
-        """Goes back to where what does not fit began, so that it is written once more.
+        """Goes back to the beginning of a value that does not fit, to write it once more.
 
         Returns:
             False if that was done before, or cannot be: the model keeps no past, or too few tokens
             are left. Then nothing has changed, and the turn is an error.
         """
-        if not self._is_spoilt and fault.what not in self._retried and self._go_back(fault.since):
-            self._retried.add(fault.what)
-            return True
-        self._is_spoilt = True
-        return False
+        if self._is_spoilt or fault.what in self._retried or not self._go_back(fault.since):
+            self._is_spoilt = True
+            return False
+        self._retried.add(fault.what)
+        return True
 
     def _go_back(self, count: int | None) -> bool:
         """Cuts the turn to its first `count` tokens; None: what does not fit was sent already."""
         state = self._state
         if self._start is None or count is None or count >= len(state.tokens):
             return False
-        text = bytes(state.data)
+        text = bytes(state.transcript.data)
         if not state.rewind(count, self._start.fork()):
             return False
-        start = max(len(state.data), len(state.request.turn.prefix.rest))  # what was given stays
+        prefix = state.request.turn.prefix.rest  # which stays
+        start = max(len(state.transcript.data), len(prefix))
         self._ban = RetryBan(text, start, state.vocabulary)
         return True
 

@@ -3,36 +3,36 @@
 from collections.abc import Sequence
 
 from constrained.engine.protocol import Chunk
-from constrained.kv.sequences import Sequences
+from constrained.kv.sequences import PrefixMatch, Sequences
 
 
 class SequenceInput:
     """The tokens that the model has to see: the rest of the prompt, then those of the turn.
 
-    Behind the tokens that are certain, a chunk may have a draft. The KV cache then holds tokens
-    that the turn does not have, until they are verified or forgotten.
+    Behind the tokens that are certain, a chunk may have a draft. The KV cache then has tokens that
+    the turn does not have, until they are verified or forgotten.
 
     Args:
         sequences: of the engine.
-        number: of the sequence.
+        match: the sequence, and how many tokens of the prompt it has already.
         prompt: token ids.
-        cached: how many of these the sequence holds already.
 
     Attributes:
-        position: how many tokens the model has seen that are part of the turn.
+        cached: the number of tokens of the prompt that the sequence had at first.
+        position: the number of tokens that the model has seen and the turn has.
         passes: decodes that the sequence took part in.
-        drafted: how many tokens the model has seen that were drafted.
-        accepted: how many of those the turn has come to have.
+        drafted: the number of drafted tokens that the model has seen.
+        accepted: the number of those that the turn has come to have.
     """
 
-    def __init__(self, sequences: Sequences, number: int, prompt: Sequence[int], cached: int):
+    def __init__(self, sequences: Sequences, match: PrefixMatch, prompt: Sequence[int]):
         self._sequences = sequences
-        self._number = number
-        self._pending = list(prompt[cached:])
-        self._certain = cached  # the position behind the certain tokens of the last chunk
+        self._number = match.sequence
+        self._pending = list(prompt[match.length :])
+        self._certain = match.length  # the position behind the certain tokens of the last chunk
         self.prompt = list(prompt)
-        self.cached = cached
-        self.position = cached
+        self.cached = match.length
+        self.position = match.length
         self.passes = 0
         self.drafted = 0
         self.accepted = 0
@@ -86,7 +86,7 @@ class SequenceInput:
         return drafted
 
     def append(self, token: int) -> bool:
-        """The turn has a token more. Has the model seen it already, in the draft?"""
+        """The turn has a token more; true if the model has seen it already, in the draft."""
         if not self._pending:
             computed = self._sequences.tokens(self._number)
             if self.position < len(computed) and computed[self.position] == token:
@@ -106,8 +106,8 @@ class SequenceInput:
             return
         if self._sequences.rollback(self._number, self.position):
             return
-        # It could forget when that was asked, but a sliding window has moved on: all is computed
-        # again.
+        # It could forget when that was asked, but the draft has moved a sliding window on: all is
+        # computed again.
         self._sequences.release(self._number)
         self.position = 0
         self._pending = [*self.prompt, *tokens]

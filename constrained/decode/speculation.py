@@ -16,20 +16,17 @@ from constrained.errors import GrammarError, ModelError
 from constrained.mask import Matcher
 from constrained.vocabulary.vocabulary import Vocabulary
 
-# What a draft costs, of a decode of one token: so much at once, and so much for each token. Fitted
-# to decodes of 1 to 11 tokens on 2 cores (`python -m benchmarks.passes`); more cores make it less.
+# The costs of a draft, in decodes of one token: once, and for each token. Fitted to decodes of 1 to
+# 11 tokens on 2 cores (`python -m benchmarks.passes`); more cores make it less.
 START, COST = 0.2, 0.3
-# What drafts of one kind may lose, in decodes: so much at once in the beginning, ...
-CREDIT = 1.5
-# ... so much with each decode, ...
-ALLOWANCE = 0.007
-# ... and so much of what they have saved.
-MOST_CREDIT = 8.0
+# The decodes that drafts of one kind may lose: in the beginning, with each decode, and at most,
+# however many they have saved.
+CREDIT, ALLOWANCE, MOST_CREDIT = 1.5, 0.007, 8.0
 FEWEST_BYTES = 4  # shorter texts are found everywhere
 LONGEST = 48  # bytes of a text that are compared
 BYTES_A_TOKEN = 4  # so much has to agree for each token that is drafted
 SURE = 16  # bytes that agree: the text goes on as it did
-MOST_TRIES = 4  # places where a text may stand without being what is looked for
+MOST_TRIES = 4  # finds of a text inside longer words, which do not count
 
 
 def find_cost(drafted: int) -> float:
@@ -72,8 +69,10 @@ class Drafter:
         self._text = bytearray(vocabulary.text(prompt))
         self._starts = [0, *accumulate(len(vocabulary.tokens[token]) for token in prompt)]
         self._head = self._run = len(self._tokens)
-        # What was right so far tells how likely the next draft is, but only one of the same kind.
-        self._guesses, self._copies, self._spellings = DraftBudget(), DraftBudget(), DraftBudget()
+        # The drafts so far say how likely the next one is right, but only one of the same kind.
+        self._guesses = DraftBudget()
+        self._copies = DraftBudget()
+        self._spellings = DraftBudget()
         self._budget = self._guesses  # that of the last draft
 
     def note(self, token: int, *, is_forced: bool) -> None:
@@ -103,7 +102,7 @@ class Drafter:
         copied = self._copy(most)
         if matcher is None:
             return copied
-        draft = extend_draft(matcher, copied, most, self._vocabulary)
+        draft = extend_draft(matcher, copied, most=most, vocabulary=self._vocabulary)
         if copied and draft[:1] == copied[:1]:
             return draft[: min(self._budget.affords, 2 * len(copied) + 1)]
         self._budget = self._spellings
@@ -112,55 +111,57 @@ class Drafter:
     def _copy(self, most: int) -> list[int]:
         if not (self._guesses.affords or self._copies.affords):
             return []  # looking for a text takes time, too
-        place = self._find()
-        if place is None:
+        position = self._find()
+        if position is None:
             return []
-        same = self._compare(place)
+        same = self._compare(position)
         self._budget = self._guesses if same < SURE else self._copies
-        return self._read(place, min(most, same // BYTES_A_TOKEN, self._budget.affords))
+        return self._read(position, min(most, same // BYTES_A_TOKEN, self._budget.affords))
 
     def _find(self) -> int | None:
-        """Where the text goes on that the turn goes along; None: it goes along none."""
+        """The position behind an earlier text that the turn repeats; None: it repeats none."""
         for count in (4, 2, 1):
             start = self._starts[max(self._run, len(self._tokens) - count)]
             if len(self._text) - start < FEWEST_BYTES or (count == 1 and not self._begins(start)):
                 continue
-            place = self._search(start)
-            if place is not None:
-                return place
+            position = self._search(start)
+            if position is not None:
+                return position
         return None
 
     def _begins(self, start: int) -> bool:
-        """Does a value begin here? One token of it is enough to look for it then."""
+        """True if a value begins here: then one token of it is enough to look for it."""
         before = self._text[start - 1 : start]
         return not (_is_letter(before) or before.isspace()) or before == b"\n"
 
     def _search(self, start: int) -> int | None:
-        """Where the text from `start` on was last, its end; words are not found inside others."""
-        text, place = bytes(self._text[start:]), len(self._text) - 1
+        """The end of the last text that is the same as that from `start` on; words are not found
+        inside others."""
+        text = bytes(self._text[start:])
+        position = len(self._text) - 1
         is_word = _is_letter(text[:1]) and not _is_letter(self._text[start - 1 : start])
         for _ in range(MOST_TRIES):
-            place = self._text.rfind(text, 0, place)
-            if place < 0:
+            position = self._text.rfind(text, 0, position)
+            if position < 0:
                 return None
-            if not (is_word and _is_letter(self._text[place - 1 : place])):
-                return place + len(text)
-            place += len(text) - 1
+            if not (is_word and _is_letter(self._text[position - 1 : position])):
+                return position + len(text)
+            position += len(text) - 1
         return None
 
-    def _compare(self, place: int) -> int:
-        """How many bytes in front of the place are those that the turn has last."""
+    def _compare(self, position: int) -> int:
+        """The number of bytes in front of the position that are the last ones of the turn."""
         begin, end = self._starts[self._run], len(self._text)
-        most = min(LONGEST, end - begin, place)
+        most = min(LONGEST, end - begin, position)
         for same in range(most):
-            if self._text[place - 1 - same] != self._text[end - 1 - same]:
+            if self._text[position - 1 - same] != self._text[end - 1 - same]:
                 return same
         return most
 
-    def _read(self, place: int, most: int) -> list[int]:
-        """At most so many tokens of the text from a place on."""
-        first = bisect_left(self._starts, place)
-        rest = bytes(self._text[place : self._starts[first]])  # of the token that the place is in
+    def _read(self, position: int, most: int) -> list[int]:
+        """At most so many tokens of the text from this position on."""
+        first = bisect_left(self._starts, position)
+        rest = bytes(self._text[position : self._starts[first]])  # of a token that begins before it
         head = spell_text(rest, self._vocabulary)
         if rest and not head:
             return []
@@ -217,12 +218,12 @@ def _is_letter(byte: bytes | bytearray) -> bool:
 
 
 def extend_draft(
-    matcher: Matcher, copied: Sequence[int], most: int, vocabulary: Vocabulary
+    matcher: Matcher, copied: Sequence[int], *, most: int, vocabulary: Vocabulary
 ) -> list[int]:
     """The copied tokens that the grammar allows, and those that have to follow then.
 
     Args:
-        matcher: where the turn is; it stays there.
+        matcher: of the turn; it stays as it is.
         copied: tokens that are likely to come next; none: only what is forced.
         most: tokens of the draft, at most.
         vocabulary: that of the matcher.
@@ -243,7 +244,7 @@ def extend_draft(
         for token in legal:
             fork.commit(token)
         draft += legal
-        # llguidance names forced tokens only where their cut is certain; the text it always knows.
+        # llguidance gives forced tokens only where their cut is certain, their text always.
         tokens = fork.forced() or spell_text(fork.forced_text(), vocabulary)
         tokens = [*takewhile(lambda token: not fork.ends(token), tokens)]
     return draft[:most]

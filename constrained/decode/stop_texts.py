@@ -1,7 +1,7 @@
 """Stop texts: the content of a turn ends in front of the first of them.
 
-What may be the beginning of a stop text is held back until that is decided. A text that is broken
-by something else, such as a call, is two texts: no stop text is looked for across it.
+Text that may be the beginning of a stop text is buffered until that is decided. A text that is
+broken by another event, such as a call, is two texts: no stop text is looked for across it.
 """
 
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ def read_stops(given: Any) -> tuple[str, ...]:
 
 
 class _Scan:
-    """How much of one stop text the text has at its end (Knuth, Morris, Pratt)."""
+    """The length of the beginning of one stop text that a text ends with (Knuth, Morris, Pratt)."""
 
     def __init__(self, stop: str):
         self.stop = stop
@@ -54,10 +54,10 @@ class _Scan:
         self.length = 0
 
     def feed(self, character: str) -> bool:
-        """Reads on; is the whole stop text there?"""
-        while self.length == len(self.stop) or (
-            self.length and self.stop[self.length] != character
-        ):
+        """Reads on; true if the whole stop text is there."""
+        if self.length == len(self.stop):
+            self.length = self._shorter[-1]
+        while self.length and self.stop[self.length] != character:
             self.length = self._shorter[self.length - 1]
         if self.stop[self.length] == character:
             self.length += 1
@@ -83,15 +83,15 @@ class StopFilter:
         self._begin()
 
     def _begin(self) -> None:
-        """From here on it is another text."""
+        """Begins another text."""
         for scan in self._scans:
             scan.length = 0
         self._end = 0  # characters of the text
-        self._queue: list[tuple[int, StreamEvent]] = []  # and where in the text it stands
+        self._queue: list[tuple[int, StreamEvent]] = []  # with their positions in the text
         self._match: tuple[int, str] | None = None  # may still turn out not to be the first one
 
     def take(self, events: Sequence[StreamEvent]) -> list[StreamEvent]:
-        """Reads on; returns what may be sent."""
+        """Reads on; returns the events that may be sent."""
         sent: list[StreamEvent] = []
         for event in events:
             if self.found is not None:
@@ -109,7 +109,7 @@ class StopFilter:
         return [*sent, *self._release(self._safe)]
 
     def close(self) -> list[StreamEvent]:
-        """The text is over; returns what may be sent."""
+        """The text is over; returns the events that may be sent."""
         end = self._end
         if self._match is not None:
             end, stop = self._match
@@ -134,18 +134,19 @@ class StopFilter:
 
     @property
     def _first_open(self) -> int:
-        """Where the text may have the beginning of a stop text."""
+        """The first position at which a stop text may have begun."""
         return self._end - max((scan.length for scan in self._scans), default=0)
 
     @property
     def _safe(self) -> int:
-        """Up to where it is certain that there is no stop text."""
-        end = self._end if self._match is None else self._match[0]
-        return min(self._first_open, end)
+        """The position up to which there is certainly no stop text."""
+        if self._match is None:
+            return self._first_open
+        return min(self._first_open, self._match[0])
 
     def _release(self, end: int) -> list[StreamEvent]:
-        """What stands in front of this place. A token does if its text begins there, or if nothing
-        is held back."""
+        """The events in front of this position. A token is if its text begins there, or if nothing
+        is kept back."""
         sent: list[StreamEvent] = []
         while self._queue:
             start, event = self._queue[0]

@@ -3,6 +3,7 @@
 import codecs
 from bisect import bisect_left
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from constrained.decode.assistant_prefix import PrefixFilter
 from constrained.decode.checked_values import EventBuffer, Fault
@@ -16,6 +17,27 @@ from constrained.vocabulary.vocabulary import Vocabulary
 from grammars.turn import Event
 
 
+@dataclass(frozen=True)
+class TokenOrigin:
+    """The origin of tokens of a turn.
+
+    Args:
+        is_drawn: the sampler has drawn them.
+        counts: they count as reasoning, if they are.
+        scores: those of all tokens at this position, if the request asks for them and the model
+            was asked.
+    """
+
+    is_drawn: bool = False
+    counts: bool = True
+    scores: Scores | None = None
+
+
+DRAWN = TokenOrigin(is_drawn=True)
+FORCED = TokenOrigin()
+INSERTED = TokenOrigin(counts=False)
+
+
 class Transcript:
     """One turn as it is written. Its first tokens can be read again from the start (`cut`).
 
@@ -27,9 +49,9 @@ class Transcript:
     Attributes:
         tokens: those that were written.
         data: the bytes that they spell.
-        events: what was read in it; of a turn that a stop text has ended, what may be sent of it.
-        logprobs: how likely its tokens were, if the request asks for that; likewise.
-        reasoning_tokens: how many of them are reasoning, without those that close it.
+        events: all that were read; of a turn that a stop text has ended, those that may be sent.
+        logprobs: one for each token, if the request asks for them; likewise.
+        reasoning_tokens: the number of tokens of reasoning, without those that close it.
     """
 
     def __init__(self, request: Request, vocabulary: Vocabulary):
@@ -37,14 +59,15 @@ class Transcript:
         self._prefix = request.turn.prefix
         self._vocabulary = vocabulary
         self._parser = request.turn.parser()
+        # Tokens may end inside a UTF-8 character; the parser reads whole ones.
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._checks = EventBuffer(request.turn.watch)
         self._stops = StopFilter(request.options.stops)
-        # Checked values come late, so the two streams meet the prefix at different times.
+        # Checked values are sent late, so the two streams meet the prefix at different times.
         self._read_filter = PrefixFilter(self._prefix)
         self._sent_filter = PrefixFilter(self._prefix)
         self._sent: list[StreamEvent] = []
-        self._counted: list[bool] = []  # for each token: it counts as reasoning, if it is
+        self._counts: list[bool] = []  # for each token: it counts as reasoning, if it is
         self._prefix_length = len(self._prefix.text)  # characters
         self._ends: list[int] = []  # characters of the prefix and the first n tokens
         self._healed = len(self._prefix.rest)  # bytes
@@ -54,7 +77,7 @@ class Transcript:
         self.events: list[Event] = []
         self.logprobs: list[TokenDrawn] = []
         self.reasoning_tokens = self._prefix.reasoning_tokens
-        if self._prefix.text:
+        if self._prefix.text:  # it stands in front of the first token
             self._filter(self._parser.feed(self._prefix.text), -1)
 
     @property
@@ -77,36 +100,29 @@ class Transcript:
         """The stop text that has ended the turn, if one has."""
         return self._stops.found
 
-    def write(
-        self, token: int, *, counted: bool = True, scores: Scores | None = None
-    ) -> Sequence[StreamEvent]:
-        """Appends a token; returns what may be sent.
-
-        Args:
-            token: what comes next.
-            counted: it counts as reasoning, if it is.
-            scores: how likely each token was there, if the request asks for that and the model
-                has said so.
-        """
-        data = self._vocabulary.text([token])
+    def write(self, token: int, origin: TokenOrigin = FORCED) -> Sequence[StreamEvent]:
+        """Appends a token; returns the events that may be sent."""
+        data = self._vocabulary.tokens[token]
         drawn = None
         if self._request.options.logprobs is not None:
-            drawn = describe_token(token, data, scores, count=self._request.options.logprobs)
-        return self._append(token, data, counted=counted, drawn=drawn)
+            drawn = describe_token(token, data, origin.scores, count=self._request.options.logprobs)
+        return self._append(token, data, counts=origin.counts, drawn=drawn)
 
     def _append(
-        self, token: int, data: bytes, *, counted: bool, drawn: TokenDrawn | None
+        self, token: int, data: bytes, *, counts: bool, drawn: TokenDrawn | None
     ) -> Sequence[StreamEvent]:
-        place = len(self.tokens)
+        position = len(self.tokens)
         start = self._ends[-1] if self._ends else self._prefix_length
         text = self._decoder.decode(data)
         self.tokens.append(token)
-        self._counted.append(counted)
+        self._counts.append(counts)
         self._ends.append(start + len(text))
         self.data += data
         was_reasoning = self.is_reasoning
-        events: Sequence[StreamEvent] = self._parser.feed(text) if text else ()
-        if was_reasoning and counted:
+        events: Sequence[StreamEvent] = ()
+        if text:
+            events = self._parser.feed(text)
+        if was_reasoning and counts:
             if self.is_reasoning:
                 self.reasoning_tokens += 1
             else:
@@ -114,7 +130,7 @@ class Transcript:
         if drawn is not None:
             self.logprobs.append(drawn)
             events = [drawn, *events]
-        return self._filter(events, place)
+        return self._filter(events, position)
 
     def close(self, *, is_whole: bool) -> Sequence[StreamEvent]:
         """The turn is over; returns what may be sent. A second time does nothing.
@@ -148,30 +164,29 @@ class Transcript:
     def cut(self, count: int) -> "Transcript":
         """The first tokens of this turn, as if no others had come. Their events were sent."""
         head = Transcript(self._request, self._vocabulary)
-        for place, token in enumerate(self.tokens[:count]):
-            head._append(
-                token,
-                self._vocabulary.text([token]),
-                counted=self._counted[place],
-                drawn=self.logprobs[place] if self.logprobs else None,
-            )
+        for position, token in enumerate(self.tokens[:count]):
+            data = self._vocabulary.tokens[token]
+            drawn = self.logprobs[position] if self.logprobs else None
+            head._append(token, data, counts=self._counts[position], drawn=drawn)
         return head
 
-    def _filter(self, events: Sequence[StreamEvent], place: int) -> Sequence[StreamEvent]:
-        """Notes what was read in the token at a place of the turn; returns what may be sent."""
+    def _filter(self, events: Sequence[StreamEvent], position: int) -> Sequence[StreamEvent]:
+        """Notes the events of the token at this position; returns those that may be sent."""
         if not events:
             return ()
         self.events += self._read_filter.take(find_events(events))
-        # Of a token that the call only begins in, the rest belongs to what was there before.
+        # A token in the middle of which the call begins belongs to what was there before.
         start = self._parser.began
-        began = bisect_left(self._ends, start) + 1 if start > self._prefix_length else 0
-        checked = self._checks.take(events, place, began)
+        began = 0
+        if start > self._prefix_length:
+            began = bisect_left(self._ends, start) + 1
+        checked = self._checks.take(events, position, began)
         return self._stop(self._sent_filter.take(checked))
 
     def _stop(
         self, events: Sequence[StreamEvent], *, is_over: bool = False
     ) -> Sequence[StreamEvent]:
-        """What of this comes before a stop text; if there is one, the turn has nothing else."""
+        """The events in front of a stop text; if there is one, the turn has no others."""
         if not self._request.options.stops:
             return events
         sent = self._stops.take(events)
@@ -185,12 +200,13 @@ class Transcript:
         return sent
 
     def _count_closer(self) -> int:
-        """How many tokens before the last one spell nothing but the marker that it completes."""
+        """The number of tokens before the last one that spell nothing but the marker that it
+        completes."""
         closer = self._parser.closer.encode()
         start = self.data.rfind(closer)
         end, count = len(self.data), -1
         for token in reversed(self.tokens):
-            end -= len(self._vocabulary.text([token]))
+            end -= len(self._vocabulary.tokens[token])
             if end < start:
                 break
             count += 1

@@ -1,11 +1,12 @@
-"""One turn, token by token: mask, steer, sample, commit, write, follow.
+"""One turn, token by token: mask, sample, commit, write, follow.
 
-What is not the grammar's business is in parts with one interface (`turn_part`): token healing, the
-reasoning budget, the completion reserve, retries and speculation.
+The loop is `advance`. Rules beside the grammar are parts with one interface (`turn_part`): token
+healing, the reasoning budget, the completion reserve, retries and speculation.
 """
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,10 +16,11 @@ from constrained.decode.request import Finish, Generation, Request, Usage
 from constrained.decode.retry import Retry
 from constrained.decode.speculation import Speculation
 from constrained.decode.token_healing import TokenHealing
+from constrained.decode.transcript import DRAWN, FORCED, INSERTED, TokenOrigin
 from constrained.decode.turn_part import TurnPart
 from constrained.decode.turn_state import TurnState
 from constrained.engine.protocol import Chunk
-from constrained.kv.sequences import Sequences
+from constrained.kv.sequences import PrefixMatch, Sequences
 from constrained.logits import Scores, find_unavoidable
 
 
@@ -30,10 +32,9 @@ class TurnDecoder:
 
     Args:
         sequences: of the engine.
-        number: of the sequence.
-        request: what to generate.
-        cached: how many tokens of the prompt the sequence holds already.
-        clock: what the turn is timed with.
+        match: the sequence, and how many tokens of the prompt it has already.
+        request: for this turn.
+        clock: for the timings of the turn.
 
     Raises:
         ContextError, RequestError: see `TurnState`.
@@ -42,16 +43,16 @@ class TurnDecoder:
     def __init__(
         self,
         sequences: Sequences,
-        number: int,
+        match: PrefixMatch,
         request: Request,
-        cached: int = 0,
+        *,
         clock: Clock = time.monotonic,
     ):
         self._watch = Stopwatch(clock)
         self._request = request
         self._banned = request.options.sampling.banned
         self._ends = frozenset(sequences.engine.vocabulary.end)
-        self._state = state = TurnState(sequences, number, request, cached=cached)
+        self._state = state = TurnState(sequences, match, request)
         self._healing = None
         if request.turn.prefix.rest or request.turn.prefix.marker_suffixes:
             self._healing = TokenHealing(request.turn.prefix, state.vocabulary)
@@ -83,21 +84,21 @@ class TurnDecoder:
         """The tokens that the model has not seen yet, and perhaps a draft behind them.
 
         Args:
-            most: how many tokens at most, those drafted included.
-            spare: how many tokens may be drafted.
+            most: tokens of the chunk, at most, those drafted included.
+            spare: tokens of the draft, at most.
         """
         draft = self._draft(min(spare, most - self.input.pending))
         return self.input.next_chunk(most, draft)
 
     def _draft(self, most: int) -> Sequence[int]:
         """Tokens that may come next, at most so many; none if the model could not forget them."""
-        state, speculation = self._state, self._speculation
-        most = min(most, state.limit - len(state.tokens) - 1)
-        if speculation is None or most < 1:
+        state = self._state
+        most = min(most, state.limit - len(state.tokens) - 1)  # one token is drawn behind the draft
+        if self._speculation is None or most < 1:
             return ()
-        if state.is_healing or not self.input.can_draft:
+        if state.transcript.is_healing or not self.input.can_draft:
             return ()
-        return speculation.propose(state.matcher, most)
+        return self._speculation.propose(state.matcher, most)
 
     def note_decoded(self, chunk: Chunk) -> None:
         """The model has seen the chunk."""
@@ -111,7 +112,7 @@ class TurnDecoder:
         Raises:
             GrammarError: the matcher fails, now and from then on.
         """
-        if self._state.matcher:
+        if self._state.matcher is not None:
             self._state.matcher.prepare()
 
     def cancel(self) -> None:
@@ -120,10 +121,10 @@ class TurnDecoder:
 
     def advance(self, slot: int, rows: Sequence[np.ndarray]) -> None:
         """Takes the next token and all that it forces; the next ones too, as far as they were
-        drafted.
+        drafted: the loop of a turn.
 
         Args:
-            slot: where the rows begin among those of the last decode.
+            slot: the number of the first row among those of the last decode.
             rows: the logits after the last token that is certain, and after each drafted one.
 
         Raises:
@@ -138,76 +139,64 @@ class TurnDecoder:
         self.input.forget_draft(self._state.tokens)
 
     def _take_next(self, slot: int, logits: np.ndarray) -> None:
-        """Chooses one token from the logits, and goes on behind it."""
+        """Masks the logits, samples a token, commits and writes it, and follows what it forces."""
         scores = None
         if self._request.options.logprobs is not None:
-            scores = Scores(logits)  # before the mask changes them
-        token = self._find_only(logits)
-        is_drawn = token is None
+            scores = Scores(logits)  # those of the model: the mask is about to change the logits
+        token = self._mask(logits)
+        origin = FORCED
         if token is None:
             token = self._state.sampler.sample(slot)
+            origin = DRAWN
+        if scores is not None:
+            origin = replace(origin, scores=scores)
         if self._is_end(token):
             self._take_end(token)
-        elif self._take([token], is_drawn=is_drawn, scores=scores):
+        elif self._take([token], origin):
             self._follow()
 
-    def _find_only(self, logits: np.ndarray) -> int | None:
-        """Masks the logits, in place; returns the token that need not be drawn, if there is one."""
-        matcher = self._state.matcher
-        only = matcher.apply(logits) if matcher else None
-        if only is not None:
-            return only
+    def _mask(self, logits: np.ndarray) -> int | None:
+        """Forbids tokens, in place; returns the one that need not be drawn, if there is one."""
+        if self._state.matcher is not None:
+            only = self._state.matcher.apply(logits)
+            if only is not None:  # no rule may forbid the only token that the grammar allows
+                return only
         for part in self._parts:
             part.steer(logits, self._state)
         return find_unavoidable(logits, self._banned)
 
     def _is_end(self, token: int) -> bool:
-        if self._state.matcher:
-            return self._state.matcher.ends(token)
-        return token in self._ends
+        if self._state.matcher is None:
+            return token in self._ends
+        return self._state.matcher.ends(token)
 
     def _take_end(self, token: int) -> None:
         """Takes an end token, which is no part of the turn."""
         if self._healing is not None:
             self._healing.before_commit([token], self._state)
-        if self._state.matcher:
+        if self._state.matcher is not None:
             self._state.matcher.commit(token)
         self._stop()
 
-    def _take(
-        self,
-        tokens: Sequence[int],
-        *,
-        is_drawn: bool = False,
-        counted: bool = True,
-        scores: Scores | None = None,
-    ) -> bool:
+    def _take(self, tokens: Sequence[int], origin: TokenOrigin) -> bool:
         """Commits tokens and writes them, or ends the turn in front of them if it must not have
-        them.
-
-        Args:
-            tokens: what comes next.
-            is_drawn: the sampler has drawn them.
-            counted: they count as reasoning, if they are.
-            scores: how likely they were, if the request asks for that and the model knows.
-
-        Returns:
-            False if the turn is over, or has gone back.
-        """
+        them; False if the turn is over, or has gone back."""
         if not tokens:
             return True
+        # The parts judge by a matcher behind the tokens. If one refuses them, the turn is over: the
+        # matcher need not go back.
         self._commit(tokens)
         for part in self._parts:
             if not part.after_commit(tokens, self._state):
                 self._complete()
                 return False
-        return self._write(tokens, is_drawn=is_drawn, counted=counted, scores=scores)
+        return self._write(tokens, origin)
 
     def _commit(self, tokens: Sequence[int]) -> None:
         state = self._state
         for part in self._parts:
             part.before_commit(tokens, state)
-        if state.matcher:
+        if state.matcher is not None:
             for token in tokens:
                 state.matcher.commit(token)
 
@@ -217,55 +206,45 @@ class TurnDecoder:
         state.finish = Finish.LENGTH
         if state.reserve is not None and state.reserve.ending is not None:
             state.run_out()
-            self._write(state.reserve.ending, counted=False)
+            self._write(state.reserve.ending, INSERTED)
 
-    def _write(
-        self,
-        tokens: Sequence[int],
-        *,
-        is_drawn: bool = False,
-        counted: bool = True,
-        scores: Scores | None = None,
-    ) -> bool:
+    def _write(self, tokens: Sequence[int], origin: TokenOrigin) -> bool:
         """Writes tokens; False if one of them completes what does not fit, and changed the turn, or
         a stop text, which ends it."""
         state = self._state
         for token in tokens:
-            is_computed = state.write(token, is_drawn=is_drawn, counted=counted, scores=scores)
+            is_computed = state.write(token, origin)
             for part in self._parts:
-                part.after_write(token, is_forced=not is_drawn, is_computed=is_computed)
+                part.after_write(token, is_forced=not origin.is_drawn, is_computed=is_computed)
             if self._ends_at_stop_text() or self._changes_at_fault():
                 return False
         return True
 
     def _follow(self) -> None:
-        """Takes what needs no logits; ends the turn where nothing more can come, or the limit is
-        met."""
+        """Takes the tokens that need no logits; ends the turn where nothing more can come, or the
+        limit is met."""
         state = self._state
         for part in self._parts:
-            if not self._take(part.insert(state), counted=False):
+            if not self._take(part.insert(state), INSERTED):
                 return
-        if not self._take(self._find_forced()):
+        if not self._take(self._find_forced(), FORCED):
             return
-        if state.matcher and state.matcher.is_finished:
+        if state.matcher is not None and state.matcher.is_finished:
             self._stop()
         elif len(state.tokens) >= state.limit:
             state.finish = Finish.LENGTH
 
     def _find_forced(self) -> Sequence[int]:
         """The tokens that the grammar leaves no choice about (fast-forward tokens)."""
-        state = self._state
-        if (
-            state.matcher is None
-            or not self._request.options.force
-            or self._request.options.logprobs is not None
-        ):
+        state, options = self._state, self._request.options
+        if state.matcher is None or not options.force or options.logprobs is not None:
             return ()
         tokens = state.matcher.forced()
-        for place, token in enumerate(tokens):
-            if state.matcher.ends(token):
-                tokens = tokens[:place]
+        for position, token in enumerate(tokens):
+            if state.matcher.ends(token):  # which is no part of the turn
+                tokens = tokens[:position]
                 break
+        # A reserve writes its ending in place of tokens beyond the limit; else they are cut.
         if state.reserve is None:
             tokens = tokens[: max(0, state.limit - len(state.tokens))]
         return tokens
@@ -281,7 +260,7 @@ class TurnDecoder:
             state.finish = Finish.STOP
 
     def _ends_at_stop_text(self) -> bool:
-        """Has a stop text ended the turn?"""
+        """True if a stop text has ended the turn."""
         state = self._state
         if state.transcript.stopped is None:
             return False
@@ -291,7 +270,7 @@ class TurnDecoder:
         return True
 
     def _changes_at_fault(self) -> bool:
-        """Has the turn gone back for a value that does not fit, or ended with it?"""
+        """True if the turn has gone back for a value that does not fit, or ended with it."""
         state = self._state
         fault = state.transcript.fault
         if fault is None or state.finish is not None:
@@ -341,5 +320,5 @@ class TurnDecoder:
         )
 
     def close(self) -> None:
-        """Frees the sampler; what the sequence holds stays, for whoever goes on with it."""
+        """Frees the sampler; the tokens of the sequence stay, for whoever goes on with them."""
         self._state.sampler.close()

@@ -22,7 +22,7 @@ from constrained.vocabulary.vocabulary import Vocabulary
 
 @dataclass(frozen=True)
 class TurnProgress:
-    """The progress of a turn.
+    """The progress of a turn: enough to look for its ending.
 
     Args:
         matcher: behind its tokens.
@@ -35,6 +35,27 @@ class TurnProgress:
     count: int
     text: bytes
     rest: bytes = b""
+
+
+class TranscriptView(Protocol):
+    """The tokens that are written, and what was read in them: of a `Transcript`."""
+
+    @property
+    def tokens(self) -> Sequence[int]: ...
+
+    @property
+    def data(self) -> bytearray: ...
+
+    @property
+    def is_healing(self) -> bool: ...
+
+    @property
+    def is_reasoning(self) -> bool: ...
+
+    @property
+    def reasoning_tokens(self) -> int: ...
+
+    def measure(self, matcher: Matcher, tokens: Sequence[int] = ()) -> TurnProgress: ...
 
 
 class TurnView(Protocol):
@@ -54,33 +75,7 @@ class TurnView(Protocol):
         ...
 
     @property
-    def tokens(self) -> Sequence[int]:
-        """The tokens that are written."""
-        ...
-
-    @property
-    def data(self) -> bytearray:
-        """The bytes that they spell."""
-        ...
-
-    @property
-    def is_healing(self) -> bool:
-        """True while text of the assistant prefix is left that the next tokens have to spell."""
-        ...
-
-    @property
-    def is_reasoning(self) -> bool:
-        """True while the turn is inside its reasoning block."""
-        ...
-
-    @property
-    def reasoning_tokens(self) -> int:
-        """The number of tokens that count as reasoning."""
-        ...
-
-    def measure(self, matcher: Matcher, tokens: Sequence[int] = ()) -> TurnProgress:
-        """The progress of the turn once these tokens follow; the matcher is behind them."""
-        ...
+    def transcript(self) -> TranscriptView: ...
 
 
 class TurnPart:

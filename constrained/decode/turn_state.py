@@ -6,31 +6,28 @@ from constrained.decode.completion_reserve import CompletionReserve
 from constrained.decode.events import Exhausted, StreamEvent
 from constrained.decode.request import Finish, Request
 from constrained.decode.sequence_input import SequenceInput
-from constrained.decode.transcript import Transcript
-from constrained.decode.turn_part import TurnProgress
+from constrained.decode.transcript import TokenOrigin, Transcript
 from constrained.errors import SHORTEN, ContextError, RequestError, check_count
-from constrained.kv.sequences import Sequences
-from constrained.logits import Scores
+from constrained.kv.sequences import PrefixMatch, Sequences
 from constrained.mask import Matcher
 
 
 class TurnState:
-    """One turn, on one sequence: what is written, where its grammar stands, what it may still have.
+    """One turn, on one sequence: its transcript, its matcher, the tokens that it may still have.
 
     It is the `TurnView` of the parts of the decoder.
 
     Args:
         sequences: of the engine.
-        number: of the sequence.
-        request: what to generate.
-        cached: how many tokens of the prompt the sequence holds already.
+        match: the sequence, and how many tokens of the prompt it has already.
+        request: for this turn.
 
     Attributes:
-        limit: how many tokens the turn may have.
+        limit: the number of tokens that the turn may have.
         reserve: keeps an ending that fits into these; None: the turn is cut where they run out.
         finish: why the turn is over; None: it is not.
-        discarded: how many tokens were written in vain, and thrown away.
-        ended_at: how many events had come when the tokens ran out and the ending was written.
+        discarded: the number of tokens that were written in vain, and thrown away.
+        ended_at: the number of events before the tokens ran out and the ending was written.
 
     Raises:
         RequestError: no prompt, no tokens, a limit that the shortest turn does not fit into, or a
@@ -38,7 +35,7 @@ class TurnState:
         ContextError: the prompt fills the context, or leaves no room for the shortest turn.
     """
 
-    def __init__(self, sequences: Sequences, number: int, request: Request, cached: int):
+    def __init__(self, sequences: Sequences, match: PrefixMatch, request: Request):
         self.request = request
         engine = sequences.engine
         self.vocabulary = engine.vocabulary
@@ -47,7 +44,7 @@ class TurnState:
         self.limit = min(request.options.max_tokens, self._room)
         self.transcript = Transcript(request, engine.vocabulary)
         self.reserve = self._start_reserve()
-        self.input = SequenceInput(sequences, number, request.turn.prompt, cached=cached)
+        self.input = SequenceInput(sequences, match, request.turn.prompt)
         self.sampler = engine.sampler(request.options.sampling)
         self.finish: Finish | None = None
         self.discarded = 0
@@ -59,7 +56,7 @@ class TurnState:
         if request.turn.matcher is None or request.turn.reserve is None:
             return None
         reserve = request.turn.reserve(self.limit)
-        shortest = reserve.start(self.measure(request.turn.matcher))
+        shortest = reserve.start(self.transcript.measure(request.turn.matcher))
         if shortest is None or shortest <= self.limit:
             return reserve
         message = f"the shortest turn that this request allows has {shortest} tokens"
@@ -74,49 +71,13 @@ class TurnState:
         """The tokens that are written."""
         return self.transcript.tokens
 
-    @property
-    def data(self) -> bytearray:
-        """The bytes that they spell."""
-        return self.transcript.data
-
-    @property
-    def is_healing(self) -> bool:
-        """True while text of the assistant prefix is left that the next tokens have to spell."""
-        return self.transcript.is_healing
-
-    @property
-    def is_reasoning(self) -> bool:
-        """True while the turn is inside its reasoning block."""
-        return self.transcript.is_reasoning
-
-    @property
-    def reasoning_tokens(self) -> int:
-        """The number of tokens that count as reasoning."""
-        return self.transcript.reasoning_tokens
-
-    def measure(self, matcher: Matcher, tokens: Sequence[int] = ()) -> TurnProgress:
-        """The progress of the turn once these tokens follow; the matcher is behind them."""
-        return self.transcript.measure(matcher, tokens)
-
-    def write(
-        self, token: int, *, is_drawn: bool, counted: bool = True, scores: Scores | None = None
-    ) -> bool:
-        """Appends a token, and sends the events that it brings.
-
-        Args:
-            token: what comes next.
-            is_drawn: the sampler has drawn it, and so taken note of it.
-            counted: it counts as reasoning, if it is.
-            scores: how likely each token was there, if the request asks for that and the model
-                has said so.
-
-        Returns:
-            Whether the KV cache has it already.
-        """
-        if not is_drawn:
+    def write(self, token: int, origin: TokenOrigin) -> bool:
+        """Appends a token, and sends the events that it brings; true if the KV cache has it
+        already."""
+        if not origin.is_drawn:  # one that it has drawn, llama.cpp's sampler has accepted itself
             self.sampler.accept(token)
         is_computed = self.input.append(token)
-        self.send(self.transcript.write(token, counted=counted, scores=scores))
+        self.send(self.transcript.write(token, origin))
         return is_computed
 
     def send(self, events: Sequence[StreamEvent]) -> None:
@@ -125,11 +86,11 @@ class TurnState:
             self.request.sink(events)
 
     def close(self, *, is_whole: bool) -> None:
-        """Nothing more is written; sends what was held back. A second time does nothing."""
+        """Nothing more is written; sends the rest of the events. A second time does nothing."""
         self.send(self.transcript.close(is_whole=is_whole))
 
     def run_out(self) -> None:
-        """The tokens have run out; what is written from here on is the shortest completion."""
+        """The tokens have run out: from here on, the shortest completion is written."""
         self.ended_at = len(self.transcript.events)
         self.send([Exhausted()])
 
@@ -137,7 +98,7 @@ class TurnState:
         """Cuts the turn to its first tokens.
 
         Args:
-            count: how many stay.
+            count: the number of tokens that stay.
             matcher: at the beginning of the turn; it is used up.
 
         Returns:
@@ -150,7 +111,7 @@ class TurnState:
         discarded = self.discarded + len(self.tokens) - count
         limit = min(self.request.options.max_tokens - discarded, self._room)
         reserve, shortest = None, None
-        if self.request.turn.reserve:
+        if self.request.turn.reserve is not None:
             reserve = self.request.turn.reserve(limit)
             shortest = reserve.start(head.measure(matcher))
         if shortest is None:
@@ -178,11 +139,8 @@ def find_room(request: Request, context_length: int) -> int:
         RequestError: no prompt, or no tokens.
         ContextError: the prompt fills the context.
     """
-    if (
-        not request.turn.prompt
-        or type(request.options.max_tokens) is not int
-        or request.options.max_tokens < 1
-    ):
+    prompt, max_tokens = request.turn.prompt, request.options.max_tokens
+    if not prompt or type(max_tokens) is not int or max_tokens < 1:
         raise RequestError("a turn needs a prompt and max_tokens of 1 or more", where="/max_tokens")
-    check_count(len(request.turn.prompt), context_length)
-    return context_length - len(request.turn.prompt)
+    check_count(len(prompt), context_length)
+    return context_length - len(prompt)

@@ -8,15 +8,16 @@ from constrained.engine.protocol import Chunk, Engine
 from constrained.errors import ContextError
 
 
-def check_chunks(
-    chunks: Sequence[Chunk], lengths: Sequence[int], context_length: int, max_drafted: int
-) -> None:
+def check_chunks(engine: Engine, chunks: Sequence[Chunk], lengths: Sequence[int]) -> None:
     """Checks chunks against the number of tokens that each sequence has; raises as `decode`."""
-    if (drafted := sum(max(0, chunk.wanted - 1) for chunk in chunks)) > max_drafted:
-        raise ValueError(f"logits of {drafted} more tokens are wanted, the limit is {max_drafted}")
+    drafted = sum(chunk.drafted for chunk in chunks)
+    limit = engine.max_drafted
+    if drafted > limit:
+        raise ValueError(f"logits of {drafted} more tokens are wanted, the limit is {limit}")
     seen: set[int] = set()
     for chunk in chunks:
         name = f"the chunk of sequence {chunk.sequence}"
+        size = chunk.position + len(chunk.tokens)
         if not 0 <= chunk.sequence < len(lengths):
             raise ValueError(f"{name}: there are {len(lengths)} sequences")
         if chunk.sequence in seen:
@@ -29,17 +30,15 @@ def check_chunks(
             raise ValueError(f"{name} is at {chunk.position}, but the sequence has {have} tokens")
         if not 0 <= chunk.wanted <= len(chunk.tokens):
             raise ValueError(f"{name} wants {chunk.wanted} logits of {len(chunk.tokens)} tokens")
-        size = chunk.position + len(chunk.tokens)
-        if size > context_length:
+        if size > engine.context_length:
             raise ContextError(
-                f"{size} tokens do not fit into a context of {context_length}",
+                f"{size} tokens do not fit into a context of {engine.context_length}",
                 hint="Shorten the conversation, or load the model with a longer context",
             )
 
 
-def check_copy(engine: Engine, source: int, target: int, length: int, present: int) -> None:
-    """Raises as `copy`; `present` is the number of tokens that the target has."""
-    check_empty(target, present)
+def check_cut(engine: Engine, source: int, length: int) -> None:
+    """Raises as `copy` if the source cannot be cut there."""
     if not engine.can_cut(source, length):
         raise ValueError(f"sequence {source} cannot be cut to {length} tokens")
 
@@ -60,13 +59,15 @@ def check_shorter(sequence: int, present: int, length: int) -> None:
 def batches(chunks: Sequence[Chunk], capacity: int) -> list[np.ndarray]:
     """Lays out chunks as batches of at most `capacity` tokens, in order.
 
-    Only the logits of one batch are kept, so the last one has all tokens whose logits are wanted.
+    llama.cpp keeps the logits of one batch only, so the last one has all tokens whose logits are
+    wanted.
 
     Returns:
         For each batch four rows of int32, one column per token: the token, its position, its
         sequence, and 1 where the logits are wanted. Those columns are in the order of the chunks.
     """
-    table = np.zeros((4, sum(len(chunk.tokens) for chunk in chunks)), np.int32)
+    n_tokens = sum(len(chunk.tokens) for chunk in chunks)
+    table = np.zeros((4, n_tokens), np.int32)
     start = 0
     for chunk in chunks:
         size = len(chunk.tokens)
@@ -78,10 +79,12 @@ def batches(chunks: Sequence[Chunk], capacity: int) -> list[np.ndarray]:
         start += size
     if table.shape[1] <= capacity:
         return [table]
-    table = table[:, np.argsort(table[3], kind="stable")]  # the wanted ones last
+    wanted_last = np.argsort(table[3], kind="stable")
+    table = table[:, wanted_last]
+    n_wanted = int(table[3].sum())
     parts: list[np.ndarray] = []
     while table.shape[1] > capacity:
-        size = min(capacity, table.shape[1] - int(table[3].sum()))
+        size = min(capacity, table.shape[1] - n_wanted)
         parts.append(table[:, :size])
         table = table[:, size:]
     return [*parts, table]

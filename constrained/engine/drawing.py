@@ -13,9 +13,9 @@ class ScriptedSampler:
     """Draws the tokens of one reply from rows of logits.
 
     Args:
-        sampling: how tokens are drawn.
+        sampling: the options of the request.
         row: the logits of a slot.
-        n_vocab: how many tokens there are.
+        n_vocab: the number of tokens.
         context_length: in tokens.
 
     Raises:
@@ -26,6 +26,7 @@ class ScriptedSampler:
         self,
         sampling: Sampling,
         row: Callable[[int], np.ndarray],
+        *,
         n_vocab: int,
         context_length: int,
     ):
@@ -38,9 +39,8 @@ class ScriptedSampler:
 
     def sample(self, slot: int) -> int:
         self._require_open()
-        token = draw(
-            weigh(self._row(slot), self._sampling, self._last), self._sampling, self._random
-        )
+        logits = weigh(self._row(slot), self._sampling, self._last)
+        token = draw(logits, self._sampling, self._random)
         self._last.append(token)
         return token
 
@@ -62,11 +62,11 @@ class ScriptedSampler:
 
 
 def weigh(logits: np.ndarray, sampling: Sampling, last: Iterable[int]) -> np.ndarray:
-    """The logits with the biases and the penalties.
+    """Returns the logits with the biases and the penalties.
 
     Args:
         logits: are left as they are.
-        sampling: how tokens are drawn.
+        sampling: the options of the request.
         last: the tokens that penalties look at.
     """
     if not (sampling.biases or sampling.has_penalties):

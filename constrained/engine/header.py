@@ -1,4 +1,4 @@
-"""What a GGUF file says beside its weights: vocabulary, chat templates, how to sample.
+"""The header of a GGUF file: vocabulary, chat templates, sampling; all but the weights.
 
 Source of the keys: `llm_kv` and `llama_model_meta_key` of llama.cpp, and gguf-py.
 """
@@ -48,11 +48,6 @@ class Header:
         return find_templates(self.metadata)
 
     @property
-    def chat_template(self) -> str | None:
-        """The default chat template, or None."""
-        return self.chat_templates.get("")
-
-    @property
     def sampling(self) -> Sampling:
         """llama-server's defaults, and over them what the file recommends."""
         return self._sampling[0]
@@ -85,7 +80,7 @@ def choose_template(templates: Mapping[str, str], with_tools: bool, name: str | 
     Args:
         templates: name -> Jinja text, the default one under "".
         with_tools: tools are on offer: `tool_use`, if there is one, goes before the default.
-        name: which one; "" and "default" are the default one. None leaves it to the rule.
+        name: of the template; "" and "default" are the default one. None leaves it to the rule.
 
     Raises:
         TemplateError: there is none of that name, or, by the rule, no default.
@@ -109,26 +104,37 @@ def find_sampling(metadata: Mapping[str, str]) -> tuple[Sampling, tuple[str, ...
 
     A value that cannot be read or is out of its range is left out; the others count.
     """
-    sampling, notes = Sampling(), list[str]()
-    for key, text in sorted(metadata.items()):  # llama.cpp tells them in no order
+    sampling = Sampling()
+    notes: list[str] = []
+    for key, text in sorted(metadata.items()):  # llama.cpp lists them in no order
+        if not key.startswith(SAMPLING):
+            continue
         name = key.removeprefix(SAMPLING)
         try:
-            if name == key:
-                continue
-            if field := FIELDS.get(name):
-                sampling = replace(sampling, **{field: _number(field, text)})
-            elif name == "sequence" or _number(name, text) != NEUTRAL.get(name, float(text)):
+            if name in FIELDS:
+                field = FIELDS[name]
+                sampling = replace(sampling, **{field: _read_number(field, text)})
+            elif not _is_neutral(name, text):
                 notes.append(f"the model recommends {name} {text}, which is not supported")
-        except ValueError as e:
-            reason = e.message if isinstance(e, RequestError) else f"{text!r} is not a number"
-            notes.append(f"the model's {key} is left out: {reason}")
+        except RequestError as e:
+            notes.append(f"the model's {key} is left out: {e.message}")
+        except ValueError:
+            notes.append(f"the model's {key} is left out: {text!r} is not a number")
     return sampling, tuple(notes)
 
 
-def _number(field: str, text: str) -> float:
+def _is_neutral(name: str, text: str) -> bool:
+    """True if this recommendation changes nothing; raises ValueError if it is no number."""
+    if name == "sequence":  # the order of the samplers
+        return False
+    number = float(text)
+    return number == NEUTRAL.get(name, number)
+
+
+def _read_number(field: str, text: str) -> float:
     number = float(text)
     if field not in ("top_k", "penalty_last_n") or not number.is_integer():
         return number
     if field == "top_k":
-        return max(0, int(number))  # below 0 it means all, too
+        return max(0, int(number))  # llama.cpp takes all tokens below 0 as well as at 0
     return int(number)

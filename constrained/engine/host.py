@@ -1,4 +1,4 @@
-"""What can be asked of the machine and of a file before llama.cpp is."""
+"""Questions to the machine and to a file, before llama.cpp is loaded."""
 
 import ctypes
 import os

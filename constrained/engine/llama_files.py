@@ -1,4 +1,4 @@
-"""GGUF files in llama.cpp: their weights and what they say, and the context that runs them."""
+"""GGUF files in llama.cpp: their weights, their headers, and the contexts that run them."""
 
 import ctypes
 import os
@@ -20,6 +20,7 @@ from constrained.engine.protocol import MOST_DRAFTED
 from constrained.errors import ModelError
 
 LOG_WARNING, LOG_ERROR = 3, 4  # ggml.h; llama-cpp-python has the numbers of an older ggml
+# llama.cpp returns no reason for a failure: it is in the log alone.
 HINTS = {
     "unknown model architecture": "A newer llama-cpp-python may know it",
     "corrupted or incomplete": "Download the file again",
@@ -43,9 +44,11 @@ warnings: deque[str] = deque(maxlen=20)
 
 @llama_cpp.llama_log_callback
 def _log(level: int, text: bytes, _data: object) -> None:
-    lines = {LOG_ERROR: errors, LOG_WARNING: warnings}.get(level)
-    if lines is not None:
-        lines.append(text.decode("utf-8", "replace").strip())
+    line = text.decode("utf-8", "replace").strip()
+    if level == LOG_ERROR:
+        errors.append(line)
+    elif level == LOG_WARNING:
+        warnings.append(line)
 
 
 llama_cpp.llama_log_set(_log, ctypes.c_void_p(0))
@@ -57,27 +60,31 @@ def make_failure(what: str, memory: str | None = None) -> ModelError:
 
     Args:
         what: has failed.
-        memory: what to do if there was too little memory for it.
+        memory: the hint if there was too little memory for it.
     """
     first = errors[0] if errors else ""
-    line = re.sub(r"^(\w+: )?(error loading model: )?", "", first)
-    hint = next((hint for cause, hint in HINTS.items() if cause in line), None)
-    if hint is None and any(MEMORY.search(line) for line in errors):
-        hint = memory
-    return ModelError(f"{what}: {line}" if line else what, hint=hint)
+    cause = re.sub(r"^(\w+: )?(error loading model: )?", "", first)
+    message = f"{what}: {cause}" if cause else what
+    return ModelError(message, hint=_find_hint(cause, memory))
+
+
+def _find_hint(cause: str, memory: str | None) -> str | None:
+    for text, hint in HINTS.items():
+        if text in cause:
+            return hint
+    return memory if any(map(MEMORY.search, errors)) else None
 
 
 def read_header(path: str | os.PathLike[str]) -> Header:
-    """Reads what a GGUF file says without its weights; its vocabulary stays in memory for good.
+    """Reads the header of a GGUF file; its vocabulary stays in memory for good.
 
     Raises:
         ModelError: the file is missing, damaged or not supported.
     """
     path = Path(path)
     check_gguf(path)
-    return make_header(
-        load_model(path, EngineOptions(gpu_layers=0), None, vocab_only=True), lambda: True
-    )
+    model = load_model(path, EngineOptions(gpu_layers=0), None, vocab_only=True)
+    return make_header(model, lambda: True)
 
 
 def make_header(model: llama_cpp.llama_model_p, is_open: Callable[[], bool]) -> Header:
@@ -98,13 +105,14 @@ def make_header(model: llama_cpp.llama_model_p, is_open: Callable[[], bool]) -> 
 
 
 def _read_metadata(model: llama_cpp.llama_model_p) -> dict[str, str]:
-    """All values of the file as text, without the arrays, which llama.cpp does not tell."""
+    """All values of the file as text, without the arrays, which llama.cpp does not hand out."""
     read_key = partial(_read_text, llama_cpp.llama_model_meta_key_by_index, model)
     read_value = partial(_read_text, llama_cpp.llama_model_meta_val_str_by_index, model)
     return {read_key(i): read_value(i) for i in range(llama_cpp.llama_model_meta_count(model))}
 
 
 def _read_text(read: Callable[..., int], model: llama_cpp.llama_model_p, number: int) -> str:
+    # As snprintf: it returns the size that the text has, and cuts it to the buffer.
     size = read(model, number, ctypes.create_string_buffer(1), 1)
     room: Any = ctypes.create_string_buffer(size + 1)
     read(model, number, room, size + 1)
@@ -145,18 +153,23 @@ def load_model(
 
 
 def create_context(
-    model: llama_cpp.llama_model_p, params: Any, length: int, sequences: int
+    model: llama_cpp.llama_model_p, params: Any, *, length: int, sequences: int
 ) -> llama_cpp.llama_context_p | None:
+    """Makes a context in which each sequence has its own cells, or, where memory is too short for
+    that, one that all share; `params.kv_unified` says which. None if there is no room for either.
+    """
     params.n_seq_max = sequences
     # Logits are asked for once per sequence, and of drafted tokens. By default llama.cpp reserves
     # room for those of every token of a batch: 300 MB for 152,000 tokens.
     params.n_outputs_max = sequences + MOST_DRAFTED
     errors.clear()
-    for shared in (False, True) if sequences > 1 else (False,):
-        if not shared and length * sequences > UINT32:
-            continue
-        params.kv_unified = shared
-        params.n_ctx = length if shared else length * sequences
-        if context := llama_cpp.llama_init_from_model(model, params):
-            return context
-    return None
+    context = None
+    if length * sequences <= UINT32:
+        params.kv_unified = False
+        params.n_ctx = length * sequences
+        context = llama_cpp.llama_init_from_model(model, params)
+    if not context and sequences > 1:
+        params.kv_unified = True
+        params.n_ctx = length
+        context = llama_cpp.llama_init_from_model(model, params)
+    return context

@@ -1,4 +1,4 @@
-"""Options as llama.cpp takes them, and what it says of those that have no effect."""
+"""Options as llama.cpp takes them, and those that have no effect."""
 
 import ctypes
 from collections.abc import Iterator
@@ -40,7 +40,8 @@ def model_params(options: EngineOptions) -> Any:
     params.main_gpu = options.main_gpu
     params.load_mode = LOAD_MODES[options.mmap, options.mlock]
     most = llama_cpp.llama_max_devices()
-    if (count := len(options.tensor_split)) > most:
+    if len(options.tensor_split) > most:
+        count = len(options.tensor_split)
         message = f"tensor_split has {count} parts, llama.cpp can have {most} devices"
         raise RequestError(message, where="/tensor_split")
     if options.tensor_split:

@@ -1,4 +1,4 @@
-"""The state of a sequence in llama.cpp as bytes, and what it depends on."""
+"""The state of a sequence in llama.cpp as bytes, and a name for everything that it depends on."""
 
 import ctypes
 import glob
@@ -16,7 +16,8 @@ from constrained.errors import ModelError
 
 _llama: Any = llama_cpp  # its annotations want ctypes objects where it takes numbers
 WHOLE: int = llama_cpp.LLAMA_STATE_SEQ_FLAGS_NONE
-PART: int = llama_cpp.LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY  # without the keys and values of attention
+# Without the keys and values of attention, which llama.cpp can cut; a recurrent state it cannot.
+PART: int = llama_cpp.LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY
 PIECE, PIECES = 16 * 1024, 256  # bytes and places of a file that tell it from others
 SPLIT = re.compile(r"-\d{5}-of-(\d{5})\.gguf$")
 
@@ -44,6 +45,7 @@ def read_state(context: llama_cpp.llama_context_p, sequence: int, flags: int = W
 def write_state(
     context: llama_cpp.llama_context_p,
     sequence: int,
+    *,
     length: int,
     state: bytes,
     flags: int = WHOLE,

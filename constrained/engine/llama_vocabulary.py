@@ -35,7 +35,7 @@ def read_vocabulary(
 
     Args:
         model: llama.cpp's pointer; the vocabulary's `encode` uses it later.
-        is_open: whether the pointer is still valid; if not, `encode` raises ModelError.
+        is_open: tells if the pointer is still valid; if not, `encode` raises ModelError.
 
     Raises:
         ModelError: the model has no vocabulary, one that cannot write text, or no end token.
@@ -46,38 +46,56 @@ def read_vocabulary(
             "the vocabulary of the model cannot write text exactly",
             hint="Models that only embed or translate (BERT, T5) are not supported",
         )
-    tokens = _tokens(vocab)
-    kinds = [llama_cpp.llama_vocab_get_attr(vocab, token) for token in range(len(tokens))]
-    padding = [token for token, data in enumerate(tokens) if PAD.fullmatch(data)]
-    named = [t for t, kind in enumerate(kinds) if kind & NAMED and not PAD.fullmatch(tokens[t])]
-    names = {t: tokens[t].decode("utf-8", "replace") for t in named}
-    control = frozenset(t for t in named if kinds[t] & SPECIAL)
-    end = _end_tokens(vocab, len(tokens))
+    raw = _read_tokens(vocab)
+    tokens = raw.copy()
+    names: dict[int, str] = {}
+    control: set[int] = set()
+    padding: set[int] = set()
+    for token, data in enumerate(raw):
+        attributes = llama_cpp.llama_vocab_get_attr(vocab, token)
+        if PAD.fullmatch(data):
+            padding.add(token)
+            tokens[token] = b""
+        elif attributes & NAMED:
+            names[token] = data.decode("utf-8", "replace")
+            if attributes & SPECIAL:
+                control.add(token)
+    end = _find_end_tokens(vocab, len(tokens))
     tokenizer = _LlamaTokenizer(vocab, is_open)
-    bos = cast(int, llama_cpp.llama_vocab_bos(vocab))
+    never = frozenset(control.union(padding, end))
     return Vocabulary(
-        tokens=tuple(b"" if PAD.fullmatch(data) else data for data in tokens),
+        tokens=tuple(tokens),
         names=names,
-        control=control,
+        control=frozenset(control),
         end=end,
-        encode=Encoder(tokenizer, tokens, names, control.union(padding, end)),
-        encode_special=_SpecialEncoder(tokenizer, tokens),
-        bos=bos if bos >= 0 and llama_cpp.llama_vocab_get_add_bos(vocab) else None,
+        encode=Encoder(tokenizer, raw, names, never=never),
+        encode_special=_SpecialEncoder(tokenizer, raw),
+        bos=_find_bos(vocab),
     )
 
 
-def _tokens(vocab: llama_cpp.llama_vocab_p) -> list[bytes]:
+def _read_tokens(vocab: llama_cpp.llama_vocab_p) -> list[bytes]:
     room = ctypes.create_string_buffer(MAX_BYTES)
     tokens: list[bytes] = []
     for token in range(llama_cpp.llama_vocab_n_tokens(vocab)):
+        # 0: no space is stripped; True: special tokens are written as their text.
         size = llama_cpp.llama_token_to_piece(vocab, token, room, MAX_BYTES, 0, True)
-        if size < 0:
+        if size < 0:  # llama.cpp's way to say that it needs more room
             raise ModelError(f"token {token} of the model has {-size} bytes; limit: {MAX_BYTES}")
         tokens.append(ctypes.string_at(room, size))
     return tokens
 
 
-def _end_tokens(vocab: llama_cpp.llama_vocab_p, n_vocab: int) -> tuple[int, ...]:
+def _find_bos(vocab: llama_cpp.llama_vocab_p) -> int | None:
+    """The token that a prompt begins with, if the model wants one."""
+    bos = cast(int, llama_cpp.llama_vocab_bos(vocab))
+    if bos < 0 or not llama_cpp.llama_vocab_get_add_bos(vocab):
+        return None
+    return bos
+
+
+def _find_end_tokens(vocab: llama_cpp.llama_vocab_p, n_vocab: int) -> tuple[int, ...]:
+    # Several: the end of a text, and the ends of turns that llama.cpp knows by their text.
     end = [token for token in range(n_vocab) if llama_cpp.llama_vocab_is_eog(vocab, token)]
     if not end:
         raise ModelError(
@@ -98,6 +116,7 @@ class _LlamaTokenizer:
             raise ModelError("the model is closed")
         room = 2 * len(data) + 8  # every token has a byte, and may have a space of its own
         ids = (llama_cpp.llama_token * room)()
+        # False: no BOS, which begins a prompt, not each text.
         size = llama_cpp.llama_tokenize(self._vocab, data, len(data), ids, room, False, special)
         if size < 0:
             raise ModelError("llama.cpp cannot tokenise the text")
@@ -110,4 +129,6 @@ class _SpecialEncoder:
         self._continue = Continuation(self._tokenize, tokens)
 
     def __call__(self, text: str, *, inside: bool = False) -> list[int]:
-        return (self._continue if inside else self._tokenize)(text.encode())
+        if inside:
+            return self._continue(text.encode())
+        return self._tokenize(text.encode())

@@ -3,14 +3,13 @@
 import os
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, Unpack, cast
 
 import llama_cpp
 import numpy as np
 
-from constrained.engine.batch import batches, check_chunks, check_copy, check_empty, check_shorter
+from constrained.engine.batch import batches, check_chunks, check_cut, check_empty, check_shorter
 from constrained.engine.host import check_gguf
 from constrained.engine.llama_files import (
     CONTEXT_MEMORY,
@@ -22,7 +21,14 @@ from constrained.engine.llama_files import (
     warnings,
 )
 from constrained.engine.llama_params import context_params, describe_unused, offloads
-from constrained.engine.llama_state import PART, fingerprint, read_state, state_size, write_state
+from constrained.engine.llama_state import (
+    PART,
+    WHOLE,
+    fingerprint,
+    read_state,
+    state_size,
+    write_state,
+)
 from constrained.engine.options import LoadOptions, read_options
 from constrained.engine.protocol import MOST_DRAFTED, Chunk, Sampling
 from constrained.errors import ContextError, ModelError
@@ -40,7 +46,7 @@ def load(
 
     Args:
         path: a GGUF file; of a split one, the first part.
-        progress: is told the part done, 0 to 1, while the file is read. If it raises, so does this.
+        progress: takes the part done, 0 to 1, while the file is read. If it raises, so does this.
         given: see `EngineOptions`.
 
     Raises:
@@ -54,16 +60,20 @@ def load(
     trained = llama_cpp.llama_model_n_ctx_train(model)
     length = min(options.context_length or trained, trained)
     params, sequences = context_params(options), options.sequences
-    context = create_context(model, params, length, sequences)
+    context = create_context(model, params, length=length, sequences=sequences)
     if not context:
         llama_cpp.llama_model_free(model)
         what = f"no context of {length} tokens for {sequences} sequences"
         raise make_failure(what, CONTEXT_MEMORY)
     notices = [*describe_unused(options), *_describe_shortage(params.kv_unified, length)]
-    engine = LlamaEngine(model, context, length, notices=notices)
-    engine.identify = partial(fingerprint, path, params, options.gpu_layers)
-    engine.offloads = offloads(options.gpu_layers)
-    return engine
+    return LlamaEngine(
+        model,
+        context,
+        context_length=length,
+        identify=lambda: fingerprint(path, params, options.gpu_layers),
+        offloads=offloads(options.gpu_layers),
+        notices=notices,
+    )
 
 
 def borrow(llama: Any) -> "LlamaEngine":
@@ -84,21 +94,29 @@ def borrow(llama: Any) -> "LlamaEngine":
         hint = "Make it without embedding=True"
         raise ModelError("the llama_cpp.Llama computes embeddings, no logits", hint=hint)
     llama.reset()
-    if memory := llama_cpp.llama_get_memory(context):
+    memory = llama_cpp.llama_get_memory(context)
+    if memory:
         llama_cpp.llama_memory_clear(memory, True)
-    engine = LlamaEngine(model, context, llama.n_ctx(), owner=llama)
-    engine.identify = partial(fingerprint, Path(llama.model_path), params)
-    engine.offloads = offloads(llama.model_params.n_gpu_layers)
-    return engine
+    path = Path(llama.model_path)
+    return LlamaEngine(
+        model,
+        context,
+        context_length=llama.n_ctx(),
+        identify=lambda: fingerprint(path, params),
+        offloads=offloads(llama.model_params.n_gpu_layers),
+        owner=llama,
+    )
 
 
 def _describe_shortage(is_shared: bool, length: int) -> Iterator[str]:
-    """What there was too little memory for."""
+    """Names what there was too little memory for."""
     if is_shared:
         yield f"memory is short: all sequences share one context of {length} tokens"
-    if locking := next((line for line in warnings if "lock" in line), None):
-        cause = locking.removeprefix("warning: ").splitlines()[0]
-        yield f"the model may be swapped out: {cause}"
+    for line in warnings:
+        if "lock" in line:  # llama.cpp loads the model all the same where mlock fails
+            cause = line.removeprefix("warning: ").splitlines()[0]
+            yield f"the model may be swapped out: {cause}"
+            return
 
 
 def _free(context: llama_cpp.llama_context_p, model: llama_cpp.llama_model_p) -> None:
@@ -107,7 +125,7 @@ def _free(context: llama_cpp.llama_context_p, model: llama_cpp.llama_model_p) ->
 
 
 def _keep(owner: object) -> None:
-    """Does nothing to what somebody else owns."""
+    """Does nothing but refer to the owner, which keeps it alive."""
 
 
 class Batch:
@@ -135,7 +153,7 @@ class Batch:
         self._batch = llama_cpp.llama_batch(**fields)
 
     def fill(self, table: np.ndarray) -> llama_cpp.llama_batch:
-        """Takes over what `batches` has laid out."""
+        """Takes over a table of `batches`."""
         size = table.shape[1]
         self._table[:, :size] = table[:3]
         self._wanted[:size] = table[3]
@@ -150,9 +168,9 @@ class ChainSampler:
     reads when it draws.
 
     Args:
-        sampling: how tokens are drawn.
+        sampling: the options of the request.
         draw: draws with a chain from a row of the logits.
-        n_vocab: how many tokens there are.
+        n_vocab: the number of tokens.
         context_length: in tokens.
 
     Raises:
@@ -160,12 +178,18 @@ class ChainSampler:
     """
 
     def __init__(
-        self, sampling: Sampling, draw: Callable[[Any, int], int], n_vocab: int, context_length: int
+        self,
+        sampling: Sampling,
+        draw: Callable[[Any, int], int],
+        *,
+        n_vocab: int,
+        context_length: int,
     ):
         sampling.check_tokens(n_vocab)
         chain = llama_cpp.llama_sampler_chain_init(llama_cpp.llama_sampler_chain_default_params())
         self._chain = chain
         self._draw = draw
+        # The chain owns its stages: they go with it, and must not be freed by themselves.
         self._free = weakref.finalize(self, llama_cpp.llama_sampler_free, chain)
         self._last = sampling.count_last(context_length)
         self._penalties = _make_penalties(sampling, n_vocab, self._last)
@@ -176,7 +200,7 @@ class ChainSampler:
 
     def sample(self, slot: int) -> int:
         self._require_open()
-        return self._draw(self._chain, slot)
+        return self._draw(self._chain, slot)  # llama.cpp accepts what it has drawn
 
     def accept(self, token: int) -> None:
         self._require_open()
@@ -186,7 +210,7 @@ class ChainSampler:
         self._require_open()
         if self._penalties is None:
             return
-        # That stage alone: a reset of the chain would give the one that draws its seed again.
+        # That stage alone: a reset of the chain would seed the one that draws anew.
         llama_cpp.llama_sampler_reset(self._penalties)
         for token in tokens[-self._last :]:
             llama_cpp.llama_sampler_accept(self._penalties, token)
@@ -221,6 +245,7 @@ def _make_penalties(sampling: Sampling, n_vocab: int, last: int) -> Any:
 def _make_draw(sampling: Sampling, n_vocab: int) -> list[Any]:
     if sampling.is_greedy:
         return [llama_cpp.llama_sampler_init_greedy()]
+    # A top k of 0 leaves all tokens; the 1 is the least number of tokens that a stage leaves.
     return [
         llama_cpp.llama_sampler_init_top_k(min(sampling.top_k, n_vocab)),
         llama_cpp.llama_sampler_init_top_p(sampling.top_p, 1),
@@ -234,52 +259,43 @@ class LlamaEngine:
     """An `Engine` on a model in llama.cpp; made by `load`. Also a context manager.
 
     Attributes, beside those of `Engine`:
-        n_ctx_train: how many tokens of context the model was trained on.
-        architecture: of the model, such as "qwen3".
-        header: what the file says beside its weights: all values, how to sample.
-        chat_templates: by name, the default one under "".
-        chat_template: the default one, or None.
-        sampling: llama-server's defaults, and over them what the file recommends.
-        bos_text, eos_text: what templates call `bos_token` and `eos_token`; "" if there is none.
-        notices: which options are without effect, and what there was too little memory for.
+        header: of the model's file.
+        notices: for the user: options without effect, memory that was short.
     """
-
-    identify: Callable[[], str]  # set by whoever knows the file
-    offloads: bool = False  # likewise
 
     def __init__(
         self,
         model: llama_cpp.llama_model_p,
         context: llama_cpp.llama_context_p,
+        *,
         context_length: int,
+        identify: Callable[[], str],
+        offloads: bool,
         owner: Any = None,
         notices: Sequence[str] = (),
     ):
-        # Whoever owns the model frees it, and lives at least as long as this engine.
-        release = partial(_keep, owner) if owner else partial(_free, context, model)
-        free = weakref.finalize(self, release)
+        if owner is None:
+            free = weakref.finalize(self, _free, context, model)
+        else:  # it frees the model itself, and lives at least as long as this engine
+            free = weakref.finalize(self, _keep, owner)
         self._free = free
         self._model = model
         self._context = context
         self._batch = Batch(llama_cpp.llama_n_batch(context))
         self._slots: list[int] = []  # the tokens of the last batch whose logits are wanted
+        self._identify = identify
+        self.offloads = offloads
         self.notices = tuple(notices)
-        self.header = header = make_header(model, lambda: free.alive)
-        self.vocabulary = header.vocabulary
+        self.header = make_header(model, lambda: free.alive)
+        self.vocabulary = self.header.vocabulary
         self.context_length = context_length
-        self.n_ctx_train = llama_cpp.llama_model_n_ctx_train(model)
         self.max_sequences = llama_cpp.llama_n_seq_max(context) if owner is None else 1
+        # All logits that are wanted have to come from one batch: the last one alone has any.
         self.max_drafted = min(MOST_DRAFTED, self._batch.capacity - self.max_sequences)
         self._lengths = [0] * self.max_sequences
         self.needs_checkpoints = bool(
             llama_cpp.llama_model_is_recurrent(model) or llama_cpp.llama_model_is_hybrid(model)
         )
-        self.architecture = header.metadata.get("general.architecture", "")
-        self.chat_templates = header.chat_templates
-        self.chat_template = header.chat_template
-        self.sampling = header.sampling
-        self.bos_text = header.bos_text
-        self.eos_text = header.eos_text
 
     def __enter__(self) -> "LlamaEngine":
         return self
@@ -292,7 +308,7 @@ class LlamaEngine:
 
     def decode(self, chunks: Sequence[Chunk]) -> list[np.ndarray]:
         self._require_open()
-        check_chunks(chunks, self._lengths, self.context_length, self.max_drafted)
+        check_chunks(self, chunks, self._lengths)
         self._slots = []
         if not chunks:
             return []
@@ -304,22 +320,23 @@ class LlamaEngine:
                 # llama.cpp undoes a batch that it finds no room for, but not those before it.
                 if status == NO_SLOT and number == 0:
                     raise ContextError("the context that the sequences share is full")
+                # After any other failure, an unknown part of the batch stays (llama.h).
                 for chunk in chunks:
                     self.release(chunk.sequence)
                 raise make_failure("llama.cpp cannot decode")
         for chunk in chunks:
             self._lengths[chunk.sequence] += len(chunk.tokens)
         self._slots = np.flatnonzero(tables[-1][3]).tolist()
-        return [self._logits(at) for at in self._slots]
+        return [self._view_logits(slot) for slot in self._slots]
 
-    def _logits(self, at: int) -> np.ndarray:
+    def _view_logits(self, slot: int) -> np.ndarray:
         # No copy: the mask goes into llama.cpp's own memory, from which its samplers read.
-        row = llama_cpp.llama_get_logits_ith(self._context, at)
+        row = llama_cpp.llama_get_logits_ith(self._context, slot)
         return np.ctypeslib.as_array(row, (len(self.vocabulary.tokens),))
 
     def sampler(self, sampling: Sampling) -> ChainSampler:
         size = len(self.vocabulary.tokens)
-        return ChainSampler(sampling, self._draw, size, self.context_length)
+        return ChainSampler(sampling, self._draw, n_vocab=size, context_length=self.context_length)
 
     def _draw(self, chain: Any, slot: int) -> int:
         self._require_open()
@@ -327,9 +344,10 @@ class LlamaEngine:
 
     def rollback(self, sequence: int, length: int) -> bool:
         self._require_open()
-        if not self.can_cut(sequence, length):
-            return False
-        memory = llama_cpp.llama_get_memory(self._context)
+        return self.can_cut(sequence, length) and self._cut(sequence, length)
+
+    def _cut(self, sequence: int, length: int) -> bool:
+        memory = llama_cpp.llama_get_memory(self._context)  # a model without a KV cache has none
         if memory and not llama_cpp.llama_memory_seq_rm(memory, sequence, length, -1):
             return False
         self._lengths[sequence] = length
@@ -348,9 +366,10 @@ class LlamaEngine:
 
     def copy(self, source: int, target: int, length: int) -> None:
         self._require_open()
-        check_copy(self, source, target, length, self._lengths[target])
-        # A model without a KV cache has no memory. Where each sequence has a context of its own,
-        # llama.cpp copies whole sequences only; what is too much is cut off afterwards.
+        check_empty(target, self._lengths[target])
+        check_cut(self, source, length)
+        # Where each sequence has a context of its own, llama.cpp copies whole sequences only; what
+        # is too much is cut off afterwards.
         memory = llama_cpp.llama_get_memory(self._context)
         if memory:
             llama_cpp.llama_memory_seq_cp(memory, source, target, -1, -1)
@@ -359,7 +378,7 @@ class LlamaEngine:
 
     @property
     def fingerprint(self) -> str:
-        return self.identify()
+        return self._identify()
 
     def state_size(self, sequence: int) -> int:
         self._require_open()
@@ -381,11 +400,11 @@ class LlamaEngine:
     def go_back(self, sequence: int, length: int, checkpoint: bytes) -> None:
         self._require_open()
         check_shorter(sequence, self._lengths[sequence], length)
-        self._write(sequence, length, checkpoint, PART)
+        self._write(sequence, length, checkpoint, flags=PART)
 
-    def _write(self, sequence: int, length: int, state: bytes, *flags: int) -> None:
+    def _write(self, sequence: int, length: int, state: bytes, *, flags: int = WHOLE) -> None:
         try:
-            write_state(self._context, sequence, length, state, *flags)
+            write_state(self._context, sequence, length=length, state=state, flags=flags)
         except ModelError:
             self.release(sequence)
             raise
@@ -393,15 +412,7 @@ class LlamaEngine:
 
     def release(self, sequence: int) -> None:
         self._require_open()
-        memory = llama_cpp.llama_get_memory(self._context)
-        if memory:
-            llama_cpp.llama_memory_seq_rm(memory, sequence, -1, -1)
-        self._lengths[sequence] = 0
-
-    def metadata(self, key: str) -> str | None:
-        """Returns a value of the GGUF as text, or None: it is absent, or an array."""
-        self._require_open()
-        return self.header.metadata.get(key)
+        self._cut(sequence, 0)  # of a whole sequence this never fails (llama.h)
 
     def _require_open(self) -> None:
         if not self._free.alive:

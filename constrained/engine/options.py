@@ -1,4 +1,4 @@
-"""How a model is loaded and run, in llama.cpp's terms; checked before any file is read."""
+"""The options of a model, in llama.cpp's terms; checked before any file is read."""
 
 import math
 from collections.abc import Mapping
@@ -60,8 +60,8 @@ class EngineOptions:
     context_length: int = 4096
     """Tokens of each sequence, at most what the model was trained on; 0: that."""
     sequences: int = 1
-    """How many can be decoded together, up to 256. Each has its own full context, or all share
-    one where llama.cpp cannot allocate as much."""
+    """Up to 256 are decoded together. Each has its own full context, or all share one where
+    llama.cpp cannot allocate as much."""
     threads: int | None = None
     """None or 0 for one per physical core."""
     threads_batch: int | None = None
@@ -69,21 +69,21 @@ class EngineOptions:
     batch_size: int = 512
     """Tokens of one decode, at most: so long does a prompt keep the others waiting."""
     ubatch_size: int = 512
-    """Of those, how many are computed at once: more is faster on a GPU, and takes memory."""
+    """Tokens of those that are computed at once: more is faster on a GPU, and takes memory."""
     flash_attention: bool | None = None
     """None lets llama.cpp decide."""
     cache_type_k: CacheType = "f16"
-    """How the keys of the context are kept."""
+    """The type of the keys of the context."""
     cache_type_v: CacheType = "f16"
-    """How the values of the context are kept; what is quantised needs flash attention."""
+    """The type of the values of the context; a quantised one needs flash attention."""
     gpu_layers: int = -1
     """Layers on the GPU, if there is one; -1: all."""
     split_mode: SplitMode = "layer"
-    """How several GPUs share the model."""
+    """The way in which several GPUs share the model."""
     main_gpu: int = 0
     """The GPU for the model where it is not split; for small tensors where it is split by row."""
     tensor_split: tuple[float, ...] = ()
-    """Which parts of the model the GPUs get, such as (3, 1); empty: by their memory."""
+    """The parts of the model that the GPUs get, such as (3, 1); empty: by their memory."""
     kv_offload: bool = True
     """Keep the context on the GPU, too."""
     mmap: bool = True
@@ -110,8 +110,8 @@ class EngineOptions:
 
     def _require_together(self) -> None:
         if self.batch_size < self.sequences:  # each of them decodes a token at least
-            range_ = f"at least the number of sequences, {self.sequences}"
-            self._require("batch_size", False, range_)
+            least = f"at least the number of sequences, {self.sequences}"
+            self._require("batch_size", False, least)
         if self.cache_type_v not in ("f32", "f16", "bf16") and self.flash_attention is False:
             raise RequestError(
                 f"values in {self.cache_type_v} need flash attention, which is off",
@@ -133,8 +133,9 @@ def read_options(given: Mapping[str, Any]) -> EngineOptions:
         RequestError: see `EngineOptions`.
     """
     known = [field.name for field in fields(EngineOptions)]
-    if unknown := [name for name in given if name not in known]:
-        raise TypeError(f"unknown option {unknown[0]!r}; known: {', '.join(known)}")
+    for name in given:
+        if name not in known:
+            raise TypeError(f"unknown option {name!r}; known: {', '.join(known)}")
     return EngineOptions(**given)
 
 
@@ -143,8 +144,10 @@ def _as_tuple(value: Any) -> Any:
 
 
 def _are_parts(value: Any) -> bool:
-    """Are these the parts that several GPUs get?"""
+    """True if these can be the parts that several GPUs get."""
     if not isinstance(value, tuple):
         return False
-    are_numbers = all(isinstance(part, int | float) and 0 <= part < math.inf for part in value)
-    return are_numbers and (not value or sum(value) > 0)
+    for part in value:
+        if not isinstance(part, int | float) or not 0 <= part < math.inf:
+            return False
+    return not value or sum(value) > 0

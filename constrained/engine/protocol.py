@@ -1,4 +1,4 @@
-"""What generation needs of an engine: decode tokens of several sequences, draw the next ones."""
+"""The engine that generation needs: decodes tokens of several sequences, draws the next ones."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,12 +18,17 @@ class Chunk:
     """Tokens to append to a sequence."""
 
     sequence: int
-    """Which sequence: 0 up to the engine's `max_sequences`."""
+    """The number of the sequence, from 0 up to the engine's `max_sequences`."""
     tokens: Sequence[int]
     position: int
-    """Where the first token goes, counted from 0: the number of tokens that are there already."""
+    """The position of the first token, from 0: the number of tokens that are there already."""
     wanted: int = 1
-    """After how many of the tokens, the last ones, the logits are wanted."""
+    """The number of tokens, counted from the last one, after which the logits are wanted."""
+
+    @property
+    def drafted(self) -> int:
+        """The number of tokens whose logits are wanted beyond one: those of a draft."""
+        return max(0, self.wanted - 1)
 
 
 class Sampler(Protocol):

@@ -1,4 +1,4 @@
-"""How tokens are drawn: the values of a request, checked."""
+"""The options of drawing tokens, checked."""
 
 import math
 import secrets
@@ -40,14 +40,14 @@ class Sampling:
     repeat_penalty: float = 1.0
     """Divides the logits of tokens that were there before (multiplies those below 0); 1: none."""
     frequency_penalty: float = 0.0
-    """Is subtracted from the logit of a token for each time that it was there before."""
+    """Subtracted from the logit of a token for each time that it was there before."""
     presence_penalty: float = 0.0
-    """Is subtracted once from the logit of a token that was there before."""
+    """Subtracted once from the logit of a token that was there before."""
     penalty_last_n: int = 64
     """The penalties look at so many tokens before, those of the prompt included; 0: they do
     nothing, -1: all of the context."""
     logit_bias: Mapping[int, float] | Biases = ()
-    """What is added to the logits of tokens, by id; -inf: never such a token, unless nothing else
+    """Added to the logits of tokens, by id; -inf: never such a token, unless nothing else
     may follow. Kept as pairs in the order of the tokens. No bias lets through what the mask
     forbids."""
 
@@ -117,20 +117,21 @@ def _is_whole(value: Any) -> bool:
 
 
 def _is_within(value: Any, low: float, high: float) -> bool:
-    """Is it a finite number from `low` to `high`?"""
+    """True if it is a finite number from `low` to `high`."""
     if not isinstance(value, Real) or isinstance(value, bool):
         return False
     return low <= float(value) <= high and math.isfinite(value)
 
 
 def _read_biases(given: Any) -> Biases:
-    """The pairs in the order of their tokens.
+    """Returns the pairs in the order of their tokens.
 
     Raises:
         RequestError: they are no such pairs, name a token twice, or have a bias out of its range.
     """
     try:
-        pairs = [(token, bias) for token, bias in getattr(given, "items", lambda: given)()]
+        items = given.items() if hasattr(given, "items") else given
+        pairs = [(token, bias) for token, bias in items]
     except (TypeError, ValueError):
         hint = "Use a mapping from ids of tokens to numbers"
         raise RequestError("it is no mapping", where="/logit_bias", hint=hint) from None

@@ -2,11 +2,11 @@
 
 import zlib
 from collections.abc import Callable, Sequence
-from itertools import chain
+from functools import partial
 
 import numpy as np
 
-from constrained.engine.batch import check_chunks, check_copy, check_empty, check_shorter
+from constrained.engine.batch import check_chunks, check_cut, check_empty, check_shorter
 from constrained.engine.drawing import ScriptedSampler
 from constrained.engine.protocol import MOST_DRAFTED, Chunk, Sampling
 from constrained.errors import ModelError
@@ -56,31 +56,37 @@ class ScriptedEngine:
     def decode(self, chunks: Sequence[Chunk]) -> list[np.ndarray]:
         self._require_open()
         lengths = [len(tokens) for tokens in self._tokens]
-        check_chunks(chunks, lengths, self.context_length, self.max_drafted)
-        n_vocab = len(self.vocabulary.tokens)
-        for token in chain.from_iterable(chunk.tokens for chunk in chunks):
-            if not 0 <= token < n_vocab:
-                for chunk in chunks:
-                    self.release(chunk.sequence)
-                raise ModelError(f"there is no token {token}")
+        check_chunks(self, chunks, lengths)
+        self._check_tokens(chunks)
         self._logits = []
         for chunk in chunks:
             tokens = self._tokens[chunk.sequence]
             tokens.extend(chunk.tokens)
             for length in range(len(tokens) - chunk.wanted + 1, len(tokens) + 1):
-                self._logits.append(self._compute(chunk.sequence, length, n_vocab))
+                self._logits.append(self._compute(chunk.sequence, length))
         return self._logits
 
-    def _compute(self, sequence: int, length: int, n_vocab: int) -> np.ndarray:
+    def _check_tokens(self, chunks: Sequence[Chunk]) -> None:
+        for chunk in chunks:
+            for token in chunk.tokens:
+                if not 0 <= token < len(self.vocabulary.tokens):
+                    for other in chunks:
+                        self.release(other.sequence)
+                    raise ModelError(f"there is no token {token}")
+
+    def _compute(self, sequence: int, length: int) -> np.ndarray:
         tokens = tuple(self._tokens[sequence][:length])
         logits = np.array(self._logits_of(sequence, tokens), np.float32)
+        n_vocab = len(self.vocabulary.tokens)
         if logits.shape != (n_vocab,):
             raise ValueError(f"the logits have the shape {logits.shape}, must be ({n_vocab},)")
         return logits
 
     def sampler(self, sampling: Sampling) -> ScriptedSampler:
         n_vocab = len(self.vocabulary.tokens)
-        return ScriptedSampler(sampling, self._row, n_vocab, self.context_length)
+        return ScriptedSampler(
+            sampling, self._row, n_vocab=n_vocab, context_length=self.context_length
+        )
 
     def _row(self, slot: int) -> np.ndarray:
         self._require_open()
@@ -98,7 +104,8 @@ class ScriptedEngine:
 
     def copy(self, source: int, target: int, length: int) -> None:
         self._require_open()
-        check_copy(self, source, target, length, len(self._tokens[target]))
+        check_empty(target, len(self._tokens[target]))
+        check_cut(self, source, length)
         self._tokens[target] = self._tokens[source][:length]
 
     def state_size(self, sequence: int) -> int:
@@ -161,33 +168,51 @@ def scripted_logits(
         start: the number of tokens of the prompt; None: what a sequence has when it is first
             asked about.
     """
-    text = script.encode() if isinstance(script, str) else vocabulary.text(script)
-    ids = {data: token for token, data in enumerate(vocabulary.tokens) if data}
-    ids |= {vocabulary.tokens[token]: token for token in vocabulary.names}
-    longest = max(map(len, ids))
+    if isinstance(script, str):
+        find_next = _TextScript(script.encode(), vocabulary).find_next
+    else:
+        find_next = partial(_find_next_token, script)
     starts: dict[int, int] = {}
 
-    def wanted(written: tuple[int, ...]) -> dict[int, float]:
-        if not isinstance(script, str):
-            if written != tuple(script[: len(written)]):
-                return {}
-            return dict.fromkeys(script[len(written) :][:1], NEXT)
-        done = vocabulary.text(written)
-        values: dict[int, float] = {}
-        if text.startswith(done):
-            rest = text[len(done) : len(done) + longest]
-            for size in range(1, len(rest) + 1):
-                if rest[:size] in ids:
-                    values[ids[rest[:size]]] = NEXT + size
-        return values
-
     def logits(sequence: int, tokens: Sequence[int]) -> np.ndarray:
-        first = starts.setdefault(sequence, len(tokens)) if start is None else start
+        first = start
+        if first is None:
+            first = starts.setdefault(sequence, len(tokens))
         result = np.zeros(len(vocabulary.tokens), np.float32)
-        values = wanted(tuple(tokens[first:]))
+        values = find_next(tokens[first:])
         result[vocabulary.end[0]] = END if values else NEXT
         for token, value in values.items():
             result[token] = value
         return result
 
     return logits
+
+
+def _find_next_token(script: Sequence[int], written: Sequence[int]) -> dict[int, float]:
+    """The logit of the token that the script has next, if the turn is along it."""
+    count = len(written)
+    if count >= len(script) or list(written) != list(script[:count]):
+        return {}
+    return {script[count]: NEXT}
+
+
+class _TextScript:
+    def __init__(self, script: bytes, vocabulary: Vocabulary):
+        self._script = script
+        self._vocabulary = vocabulary
+        self._ids = {data: token for token, data in enumerate(vocabulary.tokens) if data}
+        self._ids |= {vocabulary.tokens[token]: token for token in vocabulary.names}
+        self._longest = max(map(len, self._ids))
+
+    def find_next(self, written: Sequence[int]) -> dict[int, float]:
+        """The logits of the tokens that go on with the script; the longest is the most likely."""
+        done = self._vocabulary.text(written)
+        if not self._script.startswith(done):
+            return {}
+        rest = self._script[len(done) : len(done) + self._longest]
+        values: dict[int, float] = {}
+        for size in range(1, len(rest) + 1):
+            token = self._ids.get(rest[:size])
+            if token is not None:
+                values[token] = NEXT + size
+        return values

@@ -1,4 +1,4 @@
-"""The KV cache and the prefix cache: what each sequence holds, snapshots in memory and on disk.
+"""The KV cache and the prefix cache: tokens of sequences, snapshots in memory and on disk.
 
 Needs `engine`. Start with `sequences`.
 """

@@ -1,4 +1,4 @@
-"""The KV cache: what the sequences of an engine hold, so that nothing is computed twice.
+"""The KV cache: the tokens that the sequences of an engine have, so that none is computed twice.
 
 A sequence that is free keeps its tokens: the next prompt that begins with them goes on from there
 (prefix cache). What is about to be overwritten can be saved as a snapshot, and restored later.
@@ -48,11 +48,11 @@ class SequenceState:
 
     Attributes:
         tokens: those in the KV cache.
-        in_blocks: how many of the first were computed in whole blocks.
+        in_blocks: the number of first tokens that were computed in whole blocks.
         checkpoints: by the number of tokens that there were.
         pins: numbers of tokens that other prompts are likely to have in common with this one.
-        stops: where checkpoints are to be taken.
-        used: when it was used last, as a running number.
+        stops: positions at which checkpoints are to be taken.
+        used: a running number; the higher, the later it was used.
     """
 
     tokens: list[int] = field(default_factory=list[int])
@@ -84,24 +84,31 @@ def count_reusable(
     """The number of first tokens that a prompt can go on with.
 
     Args:
-        computed: what there is.
+        computed: those of a sequence or snapshot.
         tokens: those that are wanted.
         most: so many at most.
         block: whole blocks of so many tokens only.
-        can_cut: tells whether what was computed can be cut to so many; if not, its checkpoints
-            remain.
+        can_cut: tells if what was computed can be cut to so many; if not, its checkpoints remain.
     """
     length = min(count_common(computed.tokens, tokens), most)
     if block > 1:
         length = min(length, computed.in_blocks) // block * block
     if length == len(computed.tokens) or can_cut(length):
         return length
-    places = (at for at in computed.checkpoints if at <= length and at % block == 0)
-    return max(places, default=0)
+    return find_checkpoint(computed.checkpoints, length, block)
+
+
+def find_checkpoint(checkpoints: Iterable[int], length: int, block: int = 1) -> int:
+    """The last checkpoint within the first `length` tokens, on the edge of a block; 0: none is."""
+    last = 0
+    for position in checkpoints:
+        if position <= length and position % block == 0:
+            last = max(last, position)
+    return last
 
 
 class PrefixCache:
-    """The snapshots of the sequences of an engine: what is worth saving, what worth restoring.
+    """The snapshots of the sequences of an engine: saves and restores those that are worth it.
 
     See `Sequences` for the arguments.
     """
@@ -119,12 +126,12 @@ class PrefixCache:
         self._hits = 0
         self._misses = 0
 
-    def metrics(self, sequences: int, held: Amount) -> Metrics:
-        """The figures; `held` is what the sequences hold."""
+    def metrics(self, sequences: int, cached: Amount) -> Metrics:
+        """The figures; `cached` is the amount in the sequences."""
         snapshots = self.snapshots
         return Metrics(
             sequences=sequences,
-            held=held,
+            held=cached,
             memory=snapshots.amount,
             disk=snapshots.files.amount if snapshots.files else Amount(),
             hits=self._hits,
@@ -132,6 +139,11 @@ class PrefixCache:
             failures=snapshots.failures,
             last_failure=snapshots.last_failure,
         )
+
+    @property
+    def has_files(self) -> bool:
+        """True if snapshots outlive this process."""
+        return self._writing is not None
 
     def flush(self) -> None:
         """Writes to files what is in memory, and waits for all of it."""
@@ -154,9 +166,12 @@ class PrefixCache:
 
     def look_up(self, tokens: list[int], known: int) -> Snapshot | None:
         """As `find`, and counts hits and misses."""
-        while outline := self.find(tokens, known)[1]:
-            if snapshot := self.snapshots.take(outline):
+        _, outline = self.find(tokens, known)
+        while outline is not None:
+            snapshot = self.snapshots.take(outline)
+            if snapshot is not None:
                 return snapshot
+            _, outline = self.find(tokens, known)  # that one is damaged, and forgotten by now
         if len(tokens) - 1 - known > SPARED:
             self._misses += 1
         return None
@@ -181,8 +196,8 @@ class PrefixCache:
 
         Args:
             number: of the sequence.
-            state: what it holds.
-            known: how many of its tokens stay, or are in other sequences.
+            state: of the sequence.
+            known: the number of its tokens that stay, or are in other sequences.
             is_pinned: others are likely to begin with all of it.
         """
         tokens = [*state.tokens]
@@ -208,7 +223,7 @@ class PrefixCache:
         return len(tokens) - max(known, self._find_whole(tokens, True)) > SPARED
 
     def _find_whole(self, tokens: list[int], is_pinned: bool) -> int:
-        """How many of the tokens there is a snapshot of; only pinned ones stand for pinned ones."""
+        """The number of tokens that a snapshot has; only pinned ones stand for pinned ones."""
 
         def value(outline: Outline) -> int:
             if is_pinned and not outline.is_pinned:
@@ -218,14 +233,14 @@ class PrefixCache:
         return self.snapshots.find(value)[0]
 
     def _covers(self, new: Outline, old: Outline) -> bool:
-        """Is the old one of little use once there is the new one?"""
+        """True if the old one is of little use once there is the new one."""
         if old.is_pinned:
             return False
         usable = self._count_usable(old)
         return usable - self._count_reusable(new, old.tokens, usable) <= SPARED
 
     def _count_usable(self, computed: ComputedTokens) -> int:
-        """How many of the tokens a prompt that begins with all of them could go on with."""
+        """The number of tokens that a prompt which begins with all of them could go on with."""
         return computed.in_blocks if self._block > 1 else len(computed.tokens)
 
     def _count_reusable(self, outline: Outline, tokens: list[int], most: int) -> int:
@@ -250,7 +265,7 @@ class Sequences:
         engine: that nobody else uses. What changes its sequences goes through this object.
         block: go on with whole blocks of so many tokens only, each computed by itself: what is
             computed then does not depend on what was there. 1: with any number, however computed.
-        cache: how much is kept of what sequences have held, when others take their place.
+        cache: the room for the states of sequences that others take over.
 
     Raises:
         RequestError: the folder of the cache cannot be used.
@@ -271,8 +286,8 @@ class Sequences:
             if state.tokens:
                 count += 1
                 tokens += len(state.tokens)
-                # Another thread may be taking a checkpoint: it must not change what is iterated.
-                size += sum(len(data) for data in [*state.checkpoints.values()])
+                # A copy: another thread may be taking a checkpoint while this one iterates.
+                size += sum(map(len, [*state.checkpoints.values()]))
         return self._prefix_cache.metrics(len(self._states), Amount(count, tokens, size))
 
     def decode(self, chunks: Sequence[Chunk]) -> list[np.ndarray]:
@@ -282,6 +297,7 @@ class Sequences:
         except ContextError:
             raise
         except BaseException:
+            # Nobody knows how many of the tokens llama.cpp has taken.
             for chunk in chunks:
                 self.release(chunk.sequence)
             raise
@@ -289,6 +305,7 @@ class Sequences:
             state = self._states[chunk.sequence]
             size = len(chunk.tokens)
             state.tokens += chunk.tokens
+            # Only whole blocks from the start on, each in a chunk of its own, are always the same.
             if chunk.position == state.in_blocks and size == self._block:
                 state.in_blocks += size
             state.used = next(self._clock)
@@ -315,16 +332,16 @@ class Sequences:
         state = self._states[sequence]
         if length == len(state.tokens) or self.rollback(sequence, length):
             return length
-        place = max((at for at in state.checkpoints if at <= length), default=None)
-        if place is None:
+        position = find_checkpoint(state.checkpoints, length)
+        if position == 0:
             return None
         try:
-            self.engine.go_back(sequence, place, state.checkpoints[place])
+            self.engine.go_back(sequence, position, state.checkpoints[position])
         except ModelError:
             self.release(sequence)
             raise
-        state.cut(place)
-        return place
+        state.cut(position)
+        return position
 
     def release(self, sequence: int) -> None:
         """Forgets all tokens of a sequence."""
@@ -335,14 +352,16 @@ class Sequences:
         """The tokens of a sequence."""
         return self._states[sequence].tokens
 
-    def pin(self, sequence: int, length: int, boundaries: Iterable[int], closed: int = 0) -> None:
-        """Says where in a prompt others are likely to differ from it, and this one may go on anew.
+    def pin(
+        self, sequence: int, length: int, *, boundaries: Iterable[int], closed: int = 0
+    ) -> None:
+        """Notes where in a prompt others are likely to differ from it, and this one may go on anew.
 
         Args:
             sequence: will read the prompt.
             length: of the prompt.
             boundaries: numbers of its first tokens; what is kept of these stays longest.
-            closed: as in `Request`.
+            closed: as in `CacheBreakpoints`.
         """
         state = self._states[sequence]
         pins: set[int] = set()
@@ -351,11 +370,12 @@ class Sequences:
                 pins.add(self._round_down(boundary))
         state.pins = tuple(sorted(pins - {0}))
         if self.engine.needs_checkpoints:
-            last = min(closed or length, length - 1)  # one is computed anew, for its logits
+            # A recurrent state is that of the last token alone: it is saved while it is there.
+            # The last token is computed anew, for its logits.
+            last = min(closed or length, length - 1)
             state.stops = frozenset((*state.pins, self._round_down(last)))
 
     def _round_down(self, length: int) -> int:
-        """To whole blocks."""
         return length - length % self._block
 
     def until_stop(self, sequence: int) -> int:
@@ -385,7 +405,12 @@ class Sequences:
         if restored is not None:
             return PrefixMatch(restored, self._count(restored))
         lengths = self._compare(tokens)
-        best = max(range(len(self._states)), key=lambda n: (lengths[n], n in idle, -self._count(n)))
+
+        def rank(number: int) -> tuple[int, bool, int]:
+            """Most tokens in common first, then idle ones, then those with the least to lose."""
+            return lengths[number], number in idle, -self._count(number)
+
+        best = max(range(len(self._states)), key=rank)
         oldest = self._find_oldest(idle)
         is_little_lost = self._count(best) - lengths[best] <= SPARED
         if best in idle and (is_little_lost or best == oldest):
@@ -397,7 +422,7 @@ class Sequences:
         return PrefixMatch(oldest, self._count(oldest))
 
     def _count(self, number: int) -> int:
-        """How many tokens a sequence holds."""
+        """The number of tokens of a sequence."""
         return len(self._states[number].tokens)
 
     def forget_oldest(self, idle: Iterable[int]) -> bool:
@@ -408,23 +433,25 @@ class Sequences:
         return bool(full)
 
     def save(self) -> None:
-        """Empties all sequences, and writes what is worth it to files, if there are any."""
+        """Empties all sequences, and writes their state to files, if there are any."""
+        if not self._prefix_cache.has_files:
+            return
         for number in range(len(self._states)):
             self._empty(number)
         self._prefix_cache.flush()
 
     def clear(self) -> None:
-        """Forgets everything that the sequences hold."""
+        """Forgets all tokens of all sequences."""
         for number in range(len(self._states)):
             self.release(number)
 
     def _find_oldest(self, idle: Collection[int]) -> int:
-        """Which of them to empty first: one that is empty, or the one that was used longest ago."""
+        """The one to empty first: one that is empty, or the one that was used longest ago."""
         states = self._states
         return min(idle, key=lambda number: (bool(states[number].tokens), states[number].used))
 
     def _compare(self, tokens: list[int]) -> list[int]:
-        """For each sequence, how many of the first tokens it can be cut to.
+        """For each sequence, the number of first tokens that it can be cut to.
 
         Their last one does not count, for its logits are wanted; and a sequence that the engine
         cannot cut can go back to its checkpoints alone.
@@ -442,8 +469,12 @@ class Sequences:
         )
 
     def _restore(self, tokens: list[int], idle: Collection[int]) -> int | None:
-        """Restores a snapshot that gains much over what is held; returns where to, or None."""
-        while snapshot := self._prefix_cache.look_up(tokens, max(self._compare(tokens))):
+        """Restores a snapshot that gains much over all sequences; returns which one has it, if any
+        does."""
+        while True:
+            snapshot = self._prefix_cache.look_up(tokens, max(self._compare(tokens)))
+            if snapshot is None:
+                return None
             number = self._find_oldest(idle)
             self._empty(number)
             try:
@@ -453,10 +484,9 @@ class Sequences:
             self._states[number].used = next(self._clock)
             self._shorten(number, self._count_reusable(number, tokens, max(0, len(tokens) - 1)))
             return number
-        return None
 
     def _copy(self, source: int, target: int, length: int) -> None:
-        """Makes an empty sequence hold what another one can be cut to."""
+        """Gives an empty sequence what another one can be cut to."""
         state = self._states[source].copy()
         if self.engine.can_cut(source, length):
             self.engine.copy(source, target, length)
@@ -496,6 +526,7 @@ class Sequences:
         state = self._states[number]
         known = self._find_elsewhere(number, state.tokens, stays)
         self._prefix_cache.save(number, state, max(stays, known))
+        # From the longest to the shortest: the sequence is cut to each, and cannot grow again.
         for pin in reversed(state.pins):
             prefix = state.tokens[:pin]
             if len(prefix) < pin or pin <= stays or self._count_reusable(number, prefix, pin) < pin:
@@ -506,7 +537,7 @@ class Sequences:
                 self._prefix_cache.save(number, self._states[number], known, is_pinned=True)
 
     def _find_elsewhere(self, number: int, tokens: list[int], default: int) -> int:
-        """How many of the first tokens another sequence holds; the default if there is no other."""
+        """The number of first tokens that another sequence has; `default` if there is no other."""
         known: list[int] = []
         for other in range(len(self._states)):
             if other != number:
@@ -520,6 +551,6 @@ class Sequences:
             state.checkpoints[len(state.tokens)] = self.engine.checkpoint(number)
         except (ModelError, MemoryError) as error:
             self._prefix_cache.snapshots.note(error)
-        loose = sorted(at for at in state.checkpoints if at not in state.pins)
-        for place in loose[:-LATEST]:
-            del state.checkpoints[place]
+        loose = sorted(set(state.checkpoints).difference(state.pins))
+        for position in loose[:-LATEST]:
+            del state.checkpoints[position]

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from io import BytesIO
-from itertools import accumulate, chain, pairwise
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -38,7 +38,7 @@ class _Header:
     in_blocks: int
     is_pinned: bool
     state: int  # bytes
-    checkpoints: list[list[int]]  # the number of tokens and the bytes of each
+    checkpoints: list[list[int]]  # for each, the number of tokens and of bytes
 
     @property
     def size(self) -> int:
@@ -62,7 +62,7 @@ class SnapshotFiles:
 
     Args:
         folder: is made if need be.
-        fingerprint: what tells snapshots that can be used from others.
+        fingerprint: a name that snapshots of other models or contexts do not have.
         budget: bytes of all snapshots in the folder.
 
     Raises:
@@ -70,7 +70,8 @@ class SnapshotFiles:
     """
 
     def __init__(self, folder: Path, fingerprint: str, budget: int):
-        self._folder, self._budget = folder, budget
+        self._folder = folder
+        self._budget = budget
         self._fingerprint = hashlib.blake2b(fingerprint.encode(), digest_size=16).hexdigest()
         self._entries: dict[str, _Entry] = {}
         try:
@@ -112,7 +113,8 @@ class SnapshotFiles:
         outline = snapshot.outline
         old = self._entries.get(outline.key)
         if old and old.outline == outline:
-            with suppress(FileNotFoundError):  # gone by another process: it is written anew
+            # The time of change of a file is that of its last use: the oldest one goes first.
+            with suppress(FileNotFoundError):  # another process has removed it: it is written anew
                 os.utime(old.path)
                 return
         data = _encode(snapshot, self._fingerprint)
@@ -137,7 +139,8 @@ class SnapshotFiles:
 
     def drop(self, key: str) -> None:
         """Removes a snapshot, if there is one."""
-        if entry := self._entries.get(key):
+        entry = self._entries.get(key)
+        if entry is not None:
             self._keep({other: kept for other, kept in self._entries.items() if other != key})
             entry.path.unlink(missing_ok=True)
 
@@ -164,6 +167,7 @@ def _write_at_once(path: Path, data: Sequence[bytes]) -> None:
     try:
         with os.fdopen(handle, "wb") as file:
             file.writelines(data)
+        # Atomic: another process sees the whole file or none.
         os.replace(name, path)
     except BaseException:
         Path(name).unlink(missing_ok=True)
@@ -172,16 +176,16 @@ def _write_at_once(path: Path, data: Sequence[bytes]) -> None:
 
 def _encode(snapshot: Snapshot, fingerprint: str) -> list[bytes]:
     outline = snapshot.outline
-    sizes: list[list[int]] = []
-    for place, data in zip(outline.checkpoints, snapshot.checkpoints, strict=True):
-        sizes.append([place, len(data)])
+    checkpoints: list[list[int]] = []
+    for position, data in zip(outline.checkpoints, snapshot.checkpoints, strict=True):
+        checkpoints.append([position, len(data)])
     header = _Header(
         fingerprint=fingerprint,
         tokens=len(outline.tokens),
         in_blocks=outline.in_blocks,
         is_pinned=outline.is_pinned,
         state=len(snapshot.state),
-        checkpoints=sizes,
+        checkpoints=checkpoints,
     )
     text = json.dumps(asdict(header)).encode()
     tokens = np.asarray(outline.tokens, "<i4").tobytes()
@@ -197,7 +201,7 @@ def _checksum(body: Sequence[bytes | memoryview]) -> bytes:
 
 
 def _read_head(file: BinaryIO) -> tuple[_Header, Outline]:
-    """All but the states; raises ValueError if it makes no sense."""
+    """All up to the states; raises ValueError if it makes no sense."""
     prefix = file.read(PREFIX.size)
     if len(prefix) < PREFIX.size or not prefix.startswith(MAGIC):
         raise ValueError("not a snapshot of this version")
@@ -210,8 +214,8 @@ def _read_head(file: BinaryIO) -> tuple[_Header, Outline]:
         raise ValueError("the file is not as long as it should be")
     file.seek(PREFIX.size + size)
     tokens = np.frombuffer(file.read(4 * header.tokens), "<i4").tolist()
-    places = tuple(at for at, _ in header.checkpoints)
-    return header, Outline(tokens, header.in_blocks, places, is_pinned=header.is_pinned)
+    positions = tuple(position for position, _ in header.checkpoints)
+    return header, Outline(tokens, header.in_blocks, positions, is_pinned=header.is_pinned)
 
 
 def _parse_header(text: bytes) -> _Header:
@@ -229,12 +233,12 @@ def _parse_header(text: bytes) -> _Header:
 
 def _decode(data: bytes, fingerprint: str) -> Snapshot:
     """Raises ValueError if not all of it is as it was written."""
-    header, outline = _read_head(BytesIO(data))
+    file = BytesIO(data)
+    header, outline = _read_head(file)
     if header.fingerprint != fingerprint:
         raise ValueError("the snapshot is of another model or context")
     if _checksum([memoryview(data)[PREFIX.size :]]) != PREFIX.unpack_from(data)[1]:
         raise ValueError("the snapshot is damaged")
-    sizes = [header.state, *(size for _, size in header.checkpoints)]
-    ends = list(accumulate(sizes, initial=len(data) - sum(sizes)))
-    state, *checkpoints = (data[start:end] for start, end in pairwise(ends))
-    return Snapshot(outline, state, tuple(checkpoints))
+    state = file.read(header.state)
+    checkpoints = tuple(file.read(size) for _, size in header.checkpoints)
+    return Snapshot(outline, state, checkpoints)

@@ -23,7 +23,7 @@ class Cache:
 
     Args:
         memory: bytes; 0: nothing.
-        folder: where files are; None: there are none.
+        folder: of the files; None: there are none.
         disk: bytes of the files in the folder, those of other models included.
     """
 
@@ -56,9 +56,9 @@ class Snapshot:
     """The state of a sequence.
 
     Args:
-        outline: what it is of.
+        outline: its tokens.
         state: as the engine saves it.
-        checkpoints: those that the outline tells the places of.
+        checkpoints: one for each position of the outline.
     """
 
     outline: Outline
@@ -72,7 +72,7 @@ class Snapshot:
 
 
 class Files(Protocol):
-    """Snapshots outside of memory; see `snapshot_files`."""
+    """Snapshots outside of memory: `SnapshotFiles`, or `WriteBehind` in front of it."""
 
     @property
     def amount(self) -> Amount: ...
@@ -94,11 +94,11 @@ class Snapshots:
 
     Args:
         budget: bytes in memory.
-        files: where else they are kept.
+        files: keep those that do not fit.
 
     Attributes:
-        amount: what is in memory.
-        failures: how many could not be kept or read, and the last reason.
+        amount: of those in memory.
+        failures: the number that could not be kept or read; and the last reason.
     """
 
     budget: int = 0
@@ -120,7 +120,8 @@ class Snapshots:
 
     def outlines(self) -> Iterator[Outline]:
         """All snapshots; the same one may be in memory and in a file."""
-        yield from [snapshot.outline for snapshot in self._kept.values()]
+        for snapshot in list(self._kept.values()):
+            yield snapshot.outline
         if self.files:
             yield from self.files.outlines()
 
@@ -128,13 +129,15 @@ class Snapshots:
         """The most valuable snapshot and its value; of equal ones one in memory."""
         best, most = None, 0
         for outline in self.outlines():
-            if (found := value(outline)) > most:
+            found = value(outline)
+            if found > most:
                 best, most = outline, found
         return most, best
 
     def take(self, outline: Outline) -> Snapshot | None:
         """A snapshot that was found, or None if it is damaged; then it is forgotten."""
-        if snapshot := self._kept.get(outline.key):
+        snapshot = self._kept.get(outline.key)
+        if snapshot is not None:
             self._kept.move_to_end(outline.key)
             return snapshot
         assert self.files is not None
@@ -153,10 +156,16 @@ class Snapshots:
             self._write(snapshot)
             return
         while self.amount.bytes + snapshot.size > self.budget:
-            loose = (key for key, kept in self._kept.items() if not kept.outline.is_pinned)
-            self._write(self._forget(next(loose, None) or next(iter(self._kept))))
+            self._write(self._forget(self._find_oldest()))
         self._kept[key] = snapshot
         self._count(snapshot, 1)
+
+    def _find_oldest(self) -> str:
+        """The key of the least recently used snapshot in memory; the pinned ones come last."""
+        for key, snapshot in self._kept.items():
+            if not snapshot.outline.is_pinned:
+                return key
+        return next(iter(self._kept))
 
     def drop(self, outline: Outline) -> None:
         """Forgets a snapshot that is of no use; it is not written to a file."""

@@ -1,4 +1,4 @@
-"""Files that a thread of its own writes, so that nobody who decodes waits for the disk."""
+"""Snapshot files that a thread of its own writes, so that decoding does not wait for the disk."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -14,15 +14,17 @@ class WriteBehind:
     the order in which it was asked for, and is the only one that changes the files.
 
     Args:
-        files: where the snapshots go.
+        files: that keep the snapshots.
         room: bytes that may wait; who brings more while others wait is kept waiting, too.
-        note: told what went wrong, in the other thread.
+        note: takes the errors, in the other thread.
     """
 
     def __init__(self, files: Files, room: int, note: Callable[[Exception], None]):
-        self._files, self._room, self._note = files, room, note
+        self._files = files
+        self._room = room
+        self._note = note
         self._changed = threading.Condition()
-        self._tasks: list[tuple[str, Snapshot | None]] = []  # to be written, or dropped
+        self._tasks: list[tuple[str, Snapshot | None]] = []  # None: the file is dropped
         self._is_working = False
 
     @property
@@ -65,7 +67,7 @@ class WriteBehind:
             self._changed.wait_for(lambda: not self._is_working)
 
     def _waiting(self) -> dict[str, Snapshot | None]:
-        """What is to become of those that somebody has asked for."""
+        """The last task of each key: the snapshot to be written, or None where it is dropped."""
         with self._changed:
             return dict(self._tasks)
 
@@ -74,10 +76,12 @@ class WriteBehind:
         return waiting == 0 or waiting + size <= self._room
 
     def _add(self, key: str, task: Snapshot | None) -> None:
-        """Adds a task; writing what is written anew or dropped later need not begin any more."""
-        begun, rest = self._tasks[:1], self._tasks[1:]
-        kept = [(other, waiting) for other, waiting in rest if other != key or waiting is None]
-        self._tasks = [*begun, *kept, (key, task)]
+        """Adds a task; it replaces a write of the same key, unless that is under way."""
+        kept = self._tasks[:1]  # under way
+        for other, snapshot in self._tasks[1:]:
+            if other != key or snapshot is None:
+                kept.append((other, snapshot))
+        self._tasks = [*kept, (key, task)]
         if not self._is_working:
             self._is_working = True
             threading.Thread(target=self._work, name="snapshots").start()
@@ -89,6 +93,7 @@ class WriteBehind:
                     self._is_working = False
                     self._changed.notify_all()
                     return
+                # It stays in the list until it is done, so that `read` still finds it there.
                 key, task = self._tasks[0]
             self._do(key, task)
             with self._changed:
@@ -101,5 +106,5 @@ class WriteBehind:
                 self._files.drop(key)
             else:
                 self._files.write(task)
-        except Exception as error:
+        except Exception as error:  # whatever it is: without this thread, others wait for good
             self._note(error)

@@ -153,14 +153,15 @@ def _make(
     max_waiting: int = MOST_WAITING,
 ) -> Model:
     """The model of a loaded engine, which is closed if this fails."""
+    header = engine.header
     try:
-        sources = {"": chat_template} if chat_template else _find_templates(engine.chat_templates)
-        make = partial(ChatTemplate, bos_token=engine.bos_text, eos_token=engine.eos_text)
+        sources = {"": chat_template} if chat_template else _find_templates(header.chat_templates)
+        make = partial(ChatTemplate, bos_token=header.bos_text, eos_token=header.eos_text)
         template = make(sources.get("", CHATML), name=name)
         tool_template = None
         if TOOL_USE in sources:
             tool_template = make(sources[TOOL_USE], name=f"{name} ({TOOL_USE})")
-        notices = (*engine.header.notes, *engine.notices)
+        notices = (*header.notes, *engine.notices)
         if not sources:
             used = "the generic tool format"
             if tool_format is not None:
@@ -170,7 +171,7 @@ def _make(
             engine,
             template,
             tool_template,
-            sampling=engine.sampling,
+            sampling=header.sampling,
             notices=notices,
             tool_format=tool_format,
             deterministic=deterministic,

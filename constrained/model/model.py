@@ -34,7 +34,7 @@ from constrained.model.call_options import (
 from constrained.prompt.turn_cache import MOST_TOKENS
 from constrained.reply import Reply, make_reply
 from constrained.schedule.runner import Runner
-from constrained.schedule.scheduler import STEP
+from constrained.schedule.scheduler import STEP, Schedule
 from constrained.schedule.worker import (
     AsyncStream,
     Sink,
@@ -120,15 +120,10 @@ class Model:
         self._draft = draft
         self._worker = Worker("compile", max_waiting)
         self._clock = clock
-        self._runner = Runner(
-            engine,
-            "decode",
-            deterministic=deterministic,
-            step=step,
-            clock=clock,
-            most_waiting=max_waiting,
-            cache=cache,
+        schedule = Schedule(
+            engine, step=step, deterministic=deterministic, clock=clock, cache=cache
         )
+        self._runner = Runner(schedule, "decode", most_waiting=max_waiting)
 
     def call(
         self, messages: Messages, tools: Sequence[Any] | None = None, **options: Unpack[Options]

@@ -1,4 +1,4 @@
-"""Continuous batching: which turn is on which sequence, step by step, and the threads for that.
+"""Continuous batching: turns on sequences, step by step, and the threads that compile and decode.
 
 Needs `decode`, `kv`. Start with `Schedule.step` in `scheduler`: choose chunks, decode, advance.
 """

@@ -14,7 +14,7 @@ class MaskPrefetch:
     On a CPU the model takes all cores, and there is nothing to be gained.
 
     Args:
-        is_on: whether there is time while the model decodes.
+        is_on: there is time for masks while the model decodes.
     """
 
     def __init__(self, is_on: bool):
@@ -23,13 +23,13 @@ class MaskPrefetch:
 
     @contextmanager
     def preparing(self, turns: Iterable[TurnDecoder]) -> Iterator[None]:
-        """Meanwhile, the masks of the next token of each turn are computed; then they are there."""
+        """Computes the masks of the next token of each turn while the body runs, and waits."""
         if not self._is_on:
             yield
             return
         if self._pool is None:
             self._pool = ThreadPoolExecutor(1, thread_name_prefix="masks")
-        done = self._pool.submit(_prepare, [*turns])
+        done = self._pool.submit(_prepare, list(turns))
         try:
             yield
         finally:

@@ -1,46 +1,27 @@
-"""The thread that owns an engine: requests come from everywhere, and share its steps."""
+"""The thread that owns an engine: requests of all other threads share its steps."""
 
 import threading
-import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 
-from constrained.deadline import Clock
 from constrained.decode.request import Generation, Request
 from constrained.engine.options import MOST_WAITING
-from constrained.engine.protocol import Engine
 from constrained.errors import BusyError, ModelError
-from constrained.kv.snapshots import NO_CACHE, Cache
 from constrained.metrics import Metrics
-from constrained.schedule.scheduler import STEP, Schedule, Seat
+from constrained.schedule.scheduler import Schedule, Seat
 
 
 class Runner:
-    """Runs requests on an engine until they are done.
+    """Runs the requests of a schedule until they are done.
 
     Args:
-        engine: that nobody else uses.
+        schedule: that nobody else uses.
         name: of the thread. It is there while there is work.
-        deterministic, step, clock: see `Schedule`.
-        most_waiting: how many requests may wait.
-        cache: see `Schedule`; what the sequences hold in the end goes to its folder.
+        most_waiting: requests that may wait.
     """
 
-    def __init__(
-        self,
-        engine: Engine,
-        name: str,
-        *,
-        deterministic: bool = False,
-        step: int = STEP,
-        clock: Clock = time.monotonic,
-        most_waiting: int = MOST_WAITING,
-        cache: Cache = NO_CACHE,
-    ):
-        self._schedule = Schedule(
-            engine, step=step, deterministic=deterministic, clock=clock, cache=cache
-        )
-        self._saves = cache.folder is not None
+    def __init__(self, schedule: Schedule, name: str, *, most_waiting: int = MOST_WAITING):
+        self._schedule = schedule
         self._most_waiting = most_waiting
         self._pool = ThreadPoolExecutor(1, thread_name_prefix=name)
         self._lock = threading.Lock()  # of the two below
@@ -82,7 +63,7 @@ class Runner:
         while self._has_work():
             try:
                 self._schedule.step()
-            except Exception as error:  # ours: whoever waits for a reply is told
+            except Exception as error:  # a bug of ours: without this, callers would wait for good
                 self._schedule.clear(error)
 
     def _has_work(self) -> bool:
@@ -94,13 +75,11 @@ class Runner:
             return self._is_running
 
     def close(self) -> None:
-        """Waits for what is queued, and forgets what the engine holds; a second time does
-        nothing."""
+        """Waits for what is queued, and forgets all tokens; a second time does nothing."""
         self._pool.shutdown()
         if not self._is_closed:
             self._is_closed = True
             try:
-                if self._saves:
-                    self._schedule.save()
+                self._schedule.save()
             finally:
                 self._schedule.clear(ModelError("the model is closed"))

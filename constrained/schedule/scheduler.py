@@ -1,4 +1,4 @@
-"""Continuous batching: which request is on which sequence, and what each step decodes."""
+"""Continuous batching: requests get sequences, and each step decodes a batch for all of them."""
 
 import time
 from collections import deque
@@ -49,17 +49,17 @@ class Schedule:
     """The requests of one engine. Not for two threads at once.
 
     Requests are admitted in their order, as soon as a sequence is free. Each step decodes what
-    those under way have to say next, and beside that a part of the prompts that are not read yet,
-    in equal shares (chunked prefill). What a prompt has in common with what a sequence holds is not
+    those under way have to say next, and a part of the prompts that are not read yet, in equal
+    shares (chunked prefill). The tokens that a prompt has in common with a sequence are not
     computed again (prefix cache).
 
     Args:
         engine: runs the model.
         step: tokens of one decode, at most.
-        deterministic: what is computed for a request does not depend on others, or on what was
-            there before: one turn a step, its prompt in blocks, then token by token. It is slower.
-        clock: what the deadlines of the requests are on, and turns are timed with.
-        cache: how much is kept of what sequences have held, when others take their place.
+        deterministic: no request changes the numbers that are computed for another one, or for a
+            later one: one turn a step, its prompt in blocks, then token by token. It is slower.
+        clock: for the deadlines of the requests and the timings of the turns.
+        cache: the room for the states of sequences that others take over.
 
     Raises:
         RequestError: the folder of the cache cannot be used.
@@ -112,9 +112,10 @@ class Schedule:
             try:
                 logits = self._decode(chunks)
             except ContextError as error:
+                # Nothing has changed: llama.cpp does not begin a batch that it finds no room for.
                 chunks = self._choose_fewer_chunks(chunks, error)
                 continue
-            except Exception as error:  # what the sequences of all of them held is lost
+            except Exception as error:  # whatever it is, no sequence of the batch has its tokens
                 for chunk in chunks:
                     self._fail(chunk.sequence, error)
                 return
@@ -122,7 +123,7 @@ class Schedule:
             return
 
     def clear(self, error: Exception) -> None:
-        """Forgets what the sequences hold; requests that are not done fail with the error."""
+        """Forgets all tokens; requests that are not done fail with the error."""
         for number in list(self._running):
             self._fail(number, error)
         while self._waiting:
@@ -131,7 +132,8 @@ class Schedule:
         self._masks.close()
 
     def save(self) -> None:
-        """Writes to files what the sequences hold, if there are any; nothing may be under way."""
+        """Writes the state of all sequences to files, if the cache has a folder; nothing may be
+        under way."""
         self._sequences.save()
 
     def _drop_unwanted(self) -> None:
@@ -168,6 +170,7 @@ class Schedule:
             idle = self._find_idle()
             if not idle:
                 return
+            # One that waits to copy the prompt of another is overtaken by those behind it.
             if not self._is_being_read(seat.request.turn.prompt):
                 self._waiting.remove(seat)
                 self._begin(seat, idle)
@@ -176,8 +179,8 @@ class Schedule:
         return [n for n in range(self._sequences.engine.max_sequences) if n not in self._running]
 
     def _is_being_read(self, prompt: Sequence[int]) -> bool:
-        """Is much of the prompt about to be computed for somebody else? Then it is worth waiting
-        for: it can be copied."""
+        """True if much of the prompt is about to be computed for another request: it is worth
+        waiting for, since it can be copied."""
         shared = 0
         for running in self._running.values():
             if running.turn.input.unread:
@@ -186,17 +189,15 @@ class Schedule:
 
     def _begin(self, seat: Seat, idle: list[int]) -> None:
         request = seat.request
-        try:  # it waits nowhere any more: who asks has to learn of whatever goes wrong
-            match = self._sequences.claim(request.turn.prompt, idle)
+        prompt, breakpoints = request.turn.prompt, request.turn.breakpoints
+        try:
+            match = self._sequences.claim(prompt, idle)
             number = match.sequence
-            breakpoints = request.turn.breakpoints
             self._sequences.pin(
-                number, len(request.turn.prompt), breakpoints.places, breakpoints.closed
+                number, len(prompt), boundaries=breakpoints.places, closed=breakpoints.closed
             )
-            turn = TurnDecoder(
-                self._sequences, number, request, cached=match.length, clock=self._clock
-            )
-        except Exception as error:
+            turn = TurnDecoder(self._sequences, match, request, clock=self._clock)
+        except Exception as error:  # it is in no queue any more: nobody else would report this
             seat.result.set_exception(error)
             return
         self._running[number] = ActiveTurn(seat, turn)
@@ -204,43 +205,47 @@ class Schedule:
             self._retire(number)
 
     def _choose_chunks(self, *, drafts: bool = True) -> list[Chunk]:
-        """What the next decode computes."""
+        """The chunks of the next decode."""
         if self._deterministic:
             return self._choose_one()
-        return self._choose_many(self._sequences.engine.max_drafted if drafts else 0)
+        spare = self._sequences.engine.max_drafted if drafts else 0
+        return self._choose_many(spare)
 
     def _choose_one(self) -> list[Chunk]:
-        """What one turn has to say next, one after the other."""
+        """The next chunk of one turn; each has its turn in a row (round robin)."""
         if not self._running:
             return []
         number, running = next(iter(self._running.items()))
         self._running[number] = self._running.pop(number)  # it goes to the end of the line
         unread = running.turn.input.unread
+        # In a batch of another size, llama.cpp's kernels sum up in another order: the logits differ
+        # in their last digits.
         if not unread:
             return [running.turn.next_chunk(1)]
         block = BLOCK - running.turn.input.position % BLOCK
         return [running.turn.next_chunk(min(unread, block))]
 
     def _choose_many(self, spare: int) -> list[Chunk]:
-        """What each turn has to say next; who has little to say goes first, and what room that
-        leaves is for the prompts. Beside that, so many tokens may be drafted."""
+        """The next chunk of each turn; who has little to say goes first, and the room that is left
+        is for the prompts. Up to `spare` tokens may be drafted on top."""
         order = sorted(self._running.items(), key=lambda item: item[1].turn.input.pending)
         chunks: list[Chunk] = []
         room = self._step
-        for place, (number, running) in enumerate(order):
-            rest = len(order) - place
+        for done, (number, running) in enumerate(order):
+            rest = len(order) - done
+            # A checkpoint can only be taken where a decode ends.
             share = min(max(1, room // rest), self._sequences.until_stop(number))
             chunk = running.turn.next_chunk(share, spare // rest)
             room -= len(chunk.tokens)
-            spare -= max(0, chunk.wanted - 1)
+            spare -= chunk.drafted
             chunks.append(chunk)
         return chunks
 
     def _choose_fewer_chunks(self, chunks: Sequence[Chunk], error: ContextError) -> list[Chunk]:
-        """What to decode where the context that the sequences share is full: drafts go first, then
-        what nobody uses, then the request that came last."""
-        drafted = any(chunk.wanted > 1 for chunk in chunks)
-        if not drafted and not self._sequences.forget_oldest(self._find_idle()):
+        """The chunks to decode where the context that the sequences share is full: drafts go first,
+        then the tokens of idle sequences, then the request that came last."""
+        has_drafts = any(chunk.drafted for chunk in chunks)
+        if not has_drafts and not self._sequences.forget_oldest(self._find_idle()):
             newest = list(self._running)[-1]
             self._fail(newest, error)
             self._sequences.release(newest)
@@ -263,7 +268,7 @@ class Schedule:
             turn = self._running[chunk.sequence].turn
             try:
                 turn.advance(slot, rows)
-            except Exception as error:
+            except Exception as error:  # also of a sink, which is the caller's: the others go on
                 self._fail(chunk.sequence, error)
             else:
                 if turn.finish is not None:
@@ -275,7 +280,7 @@ class Schedule:
         running = self._running[number]
         try:
             generation = running.turn.result()
-        except Exception as error:
+        except Exception as error:  # likewise: the rest of the events goes to the sink here
             self._fail(number, error)
             return
         del self._running[number]

@@ -18,9 +18,9 @@ S = TypeVar("S")
 T = TypeVar("T")
 Sink: TypeAlias = Callable[[Sequence[StreamEvent]], None]
 Wanted: TypeAlias = Callable[[], bool]
-"""Says whether work is still wanted."""
+"""True while work is still wanted."""
 Start: TypeAlias = Callable[[Wanted, Sink], Future[T]]
-"""Starts work: takes whether it is still wanted, and where events go."""
+"""Starts work: takes a function that says if it is still wanted, and one that takes events."""
 
 
 class Worker:
@@ -28,7 +28,7 @@ class Worker:
 
     Args:
         name: of the thread.
-        most_waiting: how much work may wait, beside what is under way; None: any.
+        most_waiting: pieces of work that may wait, apart from the one under way; None: any.
     """
 
     def __init__(self, name: str, most_waiting: int | None = None):
@@ -167,7 +167,7 @@ class _TurnStream:
                 pass
 
     def arguments(self, index: int) -> dict[str, Json]:
-        """The arguments of a call as far as the events that were read tell of them, typed."""
+        """The arguments of a call as far as the events have brought them, typed."""
         if index in self._whole:
             return self._whole[index]
         text = "".join(self._texts.get(index, ()))
@@ -184,8 +184,8 @@ class _TurnStream:
 class Stream(_TurnStream, Generic[T]):
     """The events of a turn while it is generated. Iterate over it; then `result` is there.
 
-    Where `logprobs` are asked for, each token is told of as well (`TokenDrawn`), in front of the
-    events that it brings.
+    Where `logprobs` are asked for, each token is an event as well (`TokenDrawn`), in front of those
+    that it brings.
 
     Leaving the loop early, or `cancel`, ends the turn within one step.
     """

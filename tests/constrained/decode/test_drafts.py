@@ -119,10 +119,10 @@ def test_the_grammar_cuts_a_draft_and_goes_on_behind_it() -> None:
     matcher = Matcher.compile(build_tokenizer(BYTES, ()), 'start: "say " /[a-z]+/ "; over" /[x-z]/')
     for token in b"say ":
         matcher.commit(token)
-    assert bytes(extend_draft(matcher, b"red Umbrella", 9, BYTES)) == b"red"
-    assert bytes(extend_draft(matcher, b"red; offer", 20, BYTES)) == b"red; over"
-    assert bytes(extend_draft(matcher, b"red; offer", 5, BYTES)) == b"red; "
-    assert extend_draft(matcher, b"Umbrella", 9, BYTES) == []
+    assert bytes(extend_draft(matcher, b"red Umbrella", most=9, vocabulary=BYTES)) == b"red"
+    assert bytes(extend_draft(matcher, b"red; offer", most=20, vocabulary=BYTES)) == b"red; over"
+    assert bytes(extend_draft(matcher, b"red; offer", most=5, vocabulary=BYTES)) == b"red; "
+    assert extend_draft(matcher, b"Umbrella", most=9, vocabulary=BYTES) == []
     assert matcher.accepts(b"coat") == 4  # it is where it was
 
 

@@ -69,7 +69,8 @@ def test_the_sampler_knows_what_was_written_again(monkeypatch: pytest.MonkeyPatc
         engine: Any = model.engine
 
         def sampler(sampling: Sampling) -> Spy:
-            spy = Spy(sampling, engine._row, len(BYTES.tokens), engine.context_length)
+            size = len(BYTES.tokens)
+            spy = Spy(sampling, engine._row, n_vocab=size, context_length=engine.context_length)
             spy.engine = engine
             return spy
 

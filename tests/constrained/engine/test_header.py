@@ -69,14 +69,14 @@ def test_what_a_file_recommends(tmp_path: Path):
         "the model recommends sequence penalties;temperature, which is not supported",
     )
     with load(tmp_path / "model.gguf", context_length=64) as engine:
-        assert engine.sampling == read.sampling
+        assert engine.header.sampling == read.sampling
         assert engine.header.notes == read.notes
 
 
 def test_a_file_that_recommends_nothing(tmp_path: Path):
     read = header(tmp_path, None)
     assert (read.sampling, read.notes) == (Sampling(), ())
-    assert (read.chat_templates, read.chat_template) == ({}, None)
+    assert read.chat_templates == {}
 
 
 @pytest.mark.parametrize(
@@ -134,11 +134,9 @@ def test_templates_by_name(tmp_path: Path):
     read = header(tmp_path, named)
     expected = {"": "plain", "tool_use": "with tools", "rag": "with documents"}
     assert read.chat_templates == expected
-    assert read.chat_template == "plain"
     with load(tmp_path / "model.gguf", context_length=64) as engine:
-        assert engine.chat_templates == expected
-        assert engine.chat_template == "plain"
-        assert engine.metadata("tokenizer.chat_template.rag") == "with documents"
+        assert engine.header.chat_templates == expected
+        assert engine.header.metadata["tokenizer.chat_template.rag"] == "with documents"
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ def test_what_goes_back_leaves_no_trace(engine: LlamaEngine) -> None:
 
 def test_a_hybrid_cannot_be_cut_and_says_so(paths: dict[str, Path]) -> None:
     with load(paths["hybrid"], context_length=512, threads=1) as engine:
-        assert engine.architecture == "lfm2"
+        assert engine.header.metadata["general.architecture"] == "lfm2"
         assert engine.needs_checkpoints
         read(engine, 0, TOKENS)
         assert not engine.can_cut(0, 199)

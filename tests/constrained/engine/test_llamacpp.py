@@ -50,14 +50,13 @@ def test_every_end_token_is_allowed_at_the_end(llama: LlamaEngine):
 
 
 def test_what_the_file_says(llama: LlamaEngine):
-    assert llama.architecture == "qwen3"
-    assert llama.chat_template == "{{ messages }}"
-    assert llama.n_ctx_train == 1024
-    assert llama.metadata("general.name") == "random weights"
-    assert llama.metadata("no.such.key") is None
-    assert llama.metadata("tokenizer.ggml.tokens") is None
-    assert llama.eos_text == "<|im_end|>"
-    assert llama.bos_text in ("", "<|endoftext|>")
+    header = llama.header
+    assert header.chat_templates == {"": "{{ messages }}"}
+    assert header.metadata["general.architecture"] == "qwen3"
+    assert header.metadata["general.name"] == "random weights"
+    assert "tokenizer.ggml.tokens" not in header.metadata  # llama.cpp hands out no arrays
+    assert header.eos_text == "<|im_end|>"
+    assert header.bos_text in ("", "<|endoftext|>")
 
 
 def test_options_of_load(path: Path):

@@ -111,7 +111,7 @@ def test_more_positions_than_llama_cpp_can_count_are_shared(path: Path, monkeypa
     monkeypatch.setattr(llama_files.llama_cpp, "llama_init_from_model", refuse)
     params = llama_cpp.llama_context_default_params()
     model: Any = None
-    assert llama_files.create_context(model, params, 2**31, 2) is None
+    assert llama_files.create_context(model, params, length=2**31, sequences=2) is None
     assert asked == [(2**31, True)]
 
 

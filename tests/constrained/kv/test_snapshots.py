@@ -51,7 +51,7 @@ def read(
     match = sequences.claim(prompt, range(sequences.engine.max_sequences))
     number, place = match.sequence, match.length
     assert list(sequences.tokens(number)) == prompt[:place]
-    sequences.pin(number, len(prompt), boundaries)
+    sequences.pin(number, len(prompt), boundaries=boundaries)
     while place < len(prompt):
         size = min(sequences.until_stop(number), block - place % block, len(prompt) - place)
         sequences.decode([Chunk(number, prompt[place : place + size], place)])
