@@ -7,7 +7,7 @@ grammar's rules.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import combinations
 from typing import TypeAlias
 
@@ -241,4 +241,5 @@ def _is_clear(bit: int) -> Condition:
 
 def _lacks(some: int) -> Condition:
     """Not all of these bits are set."""
-    return negate(both(_is_set(bit) for bit in range(some.bit_length()) if _has_bit(some, bit)))
+    bits = filter(partial(_has_bit, some), range(some.bit_length()))
+    return negate(both(map(_is_set, bits)))

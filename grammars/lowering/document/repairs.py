@@ -76,7 +76,7 @@ def _name_types(flat: dict[str, Json], note: Note) -> None:
     """Types by their names in other languages, or in capitals."""
     given = flat.get("type")
     names = as_list(given)
-    if not any(isinstance(name, str) for name in names):
+    if str not in map(type, names):
         return
     known = [_find_type(name) for name in names]
     if "any" in known:
@@ -155,12 +155,13 @@ def _mend_enum(flat: dict[str, Json], note: Note) -> None:
     values, kind = flat.get("enum"), flat.get("type")
     if not is_list(values) or not values:
         return
-    if kind in ("integer", "number", "boolean") and all(isinstance(v, str) for v in values):
+    types = set(map(type, values))
+    if kind in ("integer", "number", "boolean") and types == {str}:
         flat["enum"] = [_read_spelling(text, kind) for text in values]
-        if any(isinstance(v, str) for v in flat["enum"]):
+        if str in map(type, flat["enum"]):
             del flat["type"]
         note("enum", f"strings beside the type {kind!r} are read as what they spell")
-    elif kind == "array" and not any(isinstance(v, list) for v in values):
+    elif kind == "array" and list not in types:
         items = flat.get("items", {})
         if is_object(items):
             flat["items"] = {**items, "enum": values}
