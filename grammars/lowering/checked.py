@@ -1,9 +1,9 @@
-"""Which arguments of a tool need the validator: those with a keyword that the mask cannot enforce.
+"""The arguments of a tool that need the validator: those with a keyword that no mask can enforce.
 
 Such a value is not passed on before it is complete and checked. Which ones they are is read off the
 report: a finding under `/properties/KEY` concerns that argument, one in a definition each argument
 that can reach it, and one at the level of the whole object (`not`, `if`, `minProperties`) the call.
-Where that is not plain, the whole call is held back.
+Where that is not plain, the whole call is buffered.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from grammars.errors import SchemaError
 from grammars.lowering.document.references import look_up
 from grammars.schema.nodes import Json, Schema, escape
-from grammars.schema.subschemas import is_list, is_object
+from grammars.schema.subschemas import is_list, is_object, omit
 
 _MEMBERS = ("properties", "patternProperties", "additionalProperties")
 _DYNAMIC = {"$dynamicRef", "$recursiveRef"}
@@ -21,7 +21,7 @@ _ELSEWHERE = (*_MEMBERS, "$defs", "definitions")
 
 @dataclass(frozen=True)
 class Held:
-    """What of a call is held back until it is checked.
+    """The parts of a call that are buffered until they are checked.
 
     Args:
         whole: all of it.
@@ -39,12 +39,12 @@ class Held:
         return self.whole or self.others or bool(self.keys)
 
     def holds(self, key: str) -> bool:
-        """Is this argument held back?"""
+        """True if this argument is buffered."""
         return self.whole or key in self.keys or (self.others and key not in self.declared)
 
 
 def find_held(schema: Schema) -> Held:
-    """What of a call with these arguments is held back."""
+    """The parts of a call with these arguments that are buffered."""
     found = {finding.pointer for finding in schema.report.checked}
     if not found:
         return Held()
@@ -58,28 +58,34 @@ def find_held(schema: Schema) -> Held:
 
 def _find_held(schema: Schema, found: set[str]) -> Held:
     (object_,) = schema.objects
-    reached = {
-        p.key: _concern(found, f"/properties/{escape(p.key)}", p.source, root=schema.root)
-        for p in object_.properties
-    }
+    keys: set[str] = set()
+    reached: set[str] = set()
+    for declared in object_.properties:
+        pointer = f"/properties/{escape(declared.key)}"
+        concerned = _concern(found, pointer, declared.source, root=schema.root)
+        reached |= concerned
+        if concerned:
+            keys.add(declared.key)
     rest: set[str] = set()
     for extra in object_.extras:
         for keyword in ("additionalProperties", "patternProperties"):
             rest |= _concern(found, f"/{keyword}", extra.source, root=schema.root)
-    level = {at for at, _ in _walk("", schema.source, schema.root, skipped=_ELSEWHERE)}
+    level = {pointer for pointer, _ in _walk("", schema.source, schema.root, skipped=_ELSEWHERE)}
+    unreached = found - reached - rest
     return Held(
-        whole=bool(found & level or found - rest.union(*reached.values())),
-        keys=frozenset(key for key, pointers in reached.items() if pointers),
-        declared=frozenset(reached),
+        whole=bool(found & level or unreached),
+        keys=frozenset(keys),
+        declared=frozenset(declared.key for declared in object_.properties),
         others=bool(rest),
     )
 
 
 def _concern(found: set[str], at: str, source: Json, *, root: Json) -> set[str]:
-    """Those of the findings that lie in the schema that stands there, or where it leads."""
-    places = [at]
-    places += [target for _, target in _walk(at, source, root) if target is not None]
-    return {f for f in found if any(f == p or f.startswith(f"{p}/") for p in places)}
+    """Those of the findings that lie in the schema at that pointer, or where it leads."""
+    tops = [at]
+    tops += [target for _, target in _walk(at, source, root) if target is not None]
+    prefixes = tuple(f"{top}/" for top in tops)
+    return {pointer for pointer in found if f"{pointer}/".startswith(prefixes)}
 
 
 def _walk(
@@ -90,17 +96,18 @@ def _walk(
     seen: set[str] = set()
     queue = [(at, source)]
     while queue:
-        place, part = queue.pop()
+        pointer, part = queue.pop()
         target: str | None = None
         if is_object(part):
             if _DYNAMIC & part.keys():
-                raise SchemaError("a dynamic reference", where=place)
+                raise SchemaError("a dynamic reference", where=pointer)
             reference = part.get("$ref")
             if isinstance(reference, str) and reference not in seen:
                 seen.add(reference)
                 target = reference.removeprefix("#")
-                queue.append((target, look_up(root, reference, place)))
-            queue += [(f"{place}/{escape(k)}", v) for k, v in part.items() if k not in skipped]
+                queue.append((target, look_up(root, reference, pointer)))
+            for key, value in omit(part, *skipped).items():
+                queue.append((f"{pointer}/{escape(key)}", value))
         elif is_list(part):
-            queue += [(f"{place}/{i}", v) for i, v in enumerate(part)]
-        yield place, target
+            queue += [(f"{pointer}/{i}", value) for i, value in enumerate(part)]
+        yield pointer, target

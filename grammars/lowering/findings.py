@@ -1,4 +1,4 @@
-"""What becomes of each keyword of a document, as lowering finds it out."""
+"""The fate of each keyword of a document, as lowering finds it out."""
 
 from collections.abc import Iterable
 
@@ -32,7 +32,7 @@ class Findings:
         """Nobody knows the keyword."""
         self._ignored.setdefault((at, keyword), Finding(at, keyword, "no such keyword"))
 
-    def settle(self, at: str, keywords: Iterable[str], *, enforced: bool) -> None:
+    def note(self, at: str, keywords: Iterable[str], *, enforced: bool) -> None:
         """The mask enforces all of these keywords, or the validator checks them."""
         for keyword in sorted(keywords):
             if enforced:
@@ -42,9 +42,11 @@ class Findings:
 
     def report(self) -> Report:
         """All of them. What is enforced at one place and checked at the same is checked."""
-        enforced = [f for key, f in self.enforced.items() if key not in self.checked]
+        enforced = dict(self.enforced)
+        for key in self.checked:
+            enforced.pop(key, None)
         return Report(
-            enforced=tuple(enforced),
+            enforced=tuple(enforced.values()),
             checked=tuple(self.checked.values()),
             ignored=tuple(self._ignored.values()),
         )

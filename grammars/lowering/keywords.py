@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from grammars.schema.nodes import Json
 from grammars.schema.subschemas import is_list
 
+_RANGE = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 TYPES = ("object", "array", "string", "number", "boolean", "null")
 """The types of values; `integer` is a part of `number`."""
 
@@ -13,7 +14,8 @@ EXPRESSIBLE = {
     "object": ("properties", "required", "additionalProperties"),
     "array": ("items", "prefixItems", "additionalItems", "minItems", "maxItems"),
     "string": ("minLength", "maxLength", "pattern", "format"),
-    "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
+    "number": _RANGE,
+    "integer": _RANGE,
 }
 """The keywords that nodes can express, by the type that they speak of."""
 
@@ -40,7 +42,7 @@ _ASSERTING = frozenset(
 
 
 def is_asserting(keyword: str) -> bool:
-    """Does the keyword say which values are admitted? Others are nothing to a validator, either."""
+    """True if the keyword says which values are admitted; a validator ignores others, too."""
     return keyword in _ASSERTING
 
 
@@ -59,7 +61,7 @@ def read_bounds(flat: Mapping[str, Json]) -> dict[str, float]:
 
 
 def is_light(divisor: float) -> bool:
-    """Does a mask tell multiples of the divisor by few states?
+    """True if a mask tells multiples of the divisor by few states.
 
     llguidance takes a state for each remainder, and reads the digits of a divisor off its double.
     """
@@ -94,7 +96,7 @@ _SPEAKS_OF = {
 
 
 def is_idle(keyword: str, flat: Mapping[str, Json]) -> bool:
-    """Does the keyword exclude nothing (zod writes `propertyNames` for each record)?"""
+    """True if the keyword excludes nothing (zod writes `propertyNames` for each record)."""
     value = flat[keyword]
     kind = _SPEAKS_OF.get(keyword)
     if kind is not None and kind not in as_list(flat.get("type", kind)):
@@ -129,6 +131,13 @@ def is_idle(keyword: str, flat: Mapping[str, Json]) -> bool:
 def drop_annotations(schema: Mapping[str, Json]) -> dict[str, Json]:
     """The keywords of a schema that say which values are admitted."""
     return {k: v for k, v in schema.items() if k not in ANNOTATIONS}
+
+
+def list_values(flat: Mapping[str, Json]) -> list[Json]:
+    """The values of `enum`, or that of `const`."""
+    if "enum" in flat:
+        return flat["enum"]
+    return [flat["const"]]
 
 
 def as_list(value: Json) -> list[Json]:

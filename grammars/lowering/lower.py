@@ -25,10 +25,20 @@ from grammars.lowering.nodes.inhabitation import (
 from grammars.lowering.rewrite.conditions import Split, divide, find_split, is_exclusion
 from grammars.lowering.rewrite.flattening import Flattening
 from grammars.lowering.rewrite.presence import find_presence
-from grammars.schema.nodes import AnyValue, Json, Node, Object, Reference, Schema, Union, flatten
+from grammars.schema.nodes import (
+    AnyValue,
+    Json,
+    Node,
+    Object,
+    Reference,
+    Schema,
+    Union,
+    flatten,
+    unite,
+)
 
 OPENNESS = frozenset(["properties", "additionalProperties", "patternProperties"])
-"""Keywords that settle whether an object that is silent about other keys admits some."""
+"""Keywords that decide whether an object that is silent about other keys admits some."""
 MOST_PARTS = 5_000  # subschemas that a schema comes to, conjunctions multiplied out
 MOST_SPLITS = 200
 """After so many schemas that were taken apart into alternatives, the rest is checked."""
@@ -66,10 +76,13 @@ def lower(source: Json, *, close: bool = True, only_object: bool = True) -> Sche
     node, definitions = prune(lowered, lowering.definitions)
     if node == NEVER:
         kind = "object" if only_object else "value"
+        message = f"the schema admits no {kind}"
         where = find_cause(lowered, lowering.definitions)
-        reason = f": nothing fits {where}" if where else ""
-        raise SchemaError(f"the schema admits no {kind}{reason}", where=where, hint="Widen it")
-    if only_object and not all(isinstance(b, Object) for b in flatten(node, definitions)):
+        if where:
+            message += f": nothing fits {where}"
+        raise SchemaError(message, where=where, hint="Widen it")
+    types = set(map(type, flatten(node, definitions)))
+    if only_object and not types <= {Object}:
         hint = "Declare its properties instead"
         raise SchemaError("arguments cannot be an enum or const", where="", hint=hint)
     report = replace(lowering.findings.report(), repaired=repaired)
@@ -151,11 +164,10 @@ class _Lowering:
     def _lower_branches(self, flat: Mapping[str, Json], keyword: str, at: str) -> Node:
         """`anyOf` or `oneOf`, each branch with the keywords beside it."""
         base = drop_annotations(flat)
-        del base[keyword]
-        parts: list[Json] = flat[keyword]
-        branches = [
-            self._lower_beside(base, part, f"{at}/{keyword}/{i}") for i, part in enumerate(parts)
-        ]
+        parts: list[Json] = base.pop(keyword)
+        branches: list[Node] = []
+        for i, part in enumerate(parts):
+            branches.append(self._lower_beside(base, part, f"{at}/{keyword}/{i}"))
         if keyword == "oneOf" and not are_disjoint(branches, self.definitions):
             overlaps = find_overlaps(branches, self.definitions)
             divided = divide(parts, overlaps, self._flattening.resolve(at))
@@ -180,9 +192,10 @@ class _Lowering:
                 self.findings.enforce(at, keyword)
             else:
                 self.findings.check(at, keyword, "the mask holds a part of it")
-        branches = [self._lower_beside(base, part, at) for part in split.parts]
-        return branches[0] if len(branches) == 1 else Union(tuple(branches))
+        return unite([self._lower_beside(base, part, at) for part in split.parts])
 
     def _lower_beside(self, base: Mapping[str, Json], part: Json, at: str) -> Node:
         """A part conjoined with the keywords beside it."""
-        return self.lower({"allOf": [base, part]} if base else part, at)
+        if base:
+            part = {"allOf": [base, part]}
+        return self.lower(part, at)

@@ -8,7 +8,7 @@ not wanted, the lowered schema is tightened, so every format enforces it. Option
 elements of lists stay as they are, and so does what admits no other string.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from grammars.lowering.nodes.inhabitation import prune
@@ -29,6 +29,7 @@ from grammars.schema.nodes import (
     Schema,
     String,
     Union,
+    unite,
 )
 
 SHAPE = frozenset(["type", "properties", "required", "items", "prefixItems", "anyOf", "oneOf"])
@@ -49,7 +50,7 @@ def loosen(schema: Schema) -> Schema:
     return replace(
         schema,
         node=_loosen(schema.node),
-        definitions={name: _loosen(node) for name, node in schema.definitions.items()},
+        definitions=_map_values(_loosen, schema.definitions),
         report=replace(schema.report, enforced=tuple(enforced), checked=tuple(checked)),
     )
 
@@ -59,8 +60,7 @@ def _loosen(node: Node) -> Node:
         case AnyValue() | Boolean() | Null() | Reference():
             return node
         case Constant(values):
-            types = _distinct(map(_find_type, values))
-            return types[0] if len(types) == 1 else Union(tuple(types))
+            return unite(_distinct(map(_find_type, values)))
         case String():
             return String()
         case Number(integer):
@@ -69,10 +69,13 @@ def _loosen(node: Node) -> Node:
             rest = AnyValue() if items is None else _loosen(items)
             return Array(tuple(map(_loosen, prefix)), rest)
         case Object(properties):
-            declared = tuple(replace(p, node=_loosen(p.node)) for p in properties)
-            return Object(declared)
+            return Object(tuple(replace(p, node=_loosen(p.node)) for p in properties))
         case Union(branches):
             return Union(tuple(_distinct(map(_loosen, branches))))
+
+
+def _map_values(change: Callable[[Node], Node], nodes: Mapping[str, Node]) -> dict[str, Node]:
+    return dict(zip(nodes, map(change, nodes.values()), strict=True))
 
 
 def _distinct(nodes: Iterable[Node]) -> list[Node]:
@@ -105,37 +108,31 @@ def _find_type(value: Json) -> Node:
 
 def require_nonempty(schema: Schema) -> Schema:
     """The schema without empty strings where a string is required."""
-    definitions: dict[str, Node] = {}
-    for name, node in schema.definitions.items():
-        definitions[name] = _tighten_objects(node)
+    definitions = _map_values(_tighten_objects, schema.definitions)
     for name, node in schema.definitions.items():
         definitions[name + _SUFFIX] = _tighten(node)
     node, definitions = prune(_tighten_objects(schema.node), definitions)
-    used = _find_used(node, definitions)
-    return replace(
-        schema,
-        node=node,
-        definitions={name: d for name, d in definitions.items() if name in used},
-    )
+    for name in definitions.keys() - _find_used(node, definitions):
+        del definitions[name]
+    return replace(schema, node=node, definitions=definitions)
 
 
 def _tighten_objects(node: Node) -> Node:
     """The same node; required strings of the objects in it are not empty."""
     match node:
         case Object(properties, additional, patterned=patterned):
-            rest = None if additional is None else _tighten_objects(additional)
             return replace(
                 node,
                 properties=tuple(map(_tighten_property, properties)),
-                additional=rest,
+                additional=_tighten_part(additional),
                 patterned=tuple(replace(e, node=_tighten_objects(e.node)) for e in patterned),
             )
         case Array(prefix, items, contains=contains):
             return replace(
                 node,
                 prefix=tuple(map(_tighten_objects, prefix)),
-                items=None if items is None else _tighten_objects(items),
-                contains=None if contains is None else _tighten_contains(contains),
+                items=_tighten_part(items),
+                contains=_tighten_contains(contains),
             )
         case Union(branches):
             return Union(tuple(map(_tighten_objects, branches)))
@@ -143,29 +140,38 @@ def _tighten_objects(node: Node) -> Node:
             return node
 
 
-def _tighten_contains(contains: Contains) -> Contains:
-    def tighten_all(nodes: Iterable[Node | None]) -> tuple[Node | None, ...]:
-        return tuple(None if node is None else _tighten_objects(node) for node in nodes)
+def _tighten_part(node: Node | None) -> Node | None:
+    if node is None:
+        return None
+    return _tighten_objects(node)
 
+
+def _tighten_contains(contains: Contains | None) -> Contains | None:
+    if contains is None:
+        return None
     return replace(
         contains,
-        matching=tighten_all(contains.matching),
-        others=tighten_all(contains.others),
+        matching=tuple(map(_tighten_part, contains.matching)),
+        others=tuple(map(_tighten_part, contains.others)),
     )
 
 
 def _tighten_property(declared: Property) -> Property:
-    tighten = _tighten if declared.required else _tighten_objects
-    return replace(declared, node=tighten(declared.node))
+    if declared.required:
+        return replace(declared, node=_tighten(declared.node))
+    return replace(declared, node=_tighten_objects(declared.node))
 
 
 def _tighten(node: Node) -> Node:
     """The node without the empty string, if anything else is left."""
     match node:
         case String(shortest, longest):
-            return node if longest == 0 else replace(node, min_length=max(1, shortest))
+            if longest == 0:
+                return node
+            return replace(node, min_length=max(1, shortest))
         case Constant(values):
-            return Constant(tuple(v for v in values if v != "") or values)
+            rest = tuple(value for value in values if value != "")
+            return Constant(rest or values)
         case Union(branches):
             return Union(tuple(map(_tighten, branches)))
         case Reference(name):

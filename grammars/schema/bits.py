@@ -19,24 +19,24 @@ class Count:
     high: int
 
     def holds(self, bits: int) -> bool:
-        """Is the condition true for these bits?"""
+        """True if the condition is true for these bits."""
         mask = (1 << self.stop - self.start) - 1
         inside = bits >> self.start & mask
         return self.low <= inside.bit_count() <= self.high
 
     def __str__(self) -> str:
         size = self.stop - self.start
-        place = f"[{self.start}:{self.stop}]"
+        span = f"[{self.start}:{self.stop}]"
         if size == 1:
             return f"bit_{'set' if self.low else 'clear'}({self.start})"
         if self.high == 0:
-            return f"is_zeros({place})"
+            return f"is_zeros({span})"
         if self.low == size:
-            return f"is_ones({place})"
+            return f"is_ones({span})"
         if self.low == self.high:
-            return f"bit_count_eq({place}, {self.low})"
-        least = f"bit_count_ge({place}, {self.low})"
-        most = f"bit_count_le({place}, {self.high})"
+            return f"bit_count_eq({span}, {self.low})"
+        least = f"bit_count_ge({span}, {self.low})"
+        most = f"bit_count_le({span}, {self.high})"
         if self.high >= size:
             return least
         if self.low == 0:
@@ -51,7 +51,7 @@ class Negation:
     part: "Condition"
 
     def holds(self, bits: int) -> bool:
-        """Is the condition true for these bits?"""
+        """True if the condition is true for these bits."""
         return not self.part.holds(bits)
 
     def __str__(self) -> str:
@@ -66,7 +66,7 @@ class Conjunction:
     b: "Condition"
 
     def holds(self, bits: int) -> bool:
-        """Is the condition true for these bits?"""
+        """True if the condition is true for these bits."""
         return self.a.holds(bits) and self.b.holds(bits)
 
     def __str__(self) -> str:
@@ -80,7 +80,7 @@ class Fact:
     value: bool
 
     def holds(self, bits: int) -> bool:
-        """Is the condition true for these bits?"""
+        """True if the condition is true for these bits."""
         return self.value
 
 
@@ -111,7 +111,7 @@ def count(start: int, stop: int, low: int, high: int | None = None) -> Condition
         return NEVER
     if low <= 0 and high == size:
         return ALWAYS
-    return Count(start, stop, max(0, low), high)
+    return Count(start, stop, low=max(0, low), high=high)
 
 
 def negate(part: Condition) -> Condition:
@@ -128,7 +128,7 @@ def negate(part: Condition) -> Condition:
 def both(parts: Iterable[Condition]) -> Condition:
     """All of them."""
     kept = [part for part in dict.fromkeys(parts) if part != ALWAYS]
-    if NEVER in kept or any(negate(part) in kept for part in kept):
+    if NEVER in kept or not set(kept).isdisjoint(map(negate, kept)):
         return NEVER
     if not kept:
         return ALWAYS
@@ -140,4 +140,4 @@ def both(parts: Iterable[Condition]) -> Condition:
 
 def either(parts: Iterable[Condition]) -> Condition:
     """At least one of them."""
-    return negate(both(negate(part) for part in parts))
+    return negate(both(map(negate, parts)))

@@ -1,5 +1,5 @@
-"""Which items of a list may come next, where that depends on those in front of it: some are counted
-(`contains`), or none may be there twice (`uniqueItems`). A finite automaton over items."""
+"""The items of a list that may come next, where that depends on those in front of it: some are
+counted (`contains`), or none may be there twice (`uniqueItems`). A finite automaton over items."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -66,19 +66,24 @@ class Counted:
     @property
     def nodes(self) -> list[Node]:
         """All items that there may be."""
-        return [step.node for state in sorted(self._alive) for step in self.steps(state)]
+        nodes: list[Node] = []
+        for state in sorted(self._alive):
+            nodes += [step.node for step in self.steps(state)]
+        return nodes
 
     @property
     def is_possible(self) -> bool:
-        """Is there such a list?"""
+        """True if there is such a list."""
         return self.start in self._alive
 
     @property
     def size(self) -> int:
-        """How many states there are, at most."""
-        longest, contains = self.node.max_items, self.contains
-        written = self._enough if longest is None else longest
-        matches = contains.least if contains.most is None else contains.most
+        """The number of states, at most."""
+        written, matches = self.node.max_items, self.contains.most
+        if written is None:
+            written = self._enough
+        if matches is None:
+            matches = self.contains.least
         return (written + 1) * (matches + 1)
 
     def _list_steps(self, state: State) -> Iterator[Step]:
@@ -105,7 +110,7 @@ class Counted:
         return [step for step in self._list_steps(state) if step.behind in self._alive]
 
     def may_end(self, state: State) -> bool:
-        """Is none missing?"""
+        """True if none is missing."""
         written, matches = state
         return written >= self.node.min_items and matches >= self.contains.least
 
@@ -130,14 +135,14 @@ class Distinct:
         written = state[0]
         if written.bit_count() >= self.most:
             return []
-        return [
-            Step(node, (written | 1 << index, 0))
-            for index, node in enumerate(self.nodes)
-            if not written >> index & 1
-        ]
+        steps: list[Step] = []
+        for index, node in enumerate(self.nodes):
+            if not written >> index & 1:
+                steps.append(Step(node, (written | 1 << index, 0)))
+        return steps
 
     def may_end(self, state: State) -> bool:
-        """Is none missing?"""
+        """True if none is missing."""
         return state[0].bit_count() >= self.least
 
 
@@ -148,4 +153,6 @@ def find_items(node: Array) -> Items | None:
     """The items of a list; None where no item depends on those in front of it."""
     if node.contains is not None:
         return Counted(node)
-    return Distinct(node) if node.distinct else None
+    if node.distinct:
+        return Distinct(node)
+    return None

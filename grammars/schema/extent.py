@@ -43,8 +43,10 @@ def _measure(node: Node) -> int:
         case Constant(values):
             return SCALAR + max(map(_measure_constant, values), default=0)
         case String(least, _, pattern):
-            escaped = 6 * least  # each character may have to be written as \uXXXX
-            return SCALAR + escaped + (_measure_pattern(pattern) if pattern else 0)
+            total = SCALAR + 6 * least  # each character may have to be written as \uXXXX
+            if pattern:
+                total += _measure_pattern(pattern)
+            return total
         case Array(prefix, items, least, _, contains):
             total = SCALAR + _measure_all(prefix) + max(1, least) * _measure_all([items])
             if contains is not None:
@@ -53,8 +55,10 @@ def _measure(node: Node) -> int:
             return total
         case Object(properties):
             extras = sum(map(_measure_extra, node.extras))
-            declared = sum(_measure_constant(p.key) + _measure(p.node) for p in properties)
-            return SCALAR + max(1, node.presence.least) * extras + declared
+            total = SCALAR + max(1, node.presence.least) * extras
+            for declared in properties:
+                total += _measure_constant(declared.key) + _measure(declared.node)
+            return total
         case Union(branches):
             return max(map(_measure, branches), default=0)
 

@@ -1,4 +1,4 @@
-"""Which members of an object may come next: in schema order, or in any.
+"""The members of an object that may come next: in schema order, or in any.
 
 A state of `Unordered` is a number whose bits say which members are written: the parameter of the
 grammar's rules.
@@ -7,7 +7,7 @@ grammar's rules.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import combinations
 from typing import TypeAlias
 
@@ -57,7 +57,7 @@ class Unordered:
 
     Args:
         properties: all that can be written.
-        extra: may there be undeclared ones?
+        extra: there may be undeclared ones.
         presence: the condition on the keys; with a formula, their number is not limited.
     """
 
@@ -76,8 +76,10 @@ class Unordered:
         required = frozenset(p.key for p in properties if p.required)
         bits = {p.key: self._bits[i] for i, p in enumerate(properties)}
         self._formula = translate(presence.formula, bits, required)
-        optional = [k for k in find_keys(presence.formula) if k in bits and k not in required]
-        spoken = [bits[key] for key in optional]  # that the formula speaks of
+        spoken: list[int] = []  # the bits of optional members that the formula speaks of
+        for key in find_keys(presence.formula):
+            if key in bits and key not in required:
+                spoken.append(bits[key])
         self._fitting = list(filter(self._formula.holds, _subsets(spoken)))
         self._barred = self._find_barred(spoken)
 
@@ -85,17 +87,17 @@ class Unordered:
         """The smallest sets of keys that can never fulfil the formula, whatever is added."""
         barred: list[int] = []
         for some in _subsets(spoken):
-            is_hopeless = not any(some & fitting == some for fitting in self._fitting)
-            if is_hopeless and not any(some & smaller == smaller for smaller in barred):
+            can_be_met = any(_contains(fitting, some) for fitting in self._fitting)
+            if not can_be_met and not any(_contains(some, smaller) for smaller in barred):
                 barred.append(some)
         return barred
 
     @property
     def is_possible(self) -> bool:
-        """Is there such an object?"""
-        has_enough = self._extra or self._declared >= self._least
+        """True if there is such an object."""
         limit = self._top if self._most is None else self._most
-        return bool(self._fitting) and has_enough and max(self._needed, self._least) <= limit
+        has_enough = self._extra or self._declared >= self._least
+        return bool(self._fitting) and has_enough and self.least <= limit
 
     @property
     def required_bits(self) -> int:
@@ -104,7 +106,7 @@ class Unordered:
 
     @property
     def least(self) -> int:
-        """How many members there are at least."""
+        """The number of members that there are at least."""
         return max(self._least, self._needed)
 
     def behind(self, index: int) -> SetBit:
@@ -113,10 +115,11 @@ class Unordered:
 
     @cached_property
     def can_add(self) -> dict[int, Condition]:
-        """When each declared member may come next."""
-        return {index: self._find_place(bit) for index, bit in self._bits.items()}
+        """For each declared member the condition under which it may come next."""
+        return {index: self._allow(bit) for index, bit in self._bits.items()}
 
-    def _find_place(self, bit: int) -> Condition:
+    def _allow(self, bit: int) -> Condition:
+        """The condition under which the declared member of that bit may come next."""
         parts = [_is_clear(bit)]
         for some in self._barred:
             if _has_bit(some, bit):
@@ -129,11 +132,12 @@ class Unordered:
         """There is room for another member, and for all required ones."""
         if self._most is None:
             return []
-        return [count(self._needed, self._top, 0, self._most - self._needed - 1)]
+        return [count(self._needed, self._top, low=0, high=self._most - self._needed - 1)]
 
     @property
     def ways_to_add_extra(self) -> list[tuple[Condition, SetBit | Keep]]:
-        """When an undeclared member may come next, and the state behind it."""
+        """The conditions under which an undeclared member may come next, each with the state behind
+        it."""
         ways: list[tuple[Condition, SetBit | Keep]] = [*self.ways_to_count_extra]
         if self.counted != NEVER:
             ways.append((self.counted, KEEP))
@@ -141,7 +145,7 @@ class Unordered:
 
     @cached_property
     def ways_to_count_extra(self) -> list[tuple[Condition, SetBit]]:
-        """When an undeclared member that is counted may come next, and the state behind it."""
+        """Likewise for an undeclared member that is counted."""
         ways: list[tuple[Condition, SetBit]] = []
         for bit in range(self._declared, self._top):
             parts = [_is_clear(bit)]
@@ -152,35 +156,35 @@ class Unordered:
 
     @cached_property
     def counted(self) -> Condition:
-        """When undeclared members need not be counted any more."""
+        """The condition under which undeclared members need not be counted any more."""
         if not self._extra or self._most is not None:
             return NEVER
         return count(self._declared, self._top, self._top - self._declared)
 
     @cached_property
     def can_end(self) -> Condition:
-        """When none is missing."""
+        """The condition under which none is missing."""
         has_enough = count(0, self._top, self._least)
         return both([count(0, self._needed, self._needed), has_enough, self._formula])
 
     @cached_property
     def can_add_declared(self) -> Condition:
-        """When one of the declared members may come next."""
+        """The condition under which one of the declared members may come next."""
         if not self._barred and self._most is None:
             return negate(count(0, self._declared, self._declared))
         return either(self.can_add.values())
 
     @cached_property
     def can_go_on(self) -> Condition:
-        """When another member may come."""
+        """The condition under which another member may come."""
         return either([self.can_add_declared, *(way for way, _ in self.ways_to_add_extra)])
 
     def may_end(self, state: int) -> bool:
-        """Is none missing?"""
+        """True if none is missing."""
         return self.can_end.holds(state)
 
     def may_go_on(self, state: int) -> bool:
-        """May another member come?"""
+        """True if another member may come."""
         return self.can_go_on.holds(state)
 
 
@@ -199,7 +203,7 @@ def arrange(
 
     Args:
         properties: the declared ones that can be written, in schema order.
-        extra: may there be undeclared ones?
+        extra: there may be undeclared ones.
         presence: the condition on the keys; it can be enforced in any order only.
         order: in which order declared keys come.
         mixed: in schema order, undeclared keys stand between the declared ones.
@@ -215,6 +219,11 @@ def _has_bit(bits: int, bit: int) -> bool:
     return bits >> bit & 1 == 1
 
 
+def _contains(bits: int, some: int) -> bool:
+    """True if all bits of `some` are set."""
+    return bits & some == some
+
+
 def _subsets(bits: Sequence[int]) -> Iterator[int]:
     """All sets of these bits, the smallest first."""
     for size in range(len(bits) + 1):
@@ -227,9 +236,10 @@ def _is_set(bit: int) -> Condition:
 
 
 def _is_clear(bit: int) -> Condition:
-    return count(bit, bit + 1, 0, 0)
+    return count(bit, bit + 1, low=0, high=0)
 
 
 def _lacks(some: int) -> Condition:
     """Not all of these bits are set."""
-    return negate(both(_is_set(bit) for bit in range(some.bit_length()) if _has_bit(some, bit)))
+    bits = filter(partial(_has_bit, some), range(some.bit_length()))
+    return negate(both(map(_is_set, bits)))

@@ -5,7 +5,7 @@ source, as nodes may admit more than it does.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, TypeAlias, cast
@@ -17,7 +17,7 @@ from grammars.regex.texts import Texts
 from grammars.schema.presence import FREE, Presence
 from grammars.schema.subschemas import Json as Json
 from grammars.schema.subschemas import escape as escape
-from grammars.schema.subschemas import map_parts, point_to
+from grammars.schema.subschemas import is_list, is_object, map_parts, point_to
 
 LATEST = "https://json-schema.org/draft/2020-12/schema"
 _ROOT = "urn:root"  # the URI under which the validator knows the document
@@ -236,26 +236,31 @@ class Schema:
         members: list[Schema | None] = []
         for branch in self.objects:
             found = branch.find(key)
-            members.append(found and replace(self, source=found.source, node=found.node))
+            if found is None:
+                members.append(None)
+            else:
+                members.append(replace(self, source=found.source, node=found.node))
         return members
 
     @property
     def objects(self) -> list[Object]:
         """The objects that the schema admits, in order."""
-        return [b for b in flatten(self.node, self.definitions) if isinstance(b, Object)]
+        branches = flatten(self.node, self.definitions)
+        return [branch for branch in branches if isinstance(branch, Object)]
 
     def can_have(self, keys: Iterable[str]) -> bool:
-        """Does the schema admit an object that may have all these keys?"""
-        wanted = list(keys)
+        """True if the schema admits an object that may have all these keys."""
+        wanted = set(keys)
         for branch in flatten(self.node, self.definitions):
             match branch:
                 case AnyValue():
                     return True
                 case Constant(values):
-                    if any(isinstance(v, dict) and v.keys() >= set(wanted) for v in values):
-                        return True
+                    for value in values:
+                        if isinstance(value, dict) and value.keys() >= wanted:
+                            return True
                 case Object():
-                    if all(branch.find(key) is not None for key in wanted):
+                    if None not in map(branch.find, wanted):
                         return True
                 case _:
                     pass
@@ -263,17 +268,16 @@ class Schema:
 
     def find_errors(self, value: Json) -> tuple[Unfit, ...]:
         """The validation errors of `value`, formats asserted; empty if it fits."""
-        validator = self._validator
         errors: list[Unfit] = []
         try:
-            for error in validator.iter_errors(value):
+            for error in self._validator.iter_errors(value):
                 errors.append(Unfit(point_to(error.instance_path), error.message))
             return (*errors, *self._find_undeclared(self.node, value, ""))
         except (RecursionError, ValueError):  # jsonschema-rs reports no value of 256 levels
             return (Unfit("", "the value is nested too deeply to be checked"),)
 
     def admits(self, value: Json) -> bool:
-        """Does the value fit?"""
+        """True if the value fits."""
         return not self.find_errors(value)
 
     def _find_undeclared(self, node: Node, value: Json, pointer: str) -> Iterator[Unfit]:
@@ -283,22 +287,21 @@ class Schema:
         several branches may be meant, nothing is said.
         """
         container = Object if isinstance(value, dict) else Array
-        candidates = [
-            branch
-            for branch in flatten(node, self.definitions)
-            if isinstance(branch, container | Constant | AnyValue)
-        ]
+        candidates: list[Flat] = []
+        for branch in flatten(node, self.definitions):
+            if isinstance(branch, container | Constant | AnyValue):
+                candidates.append(branch)
         match candidates:
-            case [Object() as found] if isinstance(value, dict):
-                for key, member in cast(dict[str, Json], value).items():
+            case [Object() as found] if is_object(value):
+                for key, member in value.items():
                     at = f"{pointer}/{escape(key)}"
                     declared = found.find(key)
                     if declared is None:
                         yield Unfit(at, f"{key!r} is not declared")
                     else:
                         yield from self._find_undeclared(declared.node, member, at)
-            case [Array() as found] if isinstance(value, list):
-                for i, member in enumerate(cast(list[Json], value)):
+            case [Array() as found] if is_list(value):
+                for i, member in enumerate(value):
                     inner = found.find(i)
                     if inner is not None:
                         yield from self._find_undeclared(inner, member, f"{pointer}/{i}")
@@ -308,6 +311,13 @@ class Schema:
     @cached_property
     def _validator(self) -> Any:
         return make_validator(self.source, self.root)
+
+
+def unite(branches: Sequence[Node]) -> Node:
+    """The union of these nodes; the node itself if it is the only one."""
+    if len(branches) == 1:
+        return branches[0]
+    return Union(tuple(branches))
 
 
 def flatten(node: Node, definitions: Mapping[str, Node]) -> Iterator[Flat]:
@@ -339,7 +349,7 @@ def make_validator(source: Json, root: Json) -> Any:
     check: Any = partial(jsonschema_rs.validator_for, validate_formats=True, retriever=_refuse)
     if source is root or isinstance(source, bool):
         return check(source)
-    document = cast(dict[str, Json], root) if isinstance(root, dict) else {}
+    document = root if is_object(root) else {}
     dialect = {"$schema": document.get("$schema", LATEST)}
     alone = {**dialect, **_refer_to_root(source)}
     if '"$ref"' not in json.dumps(alone):
@@ -356,9 +366,9 @@ def _refuse(uri: str) -> Json:
 def _refer_to_root(schema: Json) -> Json:
     """The schema with its local references made absolute, so that it can stand alone; listed values
     stay as they are."""
-    if not isinstance(schema, dict):
+    if not is_object(schema):
         return schema
-    moved = map_parts(cast(dict[str, Json], schema), lambda part, _: _refer_to_root(part))
+    moved = map_parts(schema, lambda part, _: _refer_to_root(part))
     reference = moved.get("$ref")
     if isinstance(reference, str) and reference.startswith("#"):
         moved["$ref"] = _ROOT + reference
@@ -366,7 +376,7 @@ def _refer_to_root(schema: Json) -> Json:
 
 
 def are_same(a: Json, b: Json) -> bool:
-    """Are they spelled alike? (To Python, 1, 1.0 and True are equal.)"""
+    """True if they are spelled alike. (To Python, 1, 1.0 and True are equal.)"""
     return json.dumps(a, sort_keys=True) == json.dumps(b, sort_keys=True)
 
 

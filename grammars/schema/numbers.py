@@ -5,7 +5,7 @@ rounded: a float is taken for the integer only where no other number has become 
 """
 
 from collections.abc import Mapping, Sequence
-from operator import ge, gt, le, lt
+from operator import ge, gt, is_, le, lt
 from typing import TypeAlias, cast
 
 from grammars.schema.nodes import (
@@ -29,19 +29,20 @@ Reading: TypeAlias = tuple[Json, bool]
 """A value, and whether it fits."""
 
 _EXACT = 2**53
+_COMPARISONS = {"minimum": ge, "maximum": le, "exclusiveMinimum": gt, "exclusiveMaximum": lt}
 _TYPES: dict[type[Node], type] = {String: str, Boolean: bool, Null: type(None)}
 
 
 def settle(value: Json, schema: Schema) -> Json:
     """The value with the numbers that the schema means."""
     try:
-        return _Settler(schema.definitions).read(value, schema.node)[0]
+        return _Reader(schema.definitions).read(value, schema.node)[0]
     except RecursionError:  # a value so deep is not checked, either
         return value
 
 
 def are_equal(a: Json, b: Json) -> bool:
-    """Are they one JSON value? (To JSON 1 and 1.0 are, 1 and true are not.)"""
+    """True if they are one JSON value. (To JSON 1 and 1.0 are, 1 and true are not.)"""
     match a, b:
         case list(), list():
             x, y = cast(list[Json], a), cast(list[Json], b)
@@ -50,7 +51,9 @@ def are_equal(a: Json, b: Json) -> bool:
             m, n = cast(dict[str, Json], a), cast(dict[str, Json], b)
             return m.keys() == n.keys() and all(are_equal(m[key], n[key]) for key in m)
         case _:
-            return a == b if is_number(a) and is_number(b) else are_same(a, b)
+            if is_number(a) and is_number(b):
+                return a == b
+            return are_same(a, b)
 
 
 def find_whole(value: Json) -> int | None:
@@ -61,11 +64,11 @@ def find_whole(value: Json) -> int | None:
 
 
 def is_number(value: Json) -> bool:
-    """Is it a number to JSON? (To Python, true and false are some.)"""
+    """True if it is a number to JSON. (To Python, true and false are some.)"""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-class _Settler:
+class _Reader:
     """Reads values by nodes, as far as they fit."""
 
     def __init__(self, definitions: Mapping[str, Node]):
@@ -86,13 +89,13 @@ class _Settler:
             found = self._read(value, branch)
             if found is None:
                 continue
-            settled, fits = found
-            if fits and settled is value:
+            reading, fits = found
+            if fits and reading is value:
                 return found
             others.append(found)
-        for found in others:
-            if found[1]:
-                return found
+        for reading, fits in others:
+            if fits:
+                return reading, True
         if len(others) == 1:  # it does not fit, but it is plain what is meant
             return others[0]
         return value, False
@@ -107,7 +110,9 @@ class _Settler:
             case Number():
                 return _read_number(value, node)
             case String() | Boolean() | Null():
-                return (value, True) if isinstance(value, _TYPES[type(node)]) else None
+                if isinstance(value, _TYPES[type(node)]):
+                    return value, True
+                return None
             case Array() if type(value) is list:
                 return self._read_array(cast(list[Json], value), node)
             case Object() if type(value) is dict:
@@ -116,9 +121,10 @@ class _Settler:
                 return None
 
     def _read_array(self, values: list[Json], node: Array) -> Reading:
-        settled, fits = self._read_parts(values, [node.find(i) for i in range(len(values))])
-        longest = len(values) if node.max_items is None else node.max_items
-        return settled, fits and node.min_items <= len(values) <= longest
+        readings, fits = self._read_parts(values, list(map(node.find, range(len(values)))))
+        if node.max_items is not None and len(values) > node.max_items:
+            fits = False
+        return readings, fits and node.min_items <= len(values)
 
     def _read_object(self, members: dict[str, Json], node: Object) -> Reading:
         declared = {p.key: p for p in node.properties}
@@ -127,25 +133,29 @@ class _Settler:
             found = declared.get(key) or node.find(key)
             nodes.append(None if found is None else found.node)
         values = list(members.values())
-        settled, fits = self._read_parts(values, nodes)
-        fits = fits and all(p.key in members for p in node.properties if p.required)
-        if settled is values:
+        readings, fits = self._read_parts(values, nodes)
+        for key, property_ in declared.items():
+            if property_.required and key not in members:
+                fits = False
+        if readings is values:
             return members, fits
-        return dict(zip(members, settled, strict=True)), fits
+        return dict(zip(members, readings, strict=True)), fits
 
     def _read_parts(
         self, values: list[Json], nodes: Sequence[Node | None]
     ) -> tuple[list[Json], bool]:
         """The values as these nodes mean them, the list itself if none changes; whether all fit."""
-        settled: list[Json] = []
+        readings: list[Json] = []
         all_fit = True
         for value, node in zip(values, nodes, strict=True):
-            reading, fits = (value, False) if node is None else self.read(value, node)
-            settled.append(reading)
+            reading, fits = value, False
+            if node is not None:
+                reading, fits = self.read(value, node)
+            readings.append(reading)
             all_fit = all_fit and fits
-        if all(a is b for a, b in zip(values, settled, strict=True)):
+        if all(map(is_, values, readings)):
             return values, all_fit
-        return settled, all_fit
+        return readings, all_fit
 
 
 def _pick(value: Json, values: tuple[Json, ...]) -> Reading | None:
@@ -153,7 +163,7 @@ def _pick(value: Json, values: tuple[Json, ...]) -> Reading | None:
     equal = [v for v in values if are_equal(v, value)]
     if not equal:
         return None
-    if any(are_same(v, value) for v in equal):
+    if any(are_same(listed, value) for listed in equal):
         return value, True
     return equal[0], True
 
@@ -171,11 +181,9 @@ def _read_number(value: Json, node: Number) -> Reading | None:
 
 
 def _is_within(value: float, bounds: Mapping[str, float]) -> bool:
-    """Is the number within the bounds? What it is a multiple of does not matter here."""
-    fits = {
-        "minimum": ge,
-        "maximum": le,
-        "exclusiveMinimum": gt,
-        "exclusiveMaximum": lt,
-    }
-    return all(fits[key](value, bound) for key, bound in bounds.items() if key in fits)
+    """True if the number is within the bounds. What it is a multiple of does not matter here."""
+    for keyword, bound in bounds.items():
+        fits = _COMPARISONS.get(keyword)
+        if fits is not None and not fits(value, bound):
+            return False
+    return True

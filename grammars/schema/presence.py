@@ -1,8 +1,9 @@
-"""Which keys an object needs beside its required ones: a formula over its keys, and how many there
-may be."""
+"""The keys that an object needs beside its required ones: a formula over its keys, and a number."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from typing import TypeAlias
 
 from grammars.schema.bits import ALWAYS, NEVER, Condition, both, count, negate
@@ -60,24 +61,26 @@ def find_keys(formula: Formula) -> tuple[str, ...]:
         case Not(part):
             return find_keys(part)
         case All(parts):
-            return tuple(dict.fromkeys(key for part in parts for key in find_keys(part)))
+            return tuple(dict.fromkeys(chain.from_iterable(map(find_keys, parts))))
 
 
 def find_wanted(formula: Formula, *, denied: bool = False) -> tuple[str, ...]:
     """The keys that a formula asks for; not those that it only speaks of to deny them."""
     match formula:
         case Has(key):
-            return () if denied else (key,)
+            if denied:
+                return ()
+            return (key,)
         case Not(part):
             return find_wanted(part, denied=not denied)
         case All(parts):
-            found = (key for part in parts for key in find_wanted(part, denied=denied))
-            return tuple(dict.fromkeys(found))
+            found = map(partial(find_wanted, denied=denied), parts)
+            return tuple(dict.fromkeys(chain.from_iterable(found)))
 
 
 def any_of(parts: Sequence[Formula]) -> Formula:
     """At least one of these formulas holds."""
-    return Not(All(tuple(Not(part) for part in parts)))
+    return Not(All(tuple(map(Not, parts))))
 
 
 def translate(formula: Formula, bits: Mapping[str, int], required: frozenset[str]) -> Condition:

@@ -24,12 +24,12 @@ SINGLES = frozenset(
 
 
 def is_object(value: Json) -> TypeGuard[dict[str, Json]]:
-    """Is it a JSON object?"""
+    """True if it is a JSON object."""
     return isinstance(value, dict)
 
 
 def is_list(value: Json) -> TypeGuard[list[Json]]:
-    """Is it a JSON array?"""
+    """True if it is a JSON array."""
     return isinstance(value, list)
 
 
@@ -72,6 +72,11 @@ def map_parts(flat: Mapping[str, Json], change: Callable[[Json, str], Json]) -> 
     return changed
 
 
+def omit(schema: Mapping[str, Json], *keywords: str) -> dict[str, Json]:
+    """The schema without these keywords."""
+    return {keyword: value for keyword, value in schema.items() if keyword not in keywords}
+
+
 def find_keywords(schema: Json) -> frozenset[str]:
     """All keywords in a schema and below, in definitions that nothing refers to as well."""
     if not is_object(schema):
@@ -81,9 +86,9 @@ def find_keywords(schema: Json) -> frozenset[str]:
     return frozenset(found)
 
 
-def find_keyword(where: str) -> str:
+def find_keyword(pointer: str) -> str:
     """The keyword that a JSON pointer into a schema ends with; "" if it ends with a schema."""
-    steps = where.split("/")[1:]
+    steps = pointer.split("/")[1:]
     while steps:
         keyword, *steps = steps
         if keyword in MAPS or (keyword in LISTS and steps and steps[0].isdigit()):

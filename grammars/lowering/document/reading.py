@@ -34,7 +34,7 @@ def read_document(source: Json) -> tuple[Json, tuple[Finding, ...], SchemaError 
 
 
 def find_problem(source: Json) -> SchemaError | None:
-    """Why this is no JSON Schema, if it is none."""
+    """The reason why this is no JSON Schema; None if it is one."""
     try:
         make_validator(source, source)
         _shapes().validate(source)

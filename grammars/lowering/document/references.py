@@ -8,7 +8,7 @@ from urllib.parse import quote, unquote, urljoin
 
 from grammars.errors import SchemaError
 from grammars.schema.nodes import Json
-from grammars.schema.subschemas import is_list, is_object, map_parts
+from grammars.schema.subschemas import is_list, is_object, map_parts, omit
 
 _HINT = "Use a local reference such as #/$defs/Name"
 _INDEX = re.compile("0|[1-9][0-9]{0,8}")  # a list of more items is no document
@@ -26,7 +26,9 @@ def localize(source: Json) -> Json:
     names = _Names(source)
     names.collect(source, "", "")
     rewritten = names.rewrite(source, "", "")
-    return source if rewritten == source else rewritten
+    if rewritten == source:
+        return source
+    return rewritten
 
 
 def look_up(root: Json, pointer: Json, at: str) -> Json:
@@ -45,20 +47,20 @@ def look_up(root: Json, pointer: Json, at: str) -> Json:
         raise SchemaError(f"$ref {pointer!r} is not local", where=where, hint=_HINT)
     if pointer != "#" and not pointer.startswith("#/"):
         raise SchemaError(f"$ref {pointer!r} is an anchor", where=where, hint=_HINT)
-    place = root
+    found = root
     for token in unquote(pointer[1:]).split("/")[1:]:
         step = token.replace("~1", "/").replace("~0", "~")
-        if is_object(place) and step in place:
-            place = place[step]
-        elif is_list(place) and _INDEX.fullmatch(step) and int(step) < len(place):
-            place = place[int(step)]
+        if is_object(found) and step in found:
+            found = found[step]
+        elif is_list(found) and _INDEX.fullmatch(step) and int(step) < len(found):
+            found = found[int(step)]
         else:
             raise SchemaError(f"$ref {pointer!r} leads nowhere", where=where, hint=_HINT)
-    return place
+    return found
 
 
 def stands_alone(root: Json) -> bool:
-    """Does nothing count beside a `$ref` in the draft of this document (3 to 7)?"""
+    """True if nothing counts beside a `$ref` in the draft of this document (3 to 7)."""
     return re.search(r"/draft-0[3-7]/", find_draft(root)) is not None
 
 
@@ -84,7 +86,7 @@ class _Names:
         return _join(base, given).partition("#")[0]
 
     def _is_reference(self, flat: Mapping[str, Json]) -> bool:
-        """Does nothing else count here?"""
+        """True if nothing else counts here."""
         return self._alone and "$ref" in flat
 
     def collect(self, schema: Json, base: str, at: str) -> Json:
@@ -111,7 +113,7 @@ class _Names:
             return schema
         flat: Mapping[str, Json] = schema
         inner = self._base(flat, base)
-        kept: dict[str, Json] = {k: v for k, v in flat.items() if k not in ("$anchor", self._id)}
+        kept = omit(flat, "$anchor", self._id)
         reference = flat.get("$ref")
         if isinstance(reference, str):
             kept["$ref"] = self._locate(reference, inner)
@@ -119,8 +121,9 @@ class _Names:
 
     def _locate(self, reference: str, base: str) -> str:
         """The reference as a pointer; itself where it leads out of the document, or nowhere."""
-        is_fragment = reference.startswith("#")
-        whole = base + reference if is_fragment else _join(base, reference)
+        whole = _join(base, reference)
+        if reference.startswith("#"):
+            whole = base + reference
         if whole in self.pointers:
             return "#" + quote(self.pointers[whole], safe="/~$")
         uri, _, fragment = whole.partition("#")

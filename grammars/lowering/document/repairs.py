@@ -11,7 +11,7 @@ from collections.abc import Callable
 from grammars.lowering.document.references import find_draft
 from grammars.lowering.keywords import TYPES, as_list
 from grammars.schema.nodes import Finding, Json
-from grammars.schema.subschemas import is_list, is_object, map_parts
+from grammars.schema.subschemas import is_list, is_object, map_parts, omit
 
 _ALIASES = {
     "dict": "object", "map": "object", "list": "array", "tuple": "array", "str": "string",
@@ -30,7 +30,7 @@ _OTHERS = frozenset("enum const allOf anyOf oneOf not if $ref".split())
 """Keywords beside which another type is not enough to admit null."""
 
 Note = Callable[[str, str], None]
-"""Takes the keyword that was repaired, and how."""
+"""Takes the keyword that was repaired, and the reason."""
 
 
 def repair(source: Json) -> tuple[Json, tuple[Finding, ...]]:
@@ -66,25 +66,26 @@ def repair(source: Json) -> tuple[Json, tuple[Finding, ...]]:
 
 def _drop_nulls(flat: dict[str, Json], note: Note) -> None:
     """A keyword that is null says nothing."""
-    empty = [k for k, v in flat.items() if v is None and k not in ("const", "default", "example")]
-    for keyword in empty:
-        del flat[keyword]
-        note(keyword, "null says nothing")
+    for keyword, value in omit(flat, "const", "default", "example").items():
+        if value is None:
+            del flat[keyword]
+            note(keyword, "null says nothing")
 
 
 def _name_types(flat: dict[str, Json], note: Note) -> None:
     """Types by their names in other languages, or in capitals."""
     given = flat.get("type")
     names = as_list(given)
-    if not any(isinstance(name, str) for name in names):
+    if str not in map(type, names):
         return
     known = [_find_type(name) for name in names]
     if "any" in known:
         del flat["type"]
         note("type", "'any' says nothing")
     elif known != names and all(name in (*TYPES, "integer") for name in known):
-        types = list(dict.fromkeys(known))
-        flat["type"] = types if isinstance(given, list) else types[0]
+        flat["type"] = known[0]
+        if isinstance(given, list):
+            flat["type"] = list(dict.fromkeys(known))
         note("type", f"{given!r} is read as {flat['type']!r}")
 
 
@@ -128,7 +129,7 @@ def _collect_flags(flat: dict[str, Json], properties: dict[str, Json], note: Not
             flagged.append(key)
             if schema["required"]:
                 required.append(key)
-            unflagged[key] = {k: v for k, v in schema.items() if k != "required"}
+            unflagged[key] = omit(schema, "required")
     if flagged:
         flat["properties"] = unflagged
         if required:
@@ -154,12 +155,13 @@ def _mend_enum(flat: dict[str, Json], note: Note) -> None:
     values, kind = flat.get("enum"), flat.get("type")
     if not is_list(values) or not values:
         return
-    if kind in ("integer", "number", "boolean") and all(isinstance(v, str) for v in values):
+    types = set(map(type, values))
+    if kind in ("integer", "number", "boolean") and types == {str}:
         flat["enum"] = [_read_spelling(text, kind) for text in values]
-        if any(isinstance(v, str) for v in flat["enum"]):
+        if str in map(type, flat["enum"]):
             del flat["type"]
         note("enum", f"strings beside the type {kind!r} are read as what they spell")
-    elif kind == "array" and not any(isinstance(v, list) for v in values):
+    elif kind == "array" and list not in types:
         items = flat.get("items", {})
         if is_object(items):
             flat["items"] = {**items, "enum": values}
@@ -184,7 +186,7 @@ def _add_null(flat: dict[str, Json], note: Note) -> dict[str, Json]:
     if flat.get("nullable") is not True:
         return flat
     note("nullable", "true, read as in OpenAPI 3.0: null is admitted")
-    rest = {k: v for k, v in flat.items() if k != "nullable"}
+    rest = omit(flat, "nullable")
     kind = rest.get("type")
     if isinstance(kind, str) and not _OTHERS & rest.keys():
         return {**rest, "type": list(dict.fromkeys([kind, "null"]))}

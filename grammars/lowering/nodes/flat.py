@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, reduce
+from itertools import chain
 
 from grammars.errors import SchemaError
 from grammars.lowering.findings import Findings
@@ -16,10 +17,11 @@ from grammars.lowering.keywords import (
     is_asserting,
     is_idle,
     is_light,
+    list_values,
     read_bounds,
 )
 from grammars.lowering.nodes.inhabitation import NEVER
-from grammars.lowering.nodes.keys import KeySet, read_keys
+from grammars.lowering.nodes.keys import read_keys
 from grammars.lowering.nodes.listed import exclude, list_choices
 from grammars.lowering.rewrite.merging import conjoin
 from grammars.lowering.rewrite.negation import is_expressible, negate
@@ -42,18 +44,19 @@ from grammars.schema.nodes import (
     Object,
     Property,
     String,
-    Union,
     escape,
     make_validator,
+    unite,
 )
 from grammars.schema.presence import simplify
+from grammars.schema.subschemas import omit
 
 _LONG = 50  # characters
 _LONGEST_PATTERN = 10_000  # characters
 _MOST_COUNTED = 2**31 - 1
 _REPEATED = re.compile(r"\)[*+{]")
 _COUNTING = frozenset(["contains", "minContains", "maxContains"])
-_SETTLED = frozenset(["patternProperties", "propertyNames", "uniqueItems"]) | _COUNTING
+_REPORTED_LATER = frozenset(["patternProperties", "propertyNames", "uniqueItems"]) | _COUNTING
 """Keywords that are reported where they are lowered."""
 MOST_VALUES = 10_000  # of an enum that the mask enforces
 
@@ -79,24 +82,29 @@ class FlatLowering:
 
     def lower_constants(self, flat: Mapping[str, Json], at: str) -> Node:
         """Of the values that `enum` or `const` lists those that all other keywords admit."""
-        values: list[Json] = flat["enum"] if "enum" in flat else [flat["const"]]
-        rest = {k: v for k, v in flat.items() if k != "enum"}
+        values = list_values(flat)
+        rest = omit(flat, "enum")
         if len(values) > MOST_VALUES:
             self._findings.check(at, "enum", f"it has more than {MOST_VALUES:,} values")
             return self._lower({"type": find_types(values), **rest}, at)
         admits = self._make_test(rest, at)
         self._findings.enforce(at, "enum" if "enum" in flat else "const")
-        kept = {json.dumps(v, sort_keys=True): v for v in values if admits(v)}
-        return Constant(tuple(kept.values())) if kept else NEVER
+        admitted = filter(admits, values)
+        distinct = {json.dumps(value, sort_keys=True): value for value in admitted}
+        if not distinct:
+            return NEVER
+        return Constant(tuple(distinct.values()))
 
     def lower_exclusion(self, flat: Mapping[str, Json], at: str) -> Node:
         """A schema with a `not` of an enum, which is enforced where nodes can say it."""
         excluded = flat["not"]
         values = as_list(excluded.get("enum", [excluded.get("const")]))
-        node = self.lower_typed({k: v for k, v in flat.items() if k != "not"}, at)
+        node = self.lower_typed(omit(flat, "not"), at)
         rest = exclude(node, values)
-        self._findings.settle(at, ["not"], enforced=rest is not None)
-        return node if rest is None else rest
+        self._findings.note(at, ["not"], enforced=rest is not None)
+        if rest is None:
+            return node
+        return rest
 
     def lower_typed(self, flat: Mapping[str, Json], at: str) -> Node:
         """The values of the types that a schema admits, each as its keywords say."""
@@ -108,19 +116,16 @@ class FlatLowering:
             self._findings.enforce(at, "type")
         spoken = set(present.keywords)
         for name in types:
-            spoken.update(EXPRESSIBLE.get("number" if name == "integer" else name, ()))
+            spoken.update(EXPRESSIBLE.get(name, ()))
         self._report(flat, at, spoken)
-        if "type" not in flat and not flat.keys() & (spoken | _SETTLED):
+        if "type" not in flat and not flat.keys() & (spoken | _REPORTED_LATER):
             return AnyValue()
-        branches = [self._lower_type(name, flat, at) for name in types]
-        if not branches:
-            return NEVER
-        return branches[0] if len(branches) == 1 else Union(tuple(branches))
+        return unite([self._lower_type(name, flat, at) for name in types])
 
     def _report(self, flat: Mapping[str, Json], at: str, spoken: set[str]) -> None:
         """Reports the keywords beside the type, where they speak of these types."""
-        of_any_type = {keyword for keywords in EXPRESSIBLE.values() for keyword in keywords}
-        silent = ANNOTATIONS | _SETTLED | {"type"} | (of_any_type - spoken)
+        of_other_types = set(chain.from_iterable(EXPRESSIBLE.values())) - spoken
+        silent = ANNOTATIONS | _REPORTED_LATER | {"type"} | of_other_types
         for keyword in flat:
             if keyword in silent or is_idle(keyword, flat):
                 continue
@@ -166,7 +171,7 @@ class FlatLowering:
         if rest is None:
             rest = not (self._close and "properties" in flat)
         present = find_presence(flat)
-        keys = read_keys(flat, rest, present, partial(self._make_test, at=at))
+        keys = read_keys(flat, rest, present=present, validate=partial(self._make_test, at=at))
         for keyword in ("patternProperties", "propertyNames"):
             if keyword in flat and not is_idle(keyword, flat):
                 self._findings.enforce(at, keyword)
@@ -175,65 +180,71 @@ class FlatLowering:
         properties: list[Property] = []
         for key, schema in keys.declared.items():
             node = self._lower(schema, f"{at}/properties/{escape(key)}")
-            properties.append(Property(key, node, key in required, schema))
+            properties.append(Property(key, node, required=key in required, source=schema))
         extras: list[Extra] = []
         for others in keys.others:
-            extra = self._lower_extra(others, at)
-            if extra.node != NEVER:
-                extras.append(extra)
+            keyword = "additionalProperties"
+            if others.patterns:
+                keyword = f"patternProperties/{escape(others.patterns[0])}"
+            node = self._lower(others.schema, f"{at}/{keyword}")
+            if node != NEVER:
+                extras.append(Extra(node, others.schema, others.keys))
         if extras and present.presence.least > 1:
             self._findings.check(at, "minProperties", "an undeclared key may be written twice")
-        presence = simplify(present.presence, required, None if extras else len(properties))
+        number = None if extras else len(properties)
+        presence = simplify(present.presence, required, number)
         return Object(tuple(properties), None, presence=presence, patterned=tuple(extras))
-
-    def _lower_extra(self, others: KeySet, at: str) -> Extra:
-        """Undeclared keys."""
-        where = "additionalProperties"
-        if others.patterns:
-            where = f"patternProperties/{escape(others.patterns[0])}"
-        return Extra(self._lower(others.schema, f"{at}/{where}"), others.schema, others.keys)
 
     def _lower_array(self, flat: Mapping[str, Json], at: str) -> Node:
         items: Json = flat.get("items", True)
         prefix: list[Json] = flat.get("prefixItems", [])
         if isinstance(items, list):  # a tuple, as drafts before 2020-12 write it
             prefix, items = flat["items"], flat.get("additionalItems", True)
-        places = [self._lower(schema, f"{at}/prefixItems/{i}") for i, schema in enumerate(prefix)]
+        nodes = [self._lower(schema, f"{at}/prefixItems/{i}") for i, schema in enumerate(prefix)]
         rest = self._lower(items, f"{at}/items")
         array = Array(
-            tuple(places),
-            None if rest == NEVER else rest,
-            self._read_length(flat, "minItems", at) or 0,
-            self._read_length(flat, "maxItems", at),
+            prefix=tuple(nodes),
+            items=None if rest == NEVER else rest,
+            min_items=self._read_length(flat, "minItems", at) or 0,
+            max_items=self._read_length(flat, "maxItems", at),
         )
-        counting = _COUNTING & flat.keys() if _counts(flat) else frozenset[str]()
         if flat.get("uniqueItems") is True and not is_idle("uniqueItems", flat):
-            distinct = list_choices(array)
-            self._findings.settle(at, ["uniqueItems"], enforced=distinct is not None)
-            if isinstance(distinct, Constant) and counting:
-                admits = self._make_test(flat, at)
-                distinct = Constant(tuple(v for v in distinct.values if admits(v)))
-                self._findings.settle(at, counting, enforced=True)
-            elif distinct is not None:  # an automaton does not count and compare at once
-                self._findings.settle(at, counting, enforced=False)
+            distinct = self._lower_distinct(array, flat, at)
             if distinct is not None:
                 return distinct
-        if not counting:
+        if not _counts(flat):
             return array
         contains = self._lower_contains(flat, [*prefix, items], at)
         counted = replace(array, contains=contains)
         is_enforced = contains is not None and Counted(counted).size <= MOST_STATES
-        self._findings.settle(at, counting, enforced=is_enforced)
-        return counted if is_enforced else array
+        self._findings.note(at, _COUNTING & flat.keys(), enforced=is_enforced)
+        if is_enforced:
+            return counted
+        return array
+
+    def _lower_distinct(self, array: Array, flat: Mapping[str, Json], at: str) -> Node | None:
+        """The lists that have no item twice; None where they cannot be enforced."""
+        distinct = list_choices(array)
+        self._findings.note(at, ["uniqueItems"], enforced=distinct is not None)
+        if distinct is None or not _counts(flat):
+            return distinct
+        # lists that are written out can be tested; an automaton does not count and compare at once
+        is_enforced = isinstance(distinct, Constant)
+        self._findings.note(at, _COUNTING & flat.keys(), enforced=is_enforced)
+        if is_enforced:
+            return Constant(tuple(filter(self._make_test(flat, at), distinct.values)))
+        return distinct
 
     def _lower_contains(
         self, flat: Mapping[str, Json], items: list[Json], at: str
     ) -> Contains | None:
-        """How many of these items (last those behind the prefix) match; None where that cannot be
-        said."""
+        """The numbers of these items (last those behind the prefix) that match; None where that
+        cannot be said."""
         kind, most = flat["contains"], flat.get("maxContains")
-        # any item may count as one that does not match, unless their number is limited
-        excluded = [{"anyOf": negate(kind)}] if most is not None else []
+        excluded: list[Json] = []  # any item may count as one that does not match
+        if most is not None:  # unless their number is limited
+            most = int(most)
+            excluded.append({"anyOf": negate(kind)})
         if not is_expressible(excluded):
             return None
         checked, enforced = dict(self._findings.checked), dict(self._findings.enforced)
@@ -247,7 +258,7 @@ class FlatLowering:
             tuple(matching),
             tuple(others),
             least=int(flat.get("minContains", 1)),
-            most=None if most is None else int(most),
+            most=most,
         )
 
     def _lower_number(self, flat: Mapping[str, Json], at: str, *, integer: bool) -> Number:
@@ -278,18 +289,20 @@ class FlatLowering:
         return String(shortest, self._read_length(flat, "maxLength", at), pattern)
 
     def _read_length(self, flat: Mapping[str, Json], keyword: str, at: str) -> int | None:
-        """How long something has to be or may be, as far as a mask counts."""
+        """The length that something has to have or may have, as far as a mask counts."""
         value = flat.get(keyword)
         if value is None:
             return None
         if value <= _MOST_COUNTED:
             return int(value)
         self._findings.check(at, keyword, "too large for a mask")
-        return _MOST_COUNTED if keyword.startswith("min") else None
+        if keyword.startswith("min"):
+            return _MOST_COUNTED
+        return None
 
 
 def _counts(flat: Mapping[str, Json]) -> bool:
-    """Does `contains` exclude anything?"""
+    """True if `contains` excludes anything."""
     return "contains" in flat and (flat.get("minContains", 1) > 0 or "maxContains" in flat)
 
 

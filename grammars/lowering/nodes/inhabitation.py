@@ -1,9 +1,10 @@
-"""Which nodes admit a (finite) value at all, and which exclude each other. Nodes that admit none
-are taken out before a grammar is made."""
+"""The nodes that admit a (finite) value at all, and those that exclude each other. Nodes that admit
+none are taken out before a grammar is made."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import chain
 from math import ceil, floor, inf, isinf
 
 from grammars.regex.texts import Texts, match_words
@@ -26,6 +27,7 @@ from grammars.schema.nodes import (
     Union,
     escape,
     identify,
+    unite,
 )
 from grammars.schema.presence import FREE
 
@@ -42,17 +44,22 @@ def prune(node: Node, definitions: Mapping[str, Node]) -> tuple[Node, dict[str, 
     # without reference to another, and so on. What only an endless value would fit never does.
     alive: frozenset[str] = frozenset()
     while True:
-        pruned = {name: _prune(d, alive) for name, d in definitions.items()}
-        now = frozenset(name for name, d in pruned.items() if d != NEVER)
+        pruned = {name: _prune(found, alive) for name, found in definitions.items()}
+        now = _find_alive(pruned)
         if now == alive:
             return _prune(node, alive), pruned
         alive = now
 
 
+def _find_alive(pruned: Mapping[str, Node]) -> frozenset[str]:
+    """The names of the definitions that admit a value."""
+    return frozenset(name for name, node in pruned.items() if node != NEVER)
+
+
 def find_cause(node: Node, definitions: Mapping[str, Node]) -> str:
     """The JSON pointer of the innermost required property that no value fits; "" if none does."""
     _, pruned = prune(node, definitions)
-    alive = frozenset(name for name, definition in pruned.items() if definition != NEVER)
+    alive = _find_alive(pruned)
     where = ""
     while isinstance(node, Object):
         for declared in node.properties:
@@ -69,27 +76,28 @@ def _prune(node: Node, alive: frozenset[str]) -> Node:
     """The node without what admits no value, if these definitions do."""
     match node:
         case Reference(name):
-            return node if name in alive else NEVER
+            is_empty = name not in alive
         case Constant(values):
-            return node if values else NEVER
+            is_empty = not values
         case String():
-            return NEVER if _has_no_text(node) else node
+            is_empty = _has_no_text(node)
         case Number():
-            return NEVER if _has_no_number(node) else node
+            is_empty = _has_no_number(node)
         case Union(branches):
-            kept = [pruned for pruned in (_prune(b, alive) for b in branches) if pruned != NEVER]
-            return kept[0] if len(kept) == 1 else Union(tuple(kept))
+            pruned = [_prune(branch, alive) for branch in branches]
+            return unite([branch for branch in pruned if branch != NEVER])
         case Object():
             return _prune_object(node, alive)
         case Array():
             return _prune_array(node, alive)
         case _:
             return node
+    return NEVER if is_empty else node
 
 
 @lru_cache(maxsize=512)
 def _has_no_text(node: String) -> bool:
-    """Do the lengths leave no text of the pattern, plainly?"""
+    """True if the lengths plainly leave no text of the pattern."""
     shortest, longest, pattern = node.min_length, node.max_length, node.pattern
     if longest is not None and longest < shortest:
         return True
@@ -100,7 +108,7 @@ def _has_no_text(node: String) -> bool:
 
 
 def _has_no_number(node: Number) -> bool:
-    """Do the bounds leave no number?"""
+    """True if the bounds leave no number."""
     low, high = node.bounds.get("minimum", -inf), node.bounds.get("maximum", inf)
     above = node.bounds.get("exclusiveMinimum", -inf)
     below = node.bounds.get("exclusiveMaximum", inf)
@@ -112,7 +120,9 @@ def _has_no_number(node: Number) -> bool:
 
 
 def _round(bound: float, to_integer: Callable[[float], int]) -> float:
-    return bound if isinf(bound) else to_integer(bound)
+    if isinf(bound):
+        return bound
+    return to_integer(bound)
 
 
 def _prune_object(node: Object, alive: frozenset[str]) -> Node:
@@ -153,7 +163,7 @@ def _prune_extras(node: Object, barred: list[str], alive: frozenset[str]) -> Obj
 
 def _prune_array(node: Array, alive: frozenset[str]) -> Node:
     prefix: list[Node] = []
-    items = _prune_place(node.items, alive)
+    items = _prune_item(node.items, alive)
     longest = inf if node.max_items is None else node.max_items
     for index, item in enumerate(node.prefix):
         inner = _prune(item, alive)
@@ -174,35 +184,36 @@ def _prune_array(node: Array, alive: frozenset[str]) -> Node:
     )
     if node.contains is None:
         return pruned
-    contains = _prune_contains(node.contains, len(prefix), items is not None, alive)
+    contains = _prune_contains(node.contains, pruned, alive)
     counted = replace(pruned, contains=contains)
     return counted if Counted(counted).is_possible else NEVER
 
 
-def _prune_contains(
-    contains: Contains, prefix: int, has_items: bool, alive: frozenset[str]
-) -> Contains:
-    """The same for a prefix of so many items, and perhaps items behind it."""
+def _prune_contains(contains: Contains, array: Array, alive: frozenset[str]) -> Contains:
+    """The same for the prefix and the items that are left of the array."""
 
-    def prune_places(nodes: Sequence[Node | None]) -> tuple[Node | None, ...]:
-        behind = nodes[-1] if has_items else None
-        return tuple(_prune_place(place, alive) for place in (*nodes[:prefix], behind))
+    def prune_items(nodes: Sequence[Node | None]) -> tuple[Node | None, ...]:
+        kept = [_prune_item(node, alive) for node in nodes[: len(array.prefix)]]
+        behind = None if array.items is None else _prune_item(nodes[-1], alive)
+        return (*kept, behind)
 
     return replace(
         contains,
-        matching=prune_places(contains.matching),
-        others=prune_places(contains.others),
+        matching=prune_items(contains.matching),
+        others=prune_items(contains.others),
     )
 
 
-def _prune_place(node: Node | None, alive: frozenset[str]) -> Node | None:
-    """The node of an item; None if no item can stand there."""
-    pruned = None if node is None else _prune(node, alive)
+def _prune_item(node: Node | None, alive: frozenset[str]) -> Node | None:
+    """The node of an item; None if there can be none."""
+    if node is None:
+        return None
+    pruned = _prune(node, alive)
     return None if pruned == NEVER else pruned
 
 
 def are_disjoint(branches: Sequence[Node], definitions: Mapping[str, Node]) -> bool:
-    """Can no value fit two branches? Told by their types, or by a key with different constants."""
+    """True if their types, or a key with different constants, let no value fit two branches."""
     resolved = [_resolve(branch, definitions) for branch in branches]
     types = {type(branch) for branch in resolved}
     if types <= {String, Number, Boolean, Null, Array, Object} and len(types) == len(resolved):
@@ -213,8 +224,10 @@ def are_disjoint(branches: Sequence[Node], definitions: Mapping[str, Node]) -> b
     tags = [_find_tags(branch) for branch in resolved if isinstance(branch, Object)]
     if len(tags) < len(resolved):
         return False
-    shared = [key for key in tags[0] if all(key in others for others in tags)]
-    return any(_share_no_value([others[key] for others in tags]) for key in shared)
+    for key in set(tags[0]).intersection(*tags):
+        if _share_no_value([values[key] for values in tags]):
+            return True
+    return False
 
 
 def find_overlaps(branches: Sequence[Node], definitions: Mapping[str, Node]) -> list[list[int]]:
@@ -239,13 +252,13 @@ def _resolve(node: Node, definitions: Mapping[str, Node]) -> Node:
 
 def _find_tags(node: Object) -> dict[str, tuple[Json, ...]]:
     """The required keys that have listed values, and those values."""
-    return {
-        declared.key: declared.node.values
-        for declared in node.properties
-        if declared.required and isinstance(declared.node, Constant)
-    }
+    tags: dict[str, tuple[Json, ...]] = {}
+    for declared in node.properties:
+        if declared.required and isinstance(declared.node, Constant):
+            tags[declared.key] = declared.node.values
+    return tags
 
 
 def _share_no_value(groups: list[tuple[Json, ...]]) -> bool:
-    found = [identify(value) for group in groups for value in group]
+    found = list(map(identify, chain.from_iterable(groups)))
     return len(set(found)) == len(found)

@@ -1,12 +1,13 @@
-"""Which keys an object may have, and the schemas of their values: `properties`,
+"""The keys that an object may have, and the schemas of their values: `properties`,
 `patternProperties`, `additionalProperties` and `propertyNames` as declared keys and sets of others.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, reduce
+from itertools import chain
 
-from grammars.lowering.keywords import as_list, drop_annotations
+from grammars.lowering.keywords import as_list, drop_annotations, list_values
 from grammars.lowering.rewrite.merging import conjoin
 from grammars.lowering.rewrite.presence import PresenceKeywords
 from grammars.regex.ecma import translate
@@ -19,7 +20,7 @@ MOST_NAMES = 200
 """Of more names than these in `propertyNames` no properties are made."""
 
 MOST_SETS = 16
-"""Into more sets than these undeclared keys are not told apart."""
+"""Into more sets than these undeclared keys are not divided."""
 
 Validate = Callable[[Json], Callable[[Json], bool]]
 """Gives a schema's test of whether a value fits."""
@@ -54,7 +55,7 @@ class ObjectKeys:
 
 
 def read_keys(
-    flat: Mapping[str, Json], rest: Json, present: PresenceKeywords, validate: Validate
+    flat: Mapping[str, Json], rest: Json, *, present: PresenceKeywords, validate: Validate
 ) -> ObjectKeys:
     """The keys of a flat schema.
 
@@ -69,19 +70,26 @@ def read_keys(
     tests = {pattern: validate({"pattern": pattern}) for pattern in patterns}
 
     def find_matching(key: str) -> list[Json]:
+        """The schemas of the patterns that the key matches."""
         return [patterns[pattern] for pattern, matches in tests.items() if matches(key)]
 
     declared: dict[str, Json] = {}
     for key, schema in flat.get("properties", {}).items():
         declared[key] = reduce(conjoin, find_matching(key), schema)
     listed = _list_names(names)
-    is_closed = rest is False and not patterns
-    asked = [*flat.get("required", []), *(present.wanted if is_closed else present.spoken)]
+    asked: list[str] = [*flat.get("required", [])]  # a key that is only asked for is declared, too
+    if rest is False and not patterns:
+        asked += present.wanted
+    else:
+        asked += present.spoken
     says_rest = "additionalProperties" in flat or "patternProperties" in flat
-    for key in (*asked, *(listed or ())):  # a key that is only asked for is declared, too
-        if key not in declared:
-            is_rest = says_rest or key in (listed or ())
-            declared[key] = reduce(conjoin, find_matching(key) or [rest if is_rest else True])
+    for key in (*asked, *(listed or ())):
+        if key in declared:
+            continue
+        others: Json = True
+        if says_rest or key in (listed or ()):
+            others = rest
+        declared[key] = reduce(conjoin, find_matching(key) or [others])
     if names is not True:
         is_name = validate(names)
         for key in declared:
@@ -89,11 +97,11 @@ def read_keys(
                 declared[key] = False
     if listed is not None:
         return ObjectKeys(declared, [])
-    return _find_others(declared, patterns, rest, names)
+    return _find_others(declared, rest, patterns=patterns, names=names)
 
 
 def _find_others(
-    declared: dict[str, Json], patterns: Mapping[str, Json], rest: Json, names: Json
+    declared: dict[str, Json], rest: Json, *, patterns: Mapping[str, Json], names: Json
 ) -> ObjectKeys:
     """Keys that are not declared, by the patterns that they match."""
     checked: dict[str, str] = {}
@@ -103,7 +111,7 @@ def _find_others(
         if patterns or rest is not False:
             checked["propertyNames"] = "not held by the mask"
     undeclared = limits.both(Texts((), match_words(list(declared))))
-    sets = _tell_apart(patterns, KeySet(rest, limits), undeclared)
+    sets = _divide(patterns, KeySet(rest, limits), undeclared)
     if sets is not None:
         return ObjectKeys(declared, sets, checked)
     checked["patternProperties"] = "which keys match is not held by the mask"
@@ -116,17 +124,16 @@ def _find_others(
     return ObjectKeys(declared, [KeySet(rest, limits)], checked)
 
 
-def _tell_apart(
-    patterns: Mapping[str, Json], rest: KeySet, undeclared: Texts
-) -> list[KeySet] | None:
-    """The sets of keys that match the same patterns; None where they cannot be told apart."""
+def _divide(patterns: Mapping[str, Json], rest: KeySet, undeclared: Texts) -> list[KeySet] | None:
+    """The sets of keys that match the same patterns; None where that cannot be said."""
     sets = [rest]
     for pattern, value in patterns.items():
         regex = translate(pattern)
         if regex is None or Texts((regex,)).automaton is None or len(sets) > MOST_SETS:
             return None
         matching = KeySet(value, Texts((regex,)), (pattern,))
-        sets = [part for some in sets for part in _cut(some, matching, undeclared)]
+        parts = [_cut(some, matching, undeclared) for some in sets]
+        sets = list(chain.from_iterable(parts))
     for some in sets:
         if some.keys.both(undeclared).extend("") is None:
             return None
@@ -140,7 +147,9 @@ def _cut(some: KeySet, matching: KeySet, undeclared: Texts) -> Iterator[KeySet]:
     has_matches = not inside.both(undeclared).is_empty()
     has_others = not outside.both(undeclared).is_empty()
     if has_matches:
-        schema = conjoin(some.schema, matching.schema) if some.patterns else matching.schema
+        schema = matching.schema
+        if some.patterns:
+            schema = conjoin(some.schema, schema)
         keys = inside if has_others else some.keys
         yield KeySet(schema, keys, some.patterns + matching.patterns)
     if has_others:
@@ -149,8 +158,10 @@ def _cut(some: KeySet, matching: KeySet, undeclared: Texts) -> Iterator[KeySet]:
 
 def read_names(names: Json) -> Texts | None:
     """The texts that `propertyNames` admits; None where that cannot be said."""
-    if isinstance(names, bool):
-        return FREE if names else None
+    if names is False:
+        return None
+    if names is True:
+        return FREE
     texts = FREE
     for keyword, value in drop_annotations(names).items():
         match keyword:
@@ -176,13 +187,14 @@ def _list_names(names: Json) -> list[str] | None:
     """The keys that `propertyNames` lists; None if it does not."""
     if not is_object(names) or not {"enum", "const"} & names.keys():
         return None
-    values: list[Json] = names["enum"] if "enum" in names else [names["const"]]
-    listed = [value for value in values if isinstance(value, str)]
-    return listed if len(listed) <= MOST_NAMES else None
+    listed = [value for value in list_values(names) if isinstance(value, str)]
+    if len(listed) > MOST_NAMES:
+        return None
+    return listed
 
 
 @lru_cache(maxsize=512)
 def is_universal(pattern: str) -> bool:
-    """Does every text match?"""
+    """True if every text matches."""
     regex = translate(pattern)
     return regex is not None and Texts((), (regex,)).is_empty()

@@ -4,7 +4,7 @@ constants without repetitions (`uniqueItems`), each of them written out."""
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import pairwise, permutations
-from math import perm
+from math import inf, perm
 
 from grammars.lowering.nodes.inhabitation import NEVER
 from grammars.regex.automaton import compile_regexes
@@ -21,8 +21,9 @@ from grammars.schema.nodes import (
     Object,
     String,
     Union,
+    identify,
 )
-from grammars.schema.numbers import are_equal, is_number
+from grammars.schema.numbers import is_number
 
 MOST_LISTS = 400
 """More lists than these are not written out."""
@@ -35,8 +36,10 @@ _LONGEST = 60  # characters; the regexes for longer words are nested too deeply
 
 def list_choices(node: Array) -> Node | None:
     """All lists of the node that have no item twice; None where they cannot be enforced."""
-    values = None if node.items is None else _list_values(node.items)
-    if node.prefix or values is None or len(values) > MOST_VALUES:
+    if node.prefix or node.items is None:
+        return None
+    values = _list_values(node.items)
+    if values is None or len(values) > MOST_VALUES:
         return None
     longest = len(values)
     if node.max_items is not None:
@@ -44,18 +47,24 @@ def list_choices(node: Array) -> Node | None:
     lengths = range(node.min_items, longest + 1)
     if sum(perm(len(values), length) for length in lengths) > MOST_LISTS:
         return replace(node, items=Constant(tuple(values)), max_items=longest, distinct=True)
-    lists = [list(chosen) for length in lengths for chosen in permutations(values, length)]
-    return Constant(tuple(lists)) if lists else NEVER
+    lists: list[Json] = []
+    for length in lengths:
+        lists += map(list, permutations(values, length))
+    if not lists:
+        return NEVER
+    return Constant(tuple(lists))
 
 
 def _list_values(node: Node) -> list[Json] | None:
     """The scalars that a node admits, each once; None where they are others, or many."""
     match node:
         case Constant(constants):
-            if any(isinstance(v, list | dict) for v in constants):
-                return None
-            # to Python, 1 and True are one key
-            return [*{(isinstance(v, bool), v): v for v in constants}.values()]
+            distinct: dict[tuple[bool, Json], Json] = {}
+            for value in constants:
+                if isinstance(value, list | dict):
+                    return None
+                distinct[isinstance(value, bool), value] = value  # to Python, 1 and True are equal
+            return [*distinct.values()]
         case Boolean():
             return [True, False]
         case Null():
@@ -86,8 +95,8 @@ def exclude(node: Node, values: list[Json]) -> Node | None:
                 rests.append(rest)
             return Union(tuple(rests))
         case Constant(options):
-            kept = [v for v in options if not any(are_equal(v, w) for w in values)]
-            return Constant(tuple(kept))
+            excluded = set(map(identify, values))
+            return Constant(tuple(v for v in options if identify(v) not in excluded))
         case Boolean():
             return exclude(Constant((True, False)), values)
         case Null():
@@ -96,19 +105,17 @@ def exclude(node: Node, values: list[Json]) -> Node | None:
             return _exclude_words(node, [v for v in values if isinstance(v, str)])
         case Number():
             return _exclude_numbers(node, [v for v in values if is_number(v)])
-        case Array():
-            return None if any(isinstance(v, list) for v in values) else node
-        case Object():
-            return None if any(isinstance(v, dict) for v in values) else node
+        case Array() if list not in map(type, values):
+            return node
+        case Object() if dict not in map(type, values):
+            return node
         case _:
             return None
 
 
 def _exclude_words(node: String, words: list[str]) -> Node | None:
-    longest = node.max_length
-    words = [word for word in words if node.min_length <= len(word)]
-    if longest is not None:
-        words = [word for word in words if len(word) <= longest]
+    longest = inf if node.max_length is None else node.max_length
+    words = [word for word in words if node.min_length <= len(word) <= longest]
     if not words:
         return node
     if node.pattern is None:
@@ -125,17 +132,21 @@ def spell_others(words: Iterable[str]) -> str:
     """A regex for every text but these words, without a complement: llguidance has complements of
     terminals, but none inside a regex."""
     kept = frozenset(words)
-    firsts = sorted({word[0] for word in kept if word})
+    firsts = sorted({word[0] for word in kept - {""}})
     options = [] if "" in kept else [""]
     for first in firsts:
         rest = spell_others(word[1:] for word in kept if word[:1] == first)
-        options.append(rf"\u{{{ord(first):x}}}({rest})")
+        options.append(f"{_escape(first)}({rest})")
     if firsts:
-        others = "".join(rf"\u{{{ord(first):x}}}" for first in firsts)
+        others = "".join(map(_escape, firsts))
         options.append(f"[^{others}]{ANY}")
     else:
         options.append(f"(?s:.){ANY}")
     return "|".join(options)
+
+
+def _escape(character: str) -> str:
+    return rf"\u{{{ord(character):x}}}"
 
 
 def _exclude_numbers(node: Number, numbers: list[float]) -> Node | None:

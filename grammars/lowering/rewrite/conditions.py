@@ -3,12 +3,13 @@
 
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
+from itertools import product
 
-from grammars.lowering.keywords import CASES, as_list, drop_annotations
+from grammars.lowering.keywords import CASES, as_list, drop_annotations, list_values
 from grammars.lowering.rewrite.merging import is_listing, merge
 from grammars.lowering.rewrite.negation import MOST, Resolve, is_expressible, negate
 from grammars.schema.nodes import Json, identify
-from grammars.schema.subschemas import is_object
+from grammars.schema.subschemas import is_object, omit
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ def find_split(
 
 
 def is_exclusion(flat: Mapping[str, Json]) -> bool:
-    """Is its `not` one of an enum?"""
+    """True if its `not` is one of an enum."""
     excluded = flat["not"]
     return is_object(excluded) and drop_annotations(excluded).keys() in ({"enum"}, {"const"})
 
@@ -75,11 +76,17 @@ def divide(parts: list[Json], overlaps: list[list[int]], resolve: Resolve) -> li
     for part, others in zip(parts, overlaps, strict=True):
         combined: list[Json] = [part]
         for other in others:
-            pairs = [(some, n) for some in combined for n in negate(parts[other], resolve)]
-            pairs = [pair for pair in pairs if not is_contradiction({"allOf": [*pair]})]
-            if len(pairs) > MOST or not is_expressible([negated for _, negated in pairs]):
+            pairs: list[Json] = []
+            for pair in product(combined, negate(parts[other], resolve)):
+                both = {"allOf": [*pair]}
+                if is_contradiction(both):
+                    continue
+                if not is_expressible(pair[1]):
+                    return None
+                pairs.append(both)
+            if len(pairs) > MOST:
                 return None
-            combined = [{"allOf": [*pair]} for pair in pairs]
+            combined = pairs
         alternatives += combined
     if not 0 < len(alternatives) <= MOST:
         return None
@@ -87,15 +94,15 @@ def divide(parts: list[Json], overlaps: list[list[int]], resolve: Resolve) -> li
 
 
 def _split(flat: Mapping[str, Json], keywords: tuple[str, ...], parts: list[Json]) -> Split:
-    base = {k: v for k, v in flat.items() if k not in keywords}
+    base = omit(flat, *keywords)
     kept = [part for part in parts if not is_contradiction({"allOf": [base, part]})]
-    return Split(keywords, base, kept, is_expressible(kept))
+    return Split(keywords, base, kept, exact=is_expressible(kept))
 
 
 def _split_dependency(flat: Mapping[str, Json], keyword: str, key: str) -> Split:
     """Without the key, or with it and all that depends on it."""
-    base = {k: v for k, v in flat.items() if k != keyword}
-    others = {k: v for k, v in flat[keyword].items() if k != key}
+    base = omit(flat, keyword)
+    others = omit(flat[keyword], key)
     if others:
         base[keyword] = others
     absent: Json = {"properties": {key: False}}
@@ -104,7 +111,7 @@ def _split_dependency(flat: Mapping[str, Json], keyword: str, key: str) -> Split
 
 
 def is_contradiction(schema: Json, depth: int = 3) -> bool:
-    """Does plainly no value fit? References are not followed."""
+    """True if plainly no value fits. References are not followed."""
     if isinstance(schema, bool) or depth == 0:
         return schema is False
     flat = _merge_parts(schema)
@@ -114,20 +121,21 @@ def is_contradiction(schema: Json, depth: int = 3) -> bool:
     if excluded in ({}, True):
         return True
     if is_listing(excluded) and ("enum" in flat or "const" in flat):
-        options = flat["enum"] if "enum" in flat else [flat["const"]]
-        return set(map(identify, options)) <= set(map(identify, excluded["enum"]))
+        return set(map(identify, list_values(flat))) <= set(map(identify, excluded["enum"]))
     if is_object(excluded) and excluded.keys() == {"type"} and "type" in flat:
         return set(as_list(flat["type"])) <= set(as_list(excluded["type"]))
     properties = flat.get("properties")
     if flat.get("type") != "object" or not is_object(properties):
         return False
-    required = [key for key in flat.get("required", ()) if key in properties]
-    return any(is_contradiction(properties[key], depth - 1) for key in required)
+    for key in flat.get("required", ()):
+        if key in properties and is_contradiction(properties[key], depth - 1):
+            return True
+    return False
 
 
 def _merge_parts(schema: Mapping[str, Json]) -> dict[str, Json] | None:
     """The schema and its `allOf` as one; None if a part is false."""
-    flat = {k: v for k, v in schema.items() if k != "allOf"}
+    flat = omit(schema, "allOf")
     for part in schema.get("allOf", []):
         if isinstance(part, bool):
             if not part:
@@ -136,5 +144,5 @@ def _merge_parts(schema: Mapping[str, Json]) -> dict[str, Json] | None:
         inner = _merge_parts(part)
         if inner is None:
             return None
-        flat, _ = merge({k: v for k, v in flat.items() if k != "allOf"}, inner)
+        flat, _ = merge(omit(flat, "allOf"), inner)
     return flat

@@ -9,7 +9,7 @@ from grammars.lowering.keywords import is_idle
 from grammars.lowering.rewrite.merging import merge
 from grammars.lowering.rewrite.negation import Resolve
 from grammars.lowering.rewrite.unevaluated import state_evaluated
-from grammars.schema.nodes import Json
+from grammars.schema.subschemas import Json, omit
 
 _FIXED: dict[bool, dict[str, Json]] = {True: {}, False: {"enum": []}}
 
@@ -42,7 +42,7 @@ class Flattening:
                 schema = stated
             else:  # its meaning is lost once the other keywords are taken apart
                 self._findings.check(at, keyword, "what is evaluated is not known")
-                schema = {k: v for k, v in schema.items() if k != keyword}
+                schema = omit(schema, keyword)
         return schema
 
     def flatten(
@@ -60,7 +60,7 @@ class Flattening:
         if self.references_stand_alone and "$ref" in schema:
             schema = {"$ref": schema["$ref"]}
         schema = self.drop_unevaluated(schema, at)
-        flat = {k: v for k, v in schema.items() if k not in ("$ref", "allOf")}
+        flat = omit(schema, "$ref", "allOf")
         parts: list[tuple[str, Json]] = []
         reference = schema.get("$ref")
         if reference in followed:

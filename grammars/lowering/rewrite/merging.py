@@ -10,7 +10,7 @@ from grammars.lowering.keywords import ANNOTATIONS, CASES, EXPRESSIBLE, as_list,
 from grammars.regex.ecma import translate
 from grammars.regex.texts import Texts
 from grammars.schema.nodes import Json, are_same, identify
-from grammars.schema.subschemas import is_object
+from grammars.schema.subschemas import is_object, omit
 
 
 def merge(a: Mapping[str, Json], b: Mapping[str, Json]) -> tuple[dict[str, Json], list[str]]:
@@ -24,9 +24,9 @@ def merge(a: Mapping[str, Json], b: Mapping[str, Json]) -> tuple[dict[str, Json]
     a, b = _declare(a, b), _declare(b, a)
     a, b = _lengthen(a, b), _lengthen(b, a)
     if "if" in a and "if" in b:
-        cases = {k: v for k, v in b.items() if k in CASES}
+        cases = {keyword: b[keyword] for keyword in b if keyword in CASES}
         a = {**a, "allOf": [*a.get("allOf", []), cases]}
-        b = {k: v for k, v in b.items() if k not in CASES}
+        b = omit(b, *CASES)
     merged = dict(a)
     left_out = _find_changed(a, b) + _find_changed(b, a)
     for keyword, value in b.items():
@@ -61,8 +61,10 @@ def conjoin(a: Json, b: Json) -> Json:
         return False
     parts: dict[str, Json] = {}
     for schema in (a, b):
-        is_conjunction = is_object(schema) and schema.keys() == {"allOf"}
-        for part in schema["allOf"] if is_conjunction else [schema]:
+        conjoined: list[Json] = [schema]
+        if is_object(schema) and schema.keys() == {"allOf"}:
+            conjoined = schema["allOf"]
+        for part in conjoined:
             parts[json.dumps(part, sort_keys=True)] = part
     if len(parts) == 1:
         return next(iter(parts.values()))
@@ -98,7 +100,7 @@ def _declare(a: Mapping[str, Json], b: Mapping[str, Json]) -> Mapping[str, Json]
     for key in b.get("properties", ()):
         if key not in own:
             matching = [value for texts, value in sets if texts.accepts(key)]
-            others[key] = reduce(conjoin, matching) if matching else rest
+            others[key] = reduce(conjoin, matching or [rest])
     if not others:
         return a
     return {**a, "properties": own | others}
@@ -146,7 +148,9 @@ def _join_schemas(a: dict[str, Json], b: dict[str, Json]) -> Json:
     """Schemas by name, those of one name conjoined."""
     joined = dict(a)
     for name, schema in b.items():
-        joined[name] = conjoin(a[name], schema) if name in a else schema
+        if name in a:
+            schema = conjoin(a[name], schema)
+        joined[name] = schema
     return joined
 
 
@@ -155,7 +159,7 @@ def _join_tuples(a: list[Json], b: list[Json]) -> Json:
 
 
 def _join_names(a: list[str], b: list[str]) -> Json:
-    return [*a, *(name for name in b if name not in a)]
+    return a + [name for name in b if name not in a]
 
 
 def _exclude_both(a: Json, b: Json) -> Json:
@@ -166,7 +170,7 @@ def _exclude_both(a: Json, b: Json) -> Json:
 
 
 def is_listing(schema: Json) -> bool:
-    """Is it a schema with an `enum` alone?"""
+    """True if it is a schema with an `enum` alone."""
     return is_object(schema) and schema.keys() == {"enum"}
 
 
@@ -175,7 +179,9 @@ def _find_multiple(a: float, b: float) -> Json:
     x, y = Fraction(repr(a)), Fraction(repr(b))
     scale = lcm(x.denominator, y.denominator)
     least = Fraction(lcm(int(x * scale), int(y * scale)), scale)
-    return int(least) if least.denominator == 1 else float(least)
+    if least.denominator == 1:
+        return int(least)
+    return float(least)
 
 
 RULES: dict[str, Callable[[Json, Json], Json]] = {

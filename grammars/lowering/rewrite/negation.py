@@ -1,13 +1,13 @@
 """The negation of a schema, as schemas: `not` taken apart down to what nodes can express."""
 
 from collections.abc import Callable
-from itertools import product
+from itertools import chain, product
 from math import prod
 
 from grammars.lowering.keywords import ANNOTATIONS, CASES, TYPES, as_list
 from grammars.lowering.rewrite.merging import is_listing
 from grammars.schema.nodes import Json
-from grammars.schema.subschemas import is_list, is_object
+from grammars.schema.subschemas import is_list, is_object, omit
 
 MOST = 16
 """More alternatives than these are not written out."""
@@ -38,8 +38,10 @@ def negate(schema: Json, resolve: Resolve | None = None) -> list[Json]:
         schema: the schema.
         resolve: follows references, one step deep; None: a `$ref` stays in a `not`.
     """
-    if isinstance(schema, bool):
-        return [] if schema else [True]
+    if schema is True:
+        return []
+    if schema is False:
+        return [True]
     options: list[Json] = []
     for keyword, value in schema.items():
         if keyword not in ANNOTATIONS and keyword not in CASES:
@@ -51,14 +53,14 @@ def negate(schema: Json, resolve: Resolve | None = None) -> list[Json]:
 
 
 def is_expressible(schema: Json) -> bool:
-    """Does no `not` stand in there but of an enum?"""
+    """True if there is no `not` in the schema, or schemas, but of an enum."""
     if is_list(schema):
         return all(map(is_expressible, schema))
     if not is_object(schema):
         return True
     if "not" in schema and not is_listing(schema["not"]):
         return False
-    return all(is_expressible(v) for k, v in schema.items() if k not in ("enum", "const"))
+    return all(map(is_expressible, omit(schema, "enum", "const").values()))
 
 
 def _negate_keyword(keyword: str, value: Json, resolve: Resolve | None) -> list[Json]:
@@ -77,7 +79,7 @@ def _negate_keyword(keyword: str, value: Json, resolve: Resolve | None) -> list[
         case "not":
             return [value]
         case "allOf":
-            return [option for part in value for option in negate(part, resolve)]
+            return list(chain.from_iterable(negate(part, resolve) for part in value))
         case "anyOf":
             return _negate_any_of(value, resolve)
         case "$ref" if resolve is not None:
@@ -92,7 +94,9 @@ def _negate_types(types: list[Json]) -> list[Json]:
     if "integer" in types and "number" not in types:
         return [{"not": {"type": types}}]
     others = [kind for kind in TYPES if kind not in types]
-    return [{"type": others}] if others else []
+    if not others:
+        return []
+    return [{"type": others}]
 
 
 def _require(key: str, value: Json) -> Json:
@@ -108,14 +112,14 @@ def _negate_any_of(parts: list[Json], resolve: Resolve | None) -> list[Json]:
     negated = [negate(part, resolve) for part in parts]
     if prod(map(len, negated)) > MOST:
         return [{"not": {"anyOf": parts}}]
-    if all(len(options) == 1 and _is_negation(options[0]) for options in negated):
-        return [{"not": {"anyOf": [options[0]["not"] for options in negated]}}]
+    if all(map(_is_negation, negated)):
+        return [{"not": {"anyOf": [option["not"] for (option,) in negated]}}]
     return [{"allOf": list(chosen)} for chosen in product(*negated)]
 
 
-def _is_negation(schema: Json) -> bool:
-    """Is it a `not` that could not be taken apart?"""
-    return is_object(schema) and schema.keys() == {"not"}
+def _is_negation(options: list[Json]) -> bool:
+    """True if there is nothing but one `not` that could not be taken apart."""
+    return len(options) == 1 and is_object(options[0]) and options[0].keys() == {"not"}
 
 
 def _negate_bound(keyword: str, value: float) -> list[Json]:

@@ -46,7 +46,11 @@ KEYWORDS = frozenset((*_FORMULAS, *_CASES, *_COUNTS))
 
 @dataclass(frozen=True)
 class Claim:
-    """What a schema says of the keys of objects, and whether it admits anything else."""
+    """The keys that a schema asks of objects, as a formula.
+
+    Args:
+        others: it admits values that are no objects.
+    """
 
     formula: Formula
     others: bool = True
@@ -54,12 +58,12 @@ class Claim:
 
 @dataclass(frozen=True)
 class PresenceKeywords:
-    """The keywords of a schema that speak of presence only, and what they say together.
+    """The keywords of a schema that speak of presence only, and their conjunction.
 
     Args:
         keywords: those keywords.
         presence: the condition on the keys.
-        others: may the value be anything else than an object?
+        others: the value may be anything else than an object.
     """
 
     keywords: frozenset[str] = frozenset()
@@ -78,7 +82,7 @@ class PresenceKeywords:
 
 
 def find_presence(flat: Mapping[str, Json]) -> PresenceKeywords:
-    """What a schema without `$ref` and `allOf` says of the presence of keys, as far as a rule of
+    """The presence of keys that a schema without `$ref` and `allOf` asks for, as far as a rule of
     the grammar can enforce it: nothing of objects of many keys, and no number of keys beside a
     formula."""
     if not KEYWORDS & flat.keys():
@@ -99,7 +103,7 @@ def find_presence(flat: Mapping[str, Json]) -> PresenceKeywords:
         return PresenceKeywords()
     keywords = set(claims)
     if "if" in claims:
-        keywords.update(k for k in _CASES if k in flat)
+        keywords.update(flat.keys() & set(_CASES))
     presence = Presence(formula)
     counts = [k for k in _COUNTS if k in flat and (k, flat[k]) != ("minProperties", 0)]
     if counts and not spoken:
@@ -112,7 +116,7 @@ def find_presence(flat: Mapping[str, Json]) -> PresenceKeywords:
 
 
 def _read_keyword(keyword: str, flat: Mapping[str, Json]) -> Claim | None:
-    """What one keyword says; None if it is not there, or says more than what is present."""
+    """The claim of one keyword; None if it is not there, or speaks of more than presence."""
     if keyword not in flat:
         return None
     value: Json = flat[keyword]
@@ -129,7 +133,9 @@ def _read_keyword(keyword: str, flat: Mapping[str, Json]) -> Claim | None:
             return _read_one_of(value)
         case "not":
             claim = _read(value)
-            return None if claim is None else Claim(_deny(claim.formula), not claim.others)
+            if claim is None:
+                return None
+            return Claim(_deny(claim.formula), not claim.others)
         case "if":
             return _read_cases(value, flat.get("then", True), flat.get("else", True))
         case "dependentRequired" | "dependentSchemas" | "dependencies":
@@ -139,9 +145,11 @@ def _read_keyword(keyword: str, flat: Mapping[str, Json]) -> Claim | None:
 
 
 def _read(schema: Json) -> Claim | None:
-    """What a schema says; None if it says more than what is present."""
-    if isinstance(schema, bool):
-        return Claim(TRUE if schema else FALSE, schema)
+    """The claim of a schema; None if it speaks of more than presence."""
+    if schema is True:
+        return Claim(TRUE)
+    if schema is False:
+        return Claim(FALSE, others=False)
     claims: list[Claim | None] = []
     for keyword in schema:  # in order: the grammar spells the formula, and is the same each time
         if keyword in ANNOTATIONS or keyword in _CASES:
@@ -161,18 +169,21 @@ def _read_member(key: str, schema: Json) -> Claim | None:
 
 
 def _read_dependency(key: str, value: Json) -> Claim | None:
-    """What has to be so where that key is present."""
+    """The claim of what has to be so where that key is present."""
     if is_list(value):
         return Claim(_imply(Has(key), _join([Has(needed) for needed in value])))
     claim = _read(value)
-    return None if claim is None else Claim(_imply(Has(key), claim.formula))
+    if claim is None:
+        return None
+    return Claim(_imply(Has(key), claim.formula))
 
 
 def _read_any_of(parts: list[Json]) -> Claim | None:
     claims = _read_all(parts)
     if claims is None:
         return None
-    return Claim(any_of([claim.formula for claim in claims]), any(c.others for c in claims))
+    formula = any_of([claim.formula for claim in claims])
+    return Claim(formula, any(claim.others for claim in claims))
 
 
 def _read_one_of(parts: list[Json]) -> Claim | None:
@@ -183,13 +194,21 @@ def _read_one_of(parts: list[Json]) -> Claim | None:
     for i, claim in enumerate(claims):
         others = [_deny(other.formula) for j, other in enumerate(claims) if j != i]
         alone.append(_join([claim.formula, *others]))
-    return Claim(any_of(alone), sum(c.others for c in claims) == 1)
+    admitting = [claim for claim in claims if claim.others]
+    return Claim(any_of(alone), len(admitting) == 1)
 
 
 def _read_all(parts: list[Json]) -> list[Claim] | None:
-    """What each of the schemas says; None if one says more than what is present."""
-    claims = [claim for claim in map(_read, parts) if claim is not None]
-    return None if len(claims) < len(parts) else claims
+    """The claim of each schema; None if one speaks of more than presence."""
+    return _all_known([_read(part) for part in parts])
+
+
+def _all_known(claims: Sequence[Claim | None]) -> list[Claim] | None:
+    """The claims; None if one is missing."""
+    known = [claim for claim in claims if claim is not None]
+    if len(known) < len(claims):
+        return None
+    return known
 
 
 def _read_cases(condition: Json, then: Json, otherwise: Json) -> Claim | None:
@@ -202,19 +221,24 @@ def _read_cases(condition: Json, then: Json, otherwise: Json) -> Claim | None:
 
 
 def _join_claims(claims: Sequence[Claim | None]) -> Claim | None:
-    known = [claim for claim in claims if claim is not None]
-    if len(known) < len(claims):
+    known = _all_known(claims)
+    if known is None:
         return None
-    return Claim(_join([c.formula for c in known]), all(c.others for c in known))
+    formula = _join([claim.formula for claim in known])
+    return Claim(formula, all(claim.others for claim in known))
 
 
 def _join(parts: Sequence[Formula]) -> Formula:
     """All of these formulas."""
-    return parts[0] if len(parts) == 1 else All(tuple(parts))
+    if len(parts) == 1:
+        return parts[0]
+    return All(tuple(parts))
 
 
 def _deny(part: Formula) -> Formula:
-    return part.part if isinstance(part, Not) else Not(part)
+    if isinstance(part, Not):
+        return part.part
+    return Not(part)
 
 
 def _imply(a: Formula, b: Formula) -> Formula:

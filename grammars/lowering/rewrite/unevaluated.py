@@ -8,11 +8,11 @@ less is evaluated admits less, so it needs no condition that says where it is me
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import chain, combinations, product
 
 from grammars.errors import SchemaError
 from grammars.lowering.rewrite.negation import Resolve
-from grammars.schema.nodes import Json
+from grammars.schema.subschemas import Json, omit
 
 MOST = 16
 """More choices than these are not written out."""
@@ -25,9 +25,9 @@ class Evaluated:
     """The members that are evaluated under a choice.
 
     Args:
-        given: what holds then, as schemas.
+        given: the schemas that hold then.
         keys, patterns: these members; `everything`: all of them.
-        items: so many items; `every_item`: all of them.
+        items: the number of items, from the first one on; `every_item`: all of them.
     """
 
     given: tuple[Json, ...] = ()
@@ -39,7 +39,7 @@ class Evaluated:
 
     @property
     def is_nothing(self) -> bool:
-        """Is nothing evaluated?"""
+        """True if nothing is evaluated."""
         return replace(self, given=()) == Evaluated()
 
     def join(self, other: "Evaluated") -> "Evaluated":
@@ -60,19 +60,26 @@ class _UnknownError(Exception):
 
 def state_evaluated(flat: Mapping[str, Json], keyword: str, resolve: Resolve) -> Json | None:
     """The schema without that keyword, as one that says the same; None where it cannot be said."""
-    rest = {k: v for k, v in flat.items() if k != keyword}
+    rest = omit(flat, keyword)
     try:
         choices = _list_choices(rest, resolve, 0)
     except (_UnknownError, SchemaError):
         return None
     any_of = next(_list_alternatives(flat, resolve, 1))
-    if not all(branch.is_nothing for branch in any_of):
+    if not _are_nothing(any_of):
         del rest["anyOf"]  # each choice says which branches hold
     options: list[Json] = []
     for choice in choices:
         others = _close(choice, keyword, flat[keyword])
         options.append({"allOf": [rest, *choice.given, others]})
-    return options[0] if len(options) == 1 else {"anyOf": options}
+    if len(options) == 1:
+        return options[0]
+    return {"anyOf": options}
+
+
+def _are_nothing(alternatives: list[Evaluated]) -> bool:
+    """True if nothing is evaluated under any of them."""
+    return all(alternative.is_nothing for alternative in alternatives)
 
 
 def _close(choice: Evaluated, keyword: str, value: Json) -> Json:
@@ -108,13 +115,13 @@ def _list_choices(schema: Json, resolve: Resolve, depth: int) -> list[Evaluated]
     for part in parts:
         choices = _cross(choices, _list_choices(part, resolve, depth + 1))
     for alternatives in _list_alternatives(flat, resolve, depth + 1):
-        if not all(alternative.is_nothing for alternative in alternatives):
+        if not _are_nothing(alternatives):
             choices = _cross(choices, alternatives)
     return choices
 
 
 def _find_own(flat: Mapping[str, Json]) -> Evaluated:
-    """What a schema evaluates itself."""
+    """The members that a schema evaluates itself."""
     if "contains" in flat:  # it evaluates what matches
         raise _UnknownError
     prefix, rest = flat.get("prefixItems", []), "items"
@@ -132,10 +139,10 @@ def _find_own(flat: Mapping[str, Json]) -> Evaluated:
 def _list_alternatives(
     flat: Mapping[str, Json], resolve: Resolve, depth: int
 ) -> Iterator[list[Evaluated]]:
-    """For each keyword that has alternatives what is evaluated under each; `anyOf` comes first."""
+    """For each keyword that has alternatives the choices between them; `anyOf` comes first."""
 
-    def see(*parts: Json) -> list[Evaluated]:
-        """What is evaluated where all of these hold."""
+    def list_under(*parts: Json) -> list[Evaluated]:
+        """The choices where all of these schemas hold."""
         found = [Evaluated(parts)]
         for part in parts:
             found = _cross(found, _list_choices(part, resolve, depth))
@@ -147,22 +154,22 @@ def _list_alternatives(
     any_of: list[Evaluated] = []
     for number in range(1, len(branches) + 1):
         for chosen in combinations(branches, number):
-            any_of += see(*chosen)
+            any_of += list_under(*chosen)
     yield any_of
-    yield [choice for branch in flat.get("oneOf", []) for choice in see(branch)]
+    yield list(chain.from_iterable(map(list_under, flat.get("oneOf", []))))
     if "if" in flat:
         condition, otherwise = flat["if"], flat.get("else", True)
-        cases = see(condition, flat.get("then", True))
-        if all(choice.is_nothing for choice in _list_choices(otherwise, resolve, depth)):
+        cases = list_under(condition, flat.get("then", True))
+        if _are_nothing(_list_choices(otherwise, resolve, depth)):
             yield [*cases, Evaluated()]
         else:
-            yield [*cases, *see({"not": condition}, otherwise)]
+            yield cases + list_under({"not": condition}, otherwise)
     for key, schema in flat.get("dependentSchemas", {}).items():
-        yield [*see({"required": [key], "type": "object"}, schema), Evaluated()]
+        yield [*list_under({"required": [key], "type": "object"}, schema), Evaluated()]
 
 
 def _cross(some: list[Evaluated], others: list[Evaluated]) -> list[Evaluated]:
     """Each of the first with each of the others."""
     if len(some) * len(others) > MOST:
         raise _UnknownError
-    return [a.join(b) for a in some for b in others]
+    return [a.join(b) for a, b in product(some, others)]
