@@ -113,6 +113,7 @@ class Compiler:
         vocabulary: Vocabulary,
         template: ChatTemplate,
         tool_template: ChatTemplate | None = None,
+        *,
         tool_format: Format | None = None,
         remembered: int = MOST_TOKENS,
         context_length: int | None = None,
@@ -123,7 +124,9 @@ class Compiler:
         self.template, self.format = self._taught.template, self._taught.format
         self.notices = (self._taught.notice,) if self._taught.notice else ()
         formats = (self._taught.format, self._plain.format)
-        self.prompts = Prompts(vocabulary, formats, remembered, context_length=context_length)
+        self.prompts = Prompts(
+            vocabulary, formats, remembered=remembered, context_length=context_length
+        )
         self._context_length = context_length
         self._compile = lru_cache(maxsize=CACHED)(self._compile_grammar)
 
@@ -317,7 +320,7 @@ class Compiler:
             self._compile_grammar(build_grammar(format, [tool], policy, state, self.markers))
         except GrammarError as e:
             message = f"the schema of tool {tool.name!r} cannot be enforced: {e.message}"
-            error = SchemaError(message, where=f"/tools/{offered.place}", hint="Simplify it")
+            error = SchemaError(message, where=f"/tools/{offered.index}", hint="Simplify it")
             raise _RefusedError(Refusal(tool.name, error)) from e
         except (SchemaError, ToolError) as e:
             raise _RefusedError(Refusal(tool.name, e)) from e

@@ -52,7 +52,7 @@ class TurnBoundaries:
         return whole.startswith(bare)
 
     def find_end(
-        self, marked: Prompt, message: Mapping[str, Any], inside: str, behind: str
+        self, marked: Prompt, message: Mapping[str, Any], *, inside: str, behind: str
     ) -> int | None:
         """Where the text of a turn ends, so that the end of the turn, or where the template writes
         none (GLM, Apertus behind calls), the next message follows; None if that cannot be told.
