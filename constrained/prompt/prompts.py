@@ -155,7 +155,9 @@ class Prompts:
         check_text(opened.text, self._vocabulary, self._context_length)
         closed = scene.write(history.messages, opened=False)
         tokens, reuse = self._encode(opened, scene, history, recall=Recall(job.recall))
-        tokenized = TokenizedPrompt(opened.text, tokens, reuse.tokens, self._vocabulary)
+        tokenized = TokenizedPrompt(
+            text=opened.text, tokens=tokens, reused=reuse.tokens, vocabulary=self._vocabulary
+        )
         shared = self._shared_prefixes.measure(
             scene.key,
             history.messages,
