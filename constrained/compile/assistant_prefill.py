@@ -41,7 +41,7 @@ class _Part:
 
 
 def narrow_state(prefill: AssistantPrefill, state: State, format: Format) -> State:
-    """Where the grammar of a turn starts that has this prefill: behind the reasoning, if the
+    """The start of the grammar of a turn that has this prefill: behind the reasoning, if the
     prefill has content."""
     if prefill.content and format.reasoning:
         return replace(state, start=Start.CLOSED, pad="")
@@ -49,7 +49,7 @@ def narrow_state(prefill: AssistantPrefill, state: State, format: Format) -> Sta
 
 
 def narrow_policy(prefill: AssistantPrefill, policy: Policy) -> Policy:
-    """What may come behind the prefill: content goes on as that, or as the answer, and is no call.
+    """The policy behind the prefill: content goes on as content, or as the answer; it is no call.
 
     Raises:
         RequestError: the policy allows no such prefill.
@@ -115,8 +115,8 @@ class _PrefilledTurn:
         return replace(turn, matcher=matcher, prefix=prefix)
 
     def _check_texts(self) -> None:
-        """Where no marker opens calls, content may not be half a call: the model would complete
-        it. No reasoning holds a marker, whether it is closed or not."""
+        """Refuses content that is half a call where no marker opens calls, for the model would
+        complete it; and reasoning with a marker in it, whether it is closed or not."""
         turn, reasoning = self.turn, self.prefill.reasoning
         offsets = [reasoning.find(marker) for marker in turn.format.reserved]
         found = [offset for offset in offsets if offset >= 0]
@@ -184,7 +184,7 @@ class _PrefilledTurn:
                 matcher.commit(token)
 
     def _measure_fitting(self, matcher: Matcher, part: _Part, count: int) -> int:
-        """How many bytes of a text fit, of which so many tokens do."""
+        """The bytes of a text that fit, of which so many tokens do."""
         vocabulary = self.turn.vocabulary
         fitting = vocabulary.text(part.tokens[:count]).decode("utf-8", "ignore")
         for end in range(len(fitting) + 1, len(part.text)):
@@ -231,7 +231,7 @@ class _PrefilledTurn:
         )
 
     def _count_reasoning(self, tokens: Sequence[int]) -> int:
-        """How many tokens are inside the reasoning block; 0 if they close it."""
+        """The number of tokens inside the reasoning block; 0 if they close it."""
         parser, decoder, count = self.turn.parser(), getincrementaldecoder("utf-8")(), 0
         for token in tokens:
             was_reasoning = parser.is_reasoning
@@ -243,7 +243,7 @@ class _PrefilledTurn:
         return count
 
     def _find_marker_suffixes(self) -> tuple[str, ...]:
-        """What would make a marker of the end of the text: the model may not write it there."""
+        """The texts that would make a marker of the end of the prefill, which may not follow it."""
         text = self.prefill.content or self.prefill.reasoning
         format = self.turn.format
         markers = {*format.reserved, *format.inner_ends, format.tail, *format.openings} - {""}

@@ -60,7 +60,7 @@ def read_vocabulary(
         names=names,
         control=control,
         end=end,
-        encode=Encoder(tokenizer, tokens, names=names, never=control.union(padding, end)),
+        encode=Encoder(tokenizer, tokens, names, never=control.union(padding, end)),
         encode_special=_SpecialEncoder(tokenizer, tokens),
         bos=bos if bos >= 0 and llama_cpp.llama_vocab_get_add_bos(vocab) else None,
     )

@@ -164,10 +164,9 @@ def _write_calls(messages: Sequence[Message], format: Format) -> list[Message]:
 
 
 def _write_calls_of(message: Message, format: Format, state: State, *, where: str) -> Message:
-    calls = [
-        _read_call(call, format, f"{where}/tool_calls/{i}")
-        for i, call in enumerate(message["tool_calls"])
-    ]
+    calls: list[ToolCall] = []
+    for i, call in enumerate(message["tool_calls"]):
+        calls.append(_read_call(call, format, f"{where}/tool_calls/{i}"))
     content = read_content(message, where)
     if content.strip():
         content += format.before

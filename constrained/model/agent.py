@@ -52,7 +52,7 @@ class Reason(StrEnum):
     STOP = "stop"  # the model has answered
     LENGTH = "length"  # the tokens ran out
     MAX_STEPS = "max_steps"
-    REPEATED = "repeated"  # the model was told that it repeats itself, and did so again
+    REPEATED = "repeated"  # the model was warned that it repeats itself, and did so again
     DECLINED = "declined"  # the model made a call again that had been declined
     TOOL_CALLS = "tool_calls"  # calls of tools without a function are left to the caller
 
@@ -218,7 +218,7 @@ class _Past:
 
     content: str = ""
     count: int = 0  # executions in a row that had this content
-    was_warned: bool = False  # the model was told that it repeats itself
+    was_warned: bool = False  # the model has read that it repeats itself
     was_declined: bool = False
 
 

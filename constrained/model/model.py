@@ -247,7 +247,7 @@ class Model:
 
         Raises:
             BusyError: too many wait already.
-            DeadlineError: its time was over before it was begun.
+            DeadlineError: its time was over before its turn came.
         """
         return run(self._queue(partial(self.compiler.compile, job), timeout))
 

@@ -17,7 +17,7 @@ from constrained.template.special_tokens import find_free_characters
 from constrained.vocabulary.vocabulary import Vocabulary
 from grammars.wire.format import count_common
 
-MOST = 4  # breakpoints of one prompt, beside that of the tools and system messages
+MOST = 4  # breakpoints of one prompt, besides that of the tools and system messages
 MOST_KNOWN = 64  # shared prefixes
 Tokens: TypeAlias = tuple[int, ...]
 
@@ -102,7 +102,7 @@ class TokenizedPrompt:
     vocabulary: Vocabulary
 
     def find_breakpoints(self, counts: Sequence[int], messages: Messages, write: Write) -> set[int]:
-        """How many tokens the first messages have; of the last counts, if there are many. A
+        """The numbers of tokens of first messages; of the last counts, if there are many. A
         template that refuses a part of the conversation has no such breakpoint.
 
         Args:
@@ -134,7 +134,8 @@ class TokenizedPrompt:
         return self._count_from_end(generation_prompt) or 0
 
     def _count_from_start(self, text: str) -> int | None:
-        """How many tokens spell the text, or as much of it as is whole tokens; None: others do.
+        """The number of tokens that spell the text, or as much of it as is whole tokens; None:
+        others do.
 
         There may be a BOS in front of it, and spaces that SentencePiece puts before texts.
         """
@@ -153,7 +154,7 @@ class TokenizedPrompt:
         return len(self.tokens)
 
     def _count_from_end(self, text: str, *, start: int = 0) -> int | None:
-        """How many tokens are in front of those that spell the text, from the end; None: it begins
+        """The number of tokens in front of the last ones, which spell the text; None: it begins
         before the tokens from `start` on."""
         data = text.encode()
         end = len(data)

@@ -113,7 +113,7 @@ class RenderedHistory:
         return missed[0] if missed else Missed.NONE
 
     def _find_rest(self, index: int) -> Prompt | Missed:
-        """What the template writes behind a turn; or why that cannot be told."""
+        """The text that the template writes behind a turn; or why that is not known."""
         messages = copy_json(self.history.messages)
         if index + 1 == len(messages) or messages[index + 1]["role"] == "assistant":
             return Missed.LAST

@@ -78,7 +78,7 @@ class ComposedPrompt:
 
 @dataclass(frozen=True)
 class _Scene:
-    """What a prompt depends on beside the messages.
+    """All that a prompt depends on, besides the messages.
 
     Args:
         names: texts that the tokenizer, or the format, would take for structure.
@@ -142,7 +142,7 @@ class Prompts:
             TemplateError: the template refuses the messages.
             RequestError: the text has a lone surrogate.
             ContextError: the prompt is beyond any that could fit. One that is less too long is
-                refused where it is generated from: whoever counts its tokens is told them.
+                refused where it is generated from: its tokens can still be counted.
         """
         scene = _Scene(
             teaching=teaching,
@@ -276,7 +276,7 @@ class Prompts:
 
 
 def _without_space(rest: Prompt, written: str) -> Prompt:
-    """What is behind a turn, without the white space that the model has written already."""
+    """The text behind a turn, without the white space that the model has written already."""
     space = rest.text[: len(rest.text) - len(rest.text.lstrip())]
     for count in range(len(space), 0, -1):
         if written.endswith(space[:count]):

@@ -30,7 +30,7 @@ from constrained.messages import (
 from grammars.wire.format import CallId, CallIndex, Format, JsonCall
 
 MOST_TOKENS = 4_000_000  # 16 MB
-OVERHEAD = 512  # tokens: what a turn takes beside its own
+OVERHEAD = 512  # tokens: the room that a turn takes, besides its own
 MOST_PATHS = 8  # ways to read a conversation, where several turns said the same
 VISIBLE = {"role", "content", "tool_calls", *REASONING_NAMES}
 
@@ -223,7 +223,7 @@ class TurnCache:
     """The turns that one model has generated; the ones not used for the longest time go first.
 
     Args:
-        most: tokens, and so many for each turn beside its own as it takes memory.
+        most: tokens, those of `OVERHEAD` included.
         with_ids: see `CachedTurn.is_said_by`.
     """
 

@@ -267,7 +267,7 @@ class ChatTemplate:
 
     @cached_property
     def _part_forms(self) -> tuple[bool, bool]:
-        """Whether to join parts of text: first as the template wants, found out with a probe."""
+        """The ways to join parts of text or not: first that of the template, found with a probe."""
         try:
             writes_text = _PROBE in self.render([{"role": "user", "content": _PROBE}])
         except TemplateError:

@@ -16,10 +16,10 @@ import itertools
 import json
 import marshal
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from jinja2 import nodes
 
@@ -43,6 +43,9 @@ _PRIVATE = re.compile(r"[\ue000-\uf8ff]|\\u(e[0-9a-f]{3}|f[0-8][0-9a-f]{2})", re
 REMEMBERED = 32  # tools and messages
 LARGEST = 500_000  # bytes of each
 _EMPTY = nodes.Const("")
+_REMOVING = ("replace", "split", "rsplit", "partition", "rpartition")
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -118,7 +121,7 @@ def render_prompt(
         reply_guard = _Guard(character, _read_markers(frozenset(markers), kept, removed))
         text = template.render(
             _cut_messages(normal, guard, reply_guard),
-            _cut_tools(guard, tools),
+            _cut_tools(tools, guard),
             add_generation_prompt=add_generation_prompt,
             **guard.cut_data(variables, ("chat_template_kwargs",)),
         )
@@ -141,29 +144,26 @@ def find_free_characters(data: Sequence[Any], count: int = 1) -> list[str]:
     raise TemplateError("the data use every private-use character from U+E000 to U+F8FF")
 
 
+def _remember(compute: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
+    """Keeps the last results of a function of JSON data, found again by the bytes of the data. None
+    are kept for what is other than JSON, nests too deeply, or takes too much room."""
+
+    @lru_cache(maxsize=REMEMBERED)
+    def compute_packed(packed: bytes, *args: P.args, **kwargs: P.kwargs) -> R:
+        return compute(marshal.loads(packed), *args, **kwargs)
+
+    def find(data: Any, *args: P.args, **kwargs: P.kwargs) -> R:
+        packed = pack_json(data)
+        if packed is None or len(packed) > LARGEST:
+            return compute(data, *args, **kwargs)
+        return compute_packed(packed, *args, **kwargs)
+
+    return find
+
+
+@_remember
 def _find_used(data: Any) -> frozenset[int]:
-    """The private-use characters in it; data that come again are recognised by their bytes."""
-    key = _pack(data)
-    if key is None:
-        return _find_in(data)
-    return _find_again(key)
-
-
-def _pack(data: Any) -> bytes | None:
-    """The bytes by which data are remembered; None if they are not, for they are other than JSON,
-    nest too deeply, or take too much room."""
-    packed = pack_json(data)
-    if packed is None or len(packed) > LARGEST:
-        return None
-    return packed
-
-
-@lru_cache(maxsize=REMEMBERED)
-def _find_again(data: bytes) -> frozenset[int]:
-    return _find_in(marshal.loads(data))
-
-
-def _find_in(data: Any) -> frozenset[int]:
+    """The private-use characters in it."""
     codes: set[int] = set()
     for match in _PRIVATE.finditer(json.dumps(data, ensure_ascii=False, default=str)):
         if match[1]:
@@ -173,18 +173,11 @@ def _find_in(data: Any) -> frozenset[int]:
     return frozenset(codes)
 
 
-def _cut_tools(guard: "_Guard", tools: Any) -> Any:
-    """The tools with the character put in; tools that come again are recognised by their bytes."""
-    key = _pack(tools)
-    if key is None:
-        return guard.cut_data(tools, ("tools",))
-    return _cut_again(guard, key)
-
-
-@lru_cache(maxsize=REMEMBERED)
-def _cut_again(guard: "_Guard", tools: bytes) -> Any:
-    """Shared by all who ask: a template gets a copy of its own."""
-    return guard.cut_data(marshal.loads(tools), ("tools",))
+@_remember
+def _cut_tools(tools: Any, guard: "_Guard") -> Any:
+    """The tools with the character put in. Shared by all who ask: a template gets a copy of its
+    own."""
+    return guard.cut_data(tools, ("tools",))
 
 
 def _split(text: str, character: str) -> tuple[str, ...]:
@@ -203,20 +196,21 @@ def _split(text: str, character: str) -> tuple[str, ...]:
 @lru_cache(maxsize=64)
 def _find_removed_texts(tree: nodes.Template) -> frozenset[str]:
     """Texts that the template deletes or splits at: Nemotron-Nano-v2 deletes /think from users."""
-    searches: list[tuple[str, list[nodes.Expr]]] = []
-    for call in tree.find_all(nodes.Call):
-        if isinstance(call.node, nodes.Getattr):
-            searches.append((call.node.attr, call.args))
-    for filter_call in tree.find_all(nodes.Filter):
-        searches.append((filter_call.name, filter_call.args))
     removed: set[str] = set()
-    for method, arguments in searches:
-        if method not in ("replace", "split", "rsplit", "partition", "rpartition"):
-            continue
+    for call in tree.find_all((nodes.Call, nodes.Filter)):
+        match call:
+            case nodes.Call(node=nodes.Getattr(attr=name), args=arguments):
+                pass
+            case nodes.Filter(name=name, args=arguments):
+                pass
+            case _:
+                continue
         match arguments:
-            # Not single characters (unless deleted): they split lines and escape XML, nothing goes.
-            case [nodes.Const(value=str(text)), *rest] if len(text) > 1 or _EMPTY in rest:
-                removed.add(text)
+            case [nodes.Const(value=str(text)), *rest] if name in _REMOVING:
+                # A single character counts only if it is deleted: where templates split lines or
+                # escape XML, the text stays.
+                if len(text) > 1 or _EMPTY in rest:
+                    removed.add(text)
             case _:
                 pass
     return frozenset(removed)

@@ -27,6 +27,7 @@ Bound: TypeAlias = tuple[Sequence[Any], Mapping[str, Any]]
 
 _MAPS = ("properties", "$defs", "patternProperties", "dependentSchemas")  # names -> schemas
 _VALUES = ("default", "const", "enum", "examples")
+_RANKS = {"type": -2, "description": -1, "default": 1, "$defs": 2}  # of keywords; others: 0
 # Of docstrings. An entry is `name: text` or `name (type): text`; several names may share a text.
 _HEADER = re.compile(r"(Args|Arguments|Parameters):\s*")
 _ENTRY = re.compile(r"\*{0,2}(\w+(?:\s*,\s*\w+)*)\s*(?:\(.*?\))?\s*:\s*(.*)")
@@ -70,9 +71,7 @@ class _JsonSchema(GenerateJsonSchema):
             parts[key] = part
         if parent_key in _MAPS:
             return parts
-        first = {key: parts.pop(key) for key in ("type", "description") if key in parts}
-        last = {key: parts.pop(key) for key in ("default", "$defs") if key in parts}
-        return first | parts | last
+        return dict(sorted(parts.items(), key=_rank_member))
 
     def model_schema(self, schema: Any) -> dict[str, Any]:
         return _without_title(super().model_schema(schema), schema)
@@ -82,6 +81,10 @@ class _JsonSchema(GenerateJsonSchema):
 
     def typed_dict_schema(self, schema: Any) -> dict[str, Any]:
         return _without_title(super().typed_dict_schema(schema), schema)
+
+
+def _rank_member(member: tuple[str, Any]) -> int:
+    return _RANKS.get(member[0], 0)
 
 
 def _without_title(made: dict[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:

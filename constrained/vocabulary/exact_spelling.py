@@ -87,8 +87,8 @@ class Encoder:
         self,
         tokenize: Callable[[bytes], list[int]],
         tokens: Sequence[bytes],
-        *,
         names: Mapping[int, str],
+        *,
         never: frozenset[int],
     ):
         self._tokenize = Continuation(tokenize, tokens)

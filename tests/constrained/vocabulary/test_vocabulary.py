@@ -188,7 +188,7 @@ def test_encoder_spells_what_the_tokenizer_changes():
     encode = Encoder(
         lambda data: [tokens.index(b"a")] * len(data),
         tokens,
-        names={2: "<x>"},
+        {2: "<x>"},
         never=frozenset(),
     )
     assert encode("aA") == [0, 1]
@@ -198,7 +198,7 @@ def test_encoder_spells_what_the_tokenizer_changes():
 def test_encoder_spells_what_the_tokenizer_does_not_know():
     tokens = [b"a", b"b", b"<unk>"]
     encode = Encoder(
-        lambda data: [0 if b == 97 else 2 for b in data], tokens, names={}, never=frozenset({2})
+        lambda data: [0 if b == 97 else 2 for b in data], tokens, {}, never=frozenset({2})
     )
     assert encode("aba") == [0, 1, 0]
     with pytest.raises(ModelError, match="no token for the byte 0x63"):
