@@ -227,4 +227,4 @@ class ArgumentsText:
         self._key += char
         if not is_end:
             return ""
-        return json.loads(self._key)
+        return json.loads(self._key)  # the key without its quotes and escapes

@@ -218,6 +218,7 @@ class _PrefilledTurn:
         is_budget_spent = turn.budget and reasoning_tokens >= turn.budget.tokens
         if not is_budget_spent:
             kept.pop()
+            # `healed` is text, so it begins with a whole character.
             while ends_inside(vocabulary.text(kept)):
                 kept.pop()
         healed = vocabulary.text(tokens[len(kept) :]).decode()

@@ -304,6 +304,7 @@ class Compiler:
         _ = self.tokenizer  # what is wrong with that is not the doing of the request
         try:
             completer = self._grammars.find(source)
+            # A turn moves its matcher along: the one that is kept stays at the start.
             return completer, self._compile(completer.grammar.lark).fork()
         except (GrammarError, SchemaError, ToolError) as e:
             if isinstance(e, GrammarError):

@@ -156,14 +156,15 @@ def _make(
     build: Callable[..., Model] = Model,
 ) -> Model:
     """The model of a loaded engine, which is closed if this fails."""
+    header = engine.header
     try:
-        sources = _find_templates(engine.chat_templates, chosen=chat_template)
-        read = partial(ChatTemplate, bos_token=engine.bos_text, eos_token=engine.eos_text)
+        sources = _find_templates(header.chat_templates, chosen=chat_template)
+        read = partial(ChatTemplate, bos_token=header.bos_text, eos_token=header.eos_text)
         template = read(sources.get("", CHATML), name=name)
         tool_template = None
         if TOOL_USE in sources:
             tool_template = read(sources[TOOL_USE], name=f"{name} ({TOOL_USE})")
-        notices = (*engine.header.notes, *engine.notices)
+        notices = (*header.notes, *engine.notices)
         if not sources:
             used = "the generic tool format"
             if format is not None:
@@ -173,7 +174,7 @@ def _make(
             engine,
             template,
             tool_template,
-            sampling=engine.sampling,
+            sampling=header.sampling,
             notices=notices,
             tool_format=format,
         )

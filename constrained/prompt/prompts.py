@@ -153,6 +153,7 @@ class Prompts:
         history = self._recall(job, scene)
         opened = scene.write(history.messages)
         check_text(opened.text, self._vocabulary, self._context_length)
+        # What the two renderings do not share is the generation prompt: it has the start state.
         closed = scene.write(history.messages, opened=False)
         tokens, reuse = self._encode(opened, scene, history, recall=Recall(job.recall))
         tokenized = TokenizedPrompt(

@@ -133,7 +133,7 @@ def _encode_again(data: bytes) -> str:
 
 def _encode_json(tool: Any) -> str:
     text = _JSON.encode(tool)
-    text.encode()
+    text.encode()  # raises for a lone surrogate, which has no UTF-8
     return text
 
 
