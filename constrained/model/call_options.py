@@ -82,7 +82,7 @@ class Options(TurnOptions, total=False):
     breakpoints: Sequence[int]
 
 
-class TextOptions(Options, total=False):
+class GeneratedTextOptions(Options, total=False):
     """The options of a request for a text of a certain form; see `read_target`."""
 
     regex: str | None

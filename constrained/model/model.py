@@ -23,10 +23,10 @@ from constrained.model import agent
 from constrained.model.agent import Run, RunOptions
 from constrained.model.call_options import (
     CallOptions,
+    GeneratedTextOptions,
     Messages,
     ModelCall,
     Options,
-    TextOptions,
     TurnOptions,
     read_call,
     read_call_options,
@@ -170,11 +170,11 @@ class Model:
     def generate(self, messages: Messages, *, schema: type[T], **options: Unpack[Options]) -> T: ...
 
     @overload
-    def generate(self, messages: Messages, **options: Unpack[TextOptions]) -> str: ...
+    def generate(self, messages: Messages, **options: Unpack[GeneratedTextOptions]) -> str: ...
 
     @overload
     def generate(
-        self, messages: Messages, *, schema: Any, **options: Unpack[TextOptions]
+        self, messages: Messages, *, schema: Any, **options: Unpack[GeneratedTextOptions]
     ) -> Any: ...
 
     def generate(
@@ -206,11 +206,13 @@ class Model:
     ) -> T: ...
 
     @overload
-    async def agenerate(self, messages: Messages, **options: Unpack[TextOptions]) -> str: ...
+    async def agenerate(
+        self, messages: Messages, **options: Unpack[GeneratedTextOptions]
+    ) -> str: ...
 
     @overload
     async def agenerate(
-        self, messages: Messages, *, schema: Any, **options: Unpack[TextOptions]
+        self, messages: Messages, *, schema: Any, **options: Unpack[GeneratedTextOptions]
     ) -> Any: ...
 
     async def agenerate(
