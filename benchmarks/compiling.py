@@ -21,13 +21,14 @@ import numpy as np
 
 from benchmarks.stage import Stage, stage
 from benchmarks.tool_sets import read_rows, sample_paths
-from constrained.compile.compiler import GrammarCache
+from constrained.compile.compiler import GrammarCache, GrammarSource
 from constrained.mask import Matcher
 from constrained.tools.shapes import as_openai, forget_schemas, read_tools
 from grammars.build.turn import build_grammar
 from grammars.errors import Error
+from grammars.ir.completion import Completer
 from grammars.render import render
-from grammars.turn import Choice, KeyOrder, Policy, State, ToolCall, Turn
+from grammars.turn import Choice, KeyOrder, Policy, State, Tool, ToolCall, Turn
 
 FORMATS = ("hermes", "qwen3_coder")
 VOCABULARIES = ("bytes", "llama-spm", "qwen2", "gemma-4")
@@ -65,10 +66,15 @@ def measure(place: Stage, tools: Sequence[Any], order: KeyOrder) -> Costs:
     building, grammar = _clock(lambda: build_grammar(format, lowered, policy, None, markers))
     compiling, known = _clock(lambda: Matcher.compile(compiler.tokenizer, grammar))
     grammars, matchers = GrammarCache(markers, 1), {grammar: known}
-    grammars.find(format, lowered, policy, State())
+
+    def find(lowered: Sequence[Tool]) -> Completer:
+        source = GrammarSource(format, tools=tuple(lowered), policy=policy, state=State())
+        return grammars.find(source)
+
+    find(lowered)
 
     def repeat() -> Matcher:
-        found = grammars.find(format, read_tools(tools), policy, State())
+        found = find(read_tools(tools))
         return matchers[found.grammar.lark].fork()
 
     again = statistics.median(_clock(repeat)[0] for _ in range(5))

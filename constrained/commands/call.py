@@ -36,7 +36,7 @@ def _run(options: argparse.Namespace) -> int:
     with request.load_model(options) as model:
         job = request.fit(job, model)
         turn = model.compile(job)
-        print_notes(request.describe(job, model, options, turn))
+        print_notes(request.describe(job, model, options, turn=turn))
         if options.show_prompt:
             print_text(f"prompt: ...{turn.prompt.text[-160:]!r}\nstart: {turn.state.start.value}")
         limits: TurnOptions = {

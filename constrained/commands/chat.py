@@ -181,7 +181,9 @@ class Lines:
             RequestError: it is not UTF-8, or whatever the terminal speaks.
         """
         try:
-            return _ask(prompt) if self.is_typed else _read_piped()
+            if self.is_typed:
+                return _ask(prompt)
+            return _read_piped()
         except UnicodeDecodeError as e:
             raise RequestError(f"the line is not {e.encoding.upper()}: {e.reason}") from e
 

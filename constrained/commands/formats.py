@@ -40,21 +40,21 @@ def add(commands: Any) -> None:
 
 def _list(options: argparse.Namespace) -> int:
     if options.json:
-        print_json([_describe(format) for format in FORMATS])
+        print_json(list(map(_describe, FORMATS)))
     else:
-        print_text("\n\n".join(_show(format) for format in FORMATS))
+        print_text("\n\n".join(map(_show, FORMATS)))
     return 0
 
 
 def _describe(format: Format) -> dict[str, Any]:
-    block = format.reasoning
-    return {
-        "name": format.name,
-        "markers": format.markers,
-        "reasoning": [block.opener.text, block.closer.text] if block else None,
-        "one_call": render(Turn(calls=CALLS[:1]), format),
-        "two_calls": None if format.single else render(Turn(calls=CALLS), format),
-    }
+    known: dict[str, Any] = {"name": format.name, "markers": format.markers, "reasoning": None}
+    if format.reasoning is not None:
+        known["reasoning"] = [format.reasoning.opener.text, format.reasoning.closer.text]
+    known["one_call"] = render(Turn(calls=CALLS[:1]), format)
+    known["two_calls"] = None
+    if not format.single:
+        known["two_calls"] = render(Turn(calls=CALLS), format)
+    return known
 
 
 def _show(format: Format) -> str:
@@ -77,7 +77,7 @@ def _detect(options: argparse.Namespace) -> int:
     if options.save:
         Path(options.save).write_text(written, encoding="utf-8")
     if options.json:
-        rows = [asdict(row) for row in found.evidence]
+        rows = list(map(asdict, found.evidence))
         format = json.loads(written)
         print_json({"origin": found.origin, "format": format, "evidence": rows})
         return 0

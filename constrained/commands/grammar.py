@@ -42,18 +42,14 @@ def _run(options: argparse.Namespace) -> int:
     policy = read_policy(choice, parallel=not options.no_parallel, think=think)
     policy = replace(policy, key_order=KeyOrder(options.key_order))
     state = context.find_state({"chat_template_kwargs": kwargs}, as_openai(offer.given))
-    grammar = build_grammar(context.format, offer.tools, policy, state, context.ids)
+    grammar = build_grammar(
+        context.format, offer.tools, policy=policy, state=state, markers=context.ids
+    )
     print_notes(map(str, offer.refused))
     print_notes(describe_checked(offer.tools))
     if options.json:
-        print_json(
-            {
-                "format": context.format.name,
-                "start_state": state.start.value,
-                "markers": context.ids,
-                "grammar": grammar,
-            }
-        )
+        known = {"format": context.format.name, "start_state": state.start.value}
+        print_json({**known, "markers": context.ids, "grammar": grammar})
     else:
         print_text(grammar.rstrip("\n"))
     return 0
@@ -77,11 +73,6 @@ def _read_context(options: argparse.Namespace) -> ReplayContext:
         raise RequestError("nothing says in which format calls are written", hint=hint)
     if model and options.markers:
         raise RequestError("--markers is of no use with a model", hint="Its vocabulary decides")
-    return read_context(
-        {
-            "model": model,
-            "template": template,
-            "markers": options.markers,
-            "tool_format": options.tool_format,
-        }
-    )
+    row = {"model": model, "template": template}
+    row |= {"markers": options.markers, "tool_format": options.tool_format}
+    return read_context(row)

@@ -40,12 +40,14 @@ def read_flag(text: str) -> bool:
 
 def read_layers(text: str) -> int:
     """A number, or auto or all; ValueError otherwise."""
-    return LAYERS[text] if text in LAYERS else int(text)
+    if text in LAYERS:
+        return LAYERS[text]
+    return int(text)
 
 
 def read_parts(text: str) -> tuple[float, ...]:
     """Numbers with commas or slashes between them; ValueError otherwise."""
-    return tuple(float(part) for part in text.replace("/", ",").split(","))
+    return tuple(map(float, text.replace("/", ",").split(",")))
 
 
 KINDS: dict[Any, str] = {
@@ -241,9 +243,10 @@ def complete(options: argparse.Namespace) -> None:
         if isinstance(given, str):
             setattr(options, name, read_value(f"--{name.replace('_', '-')}", given, read))
         elif given is None and name not in ignored:
+            value = default
             variable = f"LLAMA_ARG_{variable}"
-            text = os.environ.get(variable)
-            value = default if text is None else read_value(variable, text, read)
+            if variable in os.environ:
+                value = read_value(variable, os.environ[variable], read)
             setattr(options, name, value)
 
 
@@ -262,9 +265,16 @@ def read_value(name: str, text: str, read: Callable[[str], Any]) -> Any:
 def read_engine_options(options: argparse.Namespace) -> LoadOptions:
     """The completed options of the engine, by the names of the library."""
     given: dict[str, Any] = {name: getattr(options, name) for name in SAME}
-    given |= {name: getattr(options, option) for option, name in NAMES.items()}
-    given |= {name: False for option, name in DENIED.items() if getattr(options, option)}
-    return LoadOptions(**{name: value for name, value in given.items() if value is not None})
+    for option, name in NAMES.items():
+        given[name] = getattr(options, option)
+    for option, name in DENIED.items():
+        if getattr(options, option):
+            given[name] = False
+    return LoadOptions(**_drop_unset(given))
+
+
+def _drop_unset(given: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def find_model(options: argparse.Namespace) -> str | None:
@@ -309,7 +319,9 @@ def show_progress(what: str) -> Callable[[float], None] | None:
 def read_template(options: argparse.Namespace) -> str | None:
     """The chat template that replaces the model's own, or None."""
     path = options.chat_template_file
-    return read_text(path, "--chat-template-file") if path else None
+    if not path:
+        return None
+    return read_text(path, "--chat-template-file")
 
 
 def read_tool_file(options: argparse.Namespace) -> list[Any]:
@@ -324,7 +336,9 @@ def read_tool_file(options: argparse.Namespace) -> list[Any]:
 def read_choice(options: argparse.Namespace) -> Any:
     """The tool choice, in a form that `read_policy` reads."""
     choice = options.tool_choice
-    return choice if choice in CHOICES else {"type": "function", "function": {"name": choice}}
+    if choice in CHOICES:
+        return choice
+    return {"type": "function", "function": {"name": choice}}
 
 
 def read_kwargs(options: argparse.Namespace) -> dict[str, Any]:
@@ -340,7 +354,9 @@ def read_kwargs(options: argparse.Namespace) -> dict[str, Any]:
 
 def read_system(options: argparse.Namespace) -> list[dict[str, Any]]:
     """The messages that the conversation begins with."""
-    return [{"role": "system", "content": options.system}] if options.system else []
+    if not options.system:
+        return []
+    return [{"role": "system", "content": options.system}]
 
 
 def read_sampling(options: argparse.Namespace, base: Sampling) -> Sampling:
@@ -360,4 +376,4 @@ def read_sampling(options: argparse.Namespace, base: Sampling) -> Sampling:
         "frequency_penalty": options.frequency_penalty,
         "penalty_last_n": options.repeat_last_n,
     }
-    return replace(base, **{name: value for name, value in given.items() if value is not None})
+    return replace(base, **_drop_unset(given))

@@ -99,9 +99,10 @@ def _read_answer(options: argparse.Namespace) -> Answer | None:
 
 
 def _read_schema(given: str) -> Any:
-    is_text = given.lstrip().startswith("{")
-    name = "--json-schema" if is_text else given
-    schema = read_json(given if is_text else read_text(given, "--json-schema"), name)
+    name, text = "--json-schema", given
+    if not given.lstrip().startswith("{"):
+        name, text = given, read_text(given, "--json-schema")
+    schema = read_json(text, name)
     if not isinstance(schema, dict):
         raise RequestError(f"{name} is no JSON Schema", hint='Write {"type": "object", ...}')
     return schema
@@ -137,7 +138,11 @@ def fit(job: "Job", model: "Model") -> "Job":
 
 
 def describe(
-    job: "Job", model: "Model", options: argparse.Namespace, turn: "CompiledTurn | None" = None
+    job: "Job",
+    model: "Model",
+    options: argparse.Namespace,
+    *,
+    turn: "CompiledTurn | None" = None,
 ) -> Iterator[str]:
     """Notes for the user: options that have no effect, and what the mask does not enforce.
 

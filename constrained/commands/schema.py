@@ -40,9 +40,12 @@ def _run(options: argparse.Namespace) -> int:
 
 def _report(options: argparse.Namespace) -> int:
     reports = report_tools(read_json(read_text(options.tools, "--tools"), "--tools"))
+    status = 0
     for report in reports:
         if options.json:
             print_json(report.to_json())
         else:
             print_text("\n".join(report.describe()))
-    return 1 if any(report.is_refused for report in reports) else 0
+        if report.is_refused:
+            status = 1
+    return status

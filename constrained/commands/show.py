@@ -25,7 +25,7 @@ DIM, PLAIN = "\x1b[2m", "\x1b[0m"
 
 
 class Screen:
-    """Text on a stream, stdout by default, piece by piece; knows whether a line has begun.
+    """Text on a stream, stdout by default, piece by piece; `end_line` ends a line that has text.
 
     Attributes:
         is_styled: reasoning is dimmed: the stream is a terminal, and NO_COLOR is not set.
@@ -33,7 +33,7 @@ class Screen:
 
     def __init__(self, out: TextIO | None = None):
         self._out = out or sys.stdout
-        self._is_begun = False
+        self._is_inside_line = False
         self._is_dim = False
         self.is_styled = self._out.isatty() and not os.environ.get("NO_COLOR")
 
@@ -46,14 +46,14 @@ class Screen:
             self._is_dim = dim
         self._out.write(make_printable(text, self._out))
         self._out.flush()
-        self._is_begun = not text.endswith("\n")
+        self._is_inside_line = not text.endswith("\n")
 
     def end_line(self) -> None:
         """Goes to the next line if one has begun, and ends the dimming."""
         if self._is_dim:
             self._out.write(PLAIN)
             self._is_dim = False
-        if self._is_begun:
+        if self._is_inside_line:
             self.write("\n")
         self._out.flush()
 
@@ -131,8 +131,10 @@ class TurnPrinter:
         if not self._is_open:
             self._open_call(call.name)
             self._screen.write(self._arguments.feed(json.dumps(call.arguments, ensure_ascii=False)))
-        errors = f"  (does not fit: {call.errors[0].message})" if call.errors else ""
-        self._screen.write(f"){errors}\n")
+        if call.errors:
+            self._screen.write(f")  (does not fit: {call.errors[0].message})\n")
+        else:
+            self._screen.write(")\n")
         self._is_open = False
 
 
@@ -185,25 +187,36 @@ class ArgumentsText:
             return self._read_string(char)
         if char == '"':
             self._in_string = True
-            self._key = char if self._depth == 1 and self._is_key_next else None
-            return "" if self._key else char
-        if char in "{[":
+            if self._depth == 1 and self._is_key_next:
+                self._key = char
+                return ""
+            self._key = None
+        elif char in "{[":
             self._depth += 1
             self._is_key_next = char == "{"
-            return char if self._depth > 1 else ""
-        if char in "]}":
+            if self._depth <= 1:  # the braces of the whole are not shown
+                return ""
+        elif char in "]}":
             self._depth -= 1
-            return char if self._depth else ""
-        return self._separate(char)
+            if self._depth == 0:
+                return ""
+        else:
+            return self._separate(char)
+        return char
 
     def _separate(self, char: str) -> str:
         """Space and punctuation between values, and values that are no strings."""
         if char.isspace():
             return ""
-        if self._depth == 1 and char in ":,":
-            self._is_key_next = char == ","
-            return "=" if char == ":" else ", "
-        return f"{char} " if char in ":," else char
+        if char == ",":
+            self._is_key_next = self._depth == 1
+            return ", "
+        if char == ":" and self._depth == 1:
+            self._is_key_next = False
+            return "="
+        if char == ":":
+            return ": "
+        return char
 
     def _read_string(self, char: str) -> str:
         is_end = char == '"' and not self._is_escaped
@@ -212,4 +225,6 @@ class ArgumentsText:
         if self._key is None:
             return char
         self._key += char
-        return json.loads(self._key) if is_end else ""
+        if not is_end:
+            return ""
+        return json.loads(self._key)  # the key without its quotes and escapes

@@ -41,7 +41,7 @@ class _Part:
 
 
 def narrow_state(prefill: AssistantPrefill, state: State, format: Format) -> State:
-    """Where the grammar of a turn starts that has this prefill: behind the reasoning, if the
+    """The start of the grammar of a turn that has this prefill: behind the reasoning, if the
     prefill has content."""
     if prefill.content and format.reasoning:
         return replace(state, start=Start.CLOSED, pad="")
@@ -49,7 +49,7 @@ def narrow_state(prefill: AssistantPrefill, state: State, format: Format) -> Sta
 
 
 def narrow_policy(prefill: AssistantPrefill, policy: Policy) -> Policy:
-    """What may come behind the prefill: content goes on as that, or as the answer, and is no call.
+    """The policy behind the prefill: content goes on as content, or as the answer; it is no call.
 
     Raises:
         RequestError: the policy allows no such prefill.
@@ -83,148 +83,179 @@ def add_prefill(turn: CompiledTurn, prefill: AssistantPrefill) -> CompiledTurn:
     """
     if not (prefill.content or prefill.reasoning):
         return turn
-    _check_texts(turn, prefill)
-    written = _write(turn, prefill, turn.prompt.state)
-    # The grammar starts behind a reasoning that content follows.
-    body = written
-    if prefill.content:
-        body = _write(turn, replace(prefill, reasoning=""), turn.state)
-    before = _encode(turn, prefill, written.removesuffix(body))
-    parts = _encode(turn, prefill, body)
-    if turn.matcher:
-        _check_grammar(turn.matcher.fork(), turn, parts, prefill)
-    _check_reading(turn, [*before, *parts], prefill)
-    prefix = _cut(turn, before, parts, prefill)
-    matcher = turn.matcher
-    if matcher:
-        matcher = matcher.fork()
-        for token in prefix.tokens[len(_join_tokens(before)) :]:
-            matcher.commit(token)
-    return replace(turn, matcher=matcher, prefix=prefix)
+    return _PrefilledTurn(turn, prefill).compile()
 
 
-def _write(turn: CompiledTurn, prefill: AssistantPrefill, state: State) -> str:
-    """The text as the format has it, up to the end of what the client gave; in place of the two
-    texts are the characters that stand for them."""
-    content = _CONTENT if prefill.content else ""
-    reasoning = _REASONING if prefill.reasoning else ""
-    try:
-        text = render(Turn(content, reasoning), turn.format, (), state)
-    except RenderError as e:
-        is_content = e.where != "/reasoning"
-        raise RequestError(e.message, where=prefill.where(is_content=is_content)) from e
-    return text[: text.find(content or reasoning) + 1]
+@dataclass(frozen=True)
+class _PrefilledTurn:
+    """A turn, and what it goes on with."""
 
+    turn: CompiledTurn
+    prefill: AssistantPrefill
 
-def _encode(turn: CompiledTurn, prefill: AssistantPrefill, text: str) -> list[_Part]:
-    """The parts of what `_write` writes."""
-    parts: list[_Part] = []
-    is_content = bool(prefill.content) and _REASONING not in text
-    for piece in re.split(f"([{_CONTENT}{_REASONING}])", text):
-        if piece:
-            parts.append(_encode_piece(turn, prefill, piece, is_content=is_content))
-        if piece == _REASONING:
-            is_content = bool(prefill.content)
-    return parts
+    def compile(self) -> CompiledTurn:
+        turn, prefill = self.turn, self.prefill
+        self._check_texts()
+        written = self._write(prefill, turn.prompt.state)
+        # The grammar starts behind a reasoning that content follows.
+        body = written
+        if prefill.content:
+            body = self._write(replace(prefill, reasoning=""), turn.state)
+        before = self._encode(written.removesuffix(body))
+        parts = self._encode(body)
+        if turn.matcher:
+            self._check_grammar(turn.matcher.fork(), parts)
+        self._check_reading([*before, *parts])
+        prefix = self._cut(before, parts)
+        matcher = turn.matcher
+        if matcher:
+            matcher = matcher.fork()
+            for token in prefix.tokens[len(_join_tokens(before)) :]:
+                matcher.commit(token)
+        return replace(turn, matcher=matcher, prefix=prefix)
 
+    def _check_texts(self) -> None:
+        """Refuses content that is half a call where no marker opens calls, for the model would
+        complete it; and reasoning with a marker in it, whether it is closed or not."""
+        turn, reasoning = self.turn, self.prefill.reasoning
+        offsets = [reasoning.find(marker) for marker in turn.format.reserved]
+        found = [offset for offset in offsets if offset >= 0]
+        if found:
+            size = len(reasoning[: min(found)].encode())
+            raise _refuse(self.prefill, size, is_content=False)
+        bare, content = turn.format.bare, "".join(self.prefill.content.split())
+        if not bare or not content or not turn.policy.select(turn.tools):
+            return
+        opener = f'{{"{bare.name_key}"'
+        if opener.startswith(content) or content.startswith(opener):
+            raise RequestError(
+                "the text begins as a call does",
+                where=self.prefill.where(is_content=True),
+                hint='Leave the tools out, or use tool_choice "none"',
+            )
 
-def _encode_piece(
-    turn: CompiledTurn, prefill: AssistantPrefill, piece: str, *, is_content: bool
-) -> _Part:
-    vocabulary = turn.vocabulary
-    if piece not in (_CONTENT, _REASONING):
-        tokens = vocabulary.encode_marked(piece, turn.markers)
-        return _Part(piece, tuple(tokens), is_data=False, is_content=is_content)
-    text = prefill.content if is_content else prefill.reasoning
-    try:
-        tokens = vocabulary.encode(text)
-    except UnicodeEncodeError as e:
-        where = prefill.where(is_content=is_content)
-        raise RequestError("it has a lone surrogate", where=where, hint="Replace it") from e
-    return _Part(text, tuple(tokens), is_data=True, is_content=is_content)
+    def _write(self, prefill: AssistantPrefill, state: State) -> str:
+        """The text as the format has it, up to the end of what the client gave; in place of the
+        two texts are the characters that stand for them."""
+        content = _CONTENT if prefill.content else ""
+        reasoning = _REASONING if prefill.reasoning else ""
+        try:
+            text = render(Turn(content, reasoning), self.turn.format, state=state)
+        except RenderError as e:
+            is_content = e.where != "/reasoning"
+            raise RequestError(e.message, where=prefill.where(is_content=is_content)) from e
+        return text[: text.find(content or reasoning) + 1]
 
+    def _encode(self, text: str) -> list[_Part]:
+        """The parts of what `_write` writes."""
+        parts: list[_Part] = []
+        has_content = bool(self.prefill.content)
+        is_content = has_content and _REASONING not in text
+        for piece in re.split(f"([{_CONTENT}{_REASONING}])", text):
+            if piece:
+                parts.append(self._encode_piece(piece, is_content=is_content))
+            if piece == _REASONING:
+                is_content = has_content
+        return parts
 
-def _check_texts(turn: CompiledTurn, prefill: AssistantPrefill) -> None:
-    """Where no marker opens calls, content may not be half a call: the model would complete it. No
-    reasoning holds a marker, whether it is closed or not."""
-    places = [prefill.reasoning.find(marker) for marker in turn.format.reserved]
-    found = [place for place in places if place >= 0]
-    if found:
-        raise _refuse(prefill, len(prefill.reasoning[: min(found)].encode()), is_content=False)
-    bare, content = turn.format.bare, "".join(prefill.content.split())
-    if not bare or not content or not turn.policy.select(turn.tools):
-        return
-    opener = f'{{"{bare.name_key}"'
-    if opener.startswith(content) or content.startswith(opener):
+    def _encode_piece(self, piece: str, *, is_content: bool) -> _Part:
+        vocabulary = self.turn.vocabulary
+        if piece not in (_CONTENT, _REASONING):
+            tokens = vocabulary.encode_marked(piece, self.turn.markers)
+            return _Part(piece, tuple(tokens), is_data=False, is_content=is_content)
+        text = self.prefill.content if is_content else self.prefill.reasoning
+        try:
+            tokens = vocabulary.encode(text)
+        except UnicodeEncodeError as e:
+            where = self.prefill.where(is_content=is_content)
+            raise RequestError("it has a lone surrogate", where=where, hint="Replace it") from e
+        return _Part(text, tuple(tokens), is_data=True, is_content=is_content)
+
+    def _check_grammar(self, matcher: Matcher, parts: Sequence[_Part]) -> None:
+        """Refuses what the grammar does not take; commits what it does."""
+        for part in parts:
+            count = matcher.accepts(part.tokens)
+            if count < len(part.tokens):
+                size = 0
+                if part.is_data:
+                    size = self._measure_fitting(matcher, part, count)
+                raise _refuse(self.prefill, size, is_content=part.is_content)
+            for token in part.tokens:
+                matcher.commit(token)
+
+    def _measure_fitting(self, matcher: Matcher, part: _Part, count: int) -> int:
+        """The bytes of a text that fit, of which so many tokens do."""
+        vocabulary = self.turn.vocabulary
+        fitting = vocabulary.text(part.tokens[:count]).decode("utf-8", "ignore")
+        for end in range(len(fitting) + 1, len(part.text)):
+            tokens = vocabulary.encode(part.text[:end])
+            if matcher.accepts(tokens) < len(tokens):
+                break
+            fitting = part.text[:end]
+        return len(fitting.encode())
+
+    def _check_reading(self, parts: Sequence[_Part]) -> None:
+        """Refuses text that is read as something else than it is: a marker of the format, say."""
+        prefill = self.prefill
+        parser = replace(self.turn, state=self.turn.prompt.state).parser()
+        read = collect([*parser.feed(_join_texts(parts)), *parser.close()])
+        if read == Turn(prefill.content, prefill.reasoning):
+            return
+        is_content = not prefill.reasoning or read.reasoning == prefill.reasoning
         raise RequestError(
-            "the text begins as a call does",
-            where=prefill.where(is_content=True),
-            hint='Leave the tools out, or use tool_choice "none"',
+            "a part of the text would be read as something else: a marker, or thoughts",
+            where=prefill.where(is_content=is_content),
+            hint="Leave what stands for a marker out, and give reasoning as reasoning_content",
         )
 
-
-def _check_grammar(
-    matcher: Matcher, turn: CompiledTurn, parts: Sequence[_Part], prefill: AssistantPrefill
-) -> None:
-    """Refuses what the grammar does not take; commits what it does."""
-    for part in parts:
-        count = matcher.accepts(part.tokens)
-        if count < len(part.tokens):
-            offset = _count_fit(matcher, turn, part, count) if part.is_data else 0
-            raise _refuse(prefill, offset, is_content=part.is_content)
-        for token in part.tokens:
-            matcher.commit(token)
-
-
-def _count_fit(matcher: Matcher, turn: CompiledTurn, part: _Part, count: int) -> int:
-    """How many bytes of a text fit, of which so many tokens do."""
-    vocabulary = turn.vocabulary
-    fit = vocabulary.text(part.tokens[:count]).decode("utf-8", "ignore")
-    for end in range(len(fit) + 1, len(part.text)):
-        tokens = vocabulary.encode(part.text[:end])
-        if matcher.accepts(tokens) < len(tokens):
-            break
-        fit = part.text[:end]
-    return len(fit.encode())
-
-
-def _check_reading(turn: CompiledTurn, parts: Sequence[_Part], prefill: AssistantPrefill) -> None:
-    """Refuses text that is read as something else than it is: a marker of the format, say."""
-    parser = replace(turn, state=turn.prompt.state).parser()
-    read = collect([*parser.feed("".join(part.text for part in parts)), *parser.close()])
-    if read == Turn(prefill.content, prefill.reasoning):
-        return
-    is_content = not prefill.reasoning or read.reasoning == prefill.reasoning
-    raise RequestError(
-        "a part of the text would be read as something else: a marker, or thoughts",
-        where=prefill.where(is_content=is_content),
-        hint="Leave what stands for a marker out, and give reasoning as reasoning_content",
-    )
-
-
-def _cut(
-    turn: CompiledTurn, before: Sequence[_Part], parts: Sequence[_Part], prefill: AssistantPrefill
-) -> AssistantPrefix:
-    """The prefix, its last token left to token healing; not that of a reasoning whose budget is
-    spent."""
-    vocabulary = turn.vocabulary
-    tokens = _join_tokens(parts)
-    kept = tokens.copy()
-    reasoning_tokens = _count_reasoning(turn, tokens)
-    is_budget_spent = turn.budget and reasoning_tokens >= turn.budget.tokens
-    if not is_budget_spent:
-        kept.pop()
-        while ends_inside(vocabulary.text(kept)):
+    def _cut(self, before: Sequence[_Part], parts: Sequence[_Part]) -> AssistantPrefix:
+        """The prefix, its last token left to token healing; not that of a reasoning whose budget
+        is spent."""
+        turn, vocabulary = self.turn, self.turn.vocabulary
+        tokens = _join_tokens(parts)
+        kept = tokens.copy()
+        reasoning_tokens = self._count_reasoning(tokens)
+        is_budget_spent = turn.budget and reasoning_tokens >= turn.budget.tokens
+        if not is_budget_spent:
             kept.pop()
-    healed = vocabulary.text(tokens[len(kept) :]).decode()
-    return AssistantPrefix(
-        text="".join(part.text for part in parts).removesuffix(healed),
-        healed=healed,
-        tokens=(*_join_tokens(before), *kept),
-        prefill=prefill,
-        reasoning_tokens=max(0, reasoning_tokens - (len(tokens) - len(kept))),
-        marker_suffixes=_find_marker_suffixes(turn, prefill.content or prefill.reasoning),
-    )
+            # `healed` is text, so it begins with a whole character.
+            while ends_inside(vocabulary.text(kept)):
+                kept.pop()
+        healed = vocabulary.text(tokens[len(kept) :]).decode()
+        return AssistantPrefix(
+            text=_join_texts(parts).removesuffix(healed),
+            healed=healed,
+            tokens=(*_join_tokens(before), *kept),
+            prefill=self.prefill,
+            reasoning_tokens=max(0, reasoning_tokens - (len(tokens) - len(kept))),
+            marker_suffixes=self._find_marker_suffixes(),
+        )
+
+    def _count_reasoning(self, tokens: Sequence[int]) -> int:
+        """The number of tokens inside the reasoning block; 0 if they close it."""
+        parser, decoder, count = self.turn.parser(), getincrementaldecoder("utf-8")(), 0
+        for token in tokens:
+            was_reasoning = parser.is_reasoning
+            parser.feed(decoder.decode(self.turn.vocabulary.text([token])))
+            if not parser.is_reasoning:
+                count = 0
+            elif was_reasoning:
+                count += 1
+        return count
+
+    def _find_marker_suffixes(self) -> tuple[str, ...]:
+        """The texts that would make a marker of the end of the prefill, which may not follow it."""
+        text = self.prefill.content or self.prefill.reasoning
+        format = self.turn.format
+        markers = {*format.reserved, *format.inner_ends, format.tail, *format.openings} - {""}
+        if self.turn.thinking_tags:
+            markers.add(THINKING_TAGS[0])
+        found = set[str]()
+        for marker in markers:
+            for size in range(1, len(marker)):
+                if text.endswith(marker[:size]):
+                    found.add(marker[size:])
+        return tuple(sorted(found))
 
 
 def _join_tokens(parts: Sequence[_Part]) -> list[int]:
@@ -234,37 +265,14 @@ def _join_tokens(parts: Sequence[_Part]) -> list[int]:
     return tokens
 
 
-def _find_marker_suffixes(turn: CompiledTurn, text: str) -> tuple[str, ...]:
-    """What would make a marker of the end of a text: the model may not write it there."""
-    format = turn.format
-    markers = {*format.reserved, *format.inner_ends, format.tail, *format.openings} - {""}
-    if turn.thinking_tags:
-        markers.add(THINKING_TAGS[0])
-    found = set[str]()
-    for marker in markers:
-        for size in range(1, len(marker)):
-            if text.endswith(marker[:size]):
-                found.add(marker[size:])
-    return tuple(sorted(found))
+def _join_texts(parts: Sequence[_Part]) -> str:
+    return "".join(part.text for part in parts)
 
 
-def _count_reasoning(turn: CompiledTurn, tokens: Sequence[int]) -> int:
-    """How many tokens are inside the reasoning block; 0 if they close it."""
-    parser, decoder, count = turn.parser(), getincrementaldecoder("utf-8")(), 0
-    for token in tokens:
-        was_reasoning = parser.is_reasoning
-        parser.feed(decoder.decode(turn.vocabulary.text([token])))
-        if not parser.is_reasoning:
-            count = 0
-        elif was_reasoning:
-            count += 1
-    return count
-
-
-def _refuse(prefill: AssistantPrefill, offset: int, *, is_content: bool) -> RequestError:
+def _refuse(prefill: AssistantPrefill, size: int, *, is_content: bool) -> RequestError:
     """The error of a request that does not admit the text: so many bytes of it fit."""
     return RequestError(
-        f"the request does not admit this text: it fits up to byte {offset}",
+        f"the request does not admit this text: it fits up to byte {size}",
         where=prefill.where(is_content=is_content),
         hint="Cut it there, or ask for something else",
     )

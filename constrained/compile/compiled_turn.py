@@ -1,7 +1,7 @@
 """The compiled turn: a job's prompt, its grammar, and what reads and checks what is generated."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import ceil
@@ -16,9 +16,10 @@ from constrained.prompt.prompts import ComposedPrompt
 from constrained.tools.offer import Refusal
 from constrained.vocabulary.vocabulary import Vocabulary
 from grammars.ir.completion import Completer
-from grammars.lowering.checked import find_held
+from grammars.lowering.checked import Held, find_held
 from grammars.parse.parser import Parser
 from grammars.schema.extent import bound_length
+from grammars.schema.nodes import Schema
 from grammars.turn import (
     THINKING_TAGS,
     Choice,
@@ -48,7 +49,7 @@ class CompiledTurn:
         policy: which calls, reasoning and answer are allowed.
         state: where the grammar starts: where the prompt ends, but behind the reasoning if the
             assistant prefill has content.
-        completer: of the grammar, which it holds; None: the turn is free.
+        completer: of the grammar, which it has; None: the turn is free.
         matcher: of the grammar, behind the tokens of the prefix; None: the turn is free.
         budget: of the reasoning; None: there is none.
         vocabulary: that of the model.
@@ -113,9 +114,12 @@ class CompiledTurn:
 
     @cached_property
     def watch(self) -> Watch:
-        """The values that are held back until they are checked. Calls of a tool that is not strict
-        are delivered either way, so nothing of them is."""
-        checked = {t.name: (t.schema, find_held(t.schema)) for t in self.tools if t.strict}
+        """The values that wait until they are checked. Calls of a tool that is not strict are
+        delivered either way, so nothing of them waits."""
+        checked: dict[str, tuple[Schema, Held]] = {}
+        for tool in self.tools:
+            if tool.strict:
+                checked[tool.name] = tool.schema, find_held(tool.schema)
         answer = self.policy.answer
         if isinstance(answer, JsonAnswer) and answer.schema.report.checked:
             return Watch(checked, answer)
@@ -138,20 +142,24 @@ class CompiledTurn:
             schemas.append(answer.schema)
         sources = json.dumps([schema.source for schema in schemas], ensure_ascii=False)[:SAMPLE]
         bytes_per_token = len(sources.encode()) / len(self.vocabulary.encode(sources))
-        longest_name = max((len(tool.name.encode()) for tool in self.tools), default=0)
-        longest = max(map(bound_length, schemas), default=0) + longest_name
+        longest = max(map(bound_length, schemas), default=0)
+        longest += _measure_longest(tool.name for tool in self.tools)
         if isinstance(answer, ChoiceAnswer):
-            longest = max(longest, *(len(option.encode()) for option in answer.options))
+            longest = max(longest, _measure_longest(answer.options))
         return ceil(MARGIN * longest / max(1, bytes_per_token))
 
     def reserve(self, limit: int) -> CompletionReserve:
         """A new reserve for a turn of at most so many tokens."""
         assert self.completer is not None, "a free turn ends anywhere"
-        complete = self.completer.fork().complete
         return CompletionReserve(
-            complete,
+            self.completer.fork().complete,
             self.vocabulary,
             markers=self.markers,
             stride=self._stride,
             limit=limit,
         )
+
+
+def _measure_longest(texts: Iterable[str]) -> int:
+    """Bytes of the longest text; 0 if there is none."""
+    return max(map(len, map(str.encode, texts)), default=0)

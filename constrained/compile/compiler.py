@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -23,9 +23,10 @@ from constrained.tools.offer import Offer, Offered, Refusal, read_offer
 from constrained.tools.shapes import read_policy
 from constrained.vocabulary.vocabulary import Tokenizer, Vocabulary, build_tokenizer
 from grammars.build.answer import read_regex
-from grammars.build.turn import build_grammar, build_turn
+from grammars.build.turn import build_turn
 from grammars.errors import SchemaError, ToolError
 from grammars.ir.completion import Completer
+from grammars.ir.grammar import Grammar
 from grammars.turn import (
     Answer,
     Choice,
@@ -50,6 +51,22 @@ def _forbid(think: Think) -> Think:
     return Think.FORBIDDEN
 
 
+@dataclass(frozen=True)
+class GrammarSource:
+    """All that the grammar of a turn depends on, beside the vocabulary."""
+
+    format: Format
+    tools: tuple[Tool, ...]
+    policy: Policy
+    state: State
+
+    def build(self, markers: Mapping[str, int]) -> Grammar:
+        """The grammar, for these token ids of markers; see `build_turn`."""
+        return build_turn(
+            self.format, self.tools, policy=self.policy, state=self.state, markers=markers
+        )
+
+
 class GrammarCache:
     """Builds grammars, and keeps the last ones: the same tools come again with each turn of a
     conversation.
@@ -64,20 +81,17 @@ class GrammarCache:
         # Schemas are known by their `id`, so they are kept, too: no other one may get it.
         self._kept: OrderedDict[Any, tuple[Sequence[Tool], Completer]] = OrderedDict()
 
-    def find(
-        self, format: Format, tools: Sequence[Tool], policy: Policy, state: State
-    ) -> Completer:
+    def find(self, source: GrammarSource) -> Completer:
         """The completer of turns of this grammar, which it has.
 
         A grammar with an answer is not looked up: that may be any schema.
         """
-        if policy.answer is not None:
-            return Completer(build_turn(format, tools, policy, state, self._markers))
-        schemas = tuple((tool.name, id(tool.schema)) for tool in tools)
-        key = format.name, schemas, policy, state
+        if source.policy.answer is not None:
+            return Completer(source.build(self._markers))
+        schemas = tuple((tool.name, id(tool.schema)) for tool in source.tools)
+        key = source.format.name, schemas, source.policy, source.state
         if key not in self._kept:
-            grammar = build_turn(format, tools, policy, state, self._markers)
-            self._kept[key] = tuple(tools), Completer(grammar)
+            self._kept[key] = source.tools, Completer(source.build(self._markers))
             if len(self._kept) > self._size:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(key)
@@ -85,7 +99,7 @@ class GrammarCache:
 
 
 class _RefusedError(Exception):
-    """The grammar cannot hold one of the tools."""
+    """The grammar cannot enforce one of the tools."""
 
     def __init__(self, refusal: Refusal):
         self.refusal = refusal
@@ -113,17 +127,22 @@ class Compiler:
         vocabulary: Vocabulary,
         template: ChatTemplate,
         tool_template: ChatTemplate | None = None,
+        *,
         tool_format: Format | None = None,
         remembered: int = MOST_TOKENS,
         context_length: int | None = None,
     ):
         self.vocabulary = vocabulary
         self._taught = select_format(tool_template or template, tool_format)
-        self._plain = self._taught if tool_template is None else select_format(template)
+        self._plain = self._taught
+        if tool_template is not None:
+            self._plain = select_format(template)
         self.template, self.format = self._taught.template, self._taught.format
-        self.notices = (self._taught.notice,) if self._taught.notice else ()
+        self.notices = tuple(filter(None, [self._taught.notice]))
         formats = (self._taught.format, self._plain.format)
-        self.prompts = Prompts(vocabulary, formats, remembered, context_length=context_length)
+        self.prompts = Prompts(
+            vocabulary, formats, remembered=remembered, context_length=context_length
+        )
         self._context_length = context_length
         self._compile = lru_cache(maxsize=CACHED)(self._compile_grammar)
 
@@ -144,7 +163,7 @@ class Compiler:
     def compile(self, job: Job) -> CompiledTurn:
         """Renders the prompt, then builds the grammar that starts where it ends.
 
-        A tool that the grammar cannot hold is left out, see `read_offer`.
+        A tool that the grammar cannot enforce is left out, see `read_offer`.
 
         Raises:
             ToolError, SchemaError, PolicyError: the tools, the choice or the answer cannot be used.
@@ -180,13 +199,14 @@ class Compiler:
         Raises:
             RequestError: the prompt is empty, or no text and no tokens of this model.
             ContextError: it fills the context.
-            GrammarError, SchemaError: the answer cannot be held.
+            GrammarError, SchemaError: the answer cannot be enforced.
         """
         composed = self.prompts.compose_raw(prompt)
         policy = Policy(answer=answer)
         completer, matcher = None, None
         if answer is not None:
-            completer, matcher = self._hold(TEXT, Offer(), policy, composed.state)
+            source = GrammarSource(TEXT, tools=(), policy=policy, state=composed.state)
+            completer, matcher = self._constrain(source, Offer())
         return CompiledTurn(
             prompt=composed,
             format=TEXT,
@@ -216,7 +236,7 @@ class Compiler:
         """The turn with these tools.
 
         Raises:
-            _RefusedError: one of them cannot be held.
+            _RefusedError: one of them cannot be enforced.
         """
         policy = read_policy(job.tool_choice, parallel=job.parallel, think=Think(job.think))
         policy = replace(policy, answer=job.answer, key_order=KeyOrder(job.key_order))
@@ -230,11 +250,12 @@ class Compiler:
             policy = replace(policy, think=_forbid(policy.think))
         policy = narrow_policy(prefill, policy)
         state = narrow_state(prefill, prompt.state, format)
-        is_thinking_held = policy.think is not Think.OPTIONAL or budget is not None
-        is_output_held = policy.answer is not None or policy.choice is Choice.REQUIRED
+        limits_thinking = policy.think is not Think.OPTIONAL or budget is not None
+        limits_output = policy.answer is not None or policy.choice is Choice.REQUIRED
         completer, matcher = None, None
-        if offer.kept or is_thinking_held or is_output_held:
-            completer, matcher = self._hold(format, offer, policy, state)
+        if offer.kept or limits_thinking or limits_output:
+            source = GrammarSource(format, tools=offer.tools, policy=policy, state=state)
+            completer, matcher = self._constrain(source, offer)
         turn = CompiledTurn(
             prompt=prompt,
             format=format,
@@ -257,9 +278,10 @@ class Compiler:
         block = format.reasoning
         if job.reasoning_budget is None or block is None:
             return None
-        if found := [m for m in format.reserved if m in job.reasoning_close]:
-            message = f"it holds the marker {found[0]}"
-            raise RequestError(message, where="/reasoning_close", hint="Leave it out")
+        for marker in format.reserved:
+            if marker in job.reasoning_close:
+                message = f"it holds the marker {marker}"
+                raise RequestError(message, where="/reasoning_close", hint="Leave it out")
         return make_budget(
             job.reasoning_budget,
             block,
@@ -272,26 +294,31 @@ class Compiler:
         """Drops the compiled grammars: one that failed has spoilt what its forks share."""
         self._compile.cache_clear()
 
-    def _hold(
-        self, format: Format, offer: Offer, policy: Policy, state: State
-    ) -> tuple[Completer, Matcher]:
+    def _constrain(self, source: GrammarSource, offer: Offer) -> tuple[Completer, Matcher]:
+        """The completer and the matcher of a grammar.
+
+        Raises:
+            _RefusedError: a tool cannot be enforced.
+            GrammarError, SchemaError, ToolError: something else of it cannot.
+        """
         _ = self.tokenizer  # what is wrong with that is not the doing of the request
         try:
-            completer = self._grammars.find(format, offer.tools, policy, state)
+            completer = self._grammars.find(source)
+            # A turn moves its matcher along: the one that is kept stays at the start.
             return completer, self._compile(completer.grammar.lark).fork()
         except (GrammarError, SchemaError, ToolError) as e:
             if isinstance(e, GrammarError):
-                self._check_answer(format, policy, state)
+                self._check_answer(source)
             for offered in offer.kept:
-                self._blame(format, offered, policy.key_order, state)
+                self._check_tool(source, offered)
             if isinstance(e, GrammarError) and offer.kept:  # none by itself: all of them together
                 raise GrammarError(e.message, where="/tools", hint=e.hint) from e
-            raise e
+            raise
 
-    def _check_answer(self, format: Format, policy: Policy, state: State) -> None:
-        """Raises if the answer, by itself, cannot be held."""
+    def _check_answer(self, source: GrammarSource) -> None:
+        """Raises if the answer, by itself, cannot be enforced."""
         where = "/response_format"
-        match policy.answer:
+        match source.policy.answer:
             case None:
                 return
             case GrammarAnswer(lark):
@@ -299,8 +326,8 @@ class Compiler:
             case RegexAnswer(regex):
                 where, lark = "/regex", f"start: /{read_regex(regex)}/"
             case answer:
-                alone = Policy(answer=answer, key_order=policy.key_order)
-                lark = build_grammar(format, (), alone, state, self.markers)
+                alone = Policy(answer=answer, key_order=source.policy.key_order)
+                lark = replace(source, tools=(), policy=alone).build(self.markers).lark
         try:
             self._compile_grammar(lark)
         except GrammarError as e:
@@ -310,14 +337,15 @@ class Compiler:
             hint = "Ask for something simpler" if e.hint else None
             raise GrammarError(f"the {kind}: {e.message}", where=where, hint=hint) from e
 
-    def _blame(self, format: Format, offered: Offered, order: KeyOrder, state: State) -> None:
-        """Raises if this tool, by itself, cannot be held."""
-        tool, policy = offered.tool, Policy(key_order=order)
+    def _check_tool(self, source: GrammarSource, offered: Offered) -> None:
+        """Raises if this tool, by itself, cannot be enforced."""
+        tool, policy = offered.tool, Policy(key_order=source.policy.key_order)
+        alone = replace(source, tools=(tool,), policy=policy)
         try:
-            self._compile_grammar(build_grammar(format, [tool], policy, state, self.markers))
+            self._compile_grammar(alone.build(self.markers).lark)
         except GrammarError as e:
             message = f"the schema of tool {tool.name!r} cannot be enforced: {e.message}"
-            error = SchemaError(message, where=f"/tools/{offered.place}", hint="Simplify it")
+            error = SchemaError(message, where=f"/tools/{offered.index}", hint="Simplify it")
             raise _RefusedError(Refusal(tool.name, error)) from e
         except (SchemaError, ToolError) as e:
             raise _RefusedError(Refusal(tool.name, e)) from e

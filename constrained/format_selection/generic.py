@@ -7,7 +7,7 @@ calls of the history: what is taught is what is enforced.
 import json
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from itertools import groupby, takewhile
+from itertools import takewhile
 from typing import Any
 
 from constrained.errors import TemplateError
@@ -49,6 +49,7 @@ Use only names and parameters of the tools listed above; example_tool is not one
 _SEVERAL = "To make several calls, write them "
 _RESULTS = "You will get each result inside <tool_response></tool_response>. "
 _PROBE = "PROBE-OF-A-SYSTEM-MESSAGE"
+_JSON = json.JSONEncoder(ensure_ascii=False)
 
 Message = dict[str, Any]
 
@@ -117,7 +118,7 @@ class GenericTemplate(ChatTemplate):
         if not several.endswith("\n"):
             several += " "
         return _INSTRUCTIONS.format(
-            tools="\n".join(json.dumps(tool, ensure_ascii=False) for tool in tools),
+            tools="\n".join(map(_JSON.encode, tools)),
             example=write_example(self.format),
             several=several,
             results="" if self._keeps_history else _RESULTS,
@@ -137,7 +138,9 @@ def describe_several(format: Format) -> str:
     """The instruction about several calls, and about text in front of a call."""
     if not format.single and (format.opening or format.closing or format.between.strip()):
         return f"{_SEVERAL}in this form:\n{write_example(format, 2)}\n"
-    instruction = "Make one call at a time." if format.single else f"{_SEVERAL}one after the other."
+    instruction = f"{_SEVERAL}one after the other."
+    if format.single:
+        instruction = "Make one call at a time."
     if format.bare:
         instruction += " A call stands alone, without any other text."
     return instruction
@@ -161,19 +164,20 @@ def _write_calls(messages: Sequence[Message], format: Format) -> list[Message]:
 
 
 def _write_calls_of(message: Message, format: Format, state: State, *, where: str) -> Message:
-    calls = [
-        _read_call(call, format, f"{where}/tool_calls/{i}")
-        for i, call in enumerate(message["tool_calls"])
-    ]
+    calls: list[ToolCall] = []
+    for i, call in enumerate(message["tool_calls"]):
+        calls.append(_read_call(call, format, f"{where}/tool_calls/{i}"))
     content = read_content(message, where)
     if content.strip():
-        # A bare call has no marker in front, and would run into the text.
-        content += format.before or ("\n" if format.bare else "")
+        content += format.before
+        if format.bare and not format.before:
+            content += "\n"  # no marker in front of the call: it would run into the text
     else:
         content = ""
     content += _render_calls(calls, format, state, where=f"{where}/tool_calls") + format.after
-    rest = {key: value for key, value in message.items() if key != "tool_calls"}
-    return rest | {"content": content}
+    written = message | {"content": content}
+    del written["tool_calls"]
+    return written
 
 
 def _read_call(call: Any, format: Format, where: str) -> ToolCall:
@@ -232,21 +236,23 @@ def read_content(message: Mapping[str, Any], where: str) -> str:
 
 def _write_results(messages: list[Message]) -> list[Message]:
     """Results become one user message; many templates insist that user and assistant alternate."""
-    placed = [(message, f"/messages/{i}") for i, message in enumerate(messages)]
     written: list[Message] = []
-    for is_result, group in groupby(placed, key=lambda pair: pair[0]["role"] == "tool"):
-        if is_result:
-            results = [
-                f"<tool_response>\n{read_content(message, where)}\n</tool_response>"
-                for message, where in group
-            ]
-            written.append({"role": "user", "content": "\n".join(results)})
+    results = ""  # not written yet
+    for i, message in enumerate(messages):
+        if message["role"] == "tool":
+            if results:
+                results += "\n"
+            content = read_content(message, f"/messages/{i}")
+            results += f"<tool_response>\n{content}\n</tool_response>"
             continue
-        following = [message for message, _ in group]
-        if written and following[0]["role"] == "user":  # goes on where the results end
-            content = _prepend(written.pop()["content"], following[0]["content"])
-            following[0] = following[0] | {"content": content}
-        written += following
+        if results and message["role"] == "user":  # goes on where the results end
+            message = message | {"content": _prepend(results, message["content"])}
+        elif results:
+            written.append({"role": "user", "content": results})
+        results = ""
+        written.append(message)
+    if results:
+        written.append({"role": "user", "content": results})
     return written
 
 
@@ -254,7 +260,7 @@ def _put_into_system_message(messages: list[Message], instructions: str) -> list
     """The system messages at the beginning become one, which ends with the instructions."""
     head = list(takewhile(lambda message: message["role"] == "system", messages))
     texts = [read_content(message, f"/messages/{i}") for i, message in enumerate(head)]
-    content = "\n\n".join(text for text in [*texts, instructions] if text)
+    content = "\n\n".join(filter(None, [*texts, instructions]))
     return [{"role": "system", "content": content}, *messages[len(head) :]]
 
 

@@ -175,7 +175,8 @@ def read_tool_format(given: str | os.PathLike[str] | Format) -> Format:
     if found is not None:
         return found
     if not os.path.isfile(given):
-        hint = f"Known: {', '.join(f.name for f in FORMATS)}; or give a file with a format"
+        known = ", ".join(format.name for format in FORMATS)
+        hint = f"Known: {known}; or give a file with a format"
         raise RequestError(f"unknown tool format {str(given)!r}", hint=hint)
     try:
         return load_format(Path(given).read_text(encoding="utf-8"))
@@ -218,7 +219,9 @@ def _adapt(format: Format, own: Format | None, template: ChatTemplate) -> Format
     for token in template.tokens.values():
         if token and any(token in text for text in format.texts):
             raise _refuse(format, f"it writes {token!r}, which begins or ends a text")
-    ends = () if own is None else own.ends
+    ends: tuple[str, ...] = ()
+    if own is not None:
+        ends = own.ends
     return replace(format, reasoning=block, ends=ends)
 
 

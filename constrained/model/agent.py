@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeAlias
 from constrained.assistant_prefill import read_message
 from constrained.errors import RequestError
 from constrained.messages import normalise
+from constrained.model.call_options import Options
 from constrained.reply import Reply
 from constrained.tools.execution import acall_function, call_function, format_result
 from constrained.tools.functions import as_tool, find_tool
@@ -23,6 +24,14 @@ LONGEST_ERROR = 1000  # characters of an error that the model is shown
 Verdict: TypeAlias = bool | str
 Approve: TypeAlias = Callable[[ToolCall], Verdict | Awaitable[Verdict]]
 """Approves a call before it is executed, or declines it; async only in `arun`."""
+
+
+class RunOptions(Options, total=False):
+    """The options of `run`, beside its messages and tools."""
+
+    max_steps: int
+    max_repeats: int
+    approve: Approve | None
 
 
 class ChatModel(Protocol):
@@ -43,7 +52,7 @@ class Reason(StrEnum):
     STOP = "stop"  # the model has answered
     LENGTH = "length"  # the tokens ran out
     MAX_STEPS = "max_steps"
-    REPEATED = "repeated"  # the model was told that it repeats itself, and did so again
+    REPEATED = "repeated"  # the model was warned that it repeats itself, and did so again
     DECLINED = "declined"  # the model made a call again that had been declined
     TOOL_CALLS = "tool_calls"  # calls of tools without a function are left to the caller
 
@@ -101,7 +110,9 @@ class Run:
     @property
     def pending(self) -> tuple[ToolCall, ...]:
         """The calls that are left to the caller: all of the last turn, or none."""
-        return self.reply.calls if self.reason is Reason.TOOL_CALLS else ()
+        if self.reason is not Reason.TOOL_CALLS:
+            return ()
+        return self.reply.calls
 
 
 def run(
@@ -176,7 +187,9 @@ def _ask(approve: Approve | None, call: ToolCall) -> Any:
 
 async def _aask(approve: Approve | None, call: ToolCall) -> Any:
     verdict = approve(call) if approve else True
-    return await verdict if inspect.isawaitable(verdict) else verdict
+    if inspect.isawaitable(verdict):
+        return await verdict
+    return verdict
 
 
 def _execute(call: ToolCall, verdict: Any, tools: Sequence[Any]) -> CallResult:
@@ -205,7 +218,7 @@ class _Past:
 
     content: str = ""
     count: int = 0  # executions in a row that had this content
-    was_warned: bool = False  # the model was told that it repeats itself
+    was_warned: bool = False  # the model has read that it repeats itself
     was_declined: bool = False
 
 
@@ -246,10 +259,12 @@ class _Loop:
     @property
     def open(self) -> list[ToolCall]:
         """The calls of this turn that are to be executed, in order."""
-        if not self._answers:
-            return []
-        calls = self._replies[-1].calls
-        return [c for c, answer in zip(calls, self._answers, strict=True) if answer is None]
+        found: list[ToolCall] = []
+        # There are no answers at all where the calls are left to the caller.
+        for call, answer in zip(self._replies[-1].calls, self._answers, strict=False):
+            if answer is None:
+                found.append(call)
+        return found
 
     def take(self, reply: Reply) -> None:
         """Reads a turn of the model."""
@@ -261,7 +276,6 @@ class _Loop:
         self.messages.append(message)
         if (choice := self.options.get("tool_choice")) is not None:
             self.options["tool_choice"] = _relax(choice)
-        functions = [find_tool(call.name, self.tools) for call in reply.calls]
         self._answers = []
         if reply.finish_reason == "length" or any(call.truncated for call in reply.calls):
             self.reason = Reason.LENGTH
@@ -269,18 +283,19 @@ class _Loop:
             self._answers = [CallResult(call, Outcome.CUT, text) for call in reply.calls]
         elif not reply.calls:
             self.reason = Reason.STOP
-        elif any(tool is None or tool.function is None for tool in functions):
+        elif not all(map(self._has_function, reply.calls)):
             self.reason = Reason.TOOL_CALLS
         else:
             self._answers = [self._recall(call) for call in reply.calls]
 
     def answer(self, results: Sequence[CallResult]) -> None:
-        """Takes the results of the open calls, and tells the model about all calls of the turn."""
+        """Takes the results of the open calls; the model reads those of all calls of the turn."""
         executed = iter(results)
-        answers = [answer or next(executed) for answer in self._answers]
-        calls = self.messages[-1].get("tool_calls", ()) if answers else ()
-        for call, answer in zip(calls, answers, strict=True):
+        calls = self.messages[-1].get("tool_calls", ())
+        for call, known in zip(calls, self._answers, strict=False):
+            answer = known or next(executed)
             self._remember(answer)
+            self._results.append(answer)
             self.messages.append(
                 {
                     "role": "tool",
@@ -289,7 +304,6 @@ class _Loop:
                     "content": answer.content,
                 }
             )
-        self._results += answers
         if self.reason is None and len(self._replies) == self._max_steps:
             self.reason = Reason.MAX_STEPS
 
@@ -303,6 +317,10 @@ class _Loop:
             reason=self.reason,
             calls=tuple(self._results),
         )
+
+    def _has_function(self, call: ToolCall) -> bool:
+        tool = find_tool(call.name, self.tools)
+        return tool is not None and tool.function is not None
 
     def _recall(self, call: ToolCall) -> CallResult | None:
         """The answer to a call that is not executed because of what there was before."""
@@ -356,7 +374,9 @@ def _relax(choice: Any) -> Any:
 
 
 def _decline(call: ToolCall, verdict: object) -> CallResult:
-    why = verdict if isinstance(verdict, str) and verdict else "the user does not allow it"
+    why = "the user does not allow it"
+    if isinstance(verdict, str) and verdict:
+        why = verdict
     return CallResult(call, Outcome.DECLINED, _explain(f"not executed: {why}"))
 
 

@@ -82,6 +82,14 @@ class Options(TurnOptions, total=False):
     breakpoints: Sequence[int]
 
 
+class GeneratedTextOptions(Options, total=False):
+    """The options of a request for a text of a certain form; see `read_target`."""
+
+    regex: str | None
+    choice: Sequence[str] | None
+    grammar: str | None
+
+
 @dataclass(frozen=True)
 class CallOptions:
     """The options of decoding a turn, and its timeout in seconds from when the call is made."""
@@ -167,7 +175,10 @@ def read_call(
     if target and given.get("response_format") is not None:
         hint = "Leave response_format out"
         raise RequestError("the answer is asked for twice", where="/response_format", hint=hint)
-    turn_options = {name: given.pop(name) for name in TurnOptions.__annotations__ if name in given}
+    turn_options: dict[str, Any] = {}
+    for name in TurnOptions.__annotations__:
+        if name in given:
+            turn_options[name] = given.pop(name)
     answer = read_response_format(given.pop("response_format", None))
     if target:
         answer = target.answer

@@ -5,7 +5,7 @@ HF_ENDPOINT, HF_TOKEN and HF_HUB_OFFLINE mean what they mean there.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,16 +74,16 @@ def fetch(
     except _UnreachableError as e:
         return _find_cached(hub.repo, wanted, e.message)
     parts = choose(sizes, wanted, f"the repository {hub.repo}")
-    return hub.download({part: sizes[part] for part in parts}, progress or (lambda part: None))
+    return hub.download(parts, sizes, progress)
 
 
-def choose(files: Iterable[str], wanted: str, place: str) -> tuple[str, ...]:
+def choose(files: Iterable[str], wanted: str, location: str) -> tuple[str, ...]:
     """Chooses a model from the files of a repository: its path, or those of all its parts.
 
     Args:
         files: paths, in any order.
         wanted: a quantisation, a path or file name ending in `.gguf`, or "".
-        place: what errors call the place where the files are.
+        location: what errors call the place where the files are.
 
     Raises:
         ModelError: nothing there is what is wanted.
@@ -100,11 +100,9 @@ def choose(files: Iterable[str], wanted: str, place: str) -> tuple[str, ...]:
         return models[fitting[0]]
     if not models:
         hint = "Take a repository with GGUF files; their names often end in -GGUF"
-        raise ModelError(f"there is no GGUF model in {place}", hint=hint)
-    quants = [QUANT.findall(path) for path in models]
-    known = {found[-1] for found in quants} if all(quants) else models
-    hint = f"There is {', '.join(sorted(known))}"
-    raise ModelError(f"there is no {wanted} in {place}", hint=hint)
+        raise ModelError(f"there is no GGUF model in {location}", hint=hint)
+    hint = f"There is {', '.join(_name_models(models))}"
+    raise ModelError(f"there is no {wanted} in {location}", hint=hint)
 
 
 def _models(files: Iterable[str]) -> dict[str, tuple[str, ...]]:
@@ -129,6 +127,17 @@ def _name_parts(path: str) -> tuple[str, ...]:
     return tuple(f"{stem}-{number:05}-of-{count}.gguf" for number in range(1, int(count) + 1))
 
 
+def _name_models(models: Iterable[str]) -> list[str]:
+    """The quantisations of the models; or their paths, if one of them has none in it."""
+    quants: set[str] = set()
+    for path in models:
+        found = QUANT.findall(path)
+        if not found:
+            return sorted(models)
+        quants.add(found[-1])
+    return sorted(quants)
+
+
 def _has_quant(path: str, quant: str) -> bool:
     found = re.search(rf"(?<![a-z0-9]){re.escape(quant)}[.\-/]", path, re.IGNORECASE)
     return found is not None
@@ -139,9 +148,9 @@ def _has_file(parts: tuple[str, ...], name: str) -> bool:
 
 
 def _rank(path: str) -> int:
-    for place, quant in enumerate(PREFERRED):
+    for rank, quant in enumerate(PREFERRED):
         if _has_quant(path, quant):
-            return place
+            return rank
     return len(PREFERRED)
 
 
@@ -150,8 +159,8 @@ def _find_cached(repo: str, wanted: str, reason: str) -> Path:
     found: dict[str, Path] = {}
     for snapshot in _snapshots(folder):
         files = [p.relative_to(snapshot).as_posix() for p in snapshot.rglob("*") if p.is_file()]
-        for first, parts in _models(files).items():
-            for part in (first, *parts):
+        for parts in _models(files).values():
+            for part in parts:
                 found.setdefault(part, snapshot / part)
     if not found:
         message = f"{repo} is not in the cache {constants.HF_HUB_CACHE}, and {reason}"
@@ -162,9 +171,14 @@ def _find_cached(repo: str, wanted: str, reason: str) -> Path:
 def _snapshots(folder: Path) -> list[Path]:
     """The cached versions of a repository, the newest known first."""
     head = folder / "refs" / "main"
-    newest = head.read_text().strip() if head.is_file() else ""
-    found = folder.glob("snapshots/*/")
-    return sorted(found, key=lambda p: (p.name == newest, p.stat().st_mtime), reverse=True)
+    newest = ""
+    if head.is_file():
+        newest = head.read_text().strip()
+
+    def rank(snapshot: Path) -> tuple[bool, float]:
+        return snapshot.name == newest, snapshot.stat().st_mtime
+
+    return sorted(folder.glob("snapshots/*/"), key=rank, reverse=True)
 
 
 class _UnreachableError(ModelError):
@@ -186,31 +200,37 @@ class _Hub:
             info = api.model_info(self.repo, files_metadata=True, timeout=TIMEOUT)
             return {file.rfilename: file.size or 0 for file in info.siblings or ()}
 
-    def download(self, sizes: Mapping[str, int], progress: Callable[[float], None]) -> Path:
+    def download(
+        self,
+        parts: Sequence[str],
+        sizes: Mapping[str, int],
+        progress: Callable[[float], None] | None,
+    ) -> Path:
         """Downloads what the cache lacks of these files; the path of the first."""
-        counted = _Progress(sum(sizes.values()), progress)
-        bar = counted.make_bar()
-        snapshots: list[Path] = []
-        for part, size in sizes.items():
-            try:
-                with self._failures():
-                    path = Path(
-                        hf_hub_download(
-                            self.repo,
-                            part,
-                            token=self.token,
-                            endpoint=self.endpoint,
-                            tqdm_class=bar,
-                        )
-                    )
-            except _UnreachableError as e:
-                message = f"the download of {part} from {self.repo} broke off: {e.message}"
-                raise ModelError(message, hint=AGAIN) from e
-            counted.finish(size)
-            snapshots.append(path.parents[part.count("/")])
-        if len(set(snapshots)) > 1:
+        counted = _Progress(sum(map(sizes.__getitem__, parts)), progress)
+        snapshots: set[Path] = set()
+        for part in parts:
+            path = self._download_file(part, counted)
+            counted.finish(sizes[part])
+            snapshots.add(path.parents[part.count("/")])
+        if len(snapshots) > 1:
             raise ModelError(f"{self.repo} changed while it was downloaded", hint="Run it again")
-        return snapshots[0] / next(iter(sizes))
+        return snapshots.pop() / parts[0]
+
+    def _download_file(self, name: str, progress: "_Progress") -> Path:
+        try:
+            with self._failures():
+                path = hf_hub_download(
+                    self.repo,
+                    name,
+                    token=self.token,
+                    endpoint=self.endpoint,
+                    tqdm_class=progress.make_bar(),
+                )
+        except _UnreachableError as e:
+            message = f"the download of {name} from {self.repo} broke off: {e.message}"
+            raise ModelError(message, hint=AGAIN) from e
+        return Path(path)
 
     @contextmanager
     def _failures(self) -> Iterator[None]:
@@ -226,43 +246,47 @@ class _Hub:
         except errors.HfHubHTTPError as e:
             raise self._refused(e.response.status_code) from e
         except (HTTPError, errors.OfflineModeIsEnabled, errors.LocalEntryNotFoundError) as e:
-            message = f"{self.endpoint} does not answer: {_text(e.__cause__ or e)}"
+            message = f"{self.endpoint} does not answer: {_first_line(e.__cause__ or e)}"
             raise _UnreachableError(message) from e
         except (OSError, ValueError) as e:  # a full disk, a cut file, an answer of something else
-            raise ModelError(f"{self.repo} cannot be downloaded: {_text(e)}", hint=AGAIN) from e
+            raise ModelError(
+                f"{self.repo} cannot be downloaded: {_first_line(e)}", hint=AGAIN
+            ) from e
 
     def _refused(self, status: int) -> ModelError:
         if status >= 500 or status in (408, 429):  # it may work later: a cached model will do
             return _UnreachableError(f"{self.endpoint} answers with status {status}")
-        hint = f"Check the token, or {ACCESS}" if status in (401, 403) else AGAIN
+        hint = AGAIN
+        if status in (401, 403):
+            hint = f"Check the token, or {ACCESS}"
         return ModelError(f"{self.endpoint} refuses {self.repo} with status {status}", hint=hint)
 
 
-def _text(error: BaseException) -> str:
+def _first_line(error: BaseException) -> str:
     return str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__
 
 
 class _Progress:
     """Adds up the bytes downloaded of several files."""
 
-    def __init__(self, size: int, report: Callable[[float], None]):
+    def __init__(self, size: int, report: Callable[[float], None] | None):
         self._size, self._report = size, report
-        self._finished = self._done = 0  # bytes
+        self._finished = self._current = 0  # bytes: of whole files, of the one on its way
 
     def finish(self, size: int) -> None:
         """A file of that size is there, downloaded or found in the cache."""
         self._finished += size
-        self._done = 0
-        self._tell()
+        self._current = 0
+        self.add(0)
 
     def add(self, size: int) -> None:
         """So many bytes more of the file on its way."""
-        self._done += size
-        self._tell()
-
-    def _tell(self) -> None:
-        done = self._finished + self._done
-        self._report(min(done / self._size, 1.0) if self._size else 1.0)
+        self._current += size
+        part = 1.0
+        if self._size:
+            part = min((self._finished + self._current) / self._size, 1.0)
+        if self._report is not None:
+            self._report(part)
 
     def make_bar(self) -> type["_Bar"]:
         """A class for huggingface_hub, which makes a progress bar of it for each file."""

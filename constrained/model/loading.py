@@ -13,9 +13,8 @@ from constrained.engine.options import MOST_WAITING, LoadOptions, read_options
 from constrained.errors import RequestError
 from constrained.format_selection.generic import CHATML
 from constrained.format_selection.selection import read_tool_format
-from constrained.kv.snapshots import CACHE_RAM, NO_CACHE, Cache
+from constrained.kv.snapshots import CACHE_RAM, Cache
 from constrained.model.model import Model
-from constrained.schedule.scheduler import STEP
 from constrained.template.chat_template import ChatTemplate
 from grammars.wire.format import Format
 
@@ -79,21 +78,19 @@ def load(
 
     step = read_options(options).batch_size  # what is wrong shows before a download
     cache = _read_cache(cache_ram, cache_dir)
-    chosen = None if tool_format is None else read_tool_format(tool_format)
+    format = _read_format(tool_format)
     source = source or os.environ.get("LLAMA_ARG_MODEL") or embedded.PATH
     path = _find(source, token=token, offline=offline, progress=progress)
     engine = load_engine(path, progress=progress, **options)
-    model = _make(
-        engine,
-        name=path.name,
-        chat_template=chat_template,
-        tool_format=chosen,
+    build = partial(
+        Model,
         deterministic=deterministic,
         step=step,
         cache=cache,
         draft=draft,
         max_waiting=max_waiting,
     )
+    model = _make(engine, path.name, chat_template=chat_template, format=format, build=build)
     if source is embedded.PATH:
         model.notices = (embedded.NOTICE, *model.notices)
     return model
@@ -102,7 +99,7 @@ def load(
 def from_llama(
     llama: Any, *, chat_template: str | None = None, tool_format: str | Format | None = None
 ) -> Model:
-    """A model on a `llama_cpp.Llama` that the caller holds, keeps open and does not use meanwhile.
+    """A model on a `llama_cpp.Llama` of the caller, who keeps it open and leaves it alone.
 
     Its context is emptied. Closing the model leaves it open.
 
@@ -113,17 +110,27 @@ def from_llama(
     """
     from constrained.engine.llamacpp import borrow
 
-    chosen = None if tool_format is None else read_tool_format(tool_format)
+    format = _read_format(tool_format)
     engine = borrow(llama)  # refuses what is no open model
     name = Path(llama.model_path).name
-    return _make(engine, name=name, chat_template=chat_template, tool_format=chosen)
+    return _make(engine, name, chat_template=chat_template, format=format)
+
+
+def _read_format(given: str | Format | None) -> Format | None:
+    if given is None:
+        return None
+    return read_tool_format(given)
 
 
 def _read_cache(ram: int, folder: str | os.PathLike[str] | None) -> Cache:
     if ram < -1:
         raise RequestError(f"cache_ram is {ram}, must be -1 or more")
-    memory = sys.maxsize if ram == -1 else ram << 20
-    return Cache(memory, None if folder is None else Path(folder))
+    memory = ram << 20
+    if ram == -1:
+        memory = sys.maxsize
+    if folder is not None:
+        folder = Path(folder)
+    return Cache(memory, folder)
 
 
 def _find(
@@ -142,43 +149,34 @@ def _find(
 
 def _make(
     engine: "LlamaEngine",
-    *,
     name: str,
+    *,
     chat_template: str | None,
-    tool_format: Format | None,
-    deterministic: bool = False,
-    step: int = STEP,
-    cache: Cache = NO_CACHE,
-    draft: bool = True,
-    max_waiting: int = MOST_WAITING,
+    format: Format | None,
+    build: Callable[..., Model] = Model,
 ) -> Model:
     """The model of a loaded engine, which is closed if this fails."""
     header = engine.header
     try:
-        sources = {"": chat_template} if chat_template else _find_templates(header.chat_templates)
-        make = partial(ChatTemplate, bos_token=header.bos_text, eos_token=header.eos_text)
-        template = make(sources.get("", CHATML), name=name)
+        sources = _find_templates(header.chat_templates, chosen=chat_template)
+        read = partial(ChatTemplate, bos_token=header.bos_text, eos_token=header.eos_text)
+        template = read(sources.get("", CHATML), name=name)
         tool_template = None
         if TOOL_USE in sources:
-            tool_template = make(sources[TOOL_USE], name=f"{name} ({TOOL_USE})")
+            tool_template = read(sources[TOOL_USE], name=f"{name} ({TOOL_USE})")
         notices = (*header.notes, *engine.notices)
         if not sources:
             used = "the generic tool format"
-            if tool_format is not None:
-                used = f"the tool format {tool_format.name}"
+            if format is not None:
+                used = f"the tool format {format.name}"
             notices = (_NO_TEMPLATE.format(name=name, tool_format=used), *notices)
-        model = Model(
+        model = build(
             engine,
             template,
             tool_template,
             sampling=header.sampling,
             notices=notices,
-            tool_format=tool_format,
-            deterministic=deterministic,
-            step=step,
-            cache=cache,
-            draft=draft,
-            max_waiting=max_waiting,
+            tool_format=format,
         )
         if not sources:
             model.notices = notices  # that ChatML does not write tools is said there already
@@ -188,16 +186,22 @@ def _make(
         raise
 
 
-def _find_templates(templates: Mapping[str, str]) -> dict[str, str]:
+def _find_templates(templates: Mapping[str, str], *, chosen: str | None) -> dict[str, str]:
     """The default template, and that for tools if it is another one; empty if there is none.
 
-    A GGUF file may have several under names of their own, as Hermes and Command R do.
+    A GGUF file may have several under names of their own, as Hermes and Command R do; the one that
+    the user has chosen goes before all of them.
 
     Raises:
         TemplateError: there are some, but none that can be used.
     """
+    if chosen:
+        return {"": chosen}
     if not templates:
         return {}
     with_tools = choose_template(templates, with_tools=True)
     default = templates.get("") or with_tools
-    return {"": default} if default == with_tools else {"": default, TOOL_USE: with_tools}
+    found = {"": default}
+    if default != with_tools:
+        found[TOOL_USE] = with_tools
+    return found

@@ -20,9 +20,10 @@ from constrained.job import Job
 from constrained.kv.snapshots import NO_CACHE, Cache
 from constrained.metrics import Metrics
 from constrained.model import agent
-from constrained.model.agent import Approve, Run
+from constrained.model.agent import Run, RunOptions
 from constrained.model.call_options import (
     CallOptions,
+    GeneratedTextOptions,
     Messages,
     ModelCall,
     Options,
@@ -58,8 +59,8 @@ def _ignore(events: Sequence[StreamEvent]) -> None:
 
 
 def _has_own_ids(generation: Generation, reply: Reply) -> bool:
-    """Has each call the id that the model wrote, if it wrote one? A call whose id was replaced,
-    because another one has it, is not what the model wrote."""
+    """True if each call has the id that the model wrote, if it wrote one. A call whose id was
+    replaced, because another one has it, is not what the model wrote."""
     written = [event.call.id for event in generation.events if isinstance(event, CallRead)]
     return all(id in (None, call.id) for id, call in zip(written, reply.calls, strict=False))
 
@@ -164,26 +165,11 @@ class Model:
     def generate(self, messages: Messages, *, schema: type[T], **options: Unpack[Options]) -> T: ...
 
     @overload
-    def generate(
-        self,
-        messages: Messages,
-        *,
-        regex: str | None = None,
-        choice: Sequence[str] | None = None,
-        grammar: str | None = None,
-        **options: Unpack[Options],
-    ) -> str: ...
+    def generate(self, messages: Messages, **options: Unpack[GeneratedTextOptions]) -> str: ...
 
     @overload
     def generate(
-        self,
-        messages: Messages,
-        *,
-        schema: Any,
-        regex: str | None = None,
-        choice: Sequence[str] | None = None,
-        grammar: str | None = None,
-        **options: Unpack[Options],
+        self, messages: Messages, *, schema: Any, **options: Unpack[GeneratedTextOptions]
     ) -> Any: ...
 
     def generate(
@@ -216,25 +202,12 @@ class Model:
 
     @overload
     async def agenerate(
-        self,
-        messages: Messages,
-        *,
-        regex: str | None = None,
-        choice: Sequence[str] | None = None,
-        grammar: str | None = None,
-        **options: Unpack[Options],
+        self, messages: Messages, **options: Unpack[GeneratedTextOptions]
     ) -> str: ...
 
     @overload
     async def agenerate(
-        self,
-        messages: Messages,
-        *,
-        schema: Any,
-        regex: str | None = None,
-        choice: Sequence[str] | None = None,
-        grammar: str | None = None,
-        **options: Unpack[Options],
+        self, messages: Messages, *, schema: Any, **options: Unpack[GeneratedTextOptions]
     ) -> Any: ...
 
     async def agenerate(
@@ -253,47 +226,15 @@ class Model:
         reply = await arun(partial(self._start, call))
         return read_value(target, reply, call.job)
 
-    def run(
-        self,
-        messages: Messages,
-        tools: Sequence[Any],
-        *,
-        max_steps: int = 8,
-        max_repeats: int = 2,
-        approve: Approve | None = None,
-        **options: Unpack[Options],
-    ) -> Run:
+    def run(self, messages: Messages, tools: Sequence[Any], **options: Unpack[RunOptions]) -> Run:
         """Calls the model and the functions it asks for, until it answers; see `agent.run`."""
-        return agent.run(
-            self,
-            messages,
-            tools,
-            max_steps=max_steps,
-            max_repeats=max_repeats,
-            approve=approve,
-            **options,
-        )
+        return agent.run(self, messages, tools, **options)
 
     async def arun(
-        self,
-        messages: Messages,
-        tools: Sequence[Any],
-        *,
-        max_steps: int = 8,
-        max_repeats: int = 2,
-        approve: Approve | None = None,
-        **options: Unpack[Options],
+        self, messages: Messages, tools: Sequence[Any], **options: Unpack[RunOptions]
     ) -> Run:
         """As `run`; the calls of one turn run concurrently."""
-        return await agent.arun(
-            self,
-            messages,
-            tools,
-            max_steps=max_steps,
-            max_repeats=max_repeats,
-            approve=approve,
-            **options,
-        )
+        return await agent.arun(self, messages, tools, **options)
 
     def compile(self, job: Job, timeout: float | None = None) -> CompiledTurn:
         """The prompt and the grammar of a job; see `Compiler.compile`.
@@ -303,7 +244,7 @@ class Model:
 
         Raises:
             BusyError: too many wait already.
-            DeadlineError: its time was over before it was begun.
+            DeadlineError: its time was over before its turn came.
         """
         return run(self._queue(partial(self.compiler.compile, job), timeout))
 
@@ -372,7 +313,8 @@ class Model:
     def _prepare(self, turns: Sequence[CompiledTurn], options: CallOptions) -> list[Start[Reply]]:
         """Functions that start the turns; their time runs from now on."""
         deadline = set_deadline(options.timeout, self._clock)
-        return [partial(self._launch, turn, options.decode, deadline) for turn in turns]
+        launch = partial(self._launch, options=options.decode, deadline=deadline)
+        return [partial(launch, turn) for turn in turns]
 
     def _queue(
         self, work: Callable[[], CompiledTurn], timeout: float | None
@@ -395,6 +337,7 @@ class Model:
         messages: Messages,
         tools: Sequence[Any] | None,
         options: Options,
+        *,
         target: Target | None = None,
     ) -> ModelCall:
         return read_call(messages, tools, options, defaults=self._decode_defaults, target=target)
@@ -405,17 +348,19 @@ class Model:
         def compile() -> Future[Reply]:
             self._check_wait(deadline)
             turn = self.compiler.compile(call.job)
-            return self._launch(turn, call.options.decode, deadline, is_wanted, sink)
+            options = call.options.decode
+            return self._launch(turn, is_wanted, sink, options=options, deadline=deadline)
 
         return self._worker.start(compile)
 
     def _launch(
         self,
         turn: CompiledTurn,
-        options: DecodeOptions,
-        deadline: Deadline | None,
         is_wanted: Wanted,
         sink: Sink,
+        *,
+        options: DecodeOptions,
+        deadline: Deadline | None,
     ) -> Future[Reply]:
         request = Request(
             turn.make_input(), options, sink=sink, is_wanted=is_wanted, deadline=deadline

@@ -13,18 +13,18 @@ from typing import Any, TypeAlias
 from constrained.errors import TemplateError
 from constrained.prompt.prompt_reuse import Messages, Write
 from constrained.prompt.turn_cache import digest
-from constrained.template.special_tokens import Prompt, find_free_characters
+from constrained.template.special_tokens import find_free_characters
 from constrained.vocabulary.vocabulary import Vocabulary
 from grammars.wire.format import count_common
 
-MOST = 4  # breakpoints of one prompt, beside that of the tools and system messages
+MOST = 4  # breakpoints of one prompt, besides that of the tools and system messages
 MOST_KNOWN = 64  # shared prefixes
 Tokens: TypeAlias = tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class CacheBreakpoints:
-    """The places where a prompt may part from others, in tokens from its start.
+    """The positions at which a prompt may part from others, in tokens from its start.
 
     Args:
         shared: any conversation with these tools and system messages begins with so many tokens.
@@ -54,6 +54,7 @@ class SharedPrefixes:
         self,
         key: bytes,
         messages: Sequence[dict[str, Any]],
+        *,
         tokens: Tokens,
         encode: Callable[[Messages], Tokens],
     ) -> int:
@@ -83,92 +84,88 @@ def _encode_shared(system: list[dict[str, Any]], encode: Callable[[Messages], To
         return ()
 
 
-def find_breakpoints(
-    counts: Sequence[int],
-    messages: Messages,
-    *,
-    prompt: Prompt,
-    tokens: Sequence[int],
-    reused: int,
-    write: Write,
-    vocabulary: Vocabulary,
-) -> set[int]:
-    """How many tokens of a prompt its first messages have; of the last counts, if there are many. A
-    template that refuses a part of the conversation has no such breakpoint.
+@dataclass(frozen=True)
+class TokenizedPrompt:
+    """A prompt as text and as tokens: counts the tokens of its first characters.
 
     Args:
-        counts: numbers of first messages.
-        messages: the conversation, in normal form.
-        prompt: what the template makes of it.
+        text: what the template writes.
         tokens: of the prompt.
         reused: how many of them are taken over from earlier turns: the text of a turn may differ
-            from what the template makes of it, so that the place is counted from the end.
-        write: the prompt of other messages, without the generation prompt.
+            from what the template makes of it, so that what is behind it is counted from the end.
         vocabulary: of the tokens.
     """
-    found = set[int]()
-    for count in sorted({*counts} - {0})[-MOST:]:
-        try:
-            part = write(messages[:count]).text
-        except TemplateError:
-            continue
-        common = prompt.text[: count_common(part, prompt.text)]
-        place = _count_from_start(tokens, common, vocabulary)
-        if place is None and reused:
-            after = prompt.text[len(common) :]
-            place = _count_from_end(tokens[reused:], after, vocabulary)
-            if place is not None:
-                place += reused
-        if place:
-            found.add(place)
-    return found
 
+    text: str
+    tokens: Tokens
+    reused: int
+    vocabulary: Vocabulary
 
-def count_closed(prompt: str, closed: str, tokens: Sequence[int], vocabulary: Vocabulary) -> int:
-    """The number of tokens in front of the generation prompt; 0: that cannot be told.
+    def find_breakpoints(self, counts: Sequence[int], messages: Messages, write: Write) -> set[int]:
+        """The numbers of tokens of first messages; of the last counts, if there are many. A
+        template that refuses a part of the conversation has no such breakpoint.
 
-    Args:
-        prompt: its text.
-        closed: the text without the generation prompt.
-        tokens: of the prompt.
-        vocabulary: of the tokens.
-    """
-    generation_prompt = prompt[count_common(closed, prompt) :]
-    return _count_from_end(tokens, generation_prompt, vocabulary) or 0
+        Args:
+            counts: numbers of first messages.
+            messages: the conversation, in normal form.
+            write: the prompt of other messages, without the generation prompt.
+        """
+        found = set[int]()
+        for count in sorted({*counts} - {0})[-MOST:]:
+            try:
+                part = write(messages[:count]).text
+            except TemplateError:
+                continue
+            length = count_common(part, self.text)
+            position = self._count_from_start(self.text[:length])
+            if position is None and self.reused:
+                position = self._count_from_end(self.text[length:], start=self.reused)
+            if position:
+                found.add(position)
+        return found
 
+    def count_closed(self, closed: str) -> int:
+        """The number of tokens in front of the generation prompt; 0: that cannot be told.
 
-def _count_from_start(tokens: Sequence[int], text: str, vocabulary: Vocabulary) -> int | None:
-    """How many tokens spell the text, or as much of it as is whole tokens; None: others do.
+        Args:
+            closed: the text without the generation prompt.
+        """
+        generation_prompt = self.text[count_common(closed, self.text) :]
+        return self._count_from_end(generation_prompt) or 0
 
-    There may be a BOS in front of it, and spaces that SentencePiece puts before texts.
-    """
-    rest, at = text.encode(), 0
-    for place, token in enumerate(tokens):
-        spelled = vocabulary.tokens[token]
-        if at == len(rest):
-            return place
-        if rest.startswith(spelled, at):
-            at += len(spelled)
-        elif spelled[:1] == b" " and rest.startswith(spelled[1:], at):
-            at += len(spelled) - 1
-        elif place or token != vocabulary.bos:
-            return place if spelled.removeprefix(b" ").startswith(rest[at:]) else None
-    return len(tokens)
+    def _count_from_start(self, text: str) -> int | None:
+        """The number of tokens that spell the text, or as much of it as is whole tokens; None:
+        others do.
 
+        There may be a BOS in front of it, and spaces that SentencePiece puts before texts.
+        """
+        data, offset = text.encode(), 0
+        for position, token in enumerate(self.tokens):
+            spelled = self.vocabulary.tokens[token]
+            if offset == len(data):
+                return position
+            if data.startswith(spelled, offset):
+                offset += len(spelled)
+            elif spelled[:1] == b" " and data.startswith(spelled[1:], offset):
+                offset += len(spelled) - 1
+            elif position or token != self.vocabulary.bos:
+                is_cut = spelled.removeprefix(b" ").startswith(data[offset:])
+                return position if is_cut else None
+        return len(self.tokens)
 
-def _count_from_end(tokens: Sequence[int], text: str, vocabulary: Vocabulary) -> int | None:
-    """How many tokens are in front of those that spell the text, from the end; None: it begins
-    before them."""
-    rest = text.encode()
-    end = len(rest)
-    for place in range(len(tokens), 0, -1):
-        if end == 0:
-            return place
-        spelled = vocabulary.tokens[tokens[place - 1]]
-        if rest.endswith(spelled, 0, end):
-            end -= len(spelled)
-        elif spelled[:1] == b" " and rest.endswith(spelled[1:], 0, end):
-            end -= len(spelled) - 1
-        else:
-            return place - 1 if spelled.endswith(rest[:end]) else None
-    return 0 if end == 0 else None
+    def _count_from_end(self, text: str, *, start: int = 0) -> int | None:
+        """The number of tokens in front of the last ones, which spell the text; None: it begins
+        before the tokens from `start` on."""
+        data = text.encode()
+        end = len(data)
+        for position in range(len(self.tokens), start, -1):
+            if end == 0:
+                return position
+            spelled = self.vocabulary.tokens[self.tokens[position - 1]]
+            if data.endswith(spelled, 0, end):
+                end -= len(spelled)
+            elif spelled[:1] == b" " and data.endswith(spelled[1:], 0, end):
+                end -= len(spelled) - 1
+            else:
+                return position - 1 if spelled.endswith(data[:end]) else None
+        return start if end == 0 else None

@@ -38,7 +38,7 @@ def encode_pieces(prompt: Prompt, vocabulary: Vocabulary, *, inside: bool = Fals
     try:
         for piece in prompt.pieces:
             tokens += vocabulary.encode_special(piece, inside=inside)
-            inside = True
+            inside = True  # no space of SentencePiece in front of what continues a text
     except UnicodeEncodeError as e:
         hint = "Replace it in the messages or tools"
         raise RequestError("the prompt has a lone surrogate", hint=hint) from e

@@ -43,7 +43,7 @@ class Reusable:
     Args:
         turn: the last turn that is taken over; all before it is, too.
         rest: what the template writes behind it.
-        reasoning: places of the messages whose reasoning is in the prompt.
+        reasoning: indexes of the messages whose reasoning is in the prompt.
     """
 
     turn: CachedTurn
@@ -51,97 +51,106 @@ class Reusable:
     reasoning: frozenset[int]
 
 
-def find_reasoning(history: History, write: Write) -> frozenset[int]:
-    """Places of the messages whose reasoning the template writes."""
-    if not history.reasoning:
-        return frozenset()
-    messages = copy_json(history.messages)
-    try:
-        characters = find_free_characters([messages], len(history.reasoning))
-        marked = dict(zip(history.reasoning, characters, strict=True))
-        for place, character in marked.items():
-            for name in REASONING_NAMES:
-                messages[place].pop(name, None)
-            messages[place]["reasoning_content"] = character
-        text = write(messages).text
-    except TemplateError:  # it takes no other text there
-        return frozenset()
-    return frozenset(place for place, character in marked.items() if character in text)
-
-
-def find_reusable(
-    history: History,
-    prompt: Prompt,
-    write: Write,
-    *,
-    recall: Recall,
-    boundaries: TurnBoundaries,
-    reasoning: frozenset[int],
-) -> Reusable | Missed:
-    """The prompt with the last cached turn that may be in it; or why the last one may not.
+@dataclass(frozen=True)
+class RenderedHistory:
+    """A conversation, and the prompt that the template makes of it.
 
     Args:
         history: the conversation.
         prompt: what `write` makes of it.
-        recall: whose view of earlier reasoning holds.
+        write: the prompt of other messages.
         boundaries: of the turns.
-        reasoning: places of the messages whose reasoning the template writes.
     """
-    allowed = _allow_reasoning(history, recall, reasoning)
-    missed = list[Missed]()
-    probes = 0
-    for place in sorted(history.turns, reverse=True):
-        turn = history.turns[place]
-        needed = turn.reasoning_places
-        if turn.reasoning:
-            needed |= {place}
-        if not needed <= allowed:
-            missed.append(Missed.REASONING)
-            continue
-        rest = _find_rest(history, place, prompt, write, boundaries)
-        if isinstance(rest, Prompt):
-            return Reusable(turn, rest, needed | {later for later in reasoning if later > place})
-        missed.append(rest)
-        probes += 1
-        if probes == MOST_PROBES:
-            break
-    return missed[0] if missed else Missed.NONE
+
+    history: History
+    prompt: Prompt
+    write: Write
+    boundaries: TurnBoundaries
+
+    def find_reasoning(self) -> frozenset[int]:
+        """Indexes of the messages whose reasoning the template writes."""
+        reasoning = self.history.reasoning
+        if not reasoning:
+            return frozenset()
+        messages = copy_json(self.history.messages)
+        try:
+            characters = find_free_characters([messages], len(reasoning))
+            marked = dict(zip(reasoning, characters, strict=True))
+            for index, character in marked.items():
+                _drop_reasoning(messages[index])
+                messages[index]["reasoning_content"] = character
+            text = self.write(messages).text
+        except TemplateError:  # it takes no other text there
+            return frozenset()
+        return frozenset(index for index, character in marked.items() if character in text)
+
+    def find_reusable(self, recall: Recall, reasoning: frozenset[int]) -> Reusable | Missed:
+        """The prompt with the last cached turn that may be in it; or why the last one may not.
+
+        Args:
+            recall: whose view of earlier reasoning holds.
+            reasoning: indexes of the messages whose reasoning the template writes.
+        """
+        allowed = _allow_reasoning(self.history, recall, reasoning)
+        missed = list[Missed]()
+        probes = 0
+        for index in sorted(self.history.turns, reverse=True):
+            turn = self.history.turns[index]
+            needed = turn.shown_reasoning
+            if turn.reasoning:
+                needed |= {index}
+            if not needed <= allowed:
+                missed.append(Missed.REASONING)
+                continue
+            rest = self._find_rest(index)
+            if isinstance(rest, Prompt):
+                later = {other for other in reasoning if other > index}
+                return Reusable(turn, rest, needed | later)
+            missed.append(rest)
+            probes += 1
+            if probes == MOST_PROBES:
+                break
+        return missed[0] if missed else Missed.NONE
+
+    def _find_rest(self, index: int) -> Prompt | Missed:
+        """The text that the template writes behind a turn; or why that is not known."""
+        messages = copy_json(self.history.messages)
+        if index + 1 == len(messages) or messages[index + 1]["role"] == "assistant":
+            return Missed.LAST
+        for message in messages[: index + 1]:  # what is written of it may depend on what follows
+            _drop_reasoning(message)
+        turn = messages[index]
+        try:
+            inside, behind = find_free_characters([messages], 2)
+            if not (_mark_turn(turn, inside) and _mark_text(messages[index + 1], behind)):
+                return Missed.REFUSED
+            marked, opened = self.write(messages), self.write(messages[:index])
+        except TemplateError:
+            return Missed.REFUSED
+        end = self.boundaries.find_end(marked, turn, inside=inside, behind=behind)
+        if end is None:
+            return Missed.END
+        if not self.boundaries.is_front_kept(opened.text, marked.text):
+            return Missed.FRONT
+        rest = marked.text[end:].replace(behind, "")
+        if not self.prompt.text.endswith(rest):
+            return Missed.BEHIND
+        return self.prompt.tail(len(rest))
+
+
+def _drop_reasoning(message: dict[str, Any]) -> None:
+    for name in REASONING_NAMES:
+        message.pop(name, None)
 
 
 def _allow_reasoning(history: History, recall: Recall, written: frozenset[int]) -> frozenset[int]:
-    """Places of the messages whose reasoning may be in the prompt."""
+    """Indexes of the messages whose reasoning may be in the prompt."""
     if recall is Recall.KEEP:
         return frozenset(history.reasoning)
-    users = [n for n, message in enumerate(history.messages) if message["role"] == "user"]
+    users = [i for i, message in enumerate(history.messages) if message["role"] == "user"]
     if recall is Recall.DROP or not users:
         return written
-    return written | {n for n in history.reasoning if n > users[-1]}
-
-
-def _find_rest(
-    history: History, place: int, prompt: Prompt, write: Write, boundaries: TurnBoundaries
-) -> Prompt | Missed:
-    """What the template writes behind a turn; or why that cannot be told."""
-    messages = copy_json(history.messages)
-    if place + 1 == len(messages) or messages[place + 1]["role"] == "assistant":
-        return Missed.LAST
-    for message in messages[: place + 1]:  # what is written of it may depend on what follows
-        for name in REASONING_NAMES:
-            message.pop(name, None)
-    turn = messages[place]
-    try:
-        inside, behind = find_free_characters([messages], 2)
-        if not (_mark_turn(turn, inside) and _mark_text(messages[place + 1], behind)):
-            return Missed.REFUSED
-        marked, opened = write(messages), write(messages[:place])
-    except TemplateError:
-        return Missed.REFUSED
-    if (end := boundaries.find_end(marked, turn, inside, behind)) is None:
-        return Missed.END
-    if not boundaries.is_front_kept(opened.text, marked.text):
-        return Missed.FRONT
-    rest = marked.text[end:].replace(behind, "")
-    return prompt.tail(len(rest)) if prompt.text.endswith(rest) else Missed.BEHIND
+    return written | {i for i in history.reasoning if i > users[-1]}
 
 
 def _mark_turn(message: dict[str, Any], character: str) -> bool:
@@ -158,7 +167,9 @@ def _mark_turn(message: dict[str, Any], character: str) -> bool:
 def _mark_text(message: dict[str, Any], character: str, *, at_end: bool = False) -> bool:
     content = message.get("content")
     if is_text_parts(content) and content:
-        part = content[-1 if at_end else 0]
+        part = content[0]
+        if at_end:
+            part = content[-1]
         part["text"] = _mark(part["text"], character, at_end)
         return True
     if not isinstance(content, str):
@@ -172,5 +183,5 @@ def _mark(text: str, character: str, at_end: bool) -> str:
     of a turn is its own, and no part of what is behind it."""
     if at_end:
         return text.rstrip() + character
-    place = len(text) - len(text.lstrip())
-    return text[:place] + character + text[place:]
+    start = len(text) - len(text.lstrip())
+    return text[:start] + character + text[start:]

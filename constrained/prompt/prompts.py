@@ -14,11 +14,10 @@ from constrained.prompt.cache_breakpoints import (
     NO_BREAKPOINTS,
     CacheBreakpoints,
     SharedPrefixes,
-    count_closed,
-    find_breakpoints,
+    TokenizedPrompt,
 )
 from constrained.prompt.encoding import check_text, encode_pieces, encode_prompt
-from constrained.prompt.prompt_reuse import Messages, Missed, find_reasoning, find_reusable
+from constrained.prompt.prompt_reuse import Messages, Missed, RenderedHistory
 from constrained.prompt.turn_boundaries import TurnBoundaries
 from constrained.prompt.turn_cache import CachedTurn, History, TurnCache, digest, writes_ids
 from constrained.template.special_tokens import Prompt, render_prompt
@@ -42,7 +41,7 @@ class Reuse:
         turn: the last of them, taken over as the model wrote it; None: there is none.
         tokens: how many first tokens of the prompt are taken over, those of that turn the last.
         missed: why there is none.
-        reasoning: places of the messages whose reasoning is in the prompt.
+        reasoning: indexes of the messages whose reasoning is in the prompt.
     """
 
     turn: CachedTurn | None = None
@@ -79,7 +78,7 @@ class ComposedPrompt:
 
 @dataclass(frozen=True)
 class _Scene:
-    """What a prompt depends on beside the messages.
+    """All that a prompt depends on, besides the messages.
 
     Args:
         names: texts that the tokenizer, or the format, would take for structure.
@@ -97,12 +96,15 @@ class _Scene:
     def write(self, messages: Messages, *, opened: bool = True) -> Prompt:
         """The prompt for a conversation; `opened`: with the generation prompt."""
         block = self.teaching.format.reasoning
+        keep: list[str] = []
+        if block is not None:
+            keep = [block.opener.text, block.closer.text]
         return render_prompt(
             self.teaching.template,
             messages,
             self.tools or None,
             markers=self.names,
-            keep=[block.opener.text, block.closer.text] if block else [],
+            keep=keep,
             add_generation_prompt=opened,
             variables=self.variables,
         )
@@ -122,6 +124,7 @@ class Prompts:
         self,
         vocabulary: Vocabulary,
         formats: Sequence[Format],
+        *,
         remembered: int,
         context_length: int | None = None,
     ):
@@ -139,38 +142,44 @@ class Prompts:
             TemplateError: the template refuses the messages.
             RequestError: the text has a lone surrogate.
             ContextError: the prompt is beyond any that could fit. One that is less too long is
-                refused where it is generated from: whoever counts its tokens is told them.
+                refused where it is generated from: its tokens can still be counted.
         """
-        scene = _Scene(teaching, as_openai(tools), job.template_kwargs, self._names)
+        scene = _Scene(
+            teaching=teaching,
+            tools=as_openai(tools),
+            variables=job.template_kwargs,
+            names=self._names,
+        )
         history = self._recall(job, scene)
         opened = scene.write(history.messages)
         check_text(opened.text, self._vocabulary, self._context_length)
+        # What the two renderings do not share is the generation prompt: it has the start state.
         closed = scene.write(history.messages, opened=False)
-        tokens, reuse = self._encode(opened, scene, history, Recall(job.recall))
-        shared = self._shared_prefixes.measure(
-            scene.key, history.messages, tokens, partial(self._encode_plain, scene)
+        tokens, reuse = self._encode(opened, scene, history, recall=Recall(job.recall))
+        tokenized = TokenizedPrompt(
+            text=opened.text, tokens=tokens, reused=reuse.tokens, vocabulary=self._vocabulary
         )
-        places = {shared} - {0}
-        if job.breakpoints:
-            places |= find_breakpoints(
-                job.breakpoints,
-                history.messages,
-                prompt=opened,
-                tokens=tokens,
-                reused=reuse.tokens,
-                write=partial(scene.write, opened=False),
-                vocabulary=self._vocabulary,
-            )
+        shared = self._shared_prefixes.measure(
+            scene.key,
+            history.messages,
+            tokens=tokens,
+            encode=partial(self._encode_plain, scene),
+        )
+        write = partial(scene.write, opened=False)
+        positions = tokenized.find_breakpoints(job.breakpoints, history.messages, write)
+        if shared:
+            positions.add(shared)
+        calls = count_calls(job.messages)
         return ComposedPrompt(
             rendered=opened,
             tokens=tokens,
-            state=find_state(opened.text, closed.text, teaching.format, count_calls(job.messages)),
+            state=find_state(opened.text, closed.text, teaching.format, calls=calls),
             key=history.key,
             reuse=reuse,
             breakpoints=CacheBreakpoints(
                 shared=shared,
-                places=tuple(sorted(places)),
-                closed=count_closed(opened.text, closed.text, tokens, self._vocabulary),
+                places=tuple(sorted(positions)),
+                closed=tokenized.count_closed(closed.text),
             ),
         )
 
@@ -218,7 +227,7 @@ class Prompts:
             added=array("i", prompt.tokens[prompt.reuse.tokens :]),
             tokens=array("i", tokens),
             message=copy_json(message),
-            reasoning_places=prompt.reuse.reasoning,
+            shown_reasoning=prompt.reuse.reasoning,
         )
         self._turns.keep(prompt.key, turn)
 
@@ -232,21 +241,16 @@ class Prompts:
         return history
 
     def _encode(
-        self, prompt: Prompt, scene: _Scene, history: History, recall: Recall
+        self, prompt: Prompt, scene: _Scene, history: History, *, recall: Recall
     ) -> tuple[tuple[int, ...], Reuse]:
         """The tokens of a prompt, and what of them is taken over from the turn cache."""
+        format = scene.teaching.format
+        boundaries = TurnBoundaries(format, {*format.ends, *self._ends})
+        rendered = RenderedHistory(history, prompt, write=scene.write, boundaries=boundaries)
         reasoning = frozenset[int]()
         if self._remembers:
-            reasoning = find_reasoning(history, scene.write)
-        format = scene.teaching.format
-        found = find_reusable(
-            history,
-            prompt,
-            scene.write,
-            recall=recall,
-            boundaries=TurnBoundaries(format, {*format.ends, *self._ends}),
-            reasoning=reasoning,
-        )
+            reasoning = rendered.find_reasoning()
+        found = rendered.find_reusable(recall, reasoning)
         if isinstance(found, Missed):
             tokens = encode_prompt(prompt, self._vocabulary)
             return tokens, Reuse(missed=found, reasoning=reasoning)
@@ -266,13 +270,14 @@ class Prompts:
 
     @cached_property
     def _names(self) -> frozenset[str]:
-        names = {name for name in self._vocabulary.names.values() if len(name.strip()) > 1}
-        markers = {marker for format in self._formats for marker in format.markers}
-        return frozenset(names | markers)
+        names = set(self._vocabulary.named.values())
+        for format in self._formats:
+            names.update(format.markers)
+        return frozenset(names)
 
 
 def _without_space(rest: Prompt, written: str) -> Prompt:
-    """What is behind a turn, without the white space that the model has written already."""
+    """The text behind a turn, without the white space that the model has written already."""
     space = rest.text[: len(rest.text) - len(rest.text.lstrip())]
     for count in range(len(space), 0, -1):
         if written.endswith(space[:count]):
@@ -284,8 +289,8 @@ def _check_tokens(prompt: Sequence[int], count: int) -> tuple[int, ...]:
     if not isinstance(prompt, Sequence) or isinstance(prompt, (bytes, bytearray)):
         hint = "Give a text, or a list of token ids"
         raise RequestError("the prompt is neither text nor tokens", where=_RAW, hint=hint)
-    for place, token in enumerate(prompt):
+    for i, token in enumerate(prompt):
         if type(token) is not int or not 0 <= token < count:
             message = f"{token!r} is no token: the model has those from 0 to {count - 1}"
-            raise RequestError(message, where=f"{_RAW}/{place}")
+            raise RequestError(message, where=f"{_RAW}/{i}")
     return tuple(prompt)

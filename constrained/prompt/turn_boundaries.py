@@ -1,4 +1,4 @@
-"""Where a turn begins and where it ends, in a conversation as the template writes it."""
+"""The beginning and the end of a turn, in a conversation as the template writes it."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -52,10 +52,10 @@ class TurnBoundaries:
         return whole.startswith(bare)
 
     def find_end(
-        self, marked: Prompt, message: Mapping[str, Any], inside: str, behind: str
+        self, marked: Prompt, message: Mapping[str, Any], *, inside: str, behind: str
     ) -> int | None:
-        """Where the text of a turn ends, so that the end of the turn, or where the template writes
-        none (GLM, Apertus behind calls), the next message follows; None if that cannot be told.
+        """The offset at which the text of a turn ends: the end of the turn follows, or where the
+        template writes none (GLM, Apertus behind calls), the next message. None: it is not found.
 
         Args:
             marked: the conversation with two characters in it that are nowhere else.
@@ -76,7 +76,7 @@ class TurnBoundaries:
         return start + 1 + len(rest)
 
     def _close(self, message: Mapping[str, Any], inside: str) -> str | None:
-        """What the model writes behind the character."""
+        """The text that the model writes behind the character."""
         if not (calls := message.get("tool_calls")):
             return self.format.contents[0].closer
         id = calls[-1].get("id")

@@ -30,7 +30,7 @@ from constrained.messages import (
 from grammars.wire.format import CallId, CallIndex, Format, JsonCall
 
 MOST_TOKENS = 4_000_000  # 16 MB
-OVERHEAD = 512  # tokens: what a turn takes beside its own
+OVERHEAD = 512  # tokens: the room that a turn takes, besides its own
 MOST_PATHS = 8  # ways to read a conversation, where several turns said the same
 VISIBLE = {"role", "content", "tool_calls", *REASONING_NAMES}
 
@@ -71,14 +71,14 @@ class CachedTurn:
         added: token ids of the prompt, behind that turn.
         tokens: what was generated, without the end of the turn.
         message: the turn in OpenAI form, arguments as objects.
-        reasoning_places: of the earlier messages whose reasoning is in the prompt.
+        shown_reasoning: indexes of the earlier messages whose reasoning is in the prompt.
     """
 
     before: "CachedTurn | None"
     added: "array[int]"
     tokens: "array[int]"
     message: Mapping[str, Any]
-    reasoning_places: frozenset[int] = frozenset()
+    shown_reasoning: frozenset[int] = frozenset()
 
     @property
     def size(self) -> int:
@@ -116,15 +116,17 @@ class CachedTurn:
             message: in normal form.
             with_ids: ids of calls count, for the model has written them.
         """
-        reasoning = {_strip(message.get(name)) for name in REASONING_NAMES} - {""}
+        for name in REASONING_NAMES:
+            if _strip(message.get(name)) not in ("", self.reasoning):
+                return False
+        for key, value in message.items():
+            if value and key not in VISIBLE:
+                return False
         text, named, calls = self._said
+        if with_ids:
+            calls = named
         try:
-            return (
-                reasoning <= {self.reasoning}
-                and not any(value for key, value in message.items() if key not in VISIBLE)
-                and _read_text(message) == text
-                and _read_calls(message, with_ids) == (named if with_ids else calls)
-            )
+            return _read_text(message) == text and _read_calls(message, with_ids) == calls
         except RecursionError:
             return False
 
@@ -148,7 +150,9 @@ def _read_calls(message: Mapping[str, Any], with_ids: bool) -> list[bytes]:
     for call in message.get("tool_calls") or ():
         match call:
             case {"function": Mapping() as function}:
-                id = call.get("id") if with_ids else None
+                id = None
+                if with_ids:
+                    id = call.get("id")
                 arguments = _normalise_value(function.get("arguments"))
                 calls.append(digest(function.get("name"), arguments, id))
             case _:
@@ -176,7 +180,7 @@ class History:
     Args:
         key: names the conversation.
         messages: in normal form; turns that are kept have their reasoning again.
-        turns: what was generated, by the place of the message.
+        turns: what was generated, by the index of the message.
     """
 
     key: bytes
@@ -185,16 +189,16 @@ class History:
 
     @cached_property
     def reasoning(self) -> dict[int, str]:
-        """The reasoning of assistant messages that have one, by place."""
+        """The reasoning of assistant messages that have one, by index."""
         texts: dict[int, str] = {}
-        for place, message in enumerate(self.messages):
+        for index, message in enumerate(self.messages):
             text = _strip(read_reasoning(message))
             if text:
-                texts[place] = text
+                texts[index] = text
         return texts
 
 
-_Place = tuple[bytes, bytes]  # what a turn answered, and its name
+_TurnKey = tuple[bytes, bytes]  # what a turn answered, and its name
 
 
 @dataclass(frozen=True)
@@ -203,12 +207,12 @@ class _Path:
 
     key: bytes
     turns: dict[int, CachedTurn] = field(default_factory=dict[int, CachedTurn])
-    places: tuple[_Place, ...] = ()
+    followed: tuple[_TurnKey, ...] = ()
 
     def follow(self, number: int, turn: CachedTurn) -> "_Path":
         """The path with one more turn."""
-        places = (*self.places, (self.key, turn.name))
-        return _Path(digest(self.key, turn.name), {**self.turns, number: turn}, places)
+        followed = (*self.followed, (self.key, turn.name))
+        return _Path(digest(self.key, turn.name), {**self.turns, number: turn}, followed)
 
     def pass_by(self, message: Mapping[str, Any]) -> "_Path":
         """The path with a message that is no kept turn."""
@@ -219,7 +223,7 @@ class TurnCache:
     """The turns that one model has generated; the ones not used for the longest time go first.
 
     Args:
-        most: tokens, and so many for each turn beside its own as it takes memory.
+        most: tokens, those of `OVERHEAD` included.
         with_ids: see `CachedTurn.is_said_by`.
     """
 
@@ -228,7 +232,7 @@ class TurnCache:
         self._with_ids = with_ids
         self._size = 0
         self._lock = threading.Lock()
-        self._kept: OrderedDict[_Place, CachedTurn] = OrderedDict()
+        self._kept: OrderedDict[_TurnKey, CachedTurn] = OrderedDict()
         self._of: dict[bytes, dict[bytes, CachedTurn]] = {}
 
     def recall(self, key: bytes, messages: Sequence[dict[str, Any]]) -> History:
@@ -246,14 +250,14 @@ class TurnCache:
                 found = list[CachedTurn]()
                 if message["role"] == "assistant":
                     found = self._find(path.key, message)
-                if found:
-                    longer += [path.follow(number, turn) for turn in found]
-                else:
+                for turn in found:
+                    longer.append(path.follow(number, turn))
+                if not found:
                     longer.append(path.pass_by(message))
             longer.sort(key=lambda path: -len(path.turns))
             paths = longer[:MOST_PATHS]
         best = paths[0]
-        self._touch(best.places)
+        self._touch(best.followed)
         restored: list[dict[str, Any]] = []
         for number, message in enumerate(messages):
             restored.append(_restore_reasoning(message, best.turns.get(number)))
@@ -263,15 +267,18 @@ class TurnCache:
         """The turns behind this key that say the same, the latest one first."""
         with self._lock:
             known = [*self._of.get(key, {}).values()]
-        found = (t for t in reversed(known) if t.is_said_by(message, with_ids=self._with_ids))
-        return [*found][:MOST_PATHS]
+        found = list[CachedTurn]()
+        for turn in reversed(known):
+            if turn.is_said_by(message, with_ids=self._with_ids):
+                found.append(turn)
+        return found[:MOST_PATHS]
 
-    def _touch(self, places: Sequence[_Place]) -> None:
+    def _touch(self, keys: Sequence[_TurnKey]) -> None:
         """The first turn is used last: without it, none of the others is found."""
         with self._lock:
-            for place in reversed(places):
-                if place in self._kept:
-                    self._kept.move_to_end(place)
+            for key in reversed(keys):
+                if key in self._kept:
+                    self._kept.move_to_end(key)
 
     def keep(self, key: bytes, turn: CachedTurn) -> None:
         """Keeps what came of the conversation of this key, in place of one with the same tokens."""
@@ -285,11 +292,11 @@ class TurnCache:
             while self._size > self._most:
                 self._drop(next(iter(self._kept)))
 
-    def _drop(self, place: _Place) -> None:
-        turn = self._kept.pop(place, None)
+    def _drop(self, turn_key: _TurnKey) -> None:
+        turn = self._kept.pop(turn_key, None)
         if turn is None:
             return
-        key, name = place
+        key, name = turn_key
         self._size -= turn.size
         del self._of[key][name]
         if not self._of[key]:

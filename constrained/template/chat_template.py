@@ -49,8 +49,8 @@ _HINTS: tuple[tuple[type[Exception], str], ...] = (
     (UndefinedError, "The template reads a field or variable that it was not given"),
     (jinja2.TemplateError, "The template refuses this conversation: change it, or the template"),
     (RecursionError, "The data nest too deeply, or a tool's schema is too rich for this template"),
-    (Exception, "The template cannot handle these messages, tools or kwargs"),
 )
+_OTHER_HINT = "The template cannot handle these messages, tools or kwargs"
 
 _frozen: ContextVar[datetime | None] = ContextVar("frozen", default=None)
 
@@ -72,12 +72,14 @@ def _raise_exception(message: Any = "") -> None:
 
 def _json_default(value: Any) -> Any:
     """Undefined is null, as in llama.cpp; what map, selectattr and items() return is an array."""
-    # Jinja's filters return generators, which json cannot write.
-    return None if isinstance(value, jinja2.Undefined) else list(value)
+    if isinstance(value, jinja2.Undefined):
+        return None
+    return list(value)  # Jinja's filters return generators, which json cannot write
 
 
 def _tojson(
     value: Any,
+    # By position, too: templates call it as they would call transformers'.
     ensure_ascii: bool = False,
     indent: int | None = None,
     separators: tuple[str, str] | None = None,
@@ -184,8 +186,10 @@ class ChatTemplate:
         # templates fail or write it as a word; "" is wrong in two, the DeepSeek-R1-Distill, which
         # write calls properly only if the content is none. So None goes first where a template
         # asks for that: nine do, of which one fails on None even so, and then gets "".
-        self._empty = (None, "") if _tests_content_for_none(self.tree) else ("",)
-        # firefunction-v2 reads both, as llama.cpp gives them; `functions` alone is another thing.
+        self._empty: tuple[str | None, ...] = ("",)
+        if _tests_content_for_none(self.tree):
+            self._empty = (None, "")
+        # firefunction-v2 reads both, as llama.cpp gives them; `functions` alone is something else.
         self._functions_as_text = {"functions", "datetime"} <= self.variables
 
     def render(
@@ -248,9 +252,8 @@ class ChatTemplate:
             empty, as_text = self._empty, (False, True)
         if any(is_text_parts(message["content"]) for message in normal):
             joined = self._part_forms
-        return itertools.starmap(
-            _Form, itertools.product(blank, named, offer, empty, as_text, joined)
-        )
+        choices = (blank, named, offer, empty, as_text, joined)  # as the fields of `_Form`
+        return itertools.starmap(_Form, itertools.product(*choices))
 
     def _offers(self, tools: Sequence[Mapping[str, Any]] | None) -> Iterator[list[Any]]:
         """The tools in the forms to try, then simpler ones."""
@@ -264,7 +267,7 @@ class ChatTemplate:
 
     @cached_property
     def _part_forms(self) -> tuple[bool, bool]:
-        """Whether to join parts of text: first as the template wants, found out with a probe."""
+        """The ways to join parts of text or not: first that of the template, found with a probe."""
         try:
             writes_text = _PROBE in self.render([{"role": "user", "content": _PROBE}])
         except TemplateError:
@@ -287,14 +290,29 @@ class ChatTemplate:
         except TemplateError:
             raise
         except _FAILURES as error:
-            frames = traceback.extract_tb(error.__traceback__)
-            place = self.name
-            for frame in frames:
-                # jinja2 maps lines of the Python that it makes to those of the template.
-                if frame.filename == "<template>" and frame.lineno:
-                    place = f"{self.name}, line {frame.lineno}"
-            if isinstance(error, TemplateSyntaxError):
-                place = f"{self.name}, line {error.lineno}"
+            location = self.name
+            line = _find_line(error)
+            if line is not None:
+                location += f", line {line}"
             text = str(getattr(error, "message", None) or error) or type(error).__name__
-            hint = next(hint for kind, hint in _HINTS if isinstance(error, kind))
-            raise TemplateError(f"{place}: {text.rstrip('.')}", hint=hint) from error
+            message = f"{location}: {text.rstrip('.')}"
+            raise TemplateError(message, hint=_find_hint(error)) from error
+
+
+def _find_line(error: Exception) -> int | None:
+    """The line of the template at which it failed, if that is known."""
+    if isinstance(error, TemplateSyntaxError):
+        return error.lineno
+    line = None
+    for frame in traceback.extract_tb(error.__traceback__):
+        # jinja2 maps lines of the Python that it makes to those of the template.
+        if frame.filename == "<template>" and frame.lineno:
+            line = frame.lineno
+    return line
+
+
+def _find_hint(error: Exception) -> str:
+    for kind, hint in _HINTS:
+        if isinstance(error, kind):
+            return hint
+    return _OTHER_HINT

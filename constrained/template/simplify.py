@@ -8,6 +8,7 @@ and the template gets the first form that it renders.
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 Node = dict[str, Any]
@@ -30,10 +31,11 @@ def simplify_tools(tools: Sequence[Mapping[str, Any]]) -> Iterator[list[Any]]:
 
 
 def _change_function(tool: Any, step: Change) -> Any:
-    function = tool.get("function") if isinstance(tool, Mapping) else None
-    if not isinstance(function, Mapping):
-        return tool
-    return {**tool, "function": step(dict(function))}
+    match tool:
+        case {"function": Mapping() as function}:
+            return {**tool, "function": step(dict(function))}
+        case _:
+            return tool
 
 
 def _fill_function(function: Node) -> Node:
@@ -75,14 +77,20 @@ def _walk(schema: Any, change: Callable[[Node], Node]) -> Any:
 
 def _allow_any(node: Node) -> Node:
     """The schema `true` of a property is an object like all others; nothing is lost."""
-    return _change_properties(node, lambda value: {"description": ""} if value is True else value)
+
+    def allow(value: Any) -> Any:
+        return {"description": ""} if value is True else value
+
+    return _change_properties(node, allow)
 
 
 def _describe(node: Node) -> Node:
     """Every property has a description; nothing is lost."""
 
     def describe(value: Any) -> Any:
-        return {"description": "", **value} if isinstance(value, Mapping) else value
+        if isinstance(value, Mapping):
+            return {"description": "", **value}
+        return value
 
     return _change_properties(node, describe)
 
@@ -99,12 +107,15 @@ def _one_type(node: Node) -> Node:
     types = node.get("type")
     if not isinstance(types, list):
         return node
-    return {**node, "type": next((name for name in types if name != "null"), "null")}
+    others = [name for name in types if name != "null"] or ["null"]
+    return {**node, "type": others[0]}
 
 
 def _no_null(node: Node) -> Node:
     """A node of type null has no type: not all templates know that one."""
-    return _without(node, "type") if node.get("type") == "null" else node
+    if node.get("type") == "null":
+        return _without(node, "type")
+    return node
 
 
 def _resolve(function: Node) -> Node:
@@ -115,13 +126,17 @@ def _resolve(function: Node) -> Node:
         return function
 
     def cut(node: Node) -> Node:
-        return {"type": "object", **_without(node, "$ref")} if "$ref" in node else node
+        if "$ref" not in node:
+            return node
+        return {"type": "object", **_without(node, "$ref")}
 
     def resolve(node: Node) -> Node:
         if "$ref" not in node:
             return node
+        found: Node = {"type": "object"}
         target = _find(root, node["$ref"])
-        found = _walk(target, cut) if isinstance(target, Mapping) else {"type": "object"}
+        if isinstance(target, Mapping):
+            found = _walk(target, cut)
         return {**found, **_without(node, "$ref")}
 
     plain = _without(dict(root), "$defs", "definitions")
@@ -137,20 +152,19 @@ def _find(root: Any, reference: Any) -> Any:
     if not isinstance(reference, str) or not reference.startswith("#/"):
         return None
     for part in reference[2:].split("/"):
-        name = part.replace("~1", "/").replace("~0", "~")
-        root = root.get(name) if isinstance(root, Mapping) else None
+        if not isinstance(root, Mapping):
+            return None
+        root = root.get(part.replace("~1", "/").replace("~0", "~"))
     return root
 
 
 def _one_branch(node: Node) -> Node:
     """The first branch that is not null, and all of `allOf`."""
     plain = _without(node, *_UNIONS)
-    branches = [branch for branch in node.get("allOf") or () if isinstance(branch, Mapping)]
+    branches = _find_branches(node, "allOf")
     for key in ("anyOf", "oneOf"):
-        for branch in node.get(key) or ():
-            if isinstance(branch, Mapping) and branch.get("type") != "null":
-                branches.append(branch)
-                break
+        others = [branch for branch in _find_branches(node, key) if branch.get("type") != "null"]
+        branches += others[:1]
     if not branches:
         return plain
     merged: Node = {}
@@ -159,13 +173,19 @@ def _one_branch(node: Node) -> Node:
     return _one_branch(merged | plain)
 
 
+def _find_branches(node: Node, key: str) -> list[Any]:
+    return [branch for branch in node.get(key) or () if isinstance(branch, Mapping)]
+
+
 def _say_values(node: Node) -> Node:
     """Enumerated values go into the description."""
-    values = [node["const"]] if "const" in node else None
-    values = node.get("enum", values)
+    values = node.get("enum")
+    if "enum" not in node and "const" in node:
+        values = [node["const"]]
     if not isinstance(values, list):
         return node
-    listed = ", ".join(json.dumps(value, ensure_ascii=False, default=str) for value in values)
+    write = partial(json.dumps, ensure_ascii=False, default=str)
+    listed = ", ".join(map(write, values))
     said = f"{node.get('description') or ''} (one of: {listed})".strip()
     return {**_without(node, "enum", "const"), "description": said}
 

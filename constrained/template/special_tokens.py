@@ -16,10 +16,10 @@ import itertools
 import json
 import marshal
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from jinja2 import nodes
 
@@ -43,6 +43,9 @@ _PRIVATE = re.compile(r"[\ue000-\uf8ff]|\\u(e[0-9a-f]{3}|f[0-8][0-9a-f]{2})", re
 REMEMBERED = 32  # tools and messages
 LARGEST = 500_000  # bytes of each
 _EMPTY = nodes.Const("")
+_REMOVING = ("replace", "split", "rsplit", "partition", "rpartition")
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -62,12 +65,12 @@ class Prompt:
         Args:
             start: the offset to search from.
         """
-        at = 0
+        offset = 0
         for piece in self.pieces:
-            found = piece.find(marker, max(0, start - at))
+            found = piece.find(marker, max(0, start - offset))
             if found >= 0:
-                return at + found
-            at += len(piece)
+                return offset + found
+            offset += len(piece)
         return -1
 
     def tail(self, length: int) -> "Prompt":
@@ -77,7 +80,7 @@ class Prompt:
         for piece in self.pieces:
             pieces.append(piece[max(0, start) :])
             start -= len(piece)
-        return Prompt(tuple(piece for piece in pieces if piece))
+        return Prompt(tuple(filter(None, pieces)))
 
 
 def render_prompt(
@@ -105,8 +108,9 @@ def render_prompt(
     """
     variables = variables or {}
     check_kwargs(variables)
-    if short := [marker for marker in markers if len(marker) < 2]:
-        raise ValueError(f"markers of fewer than two characters: {short}")
+    for marker in markers:
+        if len(marker) < 2:
+            raise ValueError(f"a marker of fewer than two characters: {marker!r}")
     with template.failures():
         normal = normalise(messages)
         texts = [template.source, *template.tokens.values(), normal, variables, tools]
@@ -114,13 +118,10 @@ def render_prompt(
         kept = frozenset(keep)
         removed = _find_removed_texts(template.tree) | kept
         guard = _Guard(character, _read_markers(frozenset(markers), frozenset(), removed))
-        content_guard = _Guard(character, _read_markers(frozenset(markers), kept, removed))
+        reply_guard = _Guard(character, _read_markers(frozenset(markers), kept, removed))
         text = template.render(
-            [
-                _cut_message(message, ("messages", i), guard, content_guard)
-                for i, message in enumerate(normal)
-            ],
-            _cut_tools(guard, tools),
+            _cut_messages(normal, guard, reply_guard),
+            _cut_tools(tools, guard),
             add_generation_prompt=add_generation_prompt,
             **guard.cut_data(variables, ("chat_template_kwargs",)),
         )
@@ -143,40 +144,40 @@ def find_free_characters(data: Sequence[Any], count: int = 1) -> list[str]:
     raise TemplateError("the data use every private-use character from U+E000 to U+F8FF")
 
 
+def _remember(compute: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
+    """Keeps the last results of a function of JSON data, found again by the bytes of the data. None
+    are kept for what is other than JSON, nests too deeply, or takes too much room."""
+
+    @lru_cache(maxsize=REMEMBERED)
+    def compute_packed(packed: bytes, *args: P.args, **kwargs: P.kwargs) -> R:
+        return compute(marshal.loads(packed), *args, **kwargs)
+
+    def find(data: Any, *args: P.args, **kwargs: P.kwargs) -> R:
+        packed = pack_json(data)
+        if packed is None or len(packed) > LARGEST:
+            return compute(data, *args, **kwargs)
+        return compute_packed(packed, *args, **kwargs)
+
+    return find
+
+
+@_remember
 def _find_used(data: Any) -> frozenset[int]:
-    """The private-use characters in it; data that come again are recognised by their bytes."""
-    written = _write(data)
-    return _find_in(data) if written is None else _find_again(written)
+    """The private-use characters in it."""
+    codes: set[int] = set()
+    for match in _PRIVATE.finditer(json.dumps(data, ensure_ascii=False, default=str)):
+        if match[1]:
+            codes.add(int(match[1], 16))
+        else:
+            codes.add(ord(match[0]))
+    return frozenset(codes)
 
 
-def _write(data: Any) -> bytes | None:
-    """The bytes by which data are remembered; None if they are not, for they are other than JSON,
-    nest too deeply, or take too much room."""
-    written = pack_json(data)
-    return None if written is None or len(written) > LARGEST else written
-
-
-@lru_cache(maxsize=REMEMBERED)
-def _find_again(data: bytes) -> frozenset[int]:
-    return _find_in(marshal.loads(data))
-
-
-def _find_in(data: Any) -> frozenset[int]:
-    text = json.dumps(data, ensure_ascii=False, default=str)
-    found = (match[1] or match[0] for match in _PRIVATE.finditer(text))
-    return frozenset(ord(code) if len(code) == 1 else int(code, 16) for code in found)
-
-
-def _cut_tools(guard: "_Guard", tools: Any) -> Any:
-    """The tools with the character put in; tools that come again are recognised by their bytes."""
-    written = _write(tools)
-    return guard.cut_data(tools, ("tools",)) if written is None else _cut_again(guard, written)
-
-
-@lru_cache(maxsize=REMEMBERED)
-def _cut_again(guard: "_Guard", tools: bytes) -> Any:
-    """Shared by all who ask: a template gets a copy of its own."""
-    return guard.cut_data(marshal.loads(tools), ("tools",))
+@_remember
+def _cut_tools(tools: Any, guard: "_Guard") -> Any:
+    """The tools with the character put in. Shared by all who ask: a template gets a copy of its
+    own."""
+    return guard.cut_data(tools, ("tools",))
 
 
 def _split(text: str, character: str) -> tuple[str, ...]:
@@ -189,26 +190,27 @@ def _split(text: str, character: str) -> tuple[str, ...]:
         return match[1][slashes & -slashes :] + character
 
     text = re.sub(rf"(\\+)u{ord(character):04x}", unescape, text)
-    return tuple(piece for piece in text.split(character) if piece)
+    return tuple(filter(None, text.split(character)))
 
 
 @lru_cache(maxsize=64)
 def _find_removed_texts(tree: nodes.Template) -> frozenset[str]:
     """Texts that the template deletes or splits at: Nemotron-Nano-v2 deletes /think from users."""
-    searches = [
-        (call.node.attr, call.args)
-        for call in tree.find_all(nodes.Call)
-        if isinstance(call.node, nodes.Getattr)
-    ]
-    searches += [(call.name, call.args) for call in tree.find_all(nodes.Filter)]
     removed: set[str] = set()
-    for method, arguments in searches:
-        if method not in ("replace", "split", "rsplit", "partition", "rpartition"):
-            continue
+    for call in tree.find_all((nodes.Call, nodes.Filter)):
+        match call:
+            case nodes.Call(node=nodes.Getattr(attr=name), args=arguments):
+                pass
+            case nodes.Filter(name=name, args=arguments):
+                pass
+            case _:
+                continue
         match arguments:
-            # Not single characters (unless deleted): they split lines and escape XML, nothing goes.
-            case [nodes.Const(value=str(text)), *rest] if len(text) > 1 or _EMPTY in rest:
-                removed.add(text)
+            case [nodes.Const(value=str(text)), *rest] if name in _REMOVING:
+                # A single character counts only if it is deleted: where templates split lines or
+                # escape XML, the text stays.
+                if len(text) > 1 or _EMPTY in rest:
+                    removed.add(text)
             case _:
                 pass
     return frozenset(removed)
@@ -216,7 +218,7 @@ def _find_removed_texts(tree: nodes.Template) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class _Markers:
-    """The places in texts that need a cut, for one set of markers."""
+    """Finds where texts need a cut, for one set of markers."""
 
     first: re.Pattern[str]  # the first character of a marker
     starts: re.Pattern[str]  # the same, where a whole marker follows
@@ -229,18 +231,21 @@ class _Markers:
         """Offsets at which to put the cut."""
         if not self.first.search(text):
             return set()
-        places = {match.end() for match in self.starts.finditer(text)}
+        cuts = {match.end() for match in self.starts.finditer(text)}
         # What comes after this text may complete a marker, also once the template has trimmed it.
         for end in {len(text), len(text.rstrip())}:
-            tails = range(max(0, end - self.longest), end)
-            places.update(start + 1 for start in tails if text[start:end] in self.prefixes)
+            for start in range(max(0, end - self.longest), end):
+                if text[start:end] in self.prefixes:
+                    cuts.add(start + 1)
         # Where the template takes text out, the rest may close up to a marker.
         if self.removed.search(text):
             kept: set[int] = set()
             for match in self.kept.finditer(text):
                 kept.update(range(match.start(), match.end()))
-            places |= {m.end() for m in self.first.finditer(text) if m.start() not in kept}
-        return places
+            for match in self.first.finditer(text):
+                if match.start() not in kept:
+                    cuts.add(match.end())
+        return cuts
 
 
 @lru_cache(maxsize=64)
@@ -252,21 +257,28 @@ def _read_markers(
         rests.setdefault(marker[0], []).append(re.escape(marker[1:]))
     # Grouped, so that the regex engine skips every character that no marker starts with.
     starts = [f"{re.escape(first)}(?={'|'.join(rest)})" for first, rest in rests.items()]
-    prefixes = {marker[:end] for marker in markers for end in range(1, len(marker))}
+    prefixes: set[str] = set()
+    for marker in markers:
+        prefixes.update(itertools.accumulate(marker[:-1]))
     # A word at the end of a string is no threat, and cutting it would hide a "type": "string".
-    prefixes = frozenset(prefix for prefix in prefixes if not prefix.isalnum())
+    prefixes = set(itertools.filterfalse(str.isalnum, prefixes))
     return _Markers(
         first=_any_of({marker[0] for marker in markers}),
         starts=re.compile("|".join(starts) or "(?!)"),
         kept=_any_of(keep),
         removed=_any_of(removed),
-        prefixes=prefixes,
+        prefixes=frozenset(prefixes),
         longest=max(map(len, prefixes), default=0),
     )
 
 
 def _any_of(texts: Collection[str]) -> re.Pattern[str]:
     return re.compile("|".join(map(re.escape, sorted(texts))) or "(?!)")
+
+
+def _generalise(step: str | int) -> str:
+    """A step of a path, as in `_VERBATIM`: every index of a list is the same."""
+    return "*" if isinstance(step, int) else step
 
 
 @dataclass(frozen=True)
@@ -278,20 +290,21 @@ class _Guard:
 
     def cut_data(self, value: Any, path: Path) -> Any:
         if isinstance(value, Mapping):
-            return {
-                self.cut_text(key): self.cut_data(item, (*path, key)) for key, item in value.items()
-            }
+            cut: dict[Any, Any] = {}
+            for key, item in value.items():
+                cut[self.cut_text(key)] = self.cut_data(item, (*path, key))
+            return cut
         if isinstance(value, (list, tuple)):
             return [self.cut_data(item, (*path, i)) for i, item in enumerate(value)]
-        if tuple("*" if isinstance(step, int) else step for step in path) in _VERBATIM:
+        if tuple(map(_generalise, path)) in _VERBATIM:
             return self._check(value, path)
         return self.cut_text(value)
 
     def cut_text(self, value: Any) -> Any:
         if not isinstance(value, str):
             return value
-        places = [0, *sorted(self.markers.find_cuts(value)), len(value)]
-        return self.character.join(value[a:b] for a, b in itertools.pairwise(places))
+        cuts = [0, *sorted(self.markers.find_cuts(value)), len(value)]
+        return self.character.join(value[start:end] for start, end in itertools.pairwise(cuts))
 
     def _check(self, value: Any, path: Path) -> Any:
         if isinstance(value, str) and self.markers.starts.search(value):
@@ -300,13 +313,17 @@ class _Guard:
         return value
 
 
-def _cut_message(
-    message: Mapping[str, Any], path: Path, guard: _Guard, content_guard: _Guard
-) -> dict[str, Any]:
-    """The message; templates look for markers of the reasoning in what the assistant wrote."""
-    cut: dict[str, Any] = {}
-    for key, item in message.items():
-        is_written = key == "content" and message["role"] == "assistant"
-        chosen = content_guard if is_written else guard
-        cut[guard.cut_text(key)] = chosen.cut_data(item, (*path, key))
+def _cut_messages(
+    messages: Sequence[Mapping[str, Any]], guard: _Guard, reply_guard: _Guard
+) -> list[dict[str, Any]]:
+    """The messages with the character put in; `reply_guard` cuts what the assistant has said."""
+    cut: list[dict[str, Any]] = []
+    for i, message in enumerate(messages):
+        safe: dict[str, Any] = {}
+        for key, item in message.items():
+            chosen = guard
+            if key == "content" and message["role"] == "assistant":
+                chosen = reply_guard
+            safe[guard.cut_text(key)] = chosen.cut_data(item, ("messages", i, key))
+        cut.append(safe)
     return cut

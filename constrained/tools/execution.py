@@ -27,7 +27,9 @@ def call_function(call: ToolCall, tools: Iterable[Any]) -> Any:
             no function; `where` is the pointer into the call.
     """
     result = _bind(call, tools)()
-    return _wait(result) if inspect.isawaitable(result) else result
+    if inspect.isawaitable(result):
+        return _wait(result)
+    return result
 
 
 async def acall_function(call: ToolCall, tools: Iterable[Any]) -> Any:
@@ -37,7 +39,9 @@ async def acall_function(call: ToolCall, tools: Iterable[Any]) -> Any:
         result = bound()
     else:
         result = await asyncio.to_thread(_run, bound)
-    return await result if inspect.isawaitable(result) else result
+    if inspect.isawaitable(result):
+        return await result
+    return result
 
 
 def is_async(function: Any) -> bool:
@@ -88,8 +92,10 @@ def format_result(result: Any) -> str:
     which no prompt can hold, becomes U+FFFD.
     """
     try:
-        value = to_jsonable_python(result, by_alias=True, fallback=str)
-        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        text = to_jsonable_python(result, by_alias=True, fallback=str)
+        if not isinstance(text, str):
+            text = json.dumps(text, ensure_ascii=False)
     except (ValueError, RecursionError):  # bytes that are no text, or a list in itself
         text = str(result)
+    # A pair of surrogates, as JavaScript writes an emoji, is put together on the way.
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -115,7 +115,7 @@ class FunctionTool:
             ToolError: it has no name, or parameters that cannot be described.
         """
         options = _Options(name, description, strict)
-        return _make(function, read_function, function, options)
+        return _make(function, options, read=read_function, run=function)
 
     @classmethod
     def from_model(
@@ -131,7 +131,8 @@ class FunctionTool:
         Raises:
             ToolError: a field that cannot be described.
         """
-        return _make(model, read_model, _return, _Options(name, description, strict))
+        options = _Options(name, description, strict)
+        return _make(model, options, read=read_model, run=_return)
 
     @classmethod
     def from_schema(
@@ -159,81 +160,82 @@ class FunctionTool:
 
 
 def _make(
-    thing: Any,
-    read: Callable[[Any], Signature],
-    function: Callable[..., Any],
+    given: Any,
     options: _Options,
+    *,
+    read: Callable[[Any], Signature],
+    run: Callable[..., Any],
 ) -> FunctionTool:
-    decorated = _read_mark(thing)
-    name = options.name or decorated.name or getattr(thing, "__name__", None)
+    decorated = _read_mark(given)
+    name = options.name or decorated.name or getattr(given, "__name__", None)
     if name is None or name == "<lambda>":
         hint = "Use FunctionTool.from_function(function, name=...)"
-        raise ToolError(f"{thing!r} has no name that a tool can have", hint=hint)
-    signature = read(thing)
+        raise ToolError(f"{given!r} has no name that a tool can have", hint=hint)
+    signature = read(given)
     description = signature.description
     strict = None
-    for given in (decorated, options):  # the caller has the last word
-        if given.description is not None:
-            description = given.description
-        if given.strict is not None:
-            strict = given.strict
+    for source in (decorated, options):  # the caller has the last word
+        if source.description is not None:
+            description = source.description
+        if source.strict is not None:
+            strict = source.strict
     return FunctionTool(
         name=name,
         parameters=signature.schema,
         description=description,
-        function=function,
+        function=run,
         strict=strict,
         bind=signature.bind,
     )
 
 
-def _read_mark(thing: Any) -> _Options:
+def _read_mark(given: Any) -> _Options:
     """The options of `@tool`; a subclass does not inherit them."""
-    if isinstance(thing, type):
-        return vars(thing).get(_MARK) or _Options()
-    return getattr(thing, _MARK, None) or _Options()
+    if isinstance(given, type):
+        return vars(given).get(_MARK) or _Options()
+    return getattr(given, _MARK, None) or _Options()
 
 
-def as_tool(thing: Any) -> Any:
+def as_tool(given: Any) -> Any:
     """Functions, other callables and model classes as `FunctionTool`; all else as it is.
 
     Raises:
         ToolError: a callable that cannot be a tool.
     """
-    if isinstance(thing, FunctionTool | Mapping) or _is_mcp(thing) or not callable(thing):
-        return thing
-    if is_model(thing):
-        return FunctionTool.from_model(thing)
-    if isinstance(thing, type):
+    if isinstance(given, FunctionTool | Mapping) or _is_mcp(given) or not callable(given):
+        return given
+    if is_model(given):
+        return FunctionTool.from_model(given)
+    if isinstance(given, type):
         hint = "Use a function, a pydantic model or a dataclass"
-        raise ToolError(f"class {thing.__qualname__} has no fields to be arguments", hint=hint)
-    return FunctionTool.from_function(thing)
+        raise ToolError(f"class {given.__qualname__} has no fields to be arguments", hint=hint)
+    return FunctionTool.from_function(given)
 
 
-def as_json(thing: Any) -> Any:
+def as_json(given: Any) -> Any:
     """A tool in a JSON shape; what is none, or no tool, as it is.
 
     Raises:
         ToolError: a callable that cannot be a tool.
     """
-    thing = as_tool(thing)
-    if isinstance(thing, FunctionTool):
-        return thing.to_json()
-    if _is_mcp(thing):
-        description = getattr(thing, "description", None) or ""
-        return {"name": thing.name, "description": description, "inputSchema": thing.inputSchema}
-    return thing
+    given = as_tool(given)
+    if isinstance(given, FunctionTool):
+        return given.to_json()
+    if _is_mcp(given):
+        description = getattr(given, "description", None) or ""
+        return {"name": given.name, "description": description, "inputSchema": given.inputSchema}
+    return given
 
 
-def _is_mcp(thing: Any) -> bool:
+def _is_mcp(given: Any) -> bool:
     """Tells an `mcp.types.Tool` by its attributes: the package `mcp` need not be installed."""
-    return hasattr(thing, "name") and hasattr(thing, "inputSchema")
+    return hasattr(given, "name") and hasattr(given, "inputSchema")
 
 
 def find_tool(name: str, tools: Iterable[Any]) -> FunctionTool | None:
     """The tool of that name as a `FunctionTool`; None if it is not there, or only in JSON."""
-    for thing in tools:
-        tool = as_tool(thing)
+    for given in tools:
+        tool = as_tool(given)
         if isinstance(tool, FunctionTool) and tool.name == name:
             return tool
     return None

@@ -49,11 +49,11 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Offered:
-    """A tool that is offered: as it came, as it is read, and where it stood, from 0."""
+    """A tool that is offered: as it came, as it is read, and its index in the request."""
 
     given: Any
     tool: Tool
-    place: int
+    index: int
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Offer:
         Raises:
             Error: that of the refusal, if it is the last tool.
         """
-        kept = tuple(o for o in self.kept if o.tool.name != refusal.name)
+        kept = tuple(offered for offered in self.kept if offered.tool.name != refusal.name)
         if not kept:
             raise refusal.error
         return Offer(kept, (*self.refused, refusal))
@@ -90,12 +90,12 @@ class Offer:
         Raises:
             Error: that of a refusal, if it names no other.
         """
-        refused = {refusal.name: refusal.error for refusal in self.refused}
-        if policy.names is None or not refused.keys() & set(policy.names):
+        if policy.names is None:
             return policy
+        refused = {refusal.name: refusal.error for refusal in self.refused}
         names = tuple(name for name in policy.names if name not in refused)
-        if not names:
-            raise next(refused[name] for name in policy.names if name in refused)
+        if policy.names and not names:
+            raise refused[policy.names[0]]
         return replace(policy, names=names)
 
 
@@ -114,7 +114,7 @@ def read_offer(given: Any, *, drop: bool = True, nonempty: bool = False) -> Offe
     kept: list[Offered] = []
     refused: list[Refusal] = []
     entries = read_entries(given)
-    for place, entry in enumerate(entries):
+    for index, entry in enumerate(entries):
         try:
             tool = entry.lower(nonempty=nonempty)
         except SchemaError as e:
@@ -122,7 +122,7 @@ def read_offer(given: Any, *, drop: bool = True, nonempty: bool = False) -> Offe
                 raise
             refused.append(Refusal(entry.name, e))
             continue
-        kept.append(Offered(given[place], tool, place))
+        kept.append(Offered(given[index], tool, index))
     check_names([entry.name for entry in entries])
     if refused and not kept:
         raise refused[0].error

@@ -13,7 +13,7 @@ from grammars.schema.nodes import Finding, Report
 from grammars.schema.subschemas import find_keyword
 from grammars.wire.format import Format
 
-STATES = tuple(part.name for part in fields(Report))
+STATES = tuple(part.name for part in fields(Report))  # "enforced" is the first
 _WORDS = {
     "enforced": "held by the mask",
     "checked": "checked after generation",
@@ -24,16 +24,17 @@ _WORDS = {
 
 def show_report(report: Report) -> dict[str, list[dict[str, str]]]:
     """The findings of each state as `{pointer, keyword, reason}`."""
-    return {state: [asdict(finding) for finding in getattr(report, state)] for state in STATES}
+    return {state: list(map(asdict, getattr(report, state))) for state in STATES}
 
 
 def describe_report(report: Report, states: Sequence[str]) -> Iterator[str]:
     """The findings of some states, one a line."""
     for state in states:
         for finding in getattr(report, state):
-            where = finding.pointer or "the root"
-            reason = f" ({finding.reason})" if finding.reason else ""
-            yield f"{_WORDS[state]}: {finding.keyword} at {where}{reason}"
+            line = f"{_WORDS[state]}: {finding.keyword} at {finding.pointer or 'the root'}"
+            if finding.reason:
+                line += f" ({finding.reason})"
+            yield line
 
 
 def explain_refusal(error: Error, hint: str | None = None) -> dict[str, str | None]:
@@ -68,13 +69,12 @@ class ToolReport:
 
     def to_json(self) -> dict[str, Any]:
         """The report as JSON."""
-        refused = None if self.error is None else explain_refusal(self.error)
-        return {
-            "name": self.name,
-            "compiles": not self.is_refused,
-            **show_report(self.report),
-            "refused": refused,
-        }
+        body: dict[str, Any] = {"name": self.name, "compiles": not self.is_refused}
+        body |= show_report(self.report)
+        body["refused"] = None
+        if self.error is not None:
+            body["refused"] = explain_refusal(self.error)
+        return body
 
     def describe(self) -> Iterator[str]:
         """The report in lines: a heading, then the keywords that the mask does not enforce."""
@@ -82,8 +82,8 @@ class ToolReport:
             yield f"{self.name}: refused: {self.error}"
             return
         yield f"{self.name}: {len(self.report.enforced)} keywords held by the mask"
-        rest = [state for state in STATES if state != "enforced"]
-        yield from (f"  {line}" for line in describe_report(self.report, rest))
+        for line in describe_report(self.report, STATES[1:]):
+            yield f"  {line}"
 
 
 def report_tools(tools: Any, format: Format = HERMES) -> tuple[ToolReport, ...]:

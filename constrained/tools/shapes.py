@@ -4,7 +4,7 @@ import json
 import marshal
 import reprlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -53,7 +53,8 @@ class Entry:
         except SchemaError as e:
             where = f"{self.where}/{_find_key(self.body)}{e.where or ''}"
             raise SchemaError(f"tool {self.name!r}: {e.message}", where=where, hint=e.hint) from e
-        return Tool(self.name, schema, str(self.body.get("description") or ""), self.strict)
+        description = str(self.body.get("description") or "")
+        return Tool(self.name, schema, description=description, strict=self.strict)
 
 
 def read_tools(tools: Any) -> tuple[Tool, ...]:
@@ -99,7 +100,9 @@ def _read_entry(given: Any, where: str) -> Entry:
     name = body.get("name")
     if not isinstance(name, str) or not name:
         raise ToolError("a tool has no name", where=f"{where}/name", hint="Give it a name")
-    strict = True if body.get("strict") is None else body["strict"]
+    strict = body.get("strict")
+    if strict is None:  # false for Chat Completions, but the schema is enforced anyway
+        strict = True
     if not isinstance(strict, bool):
         message = f"tool {name!r}: strict is {reprlib.repr(strict)}, not a boolean"
         raise ToolError(message, where=f"{where}/strict", hint="Use true or false")
@@ -108,7 +111,7 @@ def _read_entry(given: Any, where: str) -> Entry:
         message = f"tool {name!r}: its parameters are not a JSON Schema object"
         hint = 'Write {"type": "object", "properties": {...}}'
         raise ToolError(message, where=f"{where}/{key}", hint=hint)
-    return Entry(name, body, strict, where, text)
+    return Entry(name=name, body=body, strict=strict, where=where, text=text)
 
 
 def _encode(tool: Any) -> str:
@@ -117,8 +120,10 @@ def _encode(tool: Any) -> str:
     Raises:
         TypeError, ValueError, RecursionError: it is not JSON.
     """
-    data = pack_json(tool)
-    return _encode_json(tool) if data is None else _encode_again(data)
+    key = pack_json(tool)
+    if key is None:
+        return _encode_json(tool)
+    return _encode_again(key)
 
 
 @lru_cache(maxsize=LOWERED)
@@ -128,13 +133,16 @@ def _encode_again(data: bytes) -> str:
 
 def _encode_json(tool: Any) -> str:
     text = _JSON.encode(tool)
-    text.encode()
+    text.encode()  # raises for a lone surrogate, which has no UTF-8
     return text
 
 
 def _find_key(body: Mapping[str, Any]) -> str | None:
     """The key that has the schema: each API has another one."""
-    return next((key for key in _SCHEMA_KEYS if body.get(key) is not None), None)
+    for key in _SCHEMA_KEYS:
+        if body.get(key) is not None:
+            return key
+    return None
 
 
 @lru_cache(maxsize=LOWERED)
@@ -142,7 +150,10 @@ def _lower_text(text: str, strict: bool, nonempty: bool) -> Schema:
     """The schema of a tool; the same tools come again with each request."""
     body, _ = _body(json.loads(text), "")
     key = _find_key(body)
-    schema = lower({"type": "object", "properties": {}} if key is None else body[key])
+    document = {"type": "object", "properties": {}}
+    if key is not None:
+        document = body[key]
+    schema = lower(document)
     if not strict:
         schema = loosen(schema)
     if nonempty:
@@ -213,9 +224,11 @@ def read_policy(
         case "required" | "any" | {"type": "any"}:
             return Policy(Choice.REQUIRED, parallel=parallel, think=think)
         case {"type": "allowed_tools", "allowed_tools": {"tools": list(allowed)} as body}:
-            return _allowed(allowed, body.get("mode", "auto"), parallel, think)
+            policy = _allow(allowed, mode=body.get("mode", "auto"))
+            return replace(policy, parallel=parallel, think=think)
         case {"type": "allowed_tools", "tools": list(allowed)}:
-            return _allowed(allowed, choice.get("mode", "auto"), parallel, think)
+            policy = _allow(allowed, mode=choice.get("mode", "auto"))
+            return replace(policy, parallel=parallel, think=think)
         case {"function": {"name": str(name)}} | {"type": "function" | "tool", "name": str(name)}:
             return Policy.named(name, think)
         case _:
@@ -227,10 +240,10 @@ def read_policy(
             )
 
 
-def _allowed(tools: list[Any], mode: str, parallel: bool, think: Think) -> Policy:
+def _allow(tools: list[Any], *, mode: Any) -> Policy:
     given = [_body(tool, "/tool_choice")[0].get("name") for tool in tools]
     names = tuple(name for name in given if isinstance(name, str))
     if mode not in ("auto", "required") or len(names) < len(given):
         message = "allowed_tools needs a mode (auto or required) and tools with names"
         raise PolicyError(message, where="/tool_choice")
-    return Policy(Choice(mode), names, parallel=parallel, think=think)
+    return Policy(Choice(mode), names)

@@ -8,7 +8,7 @@ import functools
 import inspect
 import json
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import Parameter
 from itertools import takewhile
@@ -27,6 +27,7 @@ Bound: TypeAlias = tuple[Sequence[Any], Mapping[str, Any]]
 
 _MAPS = ("properties", "$defs", "patternProperties", "dependentSchemas")  # names -> schemas
 _VALUES = ("default", "const", "enum", "examples")
+_RANKS = {"type": -2, "description": -1, "default": 1, "$defs": 2}  # of keywords; others: 0
 # Of docstrings. An entry is `name: text` or `name (type): text`; several names may share a text.
 _HEADER = re.compile(r"(Args|Arguments|Parameters):\s*")
 _ENTRY = re.compile(r"\*{0,2}(\w+(?:\s*,\s*\w+)*)\s*(?:\(.*?\))?\s*:\s*(.*)")
@@ -65,12 +66,12 @@ class _JsonSchema(GenerateJsonSchema):
             return value
         parts: dict[str, Any] = {}
         for key, part in value.items():
-            parts[key] = part if key in _VALUES else self.sort(part, key)
+            if key not in _VALUES:
+                part = self.sort(part, key)
+            parts[key] = part
         if parent_key in _MAPS:
             return parts
-        first = {key: parts.pop(key) for key in ("type", "description") if key in parts}
-        last = {key: parts.pop(key) for key in ("default", "$defs") if key in parts}
-        return first | parts | last
+        return dict(sorted(parts.items(), key=_rank_member))
 
     def model_schema(self, schema: Any) -> dict[str, Any]:
         return _without_title(super().model_schema(schema), schema)
@@ -80,6 +81,10 @@ class _JsonSchema(GenerateJsonSchema):
 
     def typed_dict_schema(self, schema: Any) -> dict[str, Any]:
         return _without_title(super().typed_dict_schema(schema), schema)
+
+
+def _rank_member(member: tuple[str, Any]) -> int:
+    return _RANKS.get(member[0], 0)
 
 
 def _without_title(made: dict[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -96,13 +101,13 @@ def read_function(function: Callable[..., Any]) -> Signature:
     Raises:
         ToolError: *args, **kwargs, or a parameter whose type JSON cannot express.
     """
-    name = getattr(function, "__qualname__", None) or repr(function)
+    name = _name(function)
     parameters = _read_parameters(function, name)
     try:
         model = _make_model(function, parameters)
         schema = _make_schema(model)
     except Exception as e:  # annotations are code of the user's, and may raise anything
-        raise _blame(function, parameters, name, e) from e
+        raise _blame(function, parameters, e) from e
     description, texts = read_docstring(_documented(function).__doc__)
     schema["additionalProperties"] = False
     properties = schema["properties"]
@@ -111,8 +116,12 @@ def read_function(function: Callable[..., Any]) -> Signature:
     for parameter, described in zip(parameters, properties.values(), strict=True):
         if text := texts.get(parameter.name):
             described.setdefault("description", text)
-    bind = functools.partial(_bind, model, parameters, list(properties))
-    return Signature(schema, description, bind)
+    binder = _Binder(model, parameters, tuple(properties))
+    return Signature(schema, description, binder.bind)
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return getattr(function, "__qualname__", None) or repr(function)
 
 
 def _read_parameters(function: Callable[..., Any], name: str) -> list[Parameter]:
@@ -137,7 +146,9 @@ def _make_model(function: Callable[..., Any], parameters: Sequence[Parameter]) -
     # Nothing in a config, which dataclasses inherit.
     fields: dict[str, Any] = {}
     for number, parameter in enumerate(parameters):
-        default = ... if parameter.default is Parameter.empty else parameter.default
+        default = parameter.default
+        if default is Parameter.empty:
+            default = ...
         fields[f"p{number}"] = (_alias(parameter), default)
     module = getattr(function, "__module__", None) or __name__
     return create_model("arguments", __module__=module, **fields)
@@ -145,8 +156,9 @@ def _make_model(function: Callable[..., Any], parameters: Sequence[Parameter]) -
 
 def _alias(parameter: Parameter) -> Any:
     """The annotation, with the parameter's name as alias unless it says another."""
-    annotation: Any = parameter.annotation
-    kind: Any = Any if annotation is Parameter.empty else annotation
+    kind: Any = parameter.annotation
+    if kind is Parameter.empty:
+        kind = Any
     metadata: list[Any] = []
     if get_origin(kind) is Annotated:
         kind, *metadata = get_args(kind)
@@ -165,18 +177,18 @@ def _make_schema(kind: Any) -> dict[str, Any]:
 
 
 def _blame(
-    function: Callable[..., Any], parameters: Sequence[Parameter], name: str, error: Exception
+    function: Callable[..., Any], parameters: Sequence[Parameter], error: Exception
 ) -> ToolError:
     """The error with the parameter that is its cause."""
-    place = name
+    culprit = _name(function)
     for parameter in parameters:
         try:
             _make_schema(_make_model(function, [parameter]))
-        except Exception as e:
-            place, error = f"parameter {parameter.name!r} of {name}", e
+        except Exception as e:  # as in `read_function`
+            culprit, error = f"parameter {parameter.name!r} of {culprit}", e
             break
     hint = "Annotate with types that pydantic can write as JSON Schema"
-    return ToolError(f"{place} cannot be described: {_first_line(error)}", hint=hint)
+    return ToolError(f"{culprit} cannot be described: {_first_line(error)}", hint=hint)
 
 
 def _first_line(error: Exception) -> str:
@@ -187,32 +199,45 @@ def _documented(function: Any) -> Any:
     """The object with the docstring; that of an instance or partial is that of its class."""
     while isinstance(function, functools.partial):
         function = function.func
-    return function if inspect.isroutine(function) else type(function).__call__
+    if inspect.isroutine(function):
+        return function
+    return type(function).__call__
 
 
-def _bind(
-    model: type[BaseModel],
-    parameters: Sequence[Parameter],
-    keys: Collection[str],
-    arguments: Mapping[str, Json],
-) -> Bound:
-    for key in arguments:
-        if key not in keys:
-            hint = f"There are: {', '.join(keys) or 'none'}"
-            raise CallError(f"no parameter {key!r}", where=_pointer([key]), hint=hint)
-    read = _validate(TypeAdapter(model), arguments)
-    positional: list[Any] = []
-    keywords: dict[str, Any] = {}
-    for key, parameter in zip(model.model_fields, parameters, strict=True):
-        # What was not given is Python's to fill in, but it does not know defaults in a Field.
-        default = parameter.default
-        has_default = default is not Parameter.empty and not isinstance(default, FieldInfo)
-        is_left_out = has_default and key not in read.model_fields_set
-        if parameter.kind is Parameter.POSITIONAL_ONLY:
-            positional.append(default if is_left_out else getattr(read, key))
-        elif not is_left_out:
-            keywords[parameter.name] = getattr(read, key)
-    return positional, keywords
+@dataclass(frozen=True)
+class _Binder:
+    """Binds JSON arguments to the parameters of a function.
+
+    Args:
+        model: has a field for each parameter.
+        parameters: those of the function.
+        keys: the names of the arguments, aliases among them.
+    """
+
+    model: type[BaseModel]
+    parameters: Sequence[Parameter]
+    keys: tuple[str, ...]
+
+    def bind(self, arguments: Mapping[str, Json]) -> Bound:
+        for key in arguments:
+            if key not in self.keys:
+                hint = f"There are: {', '.join(self.keys) or 'none'}"
+                raise CallError(f"no parameter {key!r}", where=_pointer([key]), hint=hint)
+        read = _validate(TypeAdapter(self.model), arguments)
+        positional: list[Any] = []
+        keywords: dict[str, Any] = {}
+        for key, parameter in zip(self.model.model_fields, self.parameters, strict=True):
+            # What was not given is Python's to fill in, but it does not know defaults in a Field.
+            value = parameter.default
+            has_default = value is not Parameter.empty and not isinstance(value, FieldInfo)
+            is_left_out = has_default and key not in read.model_fields_set
+            if not is_left_out:
+                value = getattr(read, key)
+            if parameter.kind is Parameter.POSITIONAL_ONLY:
+                positional.append(value)
+            elif not is_left_out:
+                keywords[parameter.name] = value
+        return positional, keywords
 
 
 def _validate(adapter: TypeAdapter[Any], arguments: Mapping[str, Json]) -> Any:
@@ -227,7 +252,7 @@ def _validate(adapter: TypeAdapter[Any], arguments: Mapping[str, Json]) -> Any:
 
 
 def _pointer(steps: Sequence[int | str]) -> str:
-    return "".join(f"/{escape(str(step))}" for step in ("arguments", *steps))
+    return "/".join(["/arguments", *map(escape, map(str, steps))])
 
 
 def is_model(kind: Any) -> TypeGuard[type]:
@@ -262,7 +287,7 @@ def read_docstring(text: str | None) -> tuple[str, dict[str, str]]:
     """The first paragraph of a docstring as one line, and the description of each parameter."""
     lines = inspect.cleandoc(text or "").splitlines()
     first = takewhile(lambda line: line.strip() and not _HEADER.fullmatch(line), lines)
-    return " ".join(line.strip() for line in first), _read_entries(_find_section(lines))
+    return " ".join(map(str.strip, first)), _read_entries(_find_section(lines))
 
 
 def _find_section(lines: Sequence[str]) -> list[str]:
@@ -270,7 +295,7 @@ def _find_section(lines: Sequence[str]) -> list[str]:
     for number, line in enumerate(lines):
         if _HEADER.fullmatch(line):
             indented = takewhile(lambda line: not line[:1].strip(), lines[number + 1 :])
-            return [line for line in indented if line.strip()]
+            return list(filter(str.strip, indented))
     return []
 
 
@@ -280,15 +305,16 @@ def _read_entries(lines: Sequence[str]) -> dict[str, str]:
     for line in lines:
         # A line that is indented deeper than the first one goes on with the text of its entry.
         is_deeper = _measure_indentation(line) > _measure_indentation(lines[0])
-        entry = None if is_deeper else _ENTRY.fullmatch(line.strip())
-        if entry is not None:
+        text = line.strip()
+        entry = _ENTRY.fullmatch(text)
+        if entry and not is_deeper:
             names = [name.strip() for name in entry[1].split(",")]
-            texts |= {name: [] for name in names}
-        part = line.strip() if entry is None else entry[2]
-        if part:
+            text = entry[2]
             for name in names:
-                texts[name].append(part)
-    return {name: " ".join(parts) for name, parts in texts.items()}
+                texts[name] = []
+        for name in names:
+            texts[name].append(text)
+    return {name: " ".join(filter(None, parts)) for name, parts in texts.items()}
 
 
 def _measure_indentation(line: str) -> int:

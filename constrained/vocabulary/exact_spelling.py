@@ -32,9 +32,11 @@ class Speller:
     @cached_property
     def _ids(self) -> Mapping[bytes, int]:
         # The last of equal ones: SentencePiece has its byte tokens before the characters.
-        return {
-            token: id for id, token in enumerate(self._tokens) if token and id not in self._special
-        }
+        ids: dict[bytes, int] = {}
+        for id, token in enumerate(self._tokens):
+            if token and id not in self._special:
+                ids[token] = id
+        return ids
 
     @cached_property
     def _longest(self) -> int:
@@ -62,7 +64,7 @@ class Continuation:
     """A model's tokenizer for text that continues other text: SentencePiece adds no space to it."""
 
     def __init__(self, tokenize: Callable[[bytes], list[int]], tokens: Sequence[bytes]):
-        is_exact = b"".join([tokens[token] for token in tokenize(b"a")]) == b"a"
+        is_exact = _join(tokens, tokenize(b"a")) == b"a"
         self._tokenize = tokenize
         self._guard = b"" if is_exact else GUARD
         self._guard_size = len(tokenize(self._guard))
@@ -86,15 +88,17 @@ class Encoder:
         tokenize: Callable[[bytes], list[int]],
         tokens: Sequence[bytes],
         names: Mapping[int, str],
+        *,
         never: frozenset[int],
     ):
         self._tokenize = Continuation(tokenize, tokens)
         self._tokens = tokens
         self._never = never
         # White space and single characters are text in every vocabulary that has them.
-        self._markers = {
-            token: name for token, name in names.items() if len(name) > 1 and not name.isspace()
-        }
+        self._markers: dict[int, str] = {}
+        for token, name in names.items():
+            if len(name) > 1 and not name.isspace():
+                self._markers[token] = name
         self._spell = Speller(tokens, never.union(names))
         self._avoided: dict[frozenset[str] | None, frozenset[int]] = {}
 
@@ -112,16 +116,22 @@ class Encoder:
     def _encode(self, data: bytes, avoid: Container[int]) -> list[int]:
         ids = self._tokenize(data)
         found = {self._tokens[token] for token in ids if token in avoid}
+        if not found and _join(self._tokens, ids) == data:
+            return ids
         if not found:
-            return ids if self._text(ids) == data else self._spell(data)
+            return self._spell(data)
         longest_first = sorted(map(re.escape, found), reverse=True)
         parts = re.split(b"(%b)" % b"|".join(longest_first), data)
         if len(parts) == 1:  # a token for unknown characters, which no text contains
             return self._spell(data)
         split: list[int] = []
         for part in parts:
-            split += self._spell(part) if part in found else self._encode(part, avoid)
+            if part in found:
+                split += self._spell(part)
+            else:
+                split += self._encode(part, avoid)
         return split
 
-    def _text(self, ids: Iterable[int]) -> bytes:
-        return b"".join([self._tokens[token] for token in ids])
+
+def _join(tokens: Sequence[bytes], ids: Iterable[int]) -> bytes:
+    return b"".join(map(tokens.__getitem__, ids))

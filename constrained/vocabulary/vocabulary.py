@@ -1,7 +1,7 @@
 """The vocabulary of a model: the bytes and names of its tokens, and how text becomes tokens."""
 
 import re
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol, TypeAlias
@@ -81,7 +81,7 @@ class Vocabulary:
         found: dict[str, int] = {}
         for name, token in self._ids.items():
             is_word = name[:1].isalnum() or name[-1:].isalnum()
-            if len(name.strip()) > 1 and not is_word and name in joined:
+            if token in self.named and not is_word and name in joined:
                 found[name] = token
         return found
 
@@ -98,28 +98,34 @@ class Vocabulary:
     @cached_property
     def longest(self) -> int:
         """Bytes of the longest token or name of a token."""
-        names = (name.encode(errors="surrogatepass") for name in self.names.values())
-        return max(map(len, (*self.tokens, *names)))
+        longest = max(map(len, self.tokens))
+        for name in self.names.values():
+            longest = max(longest, len(name.encode(errors="surrogatepass")))
+        return longest
+
+    @cached_property
+    def named(self) -> Mapping[int, str]:
+        """The names that are more than white space and one character, which are always text."""
+        return {token: name for token, name in self.names.items() if len(name.strip()) > 1}
 
     @cached_property
     def structural(self) -> frozenset[int]:
         """The tokens that are no ordinary text: control and end tokens, and those with a name."""
-        named = (token for token, name in self.names.items() if len(name.strip()) > 1)
-        return self.control.union(self.end, named)
+        return self.control.union(self.end, self.named)
 
     @cached_property
     def continuations(self) -> np.ndarray:
         """Booleans by id: the token is one byte that continues a UTF-8 character."""
-        return np.array([len(t) == 1 and 0x80 <= t[0] < 0xC0 for t in self.tokens])
+        return np.fromiter(map(_is_continuation, self.tokens), bool)
 
     @cached_property
     def beginnings(self) -> np.ndarray:
         """Booleans by id: the token begins a UTF-8 character that it does not finish."""
-        return np.array([ends_inside(t) for t in self.tokens])
+        return np.fromiter(map(ends_inside, self.tokens), bool)
 
     def text(self, tokens: Iterable[int]) -> bytes:
         """Returns the bytes that `tokens` stand for, special ones by their name."""
-        return b"".join([self.tokens[token] for token in tokens])
+        return b"".join(map(self.tokens.__getitem__, tokens))
 
 
 def _split_at(text: str, names: Iterable[str]) -> list[str]:
@@ -127,6 +133,10 @@ def _split_at(text: str, names: Iterable[str]) -> list[str]:
     longest_first = sorted(names, key=len, reverse=True)
     expression = "|".join(map(re.escape, longest_first)) or "(?!)"  # which matches nothing
     return re.split(f"({expression})", text)
+
+
+def _is_continuation(token: bytes) -> bool:
+    return len(token) == 1 and 0x80 <= token[0] < 0xC0
 
 
 def ends_inside(text: bytes) -> bool:
@@ -156,12 +166,15 @@ def byte_vocabulary(markers: Sequence[str] = ()) -> Vocabulary:
     def encode_special(text: str, *, inside: bool = False) -> list[int]:
         tokens: list[int] = []
         for part in _split_at(text, named):
-            tokens += [ids[part]] if part in ids else encode(part)
+            if part in ids:
+                tokens.append(ids[part])
+            else:
+                tokens += encode(part)
         return tokens
 
     single = [bytes([byte]) for byte in range(256)]
     return Vocabulary(
-        tokens=tuple(single + [name.encode() for name in named]),
+        tokens=(*single, *map(str.encode, named)),
         names=names,
         control=frozenset({256}),
         end=(256,),
@@ -176,9 +189,9 @@ class _GrammarTokenizer:
 
     is_tokenizer_wrapper = True
 
-    def __init__(self, vocabulary: Vocabulary, markers: Collection[str], special: Container[int]):
+    def __init__(self, vocabulary: Vocabulary, markers: Collection[str], special: Iterable[int]):
         self.tokens = list(vocabulary.tokens)
-        self.special_token_ids = [t for t in range(len(self.tokens)) if t in special]
+        self.special_token_ids = sorted(special)
         self.eos_token_id = vocabulary.end[0]
         self.bos_token_id = vocabulary.bos
         self._encode = vocabulary.encode
@@ -186,7 +199,9 @@ class _GrammarTokenizer:
 
     def __call__(self, text: str | bytes) -> list[int]:
         try:
-            return self._encode(text if isinstance(text, str) else text.decode(), self._markers)
+            if isinstance(text, bytes):
+                text = text.decode()
+            return self._encode(text, self._markers)
         except (UnicodeDecodeError, ModelError):
             # An exception would be a panic in llguidance. Without tokens it forces nothing.
             return []
@@ -204,7 +219,11 @@ def build_tokenizer(vocabulary: Vocabulary, markers: Collection[str]) -> Tokeniz
     Raises:
         GrammarError: the markers leave no end-of-generation token.
     """
-    own = {token for text in markers if (token := vocabulary.marker(text)) is not None}
+    own: set[int] = set()
+    for text in markers:
+        token = vocabulary.marker(text)
+        if token is not None:
+            own.add(token)
     end = [token for token in vocabulary.end if token not in own]
     if not end:
         raise GrammarError("every end-of-generation token is a marker of the format")

@@ -14,7 +14,7 @@ from constrained.errors import RequestError
 from constrained.job import Job
 from constrained.kv.snapshots import Cache
 from constrained.model.model import Model
-from constrained.prompt.cache_breakpoints import MOST, find_breakpoints
+from constrained.prompt.cache_breakpoints import MOST, TokenizedPrompt
 from constrained.template.chat_template import ChatTemplate
 from constrained.template.special_tokens import Prompt
 from constrained.vocabulary.vocabulary import byte_vocabulary
@@ -129,7 +129,6 @@ def test_spaces_of_sentencepiece_and_a_bos_do_not_count() -> None:
     vocabulary = type(vocabulary)(
         names, {0: "<s>"}, frozenset({0}), (0,), vocabulary.encode, vocabulary.encode_special, 0
     )
-    prompt = Prompt(("Helloworld! world",))
 
     def write(messages: Any) -> Prompt:
         return Prompt(({1: "Hello", 2: "Helloworld!", 3: "Helloworl", 4: "Other"}[len(messages)],))
@@ -137,15 +136,10 @@ def test_spaces_of_sentencepiece_and_a_bos_do_not_count() -> None:
     messages: Any = [{}] * 4
 
     def find(count: int, tokens: list[int], reused: int) -> set[int]:
-        return find_breakpoints(
-            [count],
-            messages,
-            prompt=prompt,
-            tokens=tokens,
-            reused=reused,
-            write=write,
-            vocabulary=vocabulary,
+        prompt = TokenizedPrompt(
+            text="Helloworld! world", tokens=tuple(tokens), reused=reused, vocabulary=vocabulary
         )
+        return prompt.find_breakpoints([count], messages, write)
 
     assert [find(count, tokens, 0) for count in range(1, 5)] == [{2}, {4}, {2}, set()]
     assert [find(count, [3, *tokens[2:]], 1) for count in (1, 2)] == [{1}, {3}]

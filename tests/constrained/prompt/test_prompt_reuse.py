@@ -82,7 +82,7 @@ END_CASES = [
 def test_the_end_of_a_call(text: str, rest: str | None):
     """It is where the format ends it, or at a marker; where neither is, it is not guessed."""
     bounds = TurnBoundaries(HERMES_FORMAT, ["</s>"])
-    end = bounds.find_end(Prompt((text,)), said(), "!", "?")
+    end = bounds.find_end(Prompt((text,)), said(), inside="!", behind="?")
     assert (None if end is None else text[end:]) == rest
 
 

@@ -185,14 +185,21 @@ def test_speller_takes_the_longest_and_names_the_byte():
 
 def test_encoder_spells_what_the_tokenizer_changes():
     tokens = [b"a", b"A", b"<x>", b"<", b"x", b">"]
-    encode = Encoder(lambda data: [tokens.index(b"a")] * len(data), tokens, {2: "<x>"}, frozenset())
+    encode = Encoder(
+        lambda data: [tokens.index(b"a")] * len(data),
+        tokens,
+        {2: "<x>"},
+        never=frozenset(),
+    )
     assert encode("aA") == [0, 1]
     assert encode("<x>") == [3, 4, 5]
 
 
 def test_encoder_spells_what_the_tokenizer_does_not_know():
     tokens = [b"a", b"b", b"<unk>"]
-    encode = Encoder(lambda data: [0 if b == 97 else 2 for b in data], tokens, {}, frozenset({2}))
+    encode = Encoder(
+        lambda data: [0 if b == 97 else 2 for b in data], tokens, {}, never=frozenset({2})
+    )
     assert encode("aba") == [0, 1, 0]
     with pytest.raises(ModelError, match="no token for the byte 0x63"):
         encode("ac")

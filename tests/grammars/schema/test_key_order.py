@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from constrained.compile.compiler import GrammarCache
+from constrained.compile.compiler import GrammarCache, GrammarSource
 from constrained.errors import RequestError
 from constrained.tools.shapes import read_tools
 from grammars.formats import FORMATS
 from grammars.formats.hermes import HERMES
+from grammars.ir.completion import Completer
 from grammars.lowering.lower import lower
 from grammars.parse.parser import parse
 from grammars.render import render
@@ -166,19 +167,20 @@ def test_the_command_line(run: Run, tmp_path: Any) -> None:
 
 
 def test_grammars_are_built_once_for_the_same_tools() -> None:
-    cache, policy = GrammarCache({}, 2), Policy()
-    first = cache.find(HERMES, read_tools([TOOL]), policy, State())
-    assert cache.find(HERMES, read_tools([TOOL]), policy, State()) is first
+    cache = GrammarCache({}, 2)
+
+    def find(tools: list[Any], policy: Policy) -> Completer:
+        source = GrammarSource(HERMES, tools=read_tools(tools), policy=policy, state=State())
+        return cache.find(source)
+
+    first = find([TOOL], Policy())
+    assert find([TOOL], Policy()) is first
     loose = [{"type": "function", "function": {**TOOL["function"], "strict": False}}]
-    known = cache.find(HERMES, read_tools(loose), policy, State())
-    assert cache.find(HERMES, read_tools(loose), policy, State()) is known
+    assert find(loose, Policy()) is find(loose, Policy())
     in_order = Policy(key_order=KeyOrder.SCHEMA)
-    others = [
-        cache.find(HERMES, read_tools([TOOL]), p, State()) for p in (in_order, Policy.named("move"))
-    ]
-    assert first not in others
-    again = cache.find(HERMES, read_tools([TOOL]), policy, State())
+    assert first not in [find([TOOL], policy) for policy in (in_order, Policy.named("move"))]
+    again = find([TOOL], Policy())
     assert again.grammar == first.grammar
     assert again is not first
     answer = Policy(answer=ChoiceAnswer(("a", "b")))
-    assert cache.find(HERMES, (), answer, State()) is not cache.find(HERMES, (), answer, State())
+    assert find([], answer) is not find([], answer)
