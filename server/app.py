@@ -159,4 +159,4 @@ def read_invalid(errors: Sequence[Any]) -> HttpError:
         return HttpError(400, f"the body is not JSON: {reason}, at byte {offset}", "invalid_json")
     where = "".join(f"/{step}" for step in steps)
     field = ".".join(map(str, steps)) or "the body"
-    return HttpError(400, f"{field}: {first['msg']}", "invalid_value", where)
+    return HttpError(400, f"{field}: {first['msg']}", "invalid_value", where=where)

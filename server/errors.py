@@ -45,7 +45,7 @@ class HttpError(Error):
         where: a JSON pointer into the request, or None.
     """
 
-    def __init__(self, status: int, message: str, code: str, where: str | None = None):
+    def __init__(self, status: int, message: str, code: str, *, where: str | None = None):
         super().__init__(message, where=where)
         self.status = status
         self.code = code
@@ -80,7 +80,7 @@ def as_http_error(error: Exception) -> HttpError:
     for kind, status, code in STATUSES:
         if isinstance(error, kind):
             where = error.where if isinstance(error, Error) else None
-            return HttpError(status, str(error), code, where)
+            return HttpError(status, str(error), code, where=where)
     return HttpError(500, "the server failed; its log says why", INTERNAL)
 
 

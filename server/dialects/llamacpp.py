@@ -42,7 +42,9 @@ async def tokenize(body: TokenizeRequest, request: Request) -> Json:
         encoding = asyncio.to_thread(_encode, vocabulary, body)
         tokens = await wait_for_client(request, encoding)
     except UnicodeEncodeError as error:
-        raise HttpError(400, "content has a lone surrogate", "invalid_value", "/content") from error
+        raise HttpError(
+            400, "content has a lone surrogate", "invalid_value", where="/content"
+        ) from error
     if body.add_special and vocabulary.bos is not None:
         tokens = [vocabulary.bos, *tokens]
     if not body.with_pieces:
@@ -72,7 +74,7 @@ async def detokenize(body: DetokenizeRequest, request: Request) -> Json:
     for place, token in enumerate(body.tokens):
         if not 0 <= token < count:
             message = f"there is no token {token}; ids go from 0 to {count - 1}"
-            raise HttpError(400, message, "invalid_value", f"/tokens/{place}")
+            raise HttpError(400, message, "invalid_value", where=f"/tokens/{place}")
     return {"content": vocabulary.text(body.tokens).decode("utf-8", "replace")}
 
 

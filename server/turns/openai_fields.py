@@ -175,7 +175,7 @@ class GenerationFields(SamplingFields):
         if answer is not None:
             name = next(iter(given))
             message = f"response_format and {name} both say what the answer has to be"
-            raise HttpError(400, message, "invalid_value", f"/{name}")
+            raise HttpError(400, message, "invalid_value", where=f"/{name}")
         return read_target(**given).answer
 
 
@@ -197,5 +197,5 @@ def _read_bias(bias: Mapping[str, float] | None) -> dict[int, float] | None:
         is_number = key.isascii() and key.isdecimal()
         if not is_number or len(key) > MAX_TOKEN_DIGITS:
             message = f"{key!r} is no id of a token"
-            raise HttpError(400, message, "invalid_value", f"/logit_bias/{key}")
+            raise HttpError(400, message, "invalid_value", where=f"/logit_bias/{key}")
     return {int(key): value for key, value in bias.items()}

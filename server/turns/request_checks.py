@@ -21,7 +21,9 @@ def read_text_parts(content: Any, where: str) -> Any:
     if content is None or isinstance(content, str):
         return content
     if not isinstance(content, list):
-        raise HttpError(400, "content has to be a text or a list of parts", "invalid_value", where)
+        raise HttpError(
+            400, "content has to be a text or a list of parts", "invalid_value", where=where
+        )
     parts = [_read_part(part, f"{where}/{i}") for i, part in enumerate(content)]
     return parts or ""
 
@@ -31,10 +33,12 @@ def _read_part(part: Any, where: str) -> dict[str, str]:
         return {"type": "text", "text": part}
     kind = part.get("type") if isinstance(part, Mapping) else None
     if not isinstance(kind, str) or kind not in TEXTS:
-        raise HttpError(400, f"a part of type {kind!r} {UNREADABLE}", "unsupported_content", where)
+        raise HttpError(
+            400, f"a part of type {kind!r} {UNREADABLE}", "unsupported_content", where=where
+        )
     text = part.get("refusal" if kind == "refusal" else "text")
     if not isinstance(text, str):
-        raise HttpError(400, "the part has no text", "invalid_value", f"{where}/text")
+        raise HttpError(400, "the part has no text", "invalid_value", where=f"{where}/text")
     return {"type": "text", "text": text}
 
 
@@ -46,7 +50,7 @@ def check_tools(tools: Sequence[Any], settings: Settings) -> None:
     """
     if len(tools) > settings.max_tools:
         message = f"there are {len(tools):,} tools, this server takes {settings.max_tools:,}"
-        raise HttpError(400, message, "too_many_tools", "/tools")
+        raise HttpError(400, message, "too_many_tools", where="/tools")
     for number, tool in enumerate(tools):
         check_size(tool, settings, f"/tools/{number}")
 
@@ -60,7 +64,7 @@ def check_size(schema: Any, settings: Settings, where: str) -> None:
     try:
         size = len(json.dumps(schema, default=str))
     except RecursionError as error:
-        raise HttpError(400, "it nests too deeply", "too_large", where) from error
+        raise HttpError(400, "it nests too deeply", "too_large", where=where) from error
     if size > settings.max_schema:
         message = f"it has {size:,} bytes, this server takes {settings.max_schema:,}"
-        raise HttpError(400, message, "too_large", where)
+        raise HttpError(400, message, "too_large", where=where)

@@ -81,4 +81,4 @@ class CompletionRequest(GenerationFields):
 
 
 def _refuse(where: str, message: str) -> HttpError:
-    return HttpError(400, message, "invalid_value", where)
+    return HttpError(400, message, "invalid_value", where=where)

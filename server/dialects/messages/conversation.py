@@ -138,7 +138,7 @@ def _check_block(body: Any, where: str, role: str) -> None:
     kind = body.get("type") if isinstance(body, Mapping) else None
     if not isinstance(kind, str) or kind not in OF_ROLE:
         message = f"a block of type {kind!r} {UNREADABLE}"
-        raise HttpError(400, message, "unsupported_content", where)
+        raise HttpError(400, message, "unsupported_content", where=where)
     if role not in OF_ROLE[kind]:
         raise _refuse(f"a message of the role {role!r} has no {kind} blocks", where)
     for name, type_ in FIELDS[kind].items():
@@ -208,4 +208,4 @@ def _write_result(block: _Block, names: Mapping[str, str]) -> Json:
 
 
 def _refuse(message: str, where: str) -> HttpError:
-    return HttpError(400, message, "invalid_value", where)
+    return HttpError(400, message, "invalid_value", where=where)

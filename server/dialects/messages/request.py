@@ -133,7 +133,7 @@ class CountRequest(BaseModel):
         given = {name: value for name, value in extra.items() if value is not None}
         if "thread" in given:  # the SDK sends the whole conversation when it reads this code
             message = "this server keeps no threads: send the whole conversation"
-            raise HttpError(400, message, "thread_unsupported_request", "/thread")
+            raise HttpError(400, message, "thread_unsupported_request", where="/thread")
         return find_ignored(given, HARMLESS)
 
     def _find_breakpoints(self, conversation: Conversation) -> tuple[int, ...]:
@@ -153,7 +153,7 @@ class CountRequest(BaseModel):
         if choice is None:
             return None
         if choice.type == "tool" and not choice.name:
-            raise HttpError(400, "it names no tool", "invalid_value", "/tool_choice/name")
+            raise HttpError(400, "it names no tool", "invalid_value", where="/tool_choice/name")
         given: Json = {"type": choice.type}
         if choice.type == "tool":
             given["name"] = choice.name
@@ -249,8 +249,8 @@ def _read_tool(tool: Json, where: str) -> Json:
             f"a tool of type {kind!r} cannot be used: this server has no tools of its own. "
             "Describe it with name, description and input_schema"
         )
-        raise HttpError(400, message, "unsupported_tool", f"{where}/type")
+        raise HttpError(400, message, "unsupported_tool", where=f"{where}/type")
     if not isinstance(tool.get("input_schema"), dict):
         message = 'a tool has no input_schema: write {"type": "object", "properties": {...}}'
-        raise HttpError(400, message, "invalid_value", f"{where}/input_schema")
+        raise HttpError(400, message, "invalid_value", where=f"{where}/input_schema")
     return {name: tool[name] for name in TOOL_FIELDS if tool.get(name) is not None}

@@ -46,7 +46,7 @@ def _read_item(item: Json, where: str, stored: Mapping[str, Json]) -> Json:
         id = _read_reference(item, where)
         if id not in stored:
             message = f"there is no item {id!r}: those of responses with store: false are not kept"
-            raise HttpError(404, message, "not_found", f"{where}/id")
+            raise HttpError(404, message, "not_found", where=f"{where}/id")
         return stored[id]
     match item.get("type", "message"):
         case "message":
@@ -59,7 +59,7 @@ def _read_item(item: Json, where: str, stored: Mapping[str, Json]) -> Json:
             return _read_output(item, where)
         case kind:
             message = f"an item of type {kind!r} cannot be used by this server"
-            raise HttpError(400, message, "unsupported_item", f"{where}/type")
+            raise HttpError(400, message, "unsupported_item", where=f"{where}/type")
 
 
 def _is_reference(item: Json) -> bool:
@@ -72,7 +72,7 @@ def _read_reference(item: Json, where: str) -> str:
 
 def _read_text(item: Json, key: str, where: str) -> str:
     if not isinstance(text := item.get(key), str):
-        raise HttpError(400, f"{key} has to be a text", "invalid_value", f"{where}/{key}")
+        raise HttpError(400, f"{key} has to be a text", "invalid_value", where=f"{where}/{key}")
     return text
 
 
@@ -86,10 +86,12 @@ def _read_message(item: Json, where: str) -> Json:
     role = item.get("role")
     if role not in ROLES:
         message = f"the role {role!r} is not known: use {', '.join(ROLES)}"
-        raise HttpError(400, message, "invalid_value", f"{where}/role")
+        raise HttpError(400, message, "invalid_value", where=f"{where}/role")
     content = read_text_parts(item.get("content"), f"{where}/content")
     if content is None:
-        raise HttpError(400, "the message has no content", "invalid_value", f"{where}/content")
+        raise HttpError(
+            400, "the message has no content", "invalid_value", where=f"{where}/content"
+        )
     texts = [content] if isinstance(content, str) else [part["text"] for part in content]
     parts = [_make_part(text, is_output=role == "assistant") for text in texts]
     return {
@@ -131,12 +133,14 @@ def _join(parts: Any, where: str) -> str:
     if parts is None:
         return ""
     if not isinstance(parts, list):
-        raise HttpError(400, "it has to be a list of parts", "invalid_value", where)
+        raise HttpError(400, "it has to be a list of parts", "invalid_value", where=where)
     texts = list[str]()
     for number, part in enumerate(parts):
         text = part.get("text") if isinstance(part, Mapping) else None
         if not isinstance(text, str):
-            raise HttpError(400, "the part has no text", "invalid_value", f"{where}/{number}/text")
+            raise HttpError(
+                400, "the part has no text", "invalid_value", where=f"{where}/{number}/text"
+            )
         texts.append(text)
     return "\n".join(texts)
 
@@ -147,7 +151,7 @@ def _read_call(item: Json, where: str) -> Json:
         arguments = json.dumps(arguments, ensure_ascii=False)
     if not isinstance(arguments, str):
         message = "arguments have to be the JSON text of an object"
-        raise HttpError(400, message, "invalid_value", f"{where}/arguments")
+        raise HttpError(400, message, "invalid_value", where=f"{where}/arguments")
     return {
         "type": "function_call",
         "id": _find_id(item, "fc_"),
@@ -161,7 +165,7 @@ def _read_call(item: Json, where: str) -> Json:
 def _read_output(item: Json, where: str) -> Json:
     output = read_text_parts(item.get("output"), f"{where}/output")
     if output is None:
-        raise HttpError(400, "there is no output", "invalid_value", f"{where}/output")
+        raise HttpError(400, "there is no output", "invalid_value", where=f"{where}/output")
     if not isinstance(output, str):
         output = [_make_part(part["text"], is_output=False) for part in output]
     return {
@@ -287,7 +291,7 @@ def unseal(sealed: Any, where: str) -> str:
     except (TypeError, ValueError, binascii.Error):
         pass
     message = "this reasoning was not written by this server: leave the item out"
-    raise HttpError(400, message, "invalid_encrypted_content", where)
+    raise HttpError(400, message, "invalid_encrypted_content", where=where)
 
 
 def _hash(data: bytes) -> bytes:

@@ -132,9 +132,9 @@ class ResponsesRequest(SamplingFields):
         }
         for name, message in refused.items():
             if self._extra.get(name):
-                raise HttpError(400, message, "unsupported_field", f"/{name}")
+                raise HttpError(400, message, "unsupported_field", where=f"/{name}")
         if not messages:
-            raise HttpError(400, "there is no input", "invalid_value", "/input")
+            raise HttpError(400, "there is no input", "invalid_value", where="/input")
 
     def _find_ignored(self) -> tuple[str, ...]:
         ignored = find_ignored(self.model_extra, HARMLESS)
@@ -179,7 +179,7 @@ def _read_tool(tool: Json, place: int) -> Json:
     kind = tool.get("type", "function")
     if kind != "function":
         message = f"the tool {kind!r} is run by nobody here: offer a function in its place"
-        raise HttpError(400, message, "unsupported_tool", f"/tools/{place}")
+        raise HttpError(400, message, "unsupported_tool", where=f"/tools/{place}")
     if "function" in tool:  # the form of Chat Completions, which many send
         return tool
     return {name: tool[name] for name in TOOL_FIELDS if name in tool}

@@ -81,9 +81,9 @@ def _find_earlier(body: ResponsesRequest, store: ResponseStore, owner: str) -> t
     stored = store.get(owner, id)
     if stored is None:
         message = f"there is no response {id!r} to go on from"
-        raise HttpError(400, message, "previous_response_not_found", place)
+        raise HttpError(400, message, "previous_response_not_found", where=place)
     if stored.response["status"] == "failed":
-        raise HttpError(400, f"the response {id!r} has failed", "invalid_value", place)
+        raise HttpError(400, f"the response {id!r} has failed", "invalid_value", where=place)
     return stored.conversation
 
 
@@ -115,7 +115,7 @@ async def show_response(id: str, request: Request, stream: bool = False) -> Json
     """A response that is kept."""
     if stream:
         message = "a response is streamed only while it is made: leave stream out"
-        raise HttpError(400, message, "unsupported_field", "/stream")
+        raise HttpError(400, message, "unsupported_field", where="/stream")
     return _find(id, request).response
 
 
@@ -153,7 +153,7 @@ async def list_input_items(
     if after:
         ids = [item["id"] for item in items]
         if after not in ids:
-            raise HttpError(400, f"there is no item {after!r}", "invalid_value", "/after")
+            raise HttpError(400, f"there is no item {after!r}", "invalid_value", where="/after")
         items = items[ids.index(after) + 1 :]
     shown = items[:limit]
     return {
