@@ -71,10 +71,10 @@ async def detokenize(body: DetokenizeRequest, request: Request) -> Json:
     """The text of tokens."""
     vocabulary = find_service(request).model.engine.vocabulary
     count = len(vocabulary.tokens)
-    for place, token in enumerate(body.tokens):
+    for number, token in enumerate(body.tokens):
         if not 0 <= token < count:
             message = f"there is no token {token}; ids go from 0 to {count - 1}"
-            raise HttpError(400, message, "invalid_value", where=f"/tokens/{place}")
+            raise HttpError(400, message, "invalid_value", where=f"/tokens/{number}")
     return {"content": vocabulary.text(body.tokens).decode("utf-8", "replace")}
 
 
@@ -89,7 +89,7 @@ async def apply_template(body: ChatRequest, request: Request) -> Json:
 
 @router.get("/props", responses=NOT_LOADED)
 async def show_properties(request: Request) -> Json:
-    """What the model is and how it is run."""
+    """The properties of the model, and of the way it is run."""
     service = find_service(request)
     engine = service.model.engine
     compiler = service.model.compiler
@@ -120,7 +120,7 @@ def _show_sampling(service: Service) -> Json:
 
 @router.get("/slots", responses=NOT_LOADED)
 async def show_slots(request: Request) -> list[Json]:
-    """How many turns are under way."""
+    """The sequences; as many of them are processing as turns are under way."""
     model = find_service(request).model
     metrics = model.metrics()
     length = model.engine.context_length

@@ -16,7 +16,7 @@ def read_text_parts(content: Any, where: str) -> Any:
     """Content in OpenAI's form with all parts as `{"type": "text", "text": ...}`.
 
     Raises:
-        HttpError: a part is no text; names its place and kind.
+        HttpError: a part is no text; names its kind, and the pointer to it.
     """
     if content is None or isinstance(content, str):
         return content
@@ -26,6 +26,13 @@ def read_text_parts(content: Any, where: str) -> Any:
         )
     parts = [_read_part(part, f"{where}/{i}") for i, part in enumerate(content)]
     return parts or ""
+
+
+def list_texts(content: str | Sequence[Mapping[str, str]]) -> list[str]:
+    """The texts of content that `read_text_parts` has read."""
+    if isinstance(content, str):
+        return [content]
+    return [part["text"] for part in content]
 
 
 def _read_part(part: Any, where: str) -> dict[str, str]:
@@ -59,7 +66,7 @@ def check_size(schema: Any, settings: Settings, where: str) -> None:
     """Refuses a schema, or what else says what an answer is, that is too large.
 
     Raises:
-        HttpError: names the place.
+        HttpError: it is; has the pointer.
     """
     try:
         size = len(json.dumps(schema, default=str))

@@ -66,7 +66,7 @@ class ChatRequest(GenerationFields):
         return FORMATS.get(self.reasoning_format or "auto", default)
 
     def read(self, service: Service) -> TurnRequest:
-        """What it asks.
+        """Reads what is asked for.
 
         Raises:
             HttpError, Error: something in it cannot be; says where.
@@ -130,11 +130,11 @@ class ChatRequest(GenerationFields):
         return None
 
 
-def _read_message(message: Json, place: int) -> Json:
+def _read_message(message: Json, number: int) -> Json:
     """A message whose content is text.
 
     Raises:
         HttpError: a part of it is not.
     """
-    content = read_text_parts(message.get("content"), f"/messages/{place}/content")
+    content = read_text_parts(message.get("content"), f"/messages/{number}/content")
     return {**message, "content": content}
