@@ -1,4 +1,4 @@
-"""What content has to be, in the shapes that people ask for it: types, schemas, response_format."""
+"""The answer that is asked for, in the shapes that people give: types, schemas, response_format."""
 
 import json
 import reprlib

@@ -6,7 +6,7 @@ from typing import Any
 
 from constrained.errors import RequestError
 from constrained.job import Job
-from constrained.messages import REASONING_NAMES, is_text_parts, normalise, read_reasoning
+from constrained.messages import find_reasoning_name, join_text_parts, normalise, read_reasoning
 from constrained.template.chat_template import ChatTemplate
 
 
@@ -16,17 +16,17 @@ class AssistantPrefill:
 
     Args:
         content, reasoning: what it says.
-        content_place, reasoning_place: the JSON pointers of the two.
+        content_pointer, reasoning_pointer: the JSON pointers of the two.
     """
 
     content: str = ""
     reasoning: str = ""
-    content_place: str = ""
-    reasoning_place: str = ""
+    content_pointer: str = ""
+    reasoning_pointer: str = ""
 
     def where(self, *, is_content: bool) -> str:
         """The JSON pointer of one of the two."""
-        return self.content_place if is_content else self.reasoning_place
+        return self.content_pointer if is_content else self.reasoning_pointer
 
     def join(self, message: Mapping[str, Any]) -> dict[str, Any]:
         """The message of the whole turn: this text, and what was generated behind it.
@@ -60,7 +60,7 @@ def read_prefill(job: Job, template: ChatTemplate) -> tuple[Job, AssistantPrefil
     if not count:
         hint = "Give the message that it answers, too"
         raise RequestError("there is nothing before the turn", where="/messages", hint=hint)
-    breakpoints = tuple(min(place, count) for place in job.breakpoints)
+    breakpoints = tuple(min(end, count) for end in job.breakpoints)
     return replace(job, messages=job.messages[:-1], breakpoints=breakpoints), prefill
 
 
@@ -69,7 +69,7 @@ def read_message(message: Mapping[str, Any], where: str) -> AssistantPrefill:
 
     Args:
         message: in normal form.
-        where: its place.
+        where: the JSON pointer of it.
 
     Raises:
         RequestError: it is not of the assistant, calls tools, or holds what is no text.
@@ -80,22 +80,18 @@ def read_message(message: Mapping[str, Any], where: str) -> AssistantPrefill:
     if message.get("tool_calls"):
         hint = "Leave them out, or give their results and leave prefill out"
         raise RequestError("a turn with calls is over", where=f"{where}/tool_calls", hint=hint)
-    content = message["content"]
-    if is_text_parts(content):
-        content = "\n".join(part["text"] for part in content)
-    given = [name for name in REASONING_NAMES if message.get(name) is not None]
-    name = given[0] if given else REASONING_NAMES[0]
+    name = find_reasoning_name(message)
     prefill = AssistantPrefill(
-        content=content,
+        content=join_text_parts(message["content"]),
         reasoning=message.get(name) or "",
-        content_place=f"{where}/content",
-        reasoning_place=f"{where}/{name}",
+        content_pointer=f"{where}/content",
+        reasoning_pointer=f"{where}/{name}",
     )
-    _check_text(prefill.content, prefill.content_place)
-    _check_text(prefill.reasoning, prefill.reasoning_place)
+    _check_text(prefill.content, prefill.content_pointer)
+    _check_text(prefill.reasoning, prefill.reasoning_pointer)
     return prefill
 
 
-def _check_text(text: Any, place: str) -> None:
+def _check_text(text: Any, where: str) -> None:
     if not isinstance(text, str):
-        raise RequestError("it is no text, so no turn can go on with it", where=place)
+        raise RequestError("it is no text, so no turn can go on with it", where=where)

@@ -1,4 +1,4 @@
-"""How long a request may take, and how long it has taken."""
+"""The time that a request may take, and that it has taken."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -61,11 +61,11 @@ class Deadline:
         return now >= self.at
 
     def fail_waiting(self) -> DeadlineError:
-        """The error of a request that was not begun."""
+        """The error of a request that was not running yet."""
         return self._fail("it was still waiting", "load the model with more sequences")
 
     def fail_begun(self, read: int, size: int, generated: int) -> DeadlineError:
-        """The error of a request that was begun.
+        """The error of a request that was running.
 
         Args:
             read: how many tokens of its prompt the model has seen.

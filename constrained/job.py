@@ -11,7 +11,7 @@ from grammars.turn import Answer, KeyOrder, Think
 
 
 class Recall(StrEnum):
-    """Whose view of earlier reasoning holds, that of the model (KEEP) or of the template (DROP).
+    """The view of earlier reasoning that holds: that of the model (KEEP), of the template (DROP).
 
     AUTO keeps it until the next message of the user, and follows the template from then on.
     """
@@ -100,7 +100,7 @@ def _check_breakpoints(job: Job) -> None:
     if not isinstance(job.breakpoints, (tuple, list)):
         raise RequestError("it is no list", where="/breakpoints", hint="Give numbers of messages")
     most = len(job.messages) if isinstance(job.messages, Sequence) else 0
-    for place, count in enumerate(job.breakpoints):
+    for index, count in enumerate(job.breakpoints):
         if type(count) is not int or not 0 <= count <= most:
             hint = "Use numbers of messages from the first one on, at most all of them"
-            raise RequestError(f"it is {count!r}", where=f"/breakpoints/{place}", hint=hint)
+            raise RequestError(f"it is {count!r}", where=f"/breakpoints/{index}", hint=hint)

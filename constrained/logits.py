@@ -1,4 +1,4 @@
-"""What is read off the logits of a model."""
+"""Probabilities of tokens, read off the logits of a model."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class TokenDrawn:
 
 
 class Scores:
-    """The logarithms of the probabilities of all tokens at one place.
+    """The logarithms of the probabilities of all tokens at one position.
 
     Args:
         logits: of the model, nothing of them forbidden yet; what is changed in them later on does
@@ -57,8 +57,12 @@ class Scores:
     def top(self, count: int) -> tuple[tuple[int, float], ...]:
         """The most likely tokens, at most so many, best first; none that is impossible."""
         best = np.argpartition(-self._logprobs, min(count, len(self._logprobs) - 1))[:count]
-        ranked = sorted(((token, self.of(token)) for token in best.tolist()), key=_rank)
-        return tuple(pair for pair in ranked if pair[1] > -np.inf)
+        possible = list[tuple[int, float]]()
+        for token in best.tolist():
+            logprob = self.of(token)
+            if logprob > -np.inf:
+                possible.append((token, logprob))
+        return tuple(sorted(possible, key=_rank))
 
 
 def _rank(pair: tuple[int, float]) -> tuple[float, int]:
@@ -66,12 +70,12 @@ def _rank(pair: tuple[int, float]) -> tuple[float, int]:
 
 
 def describe_token(token: int, text: bytes, scores: Scores | None, count: int) -> TokenDrawn:
-    """The log probability of a token, and of the most likely ones in its place.
+    """The log probability of a token, and of the most likely ones at its position.
 
     Args:
         token: its id.
         text: what it spells.
-        scores: of the place where it stands; None: nobody asked the model.
+        scores: of its position; None: nobody asked the model.
         count: how many of the most likely tokens are named.
     """
     if scores is None:

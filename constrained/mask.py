@@ -1,4 +1,4 @@
-"""Which tokens a grammar allows next: llguidance's matcher, with every failure an error.
+"""The tokens that a grammar allows next: llguidance's matcher, with every failure an error.
 
 llguidance reports nothing by itself: a matcher that has failed says that it has stopped and that
 only an end token may follow, which looks like a clean end. So every call here asks for the error.
@@ -40,7 +40,7 @@ BIAS = np.where(
 
 
 class Matcher:
-    """A grammar and how far a turn has come in it. Not for two threads at once.
+    """A grammar, and the state of a turn in it. Not for two threads at once.
 
     Every method raises GrammarError if llguidance fails, and from then on.
     """
@@ -70,7 +70,7 @@ class Matcher:
         return matcher
 
     def fork(self) -> "Matcher":
-        """Returns an independent matcher at the same place, in microseconds."""
+        """Returns an independent matcher in the same state, in microseconds."""
         fork = Matcher(self._tokenizer, self._inner.deep_copy())
         fork._packed = self._packed
         return fork
@@ -147,12 +147,12 @@ class Matcher:
 
     def accepts(self, tokens: Sequence[int]) -> int:
         """Returns how many of `tokens` could be committed from here, in order."""
-        known = list(tokens)
-        for place, token in enumerate(tokens):
+        known = list[int]()
+        for token in tokens:
             # To ask llguidance about an id that it does not have would put it into its error state.
             if not 0 <= token < self._n_vocab:
-                known = known[:place]
                 break
+            known.append(token)
         count = self._inner.validate_tokens(known)
         self._check("the grammar failed")
         return count

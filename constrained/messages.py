@@ -34,7 +34,7 @@ def normalise(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Copy a conversation (OpenAI chat form) into the form that rendering starts from.
 
     Developer messages become system messages; arguments that are the JSON text of an object
-    become that object; missing content becomes "", but beside tool calls None.
+    become that object; missing content becomes "", but next to tool calls None.
 
     Raises:
         TemplateError: not a list, empty, or a message that is no object or has no role.
@@ -70,8 +70,11 @@ def _name_reasoning(message: dict[str, Any]) -> dict[str, Any]:
 
 def _functions(message: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The `function` of each call; what is not shaped so is left for the template to refuse."""
-    calls = [call for call in message.get("tool_calls", ()) if isinstance(call, dict)]
-    return [call["function"] for call in calls if isinstance(call.get("function"), dict)]
+    functions = list[dict[str, Any]]()
+    for call in message.get("tool_calls", ()):
+        if isinstance(call, dict) and isinstance(call.get("function"), dict):
+            functions.append(call["function"])
+    return functions
 
 
 def _as_object(arguments: Any) -> Any:
@@ -90,12 +93,24 @@ def is_text_parts(content: Any) -> bool:
     )
 
 
-def read_reasoning(message: Mapping[str, Any]) -> Any:
-    """The reasoning of a message, under whichever name the client gave it; None if it has none."""
+def join_text_parts(content: Any) -> Any:
+    """Content that is parts of text as one text, a line each; other content as it is."""
+    if is_text_parts(content):
+        return "\n".join(part["text"] for part in content)
+    return content
+
+
+def find_reasoning_name(message: Mapping[str, Any]) -> str:
+    """The name that the client gave the reasoning of a message; the usual one if it has none."""
     for name in REASONING_NAMES:
         if message.get(name) is not None:
-            return message[name]
-    return None
+            return name
+    return REASONING_NAMES[0]
+
+
+def read_reasoning(message: Mapping[str, Any]) -> Any:
+    """The reasoning of a message, under whichever name the client gave it; None if it has none."""
+    return message.get(find_reasoning_name(message))
 
 
 def is_silent(message: Mapping[str, Any]) -> bool:
@@ -116,16 +131,19 @@ def read_call_ids(messages: Sequence[Mapping[str, Any]]) -> frozenset[str]:
 
 def write_messages(
     messages: list[dict[str, Any]],
+    *,
     empty: str | None,
     as_text: bool,
     joined: bool,
-    named: bool = True,
-    blank: str = "",
+    named: bool,
+    blank: str,
 ) -> list[Any]:
-    """Copy normal messages, with `empty` for the content None and perhaps arguments as text.
+    """Copy normal messages.
 
     Args:
+        empty: stands for the content None.
         blank: the content of an assistant message with neither content nor calls.
+        as_text: arguments are the JSON text of an object.
         joined: parts of text become one text, a line each, as in llama.cpp; few templates know
             parts.
         named: reasoning goes by the names that templates read, as in transformers.
@@ -138,9 +156,9 @@ def write_messages(
             message["content"] = blank
         if message["content"] is None:
             message["content"] = empty
-        if joined and is_text_parts(message["content"]):
-            message["content"] = "\n".join(part["text"] for part in message["content"])
-        for function in _functions(message) if as_text else ():
-            if isinstance(function["arguments"], dict):
+        if joined:
+            message["content"] = join_text_parts(message["content"])
+        for function in _functions(message):
+            if as_text and isinstance(function["arguments"], dict):
                 function["arguments"] = json.dumps(function["arguments"], ensure_ascii=False)
     return written

@@ -1,4 +1,4 @@
-"""What a model does, and holds of earlier requests, in figures."""
+"""The figures of a model: requests under way, and what is kept of earlier ones."""
 
 from dataclasses import dataclass
 

@@ -15,7 +15,7 @@ from constrained.logits import TokenDrawn
 from constrained.tools.offer import Refusal
 from grammars.parse.parser import collect
 from grammars.schema.nodes import Json
-from grammars.turn import CallOpened, CallRead, JsonAnswer, Tool, ToolCall, Turn
+from grammars.turn import CallOpened, CallRead, Event, JsonAnswer, Tool, ToolCall, Turn
 
 LONGEST_SHOWN = 500  # characters of a call in an error
 ID_LETTERS = string.ascii_letters + string.digits
@@ -34,7 +34,7 @@ class Reply:
         unfinished: the text of a call that was cut when the tokens ran out; "" otherwise.
         text: all that the model wrote, as it wrote it.
         parsed: the value of a JSON answer, if one was asked for, with the text that the turn went
-            on with; None beside calls.
+            on with; None where there are calls.
         refused: the tools that were not offered, because their schemas cannot be enforced.
         stop_sequence: the stop text that has ended the turn, if one has; `text` has it, too.
         logprobs: how likely each token of the turn was, if that was asked for; up to the stop text.
@@ -87,7 +87,9 @@ def _show(call: ToolCall) -> dict[str, Json]:
     shown: dict[str, Json] = {"id": call.id, "name": call.name, "arguments": call.arguments}
     if not call.valid:
         shown |= {"valid": False, "errors": [vars(e) for e in call.errors]}
-    return shown | ({"truncated": True} if call.truncated else {})
+    if call.truncated:
+        shown["truncated"] = True
+    return shown
 
 
 def _shorten(value: object) -> str:
@@ -133,11 +135,12 @@ def _mark(
     A call that the model had not even named is none of its own, and is left out, unless a call or
     an answer has to be there and there is no other.
     """
-    at = len(generation.events) if generation.ended_at is None else generation.ended_at
-    kept, ending = generation.events[:at], generation.events[at:]
-    whole = sum(isinstance(event, CallRead) for event in kept)
-    invented = sum(isinstance(event, CallOpened) for event in ending)
-    fewest = 1 if turn.requires_output else 0
+    ended_at = generation.ended_at
+    if ended_at is None:
+        ended_at = len(generation.events)
+    whole = _count(generation.events[:ended_at], CallRead)
+    invented = _count(generation.events[ended_at:], CallOpened)
+    fewest = int(turn.requires_output)
     kept_calls = calls[: max(fewest, len(calls) - invented)]
     ids = TurnCallIds(turn)
     marked: list[ToolCall] = []
@@ -145,6 +148,10 @@ def _mark(
         id = ids.choose(number, call.id)
         marked.append(replace(call, id=id, truncated=number >= whole))
     return tuple(marked)
+
+
+def _count(events: Sequence[Event], kind: type[Event]) -> int:
+    return sum(isinstance(event, kind) for event in events)
 
 
 class TurnCallIds:
@@ -183,8 +190,7 @@ def derive_id(prompt: Sequence[int], number: int, again: int = 0) -> str:
 
 
 def _check(call: ToolCall, tools: Sequence[Tool]) -> None:
-    strict = next((t.strict for t in tools if t.name == call.name), True)
-    if call.valid or not strict:
+    if call.valid or any(tool.name == call.name and not tool.strict for tool in tools):
         return
     unfit = call.errors[0]
     raise ReplyError(

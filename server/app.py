@@ -73,6 +73,7 @@ def make_app(
         try:
             model = load()
         except Exception as error:
+            # Nobody waits for this thread: whatever it was, requests and `stop` have to hear of it.
             app.state.failure = error
             LOG.error("the model cannot be loaded: %s", error)
             if stop is not None:
@@ -137,7 +138,6 @@ def _add_errors(app: FastAPI) -> None:
         return response
 
     app.add_exception_handler(Error, refuse)
-    app.add_exception_handler(HttpError, refuse)
     app.add_exception_handler(RequestValidationError, refuse_invalid)
     app.add_exception_handler(HTTPException, refuse_path)
     app.add_exception_handler(Exception, refuse)
@@ -159,4 +159,4 @@ def read_invalid(errors: Sequence[Any]) -> HttpError:
         return HttpError(400, f"the body is not JSON: {reason}, at byte {offset}", "invalid_json")
     where = "".join(f"/{step}" for step in steps)
     field = ".".join(map(str, steps)) or "the body"
-    return HttpError(400, f"{field}: {first['msg']}", "invalid_value", where)
+    return HttpError(400, f"{field}: {first['msg']}", "invalid_value", where=where)

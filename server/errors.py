@@ -25,7 +25,7 @@ OPENAI_TYPES = {
     503: "unavailable_error",
     504: "timeout_error",
 }
-STATUSES: tuple[tuple[type[Exception], int, str], ...] = (
+STATUSES: tuple[tuple[type[Error], int, str], ...] = (
     (BusyError, 503, "queue_full"),
     (DeadlineError, 504, "deadline_exceeded"),
     (ContextError, 400, "context_length_exceeded"),
@@ -45,7 +45,7 @@ class HttpError(Error):
         where: a JSON pointer into the request, or None.
     """
 
-    def __init__(self, status: int, message: str, code: str, where: str | None = None):
+    def __init__(self, status: int, message: str, code: str, *, where: str | None = None):
         super().__init__(message, where=where)
         self.status = status
         self.code = code
@@ -79,8 +79,7 @@ def as_http_error(error: Exception) -> HttpError:
         return HttpError(500, str(error), "grammar_failed")
     for kind, status, code in STATUSES:
         if isinstance(error, kind):
-            where = error.where if isinstance(error, Error) else None
-            return HttpError(status, str(error), code, where)
+            return HttpError(status, str(error), code, where=error.where)
     return HttpError(500, "the server failed; its log says why", INTERNAL)
 
 

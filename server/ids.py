@@ -25,7 +25,7 @@ def make_id(prefix: str) -> str:
 
 
 class CallIds:
-    """Which ids of calls stand for what the model wrote. For several threads."""
+    """The ids that the model wrote, by the ids that clients know. For several threads."""
 
     def __init__(self, most: int = MAX_IDS):
         self._most = most

@@ -10,8 +10,8 @@ MIB = 1 << 20
 
 
 class ReasoningField(StrEnum):
-    """Where a Chat Completion has its reasoning. Clients differ: DeepSeek's and llama-server's read
-    `reasoning_content`, those of OpenRouter and newer vLLM `reasoning`."""
+    """The field of a Chat Completion that has its reasoning. Clients of DeepSeek and llama-server
+    read `reasoning_content`, those of OpenRouter and newer vLLM `reasoning`."""
 
     REASONING_CONTENT = "reasoning_content"
     REASONING = "reasoning"
@@ -69,7 +69,7 @@ class Settings:
     date: datetime | None = None
     """The date of today, for templates; None: the day on which a conversation began."""
     show_grammar: bool = False
-    """Replies have the grammar that held them."""
+    """Replies have the grammar that constrained them."""
     log_prompts: bool = False
     """The log has what was asked and answered."""
 

@@ -42,7 +42,9 @@ async def tokenize(body: TokenizeRequest, request: Request) -> Json:
         encoding = asyncio.to_thread(_encode, vocabulary, body)
         tokens = await wait_for_client(request, encoding)
     except UnicodeEncodeError as error:
-        raise HttpError(400, "content has a lone surrogate", "invalid_value", "/content") from error
+        raise HttpError(
+            400, "content has a lone surrogate", "invalid_value", where="/content"
+        ) from error
     if body.add_special and vocabulary.bos is not None:
         tokens = [vocabulary.bos, *tokens]
     if not body.with_pieces:
@@ -69,10 +71,10 @@ async def detokenize(body: DetokenizeRequest, request: Request) -> Json:
     """The text of tokens."""
     vocabulary = find_service(request).model.engine.vocabulary
     count = len(vocabulary.tokens)
-    for place, token in enumerate(body.tokens):
+    for number, token in enumerate(body.tokens):
         if not 0 <= token < count:
             message = f"there is no token {token}; ids go from 0 to {count - 1}"
-            raise HttpError(400, message, "invalid_value", f"/tokens/{place}")
+            raise HttpError(400, message, "invalid_value", where=f"/tokens/{number}")
     return {"content": vocabulary.text(body.tokens).decode("utf-8", "replace")}
 
 
@@ -87,7 +89,7 @@ async def apply_template(body: ChatRequest, request: Request) -> Json:
 
 @router.get("/props", responses=NOT_LOADED)
 async def show_properties(request: Request) -> Json:
-    """What the model is and how it is run."""
+    """The properties of the model, and of the way it is run."""
     service = find_service(request)
     engine = service.model.engine
     compiler = service.model.compiler
@@ -118,7 +120,7 @@ def _show_sampling(service: Service) -> Json:
 
 @router.get("/slots", responses=NOT_LOADED)
 async def show_slots(request: Request) -> list[Json]:
-    """How many turns are under way."""
+    """The sequences; as many of them are processing as turns are under way."""
     model = find_service(request).model
     metrics = model.metrics()
     length = model.engine.context_length

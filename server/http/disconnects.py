@@ -38,6 +38,7 @@ async def wait_for_client(
         for other in (task, gone):
             if not other.done():
                 other.cancel()
+                # Nobody is left who would want its result, or its error.
                 with suppress(asyncio.CancelledError, Exception):
                     await other
 

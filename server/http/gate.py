@@ -64,13 +64,15 @@ class Gate:
         fault = self._find_fault(scope["path"], headers)
         if fault is not None:
             body = find_dialect(self._dialects, scope["path"]).encode_error(fault)
-            await _answer(send, fault.status, body, fault.headers.items())
+            await _answer(send, fault.status, body, headers=fault.headers.items())
             return
         await self._app(scope, _Limited(receive, self._max_body), send)
 
     def _count(self, scope: Scope, send: Send) -> Send:
         async def send_counted(message: Message) -> None:
             if message["type"] == "http.response.start":
+                # FastAPI notes the route. Without one the path is anything at all, and each would
+                # be a counter of its own.
                 route = scope.get("route")
                 path = getattr(route, "path", "other")
                 self._counters.note_request(path, message["status"])
@@ -119,7 +121,7 @@ class _Limited:
 
 
 async def _answer(
-    send: Send, status: int, body: object, headers: Iterable[tuple[str, str]] = ()
+    send: Send, status: int, body: object, *, headers: Iterable[tuple[str, str]] = ()
 ) -> None:
     data = json.dumps(body).encode()
     fields = [("content-type", "application/json"), ("content-length", str(len(data))), *headers]

@@ -4,7 +4,7 @@ A dialect only writes the chunks of a stream. A whole reply is the fold of the s
 the two cannot differ.
 """
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from typing import Any
 
 from fastapi import Request
@@ -45,7 +45,7 @@ class ReplyWriter:
         yield encode_openai_error(as_http_error(error))
 
     async def before_sending(self, chunk: Json) -> None:
-        """Does what has to be done before a chunk goes out."""
+        """Called in front of each chunk that goes out."""
 
     def fold(self, chunks: Sequence[Json]) -> Json:
         """The whole reply that the chunks of a stream add up to."""
@@ -53,7 +53,9 @@ class ReplyWriter:
 
     def encode(self, chunk: Json) -> bytes:
         """A chunk as a server-sent event."""
-        return encode_event(chunk, chunk["type"] if self.names_events else "")
+        if self.names_events:
+            return encode_event(chunk, chunk["type"])
+        return encode_event(chunk)
 
 
 async def answer(
@@ -72,7 +74,12 @@ async def answer(
     settings = compiled.service.settings
     await _wait_for_start(request, active, settings.ping_seconds)
     events = keep_alive(_stream(active, writer), settings.ping_seconds, writer.ping)
-    return EventStream(events, settings.idle_seconds, compiled.headers, active.cancel)
+    return EventStream(
+        events,
+        idle_seconds=settings.idle_seconds,
+        headers=compiled.headers,
+        cancel=active.cancel,
+    )
 
 
 async def _wait_for_start(request: Request, active: ActiveRequest, seconds: float) -> None:
@@ -80,7 +87,7 @@ async def _wait_for_start(request: Request, active: ActiveRequest, seconds: floa
     what is refused until then is refused with its own status."""
     try:
         await wait_for_client(request, active.wait(seconds))
-    except BaseException:
+    except BaseException:  # cancelled, too: there is no stream yet that would end the turns
         active.cancel()
         raise
 
@@ -102,7 +109,7 @@ async def _collect(active: ActiveRequest, writer: ReplyWriter) -> list[Json]:
     return [chunk async for chunk in _write(active, writer)]
 
 
-async def _stream(active: ActiveRequest, writer: ReplyWriter) -> AsyncIterator[bytes]:
+async def _stream(active: ActiveRequest, writer: ReplyWriter) -> AsyncGenerator[bytes, None]:
     try:
         async for chunk in _write(active, writer):
             yield writer.encode(chunk)

@@ -1,4 +1,4 @@
-"""What the paths of all dialects share: the model that is served, and the errors that the OpenAPI
+"""Shared by the paths of all dialects: the model that is served, and the errors that the OpenAPI
 description lists."""
 
 from typing import Any
@@ -13,7 +13,7 @@ Responses = dict[int | str, dict[str, Any]]
 
 
 class ErrorBody(BaseModel):
-    """What a fault says."""
+    """The message and the type of an error."""
 
     message: str
     type: str

@@ -3,7 +3,7 @@ nobody reads them."""
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -13,7 +13,7 @@ from starlette.types import Message, Receive, Scope, Send
 HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}  # the latter is nginx's
 COMMENT = b": alive\n\n"  # clients skip comments; it keeps proxies from closing the connection
 DONE = b"data: [DONE]\n\n"
-AHEAD = 64  # events that are made while earlier ones are sent
+BUFFERED = 64  # events that are made while earlier ones are sent
 
 
 def encode_event(data: Mapping[str, Any], name: str = "") -> bytes:
@@ -26,17 +26,17 @@ def encode_event(data: Mapping[str, Any], name: str = "") -> bytes:
 
 
 async def keep_alive(
-    events: AsyncIterator[bytes], seconds: float, ping: bytes = COMMENT
-) -> AsyncIterator[bytes]:
+    events: AsyncGenerator[bytes, None], seconds: float, ping: bytes = COMMENT
+) -> AsyncGenerator[bytes, None]:
     """The encoded events; where none comes for so many seconds, a ping in between."""
-    queue: asyncio.Queue[bytes | BaseException] = asyncio.Queue(AHEAD)
+    queue: asyncio.Queue[bytes | BaseException] = asyncio.Queue(BUFFERED)
 
     async def read() -> None:
         try:
             async for event in events:
                 await queue.put(event)
             await queue.put(StopAsyncIteration())
-        except Exception as error:
+        except Exception as error:  # raised by whoever reads the queue
             await queue.put(error)
 
     reading = asyncio.create_task(read())
@@ -57,12 +57,7 @@ async def keep_alive(
         reading.cancel()
         with suppress(asyncio.CancelledError):
             await reading
-        await _close(events)
-
-
-async def _close(events: AsyncIterator[Any]) -> None:
-    if (close := getattr(events, "aclose", None)) is not None:
-        await close()
+        await events.aclose()
 
 
 class EventStream(StreamingResponse):
@@ -71,16 +66,17 @@ class EventStream(StreamingResponse):
     Args:
         events: encoded.
         idle_seconds: see above.
-        headers: beside those of every stream.
+        headers: in addition to those of every stream.
         cancel: called in the end, also where nothing of the stream was read.
     """
 
     def __init__(
         self,
-        events: AsyncIterator[bytes],
+        events: AsyncGenerator[bytes, None],
+        *,
         idle_seconds: float,
         headers: Mapping[str, str],
-        cancel: Callable[[], None] = lambda: None,
+        cancel: Callable[[], None],
     ):
         super().__init__(events, headers={**HEADERS, **headers}, media_type="text/event-stream")
         self._events = events
@@ -98,4 +94,4 @@ class EventStream(StreamingResponse):
             raise ConnectionError("a client does not take its stream") from None
         finally:
             self._cancel()
-            await _close(self._events)
+            await self._events.aclose()

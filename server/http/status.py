@@ -21,7 +21,7 @@ NOT_FOUND = describe_errors(401, 503, 404)
 @router.get("/health", responses=describe_errors(503))
 @router.get("/v1/health", responses=describe_errors(503), include_in_schema=False)
 async def tell_health(request: Request) -> Json:
-    """Can requests be answered?"""
+    """Says that requests can be answered."""
     find_service(request)
     return {"status": "ok"}
 
@@ -70,7 +70,7 @@ def describe_model(service: Service) -> Json:
 
 @router.get("/metrics", responses=NOT_LOADED, response_class=Response)
 async def tell_metrics(request: Request) -> Response:
-    """What was counted, for Prometheus."""
+    """The counters, for Prometheus."""
     service = find_service(request)
     text = request.app.state.counters.write(service.model.metrics())
     return Response(text, media_type=CONTENT_TYPE_LATEST)

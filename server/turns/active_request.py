@@ -40,11 +40,14 @@ class ActiveRequest:
         self._finished: set[int] = set()
         self._first: asyncio.Future[tuple[int, TurnEvent]] | None = None
         followed = [_follow(stream) for stream in streams]
-        self._events = _number(followed[0]) if len(followed) == 1 else _merge(followed)
+        if len(followed) == 1:  # the usual case, which needs no tasks
+            self._events = _number(followed[0])
+        else:
+            self._events = _merge(followed)
 
     async def wait(self, seconds: float) -> None:
         """Waits until there is an event, at most so long: what is refused at once is then refused
-        with its status, and not in a stream that has begun with 200.
+        with its status, and not in a stream whose status is 200 already.
 
         Raises:
             Error: as `follow`.
@@ -202,7 +205,7 @@ async def _merge(
             async for event in stream:
                 queue.put_nowait((number, event))
             queue.put_nowait(None)
-        except Exception as error:
+        except Exception as error:  # raised by whoever reads the queue
             queue.put_nowait(error)
 
     tasks = [asyncio.create_task(read(n, stream)) for n, stream in enumerate(streams)]

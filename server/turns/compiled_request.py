@@ -98,6 +98,7 @@ async def compile_request(
         messages=service.call_ids.restore(job.messages),
         think=plan.think,
         reasoning_budget=plan.budget,
+        # Variables that the client itself gives win over those that its effort stands for.
         template_kwargs={**plan.variables, **job.template_kwargs},
         date=service.dates.find(job.messages),
     )

@@ -20,7 +20,7 @@ MAX_TOKEN_DIGITS = 10
 
 
 class StreamOptions(BaseModel):
-    """What a stream says beside the reply."""
+    """Parts of a stream in addition to the reply."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -73,7 +73,7 @@ def read_reasoning(
 
 
 class SamplingFields(BaseModel):
-    """How tokens are drawn, and where the text ends."""
+    """Fields that say how tokens are drawn, and where the text ends."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -92,9 +92,9 @@ class SamplingFields(BaseModel):
         Raises:
             HttpError: `logit_bias` has something else than ids of tokens.
         """
-        seed = self.seed
-        if seed is not None:
-            seed = None if seed < 0 else seed % SEEDS  # llama-server's -1 means any seed
+        seed = None  # any seed, which is also what llama-server's -1 means
+        if self.seed is not None and self.seed >= 0:
+            seed = self.seed % SEEDS
         return replace_given(
             default,
             temperature=self.temperature,
@@ -114,7 +114,7 @@ class SamplingFields(BaseModel):
 
 
 class GenerationFields(SamplingFields):
-    """How a reply is generated, and what it has to be."""
+    """Fields that say how a reply is generated, and what it has to be."""
 
     model: str = ""
     response_format: Json | None = None
@@ -162,8 +162,11 @@ class GenerationFields(SamplingFields):
             HttpError, Error: it is said twice, or cannot be enforced.
         """
         structured = self.structured_outputs or StructuredOutputs.model_construct()
+        schema = structured.json_
+        if schema is None:  # `false` is a schema
+            schema = self.json_schema
         targets: Json = {
-            "schema": self.json_schema if structured.json_ is None else structured.json_,
+            "schema": schema,
             "regex": structured.regex or self.regex,
             "choice": structured.choice or self.choice,
             "grammar": structured.grammar or self.grammar,
@@ -175,7 +178,7 @@ class GenerationFields(SamplingFields):
         if answer is not None:
             name = next(iter(given))
             message = f"response_format and {name} both say what the answer has to be"
-            raise HttpError(400, message, "invalid_value", f"/{name}")
+            raise HttpError(400, message, "invalid_value", where=f"/{name}")
         return read_target(**given).answer
 
 
@@ -197,5 +200,5 @@ def _read_bias(bias: Mapping[str, float] | None) -> dict[int, float] | None:
         is_number = key.isascii() and key.isdecimal()
         if not is_number or len(key) > MAX_TOKEN_DIGITS:
             message = f"{key!r} is no id of a token"
-            raise HttpError(400, message, "invalid_value", f"/logit_bias/{key}")
+            raise HttpError(400, message, "invalid_value", where=f"/logit_bias/{key}")
     return {int(key): value for key, value in bias.items()}

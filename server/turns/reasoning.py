@@ -13,7 +13,7 @@ from grammars.turn import Think
 
 
 class Effort(StrEnum):
-    """How hard to think, in the words of all dialects."""
+    """The effort to think, in the words of all dialects."""
 
     NONE = "none"
     MINIMAL = "minimal"

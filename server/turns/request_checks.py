@@ -16,14 +16,23 @@ def read_text_parts(content: Any, where: str) -> Any:
     """Content in OpenAI's form with all parts as `{"type": "text", "text": ...}`.
 
     Raises:
-        HttpError: a part is no text; names its place and kind.
+        HttpError: a part is no text; names its kind, and the pointer to it.
     """
     if content is None or isinstance(content, str):
         return content
     if not isinstance(content, list):
-        raise HttpError(400, "content has to be a text or a list of parts", "invalid_value", where)
+        raise HttpError(
+            400, "content has to be a text or a list of parts", "invalid_value", where=where
+        )
     parts = [_read_part(part, f"{where}/{i}") for i, part in enumerate(content)]
     return parts or ""
+
+
+def list_texts(content: str | Sequence[Mapping[str, str]]) -> list[str]:
+    """The texts of content that `read_text_parts` has read."""
+    if isinstance(content, str):
+        return [content]
+    return [part["text"] for part in content]
 
 
 def _read_part(part: Any, where: str) -> dict[str, str]:
@@ -31,10 +40,12 @@ def _read_part(part: Any, where: str) -> dict[str, str]:
         return {"type": "text", "text": part}
     kind = part.get("type") if isinstance(part, Mapping) else None
     if not isinstance(kind, str) or kind not in TEXTS:
-        raise HttpError(400, f"a part of type {kind!r} {UNREADABLE}", "unsupported_content", where)
+        raise HttpError(
+            400, f"a part of type {kind!r} {UNREADABLE}", "unsupported_content", where=where
+        )
     text = part.get("refusal" if kind == "refusal" else "text")
     if not isinstance(text, str):
-        raise HttpError(400, "the part has no text", "invalid_value", f"{where}/text")
+        raise HttpError(400, "the part has no text", "invalid_value", where=f"{where}/text")
     return {"type": "text", "text": text}
 
 
@@ -46,7 +57,7 @@ def check_tools(tools: Sequence[Any], settings: Settings) -> None:
     """
     if len(tools) > settings.max_tools:
         message = f"there are {len(tools):,} tools, this server takes {settings.max_tools:,}"
-        raise HttpError(400, message, "too_many_tools", "/tools")
+        raise HttpError(400, message, "too_many_tools", where="/tools")
     for number, tool in enumerate(tools):
         check_size(tool, settings, f"/tools/{number}")
 
@@ -55,12 +66,12 @@ def check_size(schema: Any, settings: Settings, where: str) -> None:
     """Refuses a schema, or what else says what an answer is, that is too large.
 
     Raises:
-        HttpError: names the place.
+        HttpError: it is; has the pointer.
     """
     try:
         size = len(json.dumps(schema, default=str))
     except RecursionError as error:
-        raise HttpError(400, "it nests too deeply", "too_large", where) from error
+        raise HttpError(400, "it nests too deeply", "too_large", where=where) from error
     if size > settings.max_schema:
         message = f"it has {size:,} bytes, this server takes {settings.max_schema:,}"
-        raise HttpError(400, message, "too_large", where)
+        raise HttpError(400, message, "too_large", where=where)

@@ -11,7 +11,7 @@ from server.turns.stable_prompts import ConversationDates
 
 @dataclass(frozen=True)
 class Service:
-    """A model that is served, and how.
+    """A model that is served, and the settings of the server.
 
     Args:
         model: closed when the server ends.

@@ -251,7 +251,7 @@ def _show_timings(replies: list[Reply]) -> Json:
 
 
 def show_token(drawn: TokenDrawn, vocabulary: Vocabulary) -> Json:
-    """A token with its log probability, and those that were likely in its place."""
+    """A token with its log probability, and those that were likely instead."""
     top = [_show_logprob(vocabulary.tokens[token], logprob) for token, logprob in drawn.top]
     return {**_show_logprob(drawn.text, drawn.logprob), "top_logprobs": top}
 

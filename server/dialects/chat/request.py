@@ -66,7 +66,7 @@ class ChatRequest(GenerationFields):
         return FORMATS.get(self.reasoning_format or "auto", default)
 
     def read(self, service: Service) -> TurnRequest:
-        """What it asks.
+        """Reads what is asked for.
 
         Raises:
             HttpError, Error: something in it cannot be; says where.
@@ -109,17 +109,17 @@ class ChatRequest(GenerationFields):
         settings = service.settings
         if (self.n or 1) > settings.max_choices:
             message = f"n is {self.n}, this server gives {settings.max_choices} choices at most"
-            raise HttpError(400, message, "invalid_value", "/n")
+            raise HttpError(400, message, "invalid_value", where="/n")
         if self.top_logprobs and not self.logprobs:
             message = "top_logprobs needs logprobs: true"
-            raise HttpError(400, message, "invalid_value", "/top_logprobs")
+            raise HttpError(400, message, "invalid_value", where="/top_logprobs")
         for name in ("functions", "function_call"):
             if name in (self.model_extra or {}):
                 message = f"{name} is the form of 2023: use tools and tool_choice"
-                raise HttpError(400, message, "unsupported_field", f"/{name}")
+                raise HttpError(400, message, "unsupported_field", where=f"/{name}")
         if self.continue_final_message and self.add_generation_prompt:
             message = "continue_final_message and add_generation_prompt exclude each other"
-            raise HttpError(400, message, "invalid_value", "/add_generation_prompt")
+            raise HttpError(400, message, "invalid_value", where="/add_generation_prompt")
         check_tools(self.tools or (), settings)
         self.check_answer(settings)
 
@@ -130,11 +130,11 @@ class ChatRequest(GenerationFields):
         return None
 
 
-def _read_message(message: Json, place: int) -> Json:
+def _read_message(message: Json, number: int) -> Json:
     """A message whose content is text.
 
     Raises:
         HttpError: a part of it is not.
     """
-    content = read_text_parts(message.get("content"), f"/messages/{place}/content")
+    content = read_text_parts(message.get("content"), f"/messages/{number}/content")
     return {**message, "content": content}

@@ -36,7 +36,7 @@ class CompletionRequest(GenerationFields):
                 return [prompt for prompt in prompts if not isinstance(prompt, int)]
 
     def read(self, service: Service) -> TurnRequest:
-        """What it asks, for each of the prompts; its job has no messages.
+        """Reads what is asked for, for each of the prompts; its job has no messages.
 
         Raises:
             HttpError, Error: something in it cannot be; says where.
@@ -81,4 +81,4 @@ class CompletionRequest(GenerationFields):
 
 
 def _refuse(where: str, message: str) -> HttpError:
-    return HttpError(400, message, "invalid_value", where)
+    return HttpError(400, message, "invalid_value", where=where)

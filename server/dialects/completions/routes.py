@@ -46,13 +46,16 @@ async def start(
         Error: as in `Model.call`; then none is under way.
     """
     seconds_left = count_down(service.settings.timeout)
-    turns = [await _compile(service, request, prompt, seconds_left()) for prompt in prompts]
+    turns = list[CompiledTurn]()
+    for prompt in prompts:
+        turn = await _compile(service, request, prompt, timeout=seconds_left())
+        turns.append(turn)
     streams = launch(service, request.generation, turns, timeout=seconds_left())
     return ActiveRequest(CompiledRequest(service, request, turns[0]), streams)
 
 
 async def _compile(
-    service: Service, request: TurnRequest, prompt: str | Sequence[int], timeout: float | None
+    service: Service, request: TurnRequest, prompt: str | Sequence[int], *, timeout: float | None
 ) -> CompiledTurn:
     turn = await service.model.acompile_text(prompt, request.job.answer, timeout)
     LOG.info("raw prompt of %d tokens", len(turn.tokens))

@@ -4,6 +4,7 @@ Messages of one role that follow each other are one turn, as the dialect has it.
 becomes a message for each tool result and, behind them, one for its text.
 """
 
+import functools
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import Any
 
 from constrained.tools.execution import format_result
 from server.errors import HttpError
-from server.turns.request_checks import UNREADABLE, read_text_parts
+from server.turns.request_checks import UNREADABLE, list_texts, read_text_parts
 
 Json = dict[str, Any]
 ROLES = ("user", "assistant", "system")
@@ -39,13 +40,13 @@ class Conversation:
 
     Args:
         messages: in OpenAI's form.
-        places: for each, the number of the client's message that it begins in; None: `system`.
+        sources: for each, the number of the client's message that it begins in; None: `system`.
         marks: numbers of first messages behind which the client has put a `cache_control`.
         prefill: the last message is one of the assistant, which is to go on.
     """
 
     messages: list[Json]
-    places: tuple[int | None, ...]
+    sources: tuple[int | None, ...]
     marks: tuple[int, ...] = ()
     prefill: bool = False
 
@@ -59,29 +60,30 @@ class Conversation:
 
     def find(self, number: int) -> str:
         """The JSON pointer of the client's message that one in OpenAI's form comes from."""
-        place = self.places[number] if number < len(self.places) else None
-        return "/system" if place is None else f"/messages/{place}"
+        source = self.sources[number] if number < len(self.sources) else None
+        return "/system" if source is None else f"/messages/{source}"
 
 
 @dataclass(frozen=True)
 class _Block:
-    """A block, where it stands, and whose it is."""
+    """A block, the pointer to it, its role, and the number of the client's message."""
 
     body: Json
     where: str
     role: str
-    place: int | None
+    source: int | None
 
     @property
     def is_marked(self) -> bool:
         """True if the block, or a block of a tool result, has a `cache_control`."""
         content = self.body.get("content")
-        inner = content if isinstance(content, list) else []
-        return is_marked(self.body) or any(map(is_marked, inner))
+        if isinstance(content, list) and any(map(is_marked, content)):
+            return True
+        return is_marked(self.body)
 
 
 @dataclass(frozen=True)
-class _PlacedMessage:
+class _WrittenMessage:
     """A message in OpenAI's form, and the blocks that it is made of."""
 
     message: Json
@@ -101,13 +103,16 @@ def read_conversation(
     Raises:
         HttpError: a message or a block that is none, or that a text model cannot read; says where.
     """
-    blocks = list(_read_content(system or [], "/system", role="system", place=None))
+    blocks = list(_read_content(system or [], "/system", role="system", source=None))
     for number, message in enumerate(messages):
-        where, role = f"/messages/{number}", message.get("role")
+        where = f"/messages/{number}"
+        role = message.get("role")
         if role not in ROLES:
             fault = "there is no role" if role is None else f"{role!r} is no role"
             raise _refuse(f"{fault}: use {', '.join(ROLES)}", f"{where}/role")
-        blocks += _read_content(message.get("content"), f"{where}/content", role=role, place=number)
+        blocks += _read_content(
+            message.get("content"), f"{where}/content", role=role, source=number
+        )
     written = list(_write(blocks))
     marks = list[int]()
     for count, one in enumerate(written, 1):
@@ -115,30 +120,31 @@ def read_conversation(
             marks.append(count)
     return Conversation(
         messages=[one.message for one in written],
-        places=tuple(one.blocks[0].place for one in written),
+        sources=tuple(one.blocks[0].source for one in written),
         marks=tuple(marks),
         prefill=bool(written) and written[-1].message["role"] == "assistant",
     )
 
 
-def _read_content(content: Any, where: str, *, role: str, place: int | None) -> Iterator[_Block]:
+def _read_content(content: Any, where: str, *, role: str, source: int | None) -> Iterator[_Block]:
+    make_block = functools.partial(_Block, role=role, source=source)
     if isinstance(content, str):
-        yield _Block({"type": "text", "text": content}, where, role, place)
+        yield make_block({"type": "text", "text": content}, where)
         return
     if not isinstance(content, list):
         raise _refuse("content has to be a text or a list of blocks", where)
     for number, body in enumerate(content):
         _check_block(body, f"{where}/{number}", role)
-        yield _Block(body, f"{where}/{number}", role, place)
-    if not content and place is not None:  # it stays a message, if an empty one
-        yield _Block({"type": "text", "text": ""}, where, role, place)
+        yield make_block(body, f"{where}/{number}")
+    if not content and source is not None:  # it stays a message, if an empty one
+        yield make_block({"type": "text", "text": ""}, where)
 
 
 def _check_block(body: Any, where: str, role: str) -> None:
     kind = body.get("type") if isinstance(body, Mapping) else None
     if not isinstance(kind, str) or kind not in OF_ROLE:
         message = f"a block of type {kind!r} {UNREADABLE}"
-        raise HttpError(400, message, "unsupported_content", where)
+        raise HttpError(400, message, "unsupported_content", where=where)
     if role not in OF_ROLE[kind]:
         raise _refuse(f"a message of the role {role!r} has no {kind} blocks", where)
     for name, type_ in FIELDS[kind].items():
@@ -147,7 +153,7 @@ def _check_block(body: Any, where: str, role: str) -> None:
             raise _refuse(f"{name} of a {kind} block has to be {wanted}", f"{where}/{name}")
 
 
-def _write(blocks: Iterable[_Block]) -> Iterator[_PlacedMessage]:
+def _write(blocks: Iterable[_Block]) -> Iterator[_WrittenMessage]:
     names: dict[str, str] = {}  # of the tools that were called, by the ids of the calls
     for role, turn in itertools.groupby(blocks, lambda block: block.role):
         if role == "assistant":
@@ -155,16 +161,16 @@ def _write(blocks: Iterable[_Block]) -> Iterator[_PlacedMessage]:
             for block in own:
                 if block.body["type"] == "tool_use":
                     names[block.body["id"]] = block.body["name"]
-            yield _PlacedMessage(_write_turn(own), own)
+            yield _WrittenMessage(_write_turn(own), own)
             continue
         texts = list[_Block]()
         for block in turn:
             if block.body["type"] == "text":
                 texts.append(block)
             else:
-                yield _PlacedMessage(_write_result(block, names), [block])
+                yield _WrittenMessage(_write_result(block, names), [block])
         if texts:
-            yield _PlacedMessage({"role": role, "content": _join(texts)}, texts)
+            yield _WrittenMessage({"role": role, "content": _join(texts)}, texts)
 
 
 def _join(blocks: Sequence[_Block]) -> Any:
@@ -197,8 +203,7 @@ def _write_result(block: _Block, names: Mapping[str, str]) -> Json:
     id = block.body["tool_use_id"]
     content = read_text_parts(block.body.get("content"), f"{block.where}/content") or ""
     if block.body.get("is_error") is True:
-        texts = [content] if isinstance(content, str) else [part["text"] for part in content]
-        content = format_result({"error": "\n".join(texts)})
+        content = format_result({"error": "\n".join(list_texts(content))})
     elif isinstance(content, list) and len(content) == 1:
         content = content[0]["text"]
     message = {"role": "tool", "tool_call_id": id, "content": content}
@@ -208,4 +213,4 @@ def _write_result(block: _Block, names: Mapping[str, str]) -> Json:
 
 
 def _refuse(message: str, where: str) -> HttpError:
-    return HttpError(400, message, "invalid_value", where)
+    return HttpError(400, message, "invalid_value", where=where)

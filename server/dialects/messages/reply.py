@@ -40,7 +40,7 @@ ERROR_TYPES = {
 
 
 def encode_anthropic_error(error: HttpError) -> Json:
-    """The body of an error. The form has no field for the place: the message names it."""
+    """The body of an error. The form has no field for the pointer: the message names it."""
     kind = ERROR_TYPES.get(error.status, "api_error")
     message = error.message
     if error.where and error.where not in message:

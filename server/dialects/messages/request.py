@@ -36,7 +36,7 @@ RENAMED = {"/reasoning_budget": "/thinking/budget_tokens", "/stop": "/stop_seque
 
 
 class ThinkingOptions(BaseModel):
-    """Whether to think, and how much."""
+    """Thinking or none, and how much of it."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -46,7 +46,7 @@ class ThinkingOptions(BaseModel):
 
 
 class OutputOptions(BaseModel):
-    """How hard to think, and what the answer has to be."""
+    """The effort to think, and the form of the answer."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -55,7 +55,7 @@ class OutputOptions(BaseModel):
 
 
 class ToolChoice(BaseModel):
-    """Whether tools are called, and which."""
+    """The tools that may or must be called."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -87,7 +87,7 @@ class CountRequest(BaseModel):
     stream: bool | None = None
 
     def read(self, service: Service) -> "DecodedRequest":
-        """What it asks.
+        """Reads what is asked for.
 
         Raises:
             HttpError, Error: something in it cannot be; says where.
@@ -104,6 +104,7 @@ class CountRequest(BaseModel):
             tool_choice=self._read_choice(),
             answer=self._read_answer(service),
             prefill=conversation.prefill,
+            # One behind system messages is no news: their end is a breakpoint of every prompt.
             breakpoints=tuple(mark for mark in breakpoints if mark > conversation.leading),
         )
         generation = GenerationOptions(
@@ -133,7 +134,7 @@ class CountRequest(BaseModel):
         given = {name: value for name, value in extra.items() if value is not None}
         if "thread" in given:  # the SDK sends the whole conversation when it reads this code
             message = "this server keeps no threads: send the whole conversation"
-            raise HttpError(400, message, "thread_unsupported_request", "/thread")
+            raise HttpError(400, message, "thread_unsupported_request", where="/thread")
         return find_ignored(given, HARMLESS)
 
     def _find_breakpoints(self, conversation: Conversation) -> tuple[int, ...]:
@@ -153,7 +154,7 @@ class CountRequest(BaseModel):
         if choice is None:
             return None
         if choice.type == "tool" and not choice.name:
-            raise HttpError(400, "it names no tool", "invalid_value", "/tool_choice/name")
+            raise HttpError(400, "it names no tool", "invalid_value", where="/tool_choice/name")
         given: Json = {"type": choice.type}
         if choice.type == "tool":
             given["name"] = choice.name
@@ -226,9 +227,9 @@ class DecodedRequest:
             raise
 
     def locate_error(self, error: Exception) -> None:
-        """Makes the place of an error one of the client's own request."""
+        """Makes the pointer of an error one into the client's own request."""
         if not isinstance(error, Error) or isinstance(error, ReplyError):
-            return  # the place of a ReplyError is one in the reply
+            return  # a ReplyError points into the reply
         where = error.where or ""
         steps = where.split("/")
         if steps[1:2] == ["messages"] and len(steps) > 2 and steps[2].isdecimal():
@@ -249,8 +250,8 @@ def _read_tool(tool: Json, where: str) -> Json:
             f"a tool of type {kind!r} cannot be used: this server has no tools of its own. "
             "Describe it with name, description and input_schema"
         )
-        raise HttpError(400, message, "unsupported_tool", f"{where}/type")
+        raise HttpError(400, message, "unsupported_tool", where=f"{where}/type")
     if not isinstance(tool.get("input_schema"), dict):
         message = 'a tool has no input_schema: write {"type": "object", "properties": {...}}'
-        raise HttpError(400, message, "invalid_value", f"{where}/input_schema")
+        raise HttpError(400, message, "invalid_value", where=f"{where}/input_schema")
     return {name: tool[name] for name in TOOL_FIELDS if tool.get(name) is not None}

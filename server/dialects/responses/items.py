@@ -14,7 +14,7 @@ from typing import Any
 
 from server.errors import HttpError
 from server.ids import make_id
-from server.turns.request_checks import read_text_parts
+from server.turns.request_checks import list_texts, read_text_parts
 
 Json = dict[str, Any]
 SEAL_SIZE = 8  # bytes of the hash in front of a sealed text
@@ -37,7 +37,8 @@ def read_input(given: str | Sequence[Json], find: Find) -> list[Json]:
         return []
     if isinstance(given, str):
         return [_read_message({"role": "user", "content": given}, "/input")]
-    stored = find({_read_reference(item, "") for item in given if _is_reference(item)})
+    references = filter(_is_reference, given)
+    stored = find({_read_reference(item, "") for item in references})
     return [_read_item(item, f"/input/{i}", stored) for i, item in enumerate(given)]
 
 
@@ -46,7 +47,7 @@ def _read_item(item: Json, where: str, stored: Mapping[str, Json]) -> Json:
         id = _read_reference(item, where)
         if id not in stored:
             message = f"there is no item {id!r}: those of responses with store: false are not kept"
-            raise HttpError(404, message, "not_found", f"{where}/id")
+            raise HttpError(404, message, "not_found", where=f"{where}/id")
         return stored[id]
     match item.get("type", "message"):
         case "message":
@@ -59,7 +60,7 @@ def _read_item(item: Json, where: str, stored: Mapping[str, Json]) -> Json:
             return _read_output(item, where)
         case kind:
             message = f"an item of type {kind!r} cannot be used by this server"
-            raise HttpError(400, message, "unsupported_item", f"{where}/type")
+            raise HttpError(400, message, "unsupported_item", where=f"{where}/type")
 
 
 def _is_reference(item: Json) -> bool:
@@ -72,7 +73,7 @@ def _read_reference(item: Json, where: str) -> str:
 
 def _read_text(item: Json, key: str, where: str) -> str:
     if not isinstance(text := item.get(key), str):
-        raise HttpError(400, f"{key} has to be a text", "invalid_value", f"{where}/{key}")
+        raise HttpError(400, f"{key} has to be a text", "invalid_value", where=f"{where}/{key}")
     return text
 
 
@@ -86,12 +87,14 @@ def _read_message(item: Json, where: str) -> Json:
     role = item.get("role")
     if role not in ROLES:
         message = f"the role {role!r} is not known: use {', '.join(ROLES)}"
-        raise HttpError(400, message, "invalid_value", f"{where}/role")
+        raise HttpError(400, message, "invalid_value", where=f"{where}/role")
     content = read_text_parts(item.get("content"), f"{where}/content")
     if content is None:
-        raise HttpError(400, "the message has no content", "invalid_value", f"{where}/content")
-    texts = [content] if isinstance(content, str) else [part["text"] for part in content]
-    parts = [_make_part(text, is_output=role == "assistant") for text in texts]
+        raise HttpError(
+            400, "the message has no content", "invalid_value", where=f"{where}/content"
+        )
+    is_output = role == "assistant"
+    parts = [_make_part(text, is_output=is_output) for text in list_texts(content)]
     return {
         "type": "message",
         "id": _find_id(item, "msg_"),
@@ -131,12 +134,14 @@ def _join(parts: Any, where: str) -> str:
     if parts is None:
         return ""
     if not isinstance(parts, list):
-        raise HttpError(400, "it has to be a list of parts", "invalid_value", where)
+        raise HttpError(400, "it has to be a list of parts", "invalid_value", where=where)
     texts = list[str]()
     for number, part in enumerate(parts):
         text = part.get("text") if isinstance(part, Mapping) else None
         if not isinstance(text, str):
-            raise HttpError(400, "the part has no text", "invalid_value", f"{where}/{number}/text")
+            raise HttpError(
+                400, "the part has no text", "invalid_value", where=f"{where}/{number}/text"
+            )
         texts.append(text)
     return "\n".join(texts)
 
@@ -147,7 +152,7 @@ def _read_call(item: Json, where: str) -> Json:
         arguments = json.dumps(arguments, ensure_ascii=False)
     if not isinstance(arguments, str):
         message = "arguments have to be the JSON text of an object"
-        raise HttpError(400, message, "invalid_value", f"{where}/arguments")
+        raise HttpError(400, message, "invalid_value", where=f"{where}/arguments")
     return {
         "type": "function_call",
         "id": _find_id(item, "fc_"),
@@ -161,7 +166,7 @@ def _read_call(item: Json, where: str) -> Json:
 def _read_output(item: Json, where: str) -> Json:
     output = read_text_parts(item.get("output"), f"{where}/output")
     if output is None:
-        raise HttpError(400, "there is no output", "invalid_value", f"{where}/output")
+        raise HttpError(400, "there is no output", "invalid_value", where=f"{where}/output")
     if not isinstance(output, str):
         output = [_make_part(part["text"], is_output=False) for part in output]
     return {
@@ -186,7 +191,7 @@ def write_messages(items: Iterable[Json], instructions: str | None = None) -> li
     for item in items:
         match item["type"]:
             case "reasoning":
-                turn = _find_turn(messages, is_new=bool)
+                turn = _find_turn(messages, not_behind=("text", "calls"))
                 turn.setdefault("reasoning_content", []).extend(_find_texts(item))
             case "function_call":
                 function = {"name": item["name"], "arguments": item["arguments"]}
@@ -196,10 +201,11 @@ def write_messages(items: Iterable[Json], instructions: str | None = None) -> li
                 result = {"role": "tool", "tool_call_id": item["call_id"]}
                 messages.append({**result, "content": _as_content(item["output"])})
             case _ if item["role"] == "assistant":
-                turn = _find_turn(messages, is_new=lambda holds: holds == "text")
+                turn = _find_turn(messages, not_behind=("text",))
                 turn["content"].extend(_find_texts(item))
             case _:
-                _add_message(messages, item["role"], _as_content(item["content"]), instructions)
+                message = {"role": item["role"], "content": _as_content(item["content"])}
+                _add_message(messages, message, instructions)
     return [_join_texts(message) for message in messages]
 
 
@@ -217,38 +223,40 @@ def _join_texts(message: Json) -> Json:
     return message
 
 
-def _find_turn(messages: list[Json], is_new: Callable[[str], bool] = lambda holds: False) -> Json:
+def _find_turn(messages: list[Json], not_behind: Sequence[str] = ()) -> Json:
     """The message of the assistant that is under way, or a new one; its texts are lists still.
 
     Args:
-        is_new: from what the message holds ("", "text" alone, or "calls"), whether the item belongs
-            to the next one. A turn with calls is not over before they are answered.
+        not_behind: the item belongs to the next turn if this one has come to "text", or to "calls".
+            A turn with calls is not over before they are answered.
     """
     if messages and messages[-1]["role"] == "assistant":
         last = messages[-1]
-        holds = "text" if last["content"] else ""
+        stage = "reasoning"
         if "tool_calls" in last:
-            holds = "calls"
-        if not is_new(holds):
+            stage = "calls"
+        elif last["content"]:
+            stage = "text"
+        if stage not in not_behind:
             return last
     turn: Json = {"role": "assistant", "content": list[str]()}
     messages.append(turn)
     return turn
 
 
-def _add_message(messages: list[Json], role: str, content: Any, instructions: str | None) -> None:
-    is_second = bool(instructions) and len(messages) == 1 and role in ("system", "developer")
-    if is_second and isinstance(content, str):  # many templates know one system message
+def _add_message(messages: list[Json], message: Json, instructions: str | None) -> None:
+    is_second = bool(instructions) and len(messages) == 1
+    is_system = message["role"] in ("system", "developer")
+    content = message["content"]
+    if is_second and is_system and isinstance(content, str):  # many templates know one of them
         messages[0]["content"] += "\n\n" + content
     else:
-        messages.append({"role": role, "content": content})
+        messages.append(message)
 
 
 def _as_content(parts: str | Sequence[Json]) -> Any:
     """One text is a text, several are parts."""
-    if isinstance(parts, str):
-        return parts
-    texts = [part["text"] for part in parts]
+    texts = list_texts(parts)
     if len(texts) == 1:
         return texts[0]
     return [{"type": "text", "text": text} for text in texts]
@@ -287,7 +295,7 @@ def unseal(sealed: Any, where: str) -> str:
     except (TypeError, ValueError, binascii.Error):
         pass
     message = "this reasoning was not written by this server: leave the item out"
-    raise HttpError(400, message, "invalid_encrypted_content", where)
+    raise HttpError(400, message, "invalid_encrypted_content", where=where)
 
 
 def _hash(data: bytes) -> bytes:

@@ -3,7 +3,7 @@ last event has all of it."""
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,7 +54,7 @@ class TextItem:
 
     Args:
         kind: which of them.
-        index: its place in the output.
+        index: its index in the output.
         seals: a reasoning comes sealed as well.
     """
 
@@ -86,11 +86,11 @@ class TextItem:
         item = self._show(status, [self._show_part()])
         if self._seals and self.kind is REASONING:
             item["encrypted_content"] = seal(text)
-        yield {"type": "response.output_item.done", "output_index": self.index, "item": item}
+        yield {"type": ITEM_DONE, "output_index": self.index, "item": item}
 
     def _make_event(self, type: str, **fields: Any) -> Json:
-        place = {"item_id": self._id, "output_index": self.index, "content_index": 0}
-        return {"type": type, **place, **fields}
+        path = {"item_id": self._id, "output_index": self.index, "content_index": 0}
+        return {"type": type, **path, **fields}
 
     def _describe_text(self, step: str, fields: Json, logprobs: Sequence[Json]) -> Json:
         if self.kind is MESSAGE:
@@ -118,7 +118,7 @@ class CallItem:
     Args:
         call_id: the id that its result names.
         name: the tool.
-        index: its place in the output.
+        index: its index in the output.
     """
 
     def __init__(self, call_id: str, name: str, index: int):
@@ -144,7 +144,7 @@ class CallItem:
             "response.function_call_arguments.done", name=self._name, arguments=arguments
         )
         item = self._show(status)
-        yield {"type": "response.output_item.done", "output_index": self.index, "item": item}
+        yield {"type": ITEM_DONE, "output_index": self.index, "item": item}
 
     def _make_event(self, type: str, **fields: Any) -> Json:
         return {"type": type, "item_id": self._head["id"], "output_index": self.index, **fields}
@@ -234,12 +234,12 @@ class ResponseWriter(ReplyWriter):
             case TokenDrawn():
                 self._drawn.append(event)
             case ReasoningDelta(text):
-                yield from self._open_text(REASONING)
+                item = yield from self._open_text(REASONING)
                 self._drawn.clear()
-                yield from self._add(text)
+                yield from item.add(text)
             case ContentDelta(text):
-                yield from self._open_text(MESSAGE)
-                yield from self._add(text, self._drain_logprobs(text))
+                item = yield from self._open_text(MESSAGE)
+                yield from item.add(text, self._drain_logprobs(text))
             case Reply():
                 yield from self._finish(event)
             case _:
@@ -249,33 +249,27 @@ class ResponseWriter(ReplyWriter):
                     self._drawn.clear()
                     yield from self._write_call(call_event)
 
-    def _open_text(self, kind: TextItemKind) -> Iterator[Json]:
-        if not isinstance(self._item, TextItem) or self._item.kind is not kind:
-            yield from self._close_item("completed")
-            yield from self._open(TextItem(kind, len(self._output), seals=self._seals))
+    def _open_text(self, kind: TextItemKind) -> Generator[Json, None, TextItem]:
+        item = self._item
+        if isinstance(item, TextItem) and item.kind is kind:
+            return item
+        yield from self._close_item("completed")
+        item = TextItem(kind, len(self._output), seals=self._seals)
+        self._item = item
+        yield from item.open()
+        return item
 
     def _write_call(self, event: CallEvent) -> Iterator[Json]:
         match event:
             case CallStarted(_, id, name):
                 yield from self._close_item("completed")
-                yield from self._open(CallItem(f"call_{id}", name, len(self._output)))
+                self._item = CallItem(f"call_{id}", name, len(self._output))
+                yield from self._item.open()
             case CallArguments(_, text):
-                yield from self._add(text)
+                assert isinstance(self._item, CallItem)
+                yield from self._item.add(text)
             case CallFinished():
                 yield from self._close_item("incomplete" if self._is_exhausted else "completed")
-
-    def _open(self, item: TextItem | CallItem) -> Iterator[Json]:
-        self._item = item
-        yield from item.open()
-
-    def _add(self, text: str, logprobs: Sequence[Json] = ()) -> Iterator[Json]:
-        match self._item:
-            case TextItem() as item:
-                yield from item.add(text, logprobs)
-            case CallItem() as item:
-                yield from item.add(text)
-            case None:
-                raise AssertionError("text that belongs to no item")
 
     def _close_item(self, status: str) -> Iterator[Json]:
         if self._item is None:
@@ -322,13 +316,13 @@ class ResponseWriter(ReplyWriter):
         end = start + len(data)
         kept = list[TokenDrawn]()
         waiting = list[TokenDrawn]()
-        place = 0
+        position = 0
         for token in self._drawn:
-            if place >= end:
+            if position >= end:
                 waiting.append(token)
-            elif place + len(token.text) > start:
+            elif position + len(token.text) > start:
                 kept.append(token)
-            place += len(token.text)
+            position += len(token.text)
         self._drawn = waiting
         return [show_token(token, self._vocabulary) for token in kept]
 

@@ -28,8 +28,6 @@ HARMLESS = frozenset(
     "service_tier stream_options background conversation prompt context_management".split()
 )
 """Fields that change nothing here, and are no reason to say so."""
-PLACES = (("/messages", "/input", False), ("/response_format", "/text/format", True))
-"""The library's name of a field in errors, its name here, and whether places in it are the same."""
 LOGPROBS = "message.output_text.logprobs"
 ENCRYPTED = "reasoning.encrypted_content"
 ECHOED = ("instructions", "previous_response_id", "max_output_tokens", "max_tool_calls")
@@ -38,7 +36,7 @@ TOOL_FIELDS = ("type", "name", "description", "parameters", "strict")
 
 
 class TextOptions(BaseModel):
-    """What the text of a message has to be."""
+    """The form of the text of a message."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -70,7 +68,7 @@ class ResponsesRequest(SamplingFields):
 
     @property
     def shows_logprobs(self) -> bool:
-        """Do messages have log probabilities?"""
+        """True if messages have log probabilities."""
         return LOGPROBS in (self.include or ()) or bool(self.top_logprobs)
 
     @property
@@ -83,7 +81,7 @@ class ResponsesRequest(SamplingFields):
         return self.model_extra or {}
 
     def read(self, service: Service, messages: Sequence[Json]) -> TurnRequest:
-        """What it asks.
+        """Reads what is asked for.
 
         Args:
             messages: the conversation, in OpenAI's chat form.
@@ -93,11 +91,11 @@ class ResponsesRequest(SamplingFields):
         """
         self._check(messages)
         settings = service.settings
-        text_format = self.text.format if self.text else None
+        text = self.text or TextOptions()
         with locating_errors():
             tools = [_read_tool(tool, i) for i, tool in enumerate(self.tools or ())]
             check_tools(tools, settings)
-            check_size(text_format, settings, "/response_format")
+            check_size(text.format, settings, "/response_format")
             read_policy(self.tool_choice)  # a mistake in it is reported before one in the tools
             normalised_messages, normalised = normalise_messages(
                 messages, keep=settings.keep_volatile
@@ -108,7 +106,7 @@ class ResponsesRequest(SamplingFields):
                 tool_choice=self.tool_choice,
                 parallel=self.parallel_tool_calls is not False,
                 template_kwargs=self.chat_template_kwargs or {},
-                answer=read_response_format(text_format),
+                answer=read_response_format(text.format),
             )
         generation = GenerationOptions(
             max_tokens=self.max_output_tokens,
@@ -132,9 +130,9 @@ class ResponsesRequest(SamplingFields):
         }
         for name, message in refused.items():
             if self._extra.get(name):
-                raise HttpError(400, message, "unsupported_field", f"/{name}")
+                raise HttpError(400, message, "unsupported_field", where=f"/{name}")
         if not messages:
-            raise HttpError(400, "there is no input", "invalid_value", "/input")
+            raise HttpError(400, "there is no input", "invalid_value", where="/input")
 
     def _find_ignored(self) -> tuple[str, ...]:
         ignored = find_ignored(self.model_extra, HARMLESS)
@@ -170,7 +168,7 @@ class ResponsesRequest(SamplingFields):
         }
 
 
-def _read_tool(tool: Json, place: int) -> Json:
+def _read_tool(tool: Json, number: int) -> Json:
     """A function, without what only OpenAI's own service reads.
 
     Raises:
@@ -179,7 +177,7 @@ def _read_tool(tool: Json, place: int) -> Json:
     kind = tool.get("type", "function")
     if kind != "function":
         message = f"the tool {kind!r} is run by nobody here: offer a function in its place"
-        raise HttpError(400, message, "unsupported_tool", f"/tools/{place}")
+        raise HttpError(400, message, "unsupported_tool", where=f"/tools/{number}")
     if "function" in tool:  # the form of Chat Completions, which many send
         return tool
     return {name: tool[name] for name in TOOL_FIELDS if name in tool}
@@ -191,8 +189,9 @@ def locating_errors() -> Iterator[None]:
     try:
         yield
     except Error as error:
-        for field, name, is_exact in PLACES:
-            if error.where is not None and error.where.startswith(field):
-                rest = error.where.removeprefix(field)
-                error.where = name + rest if is_exact else name
+        where = error.where or ""
+        if where.startswith("/messages"):  # an item is not a message: their numbers differ
+            error.where = "/input"
+        elif where.startswith("/response_format"):
+            error.where = where.replace("/response_format", "/text/format", 1)
         raise

@@ -34,12 +34,17 @@ async def create_response(body: ResponsesRequest, request: Request) -> Response:
     service = find_service(request)
     store = find_store(request)
     owner = find_owner(request)
-    turn_request, described, context = await asyncio.to_thread(_read, body, service, store, owner)
+    turn_request, described, context = await asyncio.to_thread(
+        _read, body, service, store=store, owner=owner
+    )
     active = await wait_for_client(request, _start(service, turn_request))
+    keep = None
+    if body.store is not False:
+        keep = partial(store.keep, context, owner)
     writer = ResponseWriter(
         active.compiled,
         described,
-        keep=None if body.store is False else partial(store.keep, context, owner),
+        keep=keep,
         shows_logprobs=body.shows_logprobs,
         seals=body.seals,
     )
@@ -47,10 +52,10 @@ async def create_response(body: ResponsesRequest, request: Request) -> Response:
 
 
 def _read(
-    body: ResponsesRequest, service: Service, store: ResponseStore, owner: str
+    body: ResponsesRequest, service: Service, *, store: ResponseStore, owner: str
 ) -> tuple[TurnRequest, Json, tuple[Json, ...]]:
-    """What is asked, what the response repeats of it, and the conversation that it answers. Reading
-    a long one takes its time: it runs beside the event loop.
+    """The request, what the response repeats of it, and the conversation that it answers. Reading a
+    long one takes its time: it runs in a thread of its own.
 
     Raises:
         HttpError, Error: something in the request cannot be; says where.
@@ -77,13 +82,13 @@ def _find_earlier(body: ResponsesRequest, store: ResponseStore, owner: str) -> t
     id = body.previous_response_id
     if id is None:
         return ()
-    place = "/previous_response_id"
+    where = "/previous_response_id"
     stored = store.get(owner, id)
     if stored is None:
         message = f"there is no response {id!r} to go on from"
-        raise HttpError(400, message, "previous_response_not_found", place)
+        raise HttpError(400, message, "previous_response_not_found", where=where)
     if stored.response["status"] == "failed":
-        raise HttpError(400, f"the response {id!r} has failed", "invalid_value", place)
+        raise HttpError(400, f"the response {id!r} has failed", "invalid_value", where=where)
     return stored.conversation
 
 
@@ -96,7 +101,8 @@ def find_store(request: Request) -> ResponseStore:
 
 
 def find_owner(request: Request) -> str:
-    """Whose responses a request makes and finds: a hash of its API key; "" where none is needed."""
+    """The owner of the responses that a request makes and finds: a hash of its API key; "" where no
+    key is needed."""
     if not request.app.state.settings.api_keys:
         return ""
     return hashlib.sha256(find_key(request.scope["headers"])).hexdigest()
@@ -115,7 +121,7 @@ async def show_response(id: str, request: Request, stream: bool = False) -> Json
     """A response that is kept."""
     if stream:
         message = "a response is streamed only while it is made: leave stream out"
-        raise HttpError(400, message, "unsupported_field", "/stream")
+        raise HttpError(400, message, "unsupported_field", where="/stream")
     return _find(id, request).response
 
 
@@ -146,14 +152,14 @@ async def list_input_items(
     order: Literal["asc", "desc"] = "desc",
     after: str = "",
 ) -> Json:
-    """What a response answered, those items included that earlier responses brought."""
+    """The items that a response answered, those included that earlier responses brought."""
     items = list(_find(id, request).context)
     if order == "desc":
         items.reverse()
     if after:
         ids = [item["id"] for item in items]
         if after not in ids:
-            raise HttpError(400, f"there is no item {after!r}", "invalid_value", "/after")
+            raise HttpError(400, f"there is no item {after!r}", "invalid_value", where="/after")
         items = items[ids.index(after) + 1 :]
     shown = items[:limit]
     return {

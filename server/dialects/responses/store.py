@@ -61,7 +61,7 @@ class ResponseStore:
     def keep(self, context: tuple[Json, ...], owner: str, response: Json) -> None:
         """Keeps the response to a conversation. Measuring a long one takes its time."""
         size = measure(response) + measure(context)
-        self.put(StoredResponse(response, context, owner, size))
+        self.put(StoredResponse(response, context, owner=owner, size=size))
 
     def put(self, stored: StoredResponse) -> None:
         """Keeps a response, if it is not too large."""
@@ -79,13 +79,14 @@ class ResponseStore:
 
     def _forget(self, key: Key) -> bool:
         owner, id = key
-        if (stored := self._kept.pop(key, None)) is None:
+        stored = self._kept.pop(key, None)
+        if stored is None:
             return False
         self._size -= stored.size
         for item in stored.conversation:
-            places = self._items.get((owner, item["id"]), {})
-            places.pop(id, None)
-            if not places:
+            copies = self._items.get((owner, item["id"]), {})
+            copies.pop(id, None)
+            if not copies:
                 self._items.pop((owner, item["id"]), None)
         return True
 
@@ -106,6 +107,6 @@ class ResponseStore:
         with self._lock:
             found = dict[str, Json]()
             for id in ids:
-                if places := self._items.get((owner, id)):
-                    found[id] = next(reversed(places.values()))
+                if copies := self._items.get((owner, id)):
+                    found[id] = next(reversed(copies.values()))
             return found

@@ -121,7 +121,7 @@ def test_messages_of_one_role_are_one_turn() -> None:
         {"role": "tool", "tool_call_id": "toolu_abcdefghi", "name": "paint", "content": "ok"},
         {"role": "user", "content": "d"},
     ]
-    assert said.places == (0, 2, 4, 5)
+    assert said.sources == (0, 2, 4, 5)
     assert said.marks == (4,)
     assert said.find(3) == "/messages/5"
     assert not said.prefill

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from constrained.engine.scripted import ScriptedEngine, scripted_logits
@@ -18,10 +18,9 @@ from constrained.model.model import Model
 from constrained.template.chat_template import ChatTemplate
 from server.dialects.messages.reply import fold
 from server.settings import Settings
-from tests.scripted_model import BYTES
+from tests.scripted_model import BYTES, TURN
 from tests.server.dialects.messages.message_client import (
     BASE,
-    BEHIND_THINKING,
     MARK,
     PAINT,
     PATH,
@@ -34,6 +33,8 @@ from tests.server.dialects.messages.message_client import (
 from tests.server.running_server import PATIENCE, Json, read_events, running
 from tests.templates import OPEN, hermes_call
 
+# Not BEHIND_THINKING: it also takes `\n</think>\n\n`, which may be what the model itself has said.
+OPENED_TURN = TURN + rb"<think>\n"
 ASKED = re.compile(rb"SAY ([0-9a-f]*)\.")
 
 
@@ -43,7 +44,7 @@ def obedient(gate: threading.Event | None = None) -> Model:
     def logits(sequence: int, tokens: Sequence[int]) -> np.ndarray:
         assert gate is None or gate.wait(PATIENCE)
         text = BYTES.text(tokens)
-        start = [found.end() for found in re.finditer(BEHIND_THINKING, text)][-1]
+        start = [found.end() for found in re.finditer(OPENED_TURN, text)][-1]
         said = bytes.fromhex(ASKED.findall(text)[-1].decode()).decode()
         return scripted_logits(BYTES, said, start)(sequence, tokens)
 
@@ -70,6 +71,8 @@ inputs = st.fixed_dictionaries(
 
 @settings(max_examples=60, deadline=None)
 @given(words, words, st.lists(inputs, max_size=3), st.integers(20, 400))
+@example("\n", "\n\n", [], 20)
+@example("\n", "\n\n", [{"color": "red", "glossy": False}], 400)
 def test_any_turn_keeps_the_order(
     speaker: httpx.Client, thought: str, text: str, calls: list[Json], most: int
 ) -> None:

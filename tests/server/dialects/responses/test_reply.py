@@ -97,8 +97,14 @@ def tell(parts: Sequence[tuple[str, Any]], finish: str) -> tuple[list[TurnEvent]
     return [*told, reply(finish)], items
 
 
-def write(compiled: CompiledRequest, told: Sequence[TurnEvent], **options: bool) -> list[Json]:
-    writer = ResponseWriter(compiled, {}, **options)
+def write(
+    compiled: CompiledRequest,
+    told: Sequence[TurnEvent],
+    *,
+    seals: bool = False,
+    shows_logprobs: bool = False,
+) -> list[Json]:
+    writer = ResponseWriter(compiled, {}, seals=seals, shows_logprobs=shows_logprobs)
     return [*writer.open(), *(event for one in told for event in writer.take(0, one))]
 
 
