@@ -164,7 +164,9 @@ class Prompts:
         return ComposedPrompt(
             rendered=opened,
             tokens=tokens,
-            state=find_state(opened.text, closed.text, teaching.format, count_calls(job.messages)),
+            state=find_state(
+                opened.text, closed.text, teaching.format, calls=count_calls(job.messages)
+            ),
             key=history.key,
             reuse=reuse,
             breakpoints=CacheBreakpoints(
