@@ -62,23 +62,21 @@ def cut_call(text: str, call: ToolCall, start: int = 0) -> Cut | None:
         call: a call with one argument, a text.
         start: an offset.
     """
-    [(key, value)] = call.arguments.items()
-    for written, begin, end in find_objects(text, start):
-        if call.name in written.values() and call.arguments in written.values():
-            return Cut(begin, end, (Piece("call", text[begin:end]),))
-        if written == call.arguments:
-            found = _Hole("arguments", begin, end)
-            return _cut_holes(text, call, start=start, arguments=found)
-    if member := find_member(text, key, str(value), start=start):
-        found = _Hole("arguments", member.start(), member.end())
-        return _cut_holes(text, call, start=start, arguments=found)
-    name_start = text.find(call.name, start)
-    key_start = text.find(key, name_start + len(call.name))
-    value_start = text.find(str(value), key_start + len(key))
-    if min(name_start, key_start, value_start) < 0:
+    arguments = _find_arguments(text, call, start)
+    if arguments is None:
         return None
-    found = _Hole("tagged", key_start, value_start + len(str(value)))
-    return _cut_holes(text, call, start=start, arguments=found)
+    holes = [arguments]
+    if arguments.kind != "call":
+        holes += _find_name_and_id(text, call, start=start, end=arguments.start)
+    holes.sort(key=lambda hole: hole.start)
+    pieces: list[Piece] = []
+    end = holes[0].start
+    for hole in holes:
+        if hole.start > end:
+            pieces.append(Piece("text", text[end : hole.start]))
+        pieces.append(Piece(hole.kind, text[hole.start : hole.end]))
+        end = hole.end
+    return Cut(holes[0].start, end, tuple(pieces))
 
 
 @dataclass(frozen=True)
@@ -90,25 +88,31 @@ class _Hole:
     end: int
 
 
-def _cut_holes(text: str, call: ToolCall, *, start: int, arguments: _Hole) -> Cut:
-    """Finds name and id between `start` and the arguments."""
-    holes = [arguments]
+def _find_arguments(text: str, call: ToolCall, start: int) -> _Hole | None:
+    for written, begin, end in find_objects(text, start):
+        if call.name in written.values() and call.arguments in written.values():
+            return _Hole("call", begin, end)
+        if written == call.arguments:
+            return _Hole("arguments", begin, end)
+    [(key, value)] = call.arguments.items()
+    if member := find_member(text, key, str(value), start=start):
+        return _Hole("arguments", member.start(), member.end())
+    name_start = text.find(call.name, start)
+    key_start = text.find(key, name_start + len(call.name))
+    value_start = text.find(str(value), key_start + len(key))
+    if min(name_start, key_start, value_start) < 0:
+        return None
+    return _Hole("tagged", key_start, value_start + len(str(value)))
+
+
+def _find_name_and_id(text: str, call: ToolCall, *, start: int, end: int) -> Iterator[_Hole]:
     sought: list[tuple[Kind, str]] = [("name", call.name)]
     # Of an id that holds the name, the name is what is looked for.
     if call.id and call.name not in call.id:
         sought.append(("id", call.id))
     for kind, written in sought:
-        for match in re.compile(re.escape(written)).finditer(text, start, arguments.start):
-            holes.append(_Hole(kind, match.start(), match.end()))
-    holes.sort(key=lambda hole: hole.start)
-    pieces: list[Piece] = []
-    end = holes[0].start
-    for hole in holes:
-        if hole.start > end:
-            pieces.append(Piece("text", text[end : hole.start]))
-        pieces.append(Piece(hole.kind, text[hole.start : hole.end]))
-        end = hole.end
-    return Cut(holes[0].start, end, tuple(pieces))
+        for match in re.compile(re.escape(written)).finditer(text, start, end):
+            yield _Hole(kind, match.start(), match.end())
 
 
 @dataclass(frozen=True)
@@ -203,10 +207,9 @@ def _describe_ids(nodes: Sequence[Node]) -> tuple[Node, ...]:
             behind = _take_word(_list_words(nodes[i + 1 :]))
             id = "".join([*reversed(before), "{index}", *behind])
             # With nothing between name and counter, neither could be read out of the id.
-            if "{name}" in id and "}{" not in id:
-                described[i] = replace(node, id=id)
-            else:
-                described[i] = replace(node, id="{index}")
+            if "{name}" not in id or "}{" in id:
+                id = "{index}"
+            described[i] = replace(node, id=id)
     return tuple(described)
 
 
@@ -327,12 +330,7 @@ class _Frame:
 
 
 def _find_frame(sample: CallSample, gap: int = 0, suffix: str = "") -> _Frame:
-    """The frame.
-
-    Args:
-        gap: so many characters in front of the last piece belong to it.
-        suffix: what stands behind the last piece and belongs to it.
-    """
+    """The frame, without `gap` characters in front of the last piece and the suffix behind it."""
     only, layout = sample.only, sample.layout
     (call,) = sample.chat.calls({KEYS[0]: VALUES[0]})
     one = sample.chat.read(Turn(calls=(call,)))

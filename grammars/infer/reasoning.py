@@ -6,7 +6,7 @@ message is the block. Where a template never writes a thought, its prompts tell.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -51,27 +51,6 @@ _TAGS_AND_WORD = rf"{_TAG}(?P<word>\w+){_TAG}"  # Kimi K3: <|open|>think<|sep|>
 _TAG_AND_WORD = rf"{_TAG}\w+"  # Gemma 4: <|channel>thought
 
 
-def _field(name: str) -> Callable[[str], Json]:
-    return lambda text: {"content": text, name: _THOUGHT}
-
-
-# The ways in which clients and templates pass a thought: in a field, in parts (Mistral), in blocks
-# (Apertus).
-_SHAPES: tuple[Callable[[str], Any], ...] = (
-    _field("reasoning_content"),
-    _field("reasoning"),
-    _field("thinking"),
-    lambda text: {
-        "content": [{"type": "thinking", "thinking": _THOUGHT}, {"type": "text", "text": text}]
-    },
-    lambda text: {
-        "content": {
-            "blocks": [{"type": "thoughts", "text": _THOUGHT}, {"type": "response", "text": text}]
-        }
-    },
-)
-
-
 def find_reasoning(render_chat: Render) -> Reasoning | None:
     """The reasoning block that a template writes or prefills; None if it knows none.
 
@@ -86,12 +65,26 @@ def find_reasoning(render_chat: Render) -> Reasoning | None:
     return template.find_known()
 
 
+def _show_thought(text: str) -> list[dict[str, Any]]:
+    """A thought and a text, in all ways in which clients and templates pass them: in a field, in
+    parts (Mistral), in blocks (Apertus)."""
+    parts = [{"type": "thinking", "thinking": _THOUGHT}, {"type": "text", "text": text}]
+    blocks = [{"type": "thoughts", "text": _THOUGHT}, {"type": "response", "text": text}]
+    return [
+        {"content": text, "reasoning_content": _THOUGHT},
+        {"content": text, "reasoning": _THOUGHT},
+        {"content": text, "thinking": _THOUGHT},
+        {"content": parts},
+        {"content": {"blocks": blocks}},
+    ]
+
+
 def _messages() -> Iterator[dict[str, Any]]:
-    """A message with a thought, for every way to pass one."""
-    for shape in _SHAPES:
-        yield {"role": "assistant", **shape(TEXT), "tool_calls": [_CALL]}
-        yield {"role": "assistant", **shape(TEXT)}
-        yield {"role": "assistant", **shape(""), "tool_calls": [_CALL]}
+    """Messages with a thought, beside a text, a call or both, for every way to pass one."""
+    for full, empty in zip(_show_thought(TEXT), _show_thought(""), strict=True):
+        yield {"role": "assistant", **full, "tool_calls": [_CALL]}
+        yield {"role": "assistant", **full}
+        yield {"role": "assistant", **empty, "tool_calls": [_CALL]}
 
 
 @dataclass(frozen=True)
