@@ -100,12 +100,14 @@ def _read_tools(given: Any) -> tuple[list[Any], tuple[Tool, ...], Error | None]:
         return list(given or ()), read, None
     except Error as e:
         error = e
+    if not isinstance(given, list):
+        return [], (), error
     raw: list[Any] = []
     tools: dict[str, Tool] = {}
-    for one in given if isinstance(given, list) else []:
+    for one in given:
         try:
             (tool,) = read_tools([one])
-        except Error:
+        except Error:  # one tool that is refused does not take the others with it
             continue
         if tool.name not in tools:
             raw.append(one)
@@ -212,7 +214,7 @@ def _answer(row: Mapping[str, Any], turn: Turn, error: Error | None) -> dict[str
         "content": turn.content + turn.unfinished,
         "tool_calls": [_show_call(number, call) for number, call in enumerate(turn.calls)],
         "valid": False,
-        "error": str(error) if error else _find_first_error(turn),
+        "error": _find_first_error(turn) if error is None else str(error),
     }
 
 

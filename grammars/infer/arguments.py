@@ -98,7 +98,7 @@ def _cut_end(text: str) -> tuple[str, str]:
 
 
 def _read_empty(text: str, *, before: str, rest: str) -> str:
-    """What stands in place of arguments in a call that has none."""
+    """What stands in place of arguments in a call that has none: DeepSeek V4 adds a line break."""
     if not text.startswith(before) or not text.endswith(rest):
         raise DetectError(f"a call without arguments is written in another way: {text!r}")
     return text[len(before) : len(text) - len(rest)]
@@ -190,6 +190,7 @@ def _name_kinds(between: Mapping[str, str]) -> tuple[str, tuple[tuple[str, str],
     Args:
         between: the text between the key and a value, for each type.
     """
+    # DeepSeek V3.2 writes `string="true"` or `string="false"` behind each key; most write nothing.
     texts = list(between.values())
     if len(set(texts)) == 1:
         return texts[0], (), ""
@@ -198,7 +199,7 @@ def _name_kinds(between: Mapping[str, str]) -> tuple[str, tuple[tuple[str, str],
     names: dict[str, str] = {}
     for kind, text in between.items():
         names[kind] = text[len(after_key) : len(text) - len(after_kind)]
-    if names.get("integer") == names.get("number"):
+    if names.get("integer") == names.get("number"):  # `find_kind` falls back to the latter
         names.pop("integer", None)
     usual = mode(name for kind, name in names.items() if kind != "string")
     kinds = [(kind, name) for kind, name in names.items() if name != usual]

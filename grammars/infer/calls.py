@@ -141,11 +141,11 @@ def find_layout(*, header: str, head: str, behind: str, amid: str | None) -> Cal
         behind: what stands behind the only call's last hole.
         amid: what stands between two calls' holes; None if there is one call in a turn.
     """
-    if amid is None:
+    if amid is None:  # Llama 3's templates refuse a second call
         return CallLayout(behind, prefix=head)
     prefix = common_suffix(header + head, amid).lstrip()
     lead = ""
-    if len(prefix) > len(head):
+    if len(prefix) > len(head):  # Functionary 3.2: the prompt ends with `>>>`
         lead = prefix[: len(prefix) - len(head)]
         head = prefix
     suffix = common_prefix(amid, behind).rstrip()
@@ -306,7 +306,7 @@ def _make_hole(piece: Piece, sample: CallSample, tagged: Tagged | None) -> Node:
 
 
 def _find_id(chat: ProbedTemplate) -> CallId:
-    # Templates that write ids of nine characters refuse all others.
+    # Mistral's templates write ids of nine characters and refuse all others.
     other = replace(chat, scheme=long_id)
     (call,) = other.calls({KEYS[0]: VALUES[0]})
     text = other.body(Turn(calls=(call,)))
@@ -381,6 +381,7 @@ def _read_json_call(sample: CallSample) -> JsonCall:
 def _read_id(key: str, value: Json, *, call: ToolCall, sample: CallSample) -> CallId | CallIndex:
     if value == call.id:
         return _find_id(sample.chat)
+    # Command R7B counts the calls of a conversation, as a text: "0", "1".
     if isinstance(value, str) and value.isdecimal():
         following = str(int(value) + 1)
         second: dict[str, Json] = {}

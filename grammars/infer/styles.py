@@ -26,6 +26,7 @@ def _styles() -> Iterator[JsonStyle]:
                 for item in (", ", ","):
                     yield JsonStyle(item=item, key=key, ascii=ascii, sorted_keys=is_sorted)
         yield replace(PYTHON, sorted_keys=is_sorted)
+    # Command R+ writes every member of a call on a line of its own.
     for ascii in (False, True):
         for indent in (4, 2, 1, 3, 8):
             for level in range(4):
@@ -33,7 +34,7 @@ def _styles() -> Iterator[JsonStyle]:
 
 
 def _raw_styles(quote: str) -> Iterator[JsonStyle]:
-    """Styles whose strings are raw text between marks of their own."""
+    """Styles whose strings are raw text between marks of their own: Gemma 4 writes `<|"|>`."""
     raw = JsonStyle(quotes=(quote,), escapes=False)
     raw_in_python = replace(raw, true=PYTHON.true, false=PYTHON.false)
     for words, null in product((raw, raw_in_python), (raw.null, PYTHON.null)):

@@ -152,8 +152,10 @@ def as_reading(value: object, events: list[Event]) -> Reading:
 def _as_events(value: object) -> list[Event] | None:
     if not isinstance(value, list):
         return None
-    events = cast(list[object], value)
-    return cast(list[Event], events) if all(isinstance(e, _EVENTS) for e in events) else None
+    for event in cast(list[object], value):
+        if not isinstance(event, _EVENTS):
+            return None
+    return cast(list[Event], value)
 
 
 def _decode(arguments: Any) -> Any:

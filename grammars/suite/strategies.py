@@ -25,6 +25,7 @@ _PIECES = (
     *" |\n|\"|\\|<|>|{|}|é|日本|🙂|</|<b>|&|'|:|,|\t|0|true|null|[]|```|$".split("|"),
 )
 _INTEGERS = st.integers(-20, 20) | st.integers(-(10**15), 10**15)
+# Eighths have the same digits in every language.
 _NUMBERS = _INTEGERS | st.integers(-800, 800).map(lambda n: n / 8)
 
 TEXTS: SearchStrategy[str] = st.lists(
