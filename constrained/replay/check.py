@@ -1,4 +1,4 @@
-"""Replay of recorded turns: how much of the text the grammar accepts, and what the parser reads."""
+"""Replay of recorded turns: the bytes that the grammar accepts, and what the parser reads."""
 
 import json
 import re
@@ -10,13 +10,18 @@ from typing import Any
 from constrained.answers import read_response_format
 from constrained.errors import GrammarError, RequestError
 from constrained.mask import Matcher
-from constrained.replay.replay_context import ReplayContext, read_context, read_field
+from constrained.replay.replay_context import (
+    ReplayContext,
+    read_context,
+    read_field,
+    read_option,
+)
 from constrained.tools.shapes import as_openai, read_policy, read_tools
 from constrained.vocabulary.vocabulary import Tokenizer
 from grammars.build.turn import build_grammar
 from grammars.errors import Error
 from grammars.parse.parser import parse
-from grammars.turn import Start, State, Tool, ToolCall, Turn
+from grammars.turn import Policy, Start, State, Tool, ToolCall, Turn
 from grammars.wire.format import Format, count_common
 
 
@@ -49,21 +54,23 @@ def _check(row: Any) -> dict[str, Any]:
     if not isinstance(row, Mapping):
         raise RequestError("the row is not an object", where="")
     text = _read_text(row)
-    keeps_tags = read_field(row, "reasoning_format", "auto", "auto", "deepseek", "none") == "none"
+    reasoning_format = read_option(row, "reasoning_format", ("auto", "deepseek", "none"))
     context = read_context(row)
     format = context.format
-    places = [_find_end(text, end, format) for end in context.ends]
-    text = text[: min(places, default=len(text))]
+    text = text[: _find_end(text, context)]
     raw, tools, error = _read_tools(row.get("tools"))
     count, complete, state = 0, False, State()
     try:
         state = context.find_state(row, as_openai(raw))
-        count, complete = _match(row, context, tools, state, text)
+        grammar = build_grammar(format, tools, _read_policy(row), state, context.ids)
+        count, complete = _match(text, grammar, context)
     except Error as e:
         error = error or e
-    read = _parse_with_tags if keeps_tags else parse
+    read = _parse_with_tags if reasoning_format == "none" else parse
     turn = read(text, format, tools, state, recover=not complete)
-    valid = all(call.valid for call in turn.calls) if turn.calls else complete and error is None
+    valid = complete and error is None
+    if turn.calls:
+        valid = all(call.valid for call in turn.calls)
     return _answer(row, turn, error) | {
         "accepted": count == len(text.encode()),
         "accepted_bytes": count,
@@ -93,12 +100,14 @@ def _read_tools(given: Any) -> tuple[list[Any], tuple[Tool, ...], Error | None]:
         return list(given or ()), read, None
     except Error as e:
         error = e
+    if not isinstance(given, list):
+        return [], (), error
     raw: list[Any] = []
     tools: dict[str, Tool] = {}
-    for one in given if isinstance(given, list) else []:
+    for one in given:
         try:
             (tool,) = read_tools([one])
-        except Error:
+        except Error:  # one tool that is refused does not take the others with it
             continue
         if tool.name not in tools:
             raw.append(one)
@@ -106,28 +115,31 @@ def _read_tools(given: Any) -> tuple[list[Any], tuple[Tool, ...], Error | None]:
     return raw, tuple(tools.values()), error
 
 
-def _find_end(text: str, end: str, format: Format) -> int:
-    """The place of an end of turn; the length of the text if there is none.
+def _find_end(text: str, context: ReplayContext) -> int:
+    """The offset of the first end of turn; the length of the text if there is none.
 
     What ends a turn may also stand inside one, in front of what the format writes there
     (`<|end|><|start|>assistant`).
     """
-    following = [run.partition(end)[2] for run in format.runs if end in run]
-    inside = tuple(rest for rest in following if rest)
-    for match in re.finditer(re.escape(end), text):
-        if not text.startswith(inside, match.end()):
-            return match.start()
-    return len(text)
+    first = len(text)
+    for end in context.ends:
+        following = {run.partition(end)[2] for run in context.format.runs}
+        inside = tuple(following - {""})
+        for match in re.finditer(re.escape(end), text):
+            if not text.startswith(inside, match.end()):
+                first = min(first, match.start())
+                break
+    return first
 
 
-def _match(
-    row: Mapping[str, Any], context: ReplayContext, tools: tuple[Tool, ...], state: State, text: str
-) -> tuple[int, bool]:
-    """The number of bytes that the grammar accepts, and whether the text is a complete turn."""
-    parallel = read_field(row, "parallel_tool_calls", True)
+def _read_policy(row: Mapping[str, Any]) -> Policy:
+    parallel = read_field(row, "parallel_tool_calls", default=True)
     policy = read_policy(row.get("tool_choice"), parallel=parallel)
-    policy = replace(policy, answer=read_response_format(row.get("response_format")))
-    grammar = build_grammar(context.format, tools, policy, state, context.ids)
+    return replace(policy, answer=read_response_format(row.get("response_format")))
+
+
+def _match(text: str, grammar: str, context: ReplayContext) -> tuple[int, bool]:
+    """The number of bytes that the grammar accepts, and whether the text is a complete turn."""
     tokens = context.encode(text)
     try:
         matcher = _compile(context.tokenizer, grammar).fork()
@@ -183,11 +195,14 @@ def _refuse(row: Any, error: Error) -> dict[str, Any]:
     if not isinstance(row, Mapping):
         return _answer({}, Turn(), error)
     text = row.get("text")
-    return _answer(row, Turn(content=text if isinstance(text, str) else ""), error)
+    if not isinstance(text, str):
+        text = ""
+    return _answer(row, Turn(content=text), error)
 
 
 def _answer(row: Mapping[str, Any], turn: Turn, error: Error | None) -> dict[str, Any]:
-    """All fields in their order; those that the grammar decides are those of a refusal."""
+    """An answer with all its fields, in order; those that the grammar decides say that nothing is
+    accepted."""
     return {
         "id": row.get("id"),
         "accepted": False,
@@ -199,7 +214,7 @@ def _answer(row: Mapping[str, Any], turn: Turn, error: Error | None) -> dict[str
         "content": turn.content + turn.unfinished,
         "tool_calls": [_show_call(number, call) for number, call in enumerate(turn.calls)],
         "valid": False,
-        "error": _first_unfit(turn) if error is None else str(error),
+        "error": _find_first_error(turn) if error is None else str(error),
     }
 
 
@@ -211,11 +226,11 @@ def _show_call(number: int, call: ToolCall) -> dict[str, Any]:
         "valid": call.valid,
     }
     if not call.valid:
-        shown["errors"] = [vars(error) for error in call.errors]
+        shown["errors"] = list(map(vars, call.errors))
     return shown
 
 
-def _first_unfit(turn: Turn) -> str | None:
+def _find_first_error(turn: Turn) -> str | None:
     """The first error of a call, with the pointer into `tool_calls`."""
     for i, call in enumerate(turn.calls):
         if call.errors:
@@ -225,7 +240,7 @@ def _first_unfit(turn: Turn) -> str | None:
 
 
 def read_rows(lines: Iterable[str | bytes]) -> Iterator[dict[str, Any] | Error]:
-    """Reads JSON Lines; an error stands for a line that is no JSON object."""
+    """Reads JSON Lines, without blank ones; an error stands for a line that is no JSON object."""
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -234,7 +249,10 @@ def read_rows(lines: Iterable[str | bytes]) -> Iterator[dict[str, Any] | Error]:
         except (ValueError, RecursionError) as e:
             yield RequestError(f"line {number} is not JSON: {e}")
             continue
-        yield row if isinstance(row, dict) else RequestError(f"line {number} is not an object")
+        if isinstance(row, dict):
+            yield row
+        else:
+            yield RequestError(f"line {number} is not an object")
 
 
 def _refuse_constant(name: str) -> Any:

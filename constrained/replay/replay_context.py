@@ -2,7 +2,7 @@
 
 import os
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -25,7 +25,7 @@ from grammars.turn import State
 from grammars.wire.format import Format, find_format
 
 T = TypeVar("T")
-_KINDS = {str: "a string", bool: "true or false", dict: "an object"}
+_TYPE_NAMES = {str: "a string", bool: "true or false", dict: "an object"}
 DEFAULT_MESSAGES = [{"role": "user", "content": "Hello"}]
 
 
@@ -60,7 +60,7 @@ class ReplayContext:
             RequestError: the kwargs are no object.
             TemplateError: the template refuses the messages, the tools or the kwargs.
         """
-        kwargs = read_field(row, "chat_template_kwargs", dict[str, Any]())
+        kwargs = read_field(row, "chat_template_kwargs", default=dict[str, Any]())
         check_kwargs(kwargs)
         if self.template is None:
             return State()
@@ -73,52 +73,70 @@ class ReplayContext:
         return replace(find_state(opened, plain, self.format), calls=None)
 
 
-def read_field(row: Mapping[str, Any], name: str, default: T, *options: T) -> T:
-    """A field of a row, or the default where it is absent or null.
+def read_field(row: Mapping[str, Any], name: str, *, default: T) -> T:
+    """Returns a field of a row, or the default where it is absent or null.
 
     Raises:
-        RequestError: it has another type than the default, or is none of the options.
+        RequestError: it has another type than the default.
     """
     value = row.get(name)
     if value is None:
         return default
-    if not isinstance(value, type(default)) or (options and value not in options):
-        allowed = " or ".join(map(str, options)) or _KINDS[type(default)]
-        raise RequestError(f"{name} has to be {allowed}", where=f"/{name}")
+    if not isinstance(value, type(default)):
+        message = f"{name} has to be {_TYPE_NAMES[type(default)]}"
+        raise RequestError(message, where=f"/{name}")
+    return value
+
+
+def read_option(row: Mapping[str, Any], name: str, options: Sequence[str]) -> str:
+    """Returns a field of a row, or the first option where it is absent or null.
+
+    Raises:
+        RequestError: it is none of the options.
+    """
+    value = row.get(name)
+    if value is None:
+        return options[0]
+    if value not in options:
+        raise RequestError(f"{name} has to be {' or '.join(options)}", where=f"/{name}")
     return value
 
 
 def read_context(row: Mapping[str, Any]) -> ReplayContext:
-    """The context that a row names with `model`, `template` or `format`.
+    """Returns the context that a row names with `model`, `template` or `format`.
 
     Raises:
         RequestError: a field is of the wrong type, or the row names nothing that is known.
         ModelError, TemplateError, DetectError: the model or the template cannot be used.
     """
-    model, source = read_field(row, "model", ""), read_field(row, "template", "")
-    chosen = read_field(row, "tool_format", "")
+    model = read_field(row, "model", default="")
+    source = read_field(row, "template", default="")
+    chosen = read_field(row, "tool_format", default="")
     if model:
         return _read_model(model, _read_source(source), chosen)
-    is_single = read_field(row, "markers", "text", "text", "token") == "token"
+    markers = read_option(row, "markers", ("text", "token"))
     template = None
     if row.get("template") is not None:
-        bos, eos = read_field(row, "bos_token", "<s>"), read_field(row, "eos_token", "</s>")
-        template, format = _read_template(_read_source(source), bos, eos, chosen)
+        bos = read_field(row, "bos_token", default="<s>")
+        eos = read_field(row, "eos_token", default="</s>")
+        template, format = _read_template(_read_source(source), bos=bos, eos=eos, chosen=chosen)
     elif chosen:
         hint = "Leave it out, or name a template or a model in place of the format"
         raise RequestError("nothing to teach it to", where="/tool_format", hint=hint)
     else:
-        format = _find_format(read_field(row, "format", ""))
-    vocabulary, tokenizer = byte_tokenizer(format.atoms if is_single else ())
-    return ReplayContext(template, format, vocabulary, tokenizer, format.ends)
+        format = _find_format(read_field(row, "format", default=""))
+    vocabulary, tokenizer = byte_tokenizer(format.atoms if markers == "token" else ())
+    return ReplayContext(
+        template, format, vocabulary=vocabulary, tokenizer=tokenizer, ends=format.ends
+    )
 
 
 def _find_format(name: str) -> Format:
     format = find_format(name, FORMATS)
     if format is None:
-        hint = f"Known: {', '.join(f.name for f in FORMATS)}"
-        what = f"unknown format {name!r}" if name else "the row names no template or format"
-        raise RequestError(what, where="/format", hint=hint)
+        hint = f"Known: {', '.join(known.name for known in FORMATS)}"
+        message = f"unknown format {name!r}" if name else "the row names no template or format"
+        raise RequestError(message, where="/format", hint=hint)
     return format
 
 
@@ -136,7 +154,7 @@ def _read_source(source: str) -> str:
 
 
 @lru_cache(maxsize=128)
-def _read_template(source: str, bos: str, eos: str, chosen: str) -> tuple[ChatTemplate, Format]:
+def _read_template(source: str, *, bos: str, eos: str, chosen: str) -> tuple[ChatTemplate, Format]:
     template = ChatTemplate(source, bos_token=bos, eos_token=eos)
     selected = select_format(template, read_tool_format(chosen) if chosen else None)
     return selected.template, selected.format
@@ -144,7 +162,7 @@ def _read_template(source: str, bos: str, eos: str, chosen: str) -> tuple[ChatTe
 
 @lru_cache(maxsize=64)
 def byte_tokenizer(markers: tuple[str, ...]) -> tuple[Vocabulary, Tokenizer]:
-    """The vocabulary of bytes, with these markers as single tokens."""
+    """Returns the vocabulary of bytes, with these markers as single tokens, and its tokenizer."""
     vocabulary = byte_vocabulary(markers)
     return vocabulary, build_tokenizer(vocabulary, markers)
 
@@ -157,11 +175,16 @@ def _read_model(path: str, source: str, chosen: str) -> ReplayContext:
     header = read_header(path)
     if not source and header.chat_templates:
         source = choose_template(header.chat_templates, with_tools=True)
-    bos, eos = header.bos_text, header.eos_text
-    template, format = _read_template(source or CHATML, bos, eos, chosen)
+    template, format = _read_template(
+        source or CHATML, bos=header.bos_text, eos=header.eos_text, chosen=chosen
+    )
     vocabulary = header.vocabulary
     # A GGUF often has more ends of generation than its template writes; recorded turns have any.
     names = [vocabulary.names[token] for token in vocabulary.end if token in vocabulary.names]
-    ends = tuple(dict.fromkeys([*format.ends, *names]))
-    tokenizer = build_tokenizer(vocabulary, vocabulary.find_markers(format.texts))
-    return ReplayContext(template, format, vocabulary, tokenizer, ends)
+    return ReplayContext(
+        template,
+        format,
+        vocabulary=vocabulary,
+        tokenizer=build_tokenizer(vocabulary, vocabulary.find_markers(format.texts)),
+        ends=tuple(dict.fromkeys([*format.ends, *names])),
+    )

@@ -21,7 +21,7 @@ _HINT = "Write it as a schema of 2020-12; `pointer` says where it is none"
 def check_schemas(
     rows: Iterable[Mapping[str, Any] | Error], *, close: bool = False
 ) -> Iterator[dict[str, Any]]:
-    """Tries schemas out, over the vocabulary of bytes.
+    """Tries schemas out over the vocabulary of bytes.
 
     Args:
         rows: `{id, schema, tests: [{data, valid?}]}`; the schema may be true or false. An error
@@ -89,7 +89,7 @@ def _read_instances(row: Mapping[str, Any]) -> list[Any]:
 
 
 class _Trial:
-    """One compiled schema to try instances on; `error` is the last failure of its matcher."""
+    """A compiled schema to try instances on; `error` is the last failure of its matcher."""
 
     def __init__(self, schema: Schema):
         self.schema = schema
@@ -101,7 +101,7 @@ class _Trial:
         self._matcher = self._compile()
 
     def run(self, instance: Any) -> dict[str, bool]:
-        """Tries an instance: the mask lets it through, and it is valid, too."""
+        """Returns whether the mask accepts an instance, and whether it is valid, too."""
         try:
             accepted = self._accepts(instance)
         except GrammarError as e:

@@ -1,7 +1,8 @@
-"""How arguments are written between tags: read off calls with none, one and two of them."""
+"""Arguments between tags, as a template writes them: read off calls with none, one and two."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from statistics import mode
 
 from grammars.errors import DetectError
 from grammars.infer.probes import KEYS, VALUES
@@ -10,76 +11,80 @@ from grammars.infer.text import common_prefix, common_suffix, find_tag
 from grammars.schema.nodes import Json
 from grammars.wire.format import JsonStyle, TaggedArguments
 
-Inside = Callable[[Mapping[str, Json]], str]
-"""The text of a call with these arguments, from behind its name to its end."""
+WriteCall = Callable[[Mapping[str, Json]], str]
+"""Returns the text of a call with these arguments, from behind its name to its end."""
 
-_SCALARS: dict[str, tuple[Json, tuple[str, ...]]] = {
+_Spelled = tuple[Json, tuple[str, ...]]
+"""A value, and the spellings that it may have between tags."""
+
+_WORDS: dict[str, _Spelled] = {
+    "true": (True, ("true", "True")),
+    "false": (False, ("false", "False")),
+    "null": (None, ("null", "None")),
+}
+_SCALARS: dict[str, _Spelled] = {
     "string": (VALUES[0], (VALUES[0],)),
     "integer": (12345, ("12345",)),
     "number": (1.5, ("1.5",)),
-    "boolean": (True, ("true", "True")),
-    "null": (None, ("null", "None")),
+    "boolean": _WORDS["true"],
+    "null": _WORDS["null"],
 }
-_WORDS: dict[str, Json] = {"true": True, "false": False, "null": None}
-_OWN: dict[str, tuple[str, ...]] = {
-    "true": ("true", "True"),
-    "false": ("false", "False"),
-    "null": ("null", "None"),
-}
-_CONTAINERS: dict[str, Json] = {
-    "array": [1, "é/", [True, None], {"b": False, "A": 1.5}],
-    "object": {"b": [1, "é/", True], "A": {"deep": None}, "c": False},
-}
+_ARRAY: Json = [1, "é/", [True, None], {"b": False, "A": 1.5}]
+_OBJECT: Json = {"b": [1, "é/", True], "A": {"deep": None}, "c": False}
 
 
 @dataclass(frozen=True)
 class Tagged:
-    """Arguments between tags, the fixed text in front of them, and what is left of the call."""
+    """Arguments between tags, the fixed text in front of them, and the rest of the call."""
 
     before: str
     hole: TaggedArguments
     rest: str
 
 
-def infer_tagged(inside: Inside, suffix: str) -> Tagged:
-    """How arguments are written between tags.
+def infer_tagged(write_call: WriteCall, suffix: str) -> Tagged:
+    """The tags around arguments.
 
     Args:
-        inside: writes a call with given arguments.
+        write_call: writes a call with given arguments.
         suffix: what stands behind the last value, to the end of the call.
 
     Raises:
-        DetectError: the texts tell of no such tags.
+        DetectError: the texts have no such tags.
     """
-    head, opener, close = _read_tags(inside, suffix)
+    head, opener, close = _read_tags(write_call, suffix)
     end, rest = _cut_end(suffix[len(close) :])
-    before = head[: len(head) - len(opener)]
-    values = _Values(inside, head + KEYS[0], suffix)
-    after_key, kinds, after_kind = _tell_kinds(values.kinds())
+    before = head.removesuffix(opener)
+    values = _Values(write_call, head + KEYS[0], suffix)
+    after_key, kinds, after_kind = _name_kinds(values.read_kinds())
     hole = TaggedArguments(
-        opener,
-        after_key,
-        close,
-        end,
-        *map(values.spell_word, _WORDS),
-        style=values.style(),
-        empty=_read_empty(inside({}), before, end, rest),
+        open=opener,
+        after_key=after_key,
+        close=close,
+        end=end,
+        true=values.spell_word("true"),
+        false=values.spell_word("false"),
+        null=values.spell_word("null"),
+        style=values.read_style(),
         kinds=kinds,
         after_kind=after_kind,
     )
+    empty = _read_empty(write_call({}), before=before, rest=rest)
+    if empty != end:
+        hole = replace(hole, empty=empty)
     return Tagged(before, hole, rest)
 
 
-def _read_tags(inside: Inside, suffix: str) -> tuple[str, str, str]:
+def _read_tags(write_call: WriteCall, suffix: str) -> tuple[str, str, str]:
     """What stands in front of the first key, what of that opens an argument, what closes one."""
-    one = inside({KEYS[0]: VALUES[0]})
-    two = inside(dict(zip(KEYS[:2], VALUES, strict=False)))
+    one = write_call({KEYS[0]: VALUES[0]})
+    two = write_call({KEYS[0]: VALUES[0], KEYS[1]: VALUES[1]})
     head = one.partition(KEYS[0])[0]
     middle = two.partition(VALUES[0])[2].partition(KEYS[1])[0]
     if KEYS[1] not in two or not one.endswith(VALUES[0] + suffix):
         raise DetectError("arguments are not written one after the other")
     opener = common_suffix(head, middle).lstrip()
-    close = middle[: len(middle) - len(opener)]
+    close = middle.removesuffix(opener)
     if not opener or not close or not suffix.startswith(close):
         raise DetectError(f"nothing of its own stands around an argument: {one!r}")
     return head, opener, close
@@ -88,27 +93,34 @@ def _read_tags(inside: Inside, suffix: str) -> tuple[str, str, str]:
 def _cut_end(text: str) -> tuple[str, str]:
     """What closes the arguments: up to the first tag; and what is left."""
     tag = find_tag(text)
-    return (text[: tag.end()], text[tag.end() :]) if tag else (text, "")
+    end = tag.end() if tag else len(text)
+    return text[:end], text[end:]
 
 
-def _read_empty(text: str, before: str, end: str, rest: str) -> str | None:
+def _read_empty(text: str, *, before: str, rest: str) -> str:
+    """What stands in place of arguments in a call that has none: DeepSeek V4 adds a line break."""
     if not text.startswith(before) or not text.endswith(rest):
         raise DetectError(f"a call without arguments is written in another way: {text!r}")
-    empty = text[len(before) : len(text) - len(rest)]
-    return None if empty == end else empty
+    return text[len(before) : len(text) - len(rest)]
 
 
 @dataclass(frozen=True)
 class _Values:
-    """Calls with one argument, of each type."""
+    """Calls with one argument, of each type.
 
-    inside: Inside
+    Args:
+        write_call: writes a call with given arguments.
+        head: what stands in front of the value, its key included.
+        suffix: what stands behind the value.
+    """
+
+    write_call: WriteCall
     head: str
     suffix: str
 
-    def written(self, value: Json) -> str | None:
-        """What stands between key and end of the value; None if the argument is left out."""
-        text = self.inside({KEYS[0]: value})
+    def write(self, value: Json) -> str | None:
+        """The text between key and end of the value; None if the argument is left out."""
+        text = self.write_call({KEYS[0]: value})
         if not text.startswith(self.head):
             return None
         if not text.endswith(self.suffix):
@@ -117,56 +129,78 @@ class _Values:
 
     def spell_word(self, word: str) -> tuple[str, ...]:
         """The spellings of true, false or null, the template's own first."""
-        text = self.written(_WORDS[word]) or word
-        own = next((w for w in _OWN[word] if text.endswith(w)), None)
+        value, spellings = _WORDS[word]
+        text = self.write(value) or word
+        own = _find_ending(text, spellings)
         if own is None:
             raise DetectError(f"{word} is not written as a word: {text!r}")
-        return (own,) if own == word else (own, word)
+        return tuple(dict.fromkeys([own, word]))
 
-    def kinds(self) -> dict[str, str]:
-        """What stands between the key and a value, for each type."""
+    def read_kinds(self) -> dict[str, str]:
+        """The text between the key and a value, for each type."""
         found: dict[str, str] = {}
         for kind, (value, spellings) in _SCALARS.items():
-            text = self.written(value)
-            own = next((s for s in spellings if text and text.endswith(s)), None)
-            if text is not None and own is None:
-                raise DetectError(f"{value!r} is written in an unknown way: {text!r}")
-            if text is not None and own is not None:
+            text = self.write(value)
+            if text is not None:
+                own = _find_ending(text, spellings)
+                if own is None:
+                    raise DetectError(f"{value!r} is written in an unknown way: {text!r}")
                 found[kind] = text.removesuffix(own)
-        between = min(found.values(), key=len)
-        for kind, value in _CONTAINERS.items():
-            text = self.written(value) or ""
-            bracket = text.find("[" if kind == "array" else "{", min(len(between), len(text)) - 1)
-            if bracket < 0:
-                raise DetectError(f"{value!r} is written in an unknown way: {text!r}")
-            found[kind] = text[:bracket]
+        shortest = min(map(len, found.values()))
+        found["array"] = self._read_up_to("[", _ARRAY, shortest)
+        found["object"] = self._read_up_to("{", _OBJECT, shortest)
         return found
 
-    def style(self) -> JsonStyle:
-        """How lists and objects are spelled."""
+    def _read_up_to(self, bracket: str, value: Json, shortest: int) -> str:
+        """The text between the key and a list or an object.
+
+        Args:
+            shortest: the length of the shortest text between the key and a value; a bracket that
+                stands earlier belongs to that text.
+        """
+        text = self.write(value) or ""
+        start = text.find(bracket, min(shortest, len(text)) - 1)
+        if start < 0:
+            raise DetectError(f"{value!r} is written in an unknown way: {text!r}")
+        return text[:start]
+
+    def read_style(self) -> JsonStyle:
+        """The style in which lists and objects are spelled."""
         pairs: list[tuple[Json, str]] = []
-        for kind, value in _CONTAINERS.items():
-            text = self.written(value) or ""
-            pairs.append((value, text[text.find("[" if kind == "array" else "{") :]))
+        for bracket, value in (("[", _ARRAY), ("{", _OBJECT)):
+            text = self.write(value) or ""
+            pairs.append((value, text[text.find(bracket) :]))
         style = find_style(*pairs)
         if style is None:
             raise DetectError(f"lists and objects are written in an unknown way: {pairs[1][1]!r}")
         return style
 
 
-def _tell_kinds(found: dict[str, str]) -> tuple[str, tuple[tuple[str, str], ...], str]:
-    """What follows a key, how types are told behind it, and what follows that."""
-    texts = list(found.values())
+def _find_ending(text: str, endings: Iterable[str]) -> str | None:
+    """The first of these texts that the text ends with; None if it ends with none."""
+    for ending in endings:
+        if text.endswith(ending):
+            return ending
+    return None
+
+
+def _name_kinds(between: Mapping[str, str]) -> tuple[str, tuple[tuple[str, str], ...], str]:
+    """What follows a key, the name of each type behind it, and what follows that name.
+
+    Args:
+        between: the text between the key and a value, for each type.
+    """
+    # DeepSeek V3.2 writes `string="true"` or `string="false"` behind each key; most write nothing.
+    texts = list(between.values())
     if len(set(texts)) == 1:
         return texts[0], (), ""
     after_key = common_prefix(*texts)
-    after_kind = common_suffix(*(text[len(after_key) :] for text in texts))
-    told = {
-        kind: text[len(after_key) : len(text) - len(after_kind)] for kind, text in found.items()
-    }
-    if told.get("integer") == told.get("number"):
-        told.pop("integer", None)
-    others = [text for kind, text in told.items() if kind != "string"]
-    usual = max(others, key=others.count)
-    kinds = [(kind, text) for kind, text in told.items() if text != usual]
+    after_kind = common_suffix(*(text.removeprefix(after_key) for text in texts))
+    names: dict[str, str] = {}
+    for kind, text in between.items():
+        names[kind] = text[len(after_key) : len(text) - len(after_kind)]
+    if names.get("integer") == names.get("number"):  # `find_kind` falls back to the latter
+        names.pop("integer", None)
+    usual = mode(name for kind, name in names.items() if kind != "string")
+    kinds = [(kind, name) for kind, name in names.items() if name != usual]
     return after_key, (*kinds, ("", usual)), after_kind

@@ -1,9 +1,10 @@
-"""Where calls begin and end, what stands between two of them, and what is in one, node by node."""
+"""The bounds of calls, the text between two of them, and the nodes of one."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from itertools import takewhile
 from typing import Literal as OneOf
 
 from grammars.errors import DetectError
@@ -16,6 +17,7 @@ from grammars.infer.text import (
     find_loose,
     find_tag,
     make_nodes,
+    merge_literals,
     tokenise,
 )
 from grammars.schema.nodes import Json
@@ -27,7 +29,6 @@ from grammars.wire.format import (
     JsonCall,
     JsonStyle,
     Literal,
-    Marker,
     Name,
     Node,
 )
@@ -54,68 +55,84 @@ class Cut:
 
 
 def cut_call(text: str, call: ToolCall, start: int = 0) -> Cut | None:
-    """Finds the call behind `start`; None if its name or its arguments are not written there."""
-    for value, begin, end in find_objects(text, start):
-        if _is_call(value, call):
-            return Cut(begin, end, (Piece("call", text[begin:end]),))
-        if value == call.arguments and call.arguments:
-            return _cut_holes(text, call, start, begin, end, "arguments")
-    for key, value in call.arguments.items():
-        if found := find_member(text, key, str(value), start):
-            return _cut_holes(text, call, start, found.start(), found.end(), "arguments")
-    begin = text.find(call.name, start)
-    place = begin + len(call.name)
-    places: list[int] = []
-    for key, value in call.arguments.items():
-        for written in (key, str(value)):
-            at = text.find(written, place)
-            if begin < 0 or at < 0:
-                return None
-            places.append(at)
-            place = at + len(written)
-    return _cut_holes(text, call, start, places[0], place, "tagged") if places else None
+    """Finds a call behind `start`; None if its name or its argument is not written there.
 
-
-def _is_call(value: dict[str, Json], call: ToolCall) -> bool:
-    values = list(value.values())
-    return call.name in values and call.arguments in values
-
-
-def _cut_holes(text: str, call: ToolCall, start: int, begin: int, end: int, kind: Kind) -> Cut:
-    """Finds name and id in front of the arguments, which stand from `begin` to `end`."""
-    holes: list[tuple[int, Kind, str]] = [(begin, kind, text[begin:end])]
-    # Of an id that tells the name, the name is what is looked for.
-    id = call.id if call.id and call.name not in call.id else ""
-    known: tuple[tuple[Kind, str], ...] = (("name", call.name), ("id", id))
-    for what, written in known:
-        at = text.find(written, start, begin) if written else -1
-        while at >= 0:
-            holes.append((at, what, written))
-            at = text.find(written, at + len(written), begin)
-    holes.sort()  # by place
+    Args:
+        text: what the template writes.
+        call: a call with one argument, a text.
+        start: an offset.
+    """
+    arguments = _find_arguments(text, call, start)
+    if arguments is None:
+        return None
+    holes = [arguments]
+    if arguments.kind != "call":
+        holes += _find_name_and_id(text, call, start=start, end=arguments.start)
+    holes.sort(key=lambda hole: hole.start)
     pieces: list[Piece] = []
-    place = holes[0][0]
-    for at, what, written in holes:
-        if at > place:
-            pieces.append(Piece("text", text[place:at]))
-        pieces.append(Piece(what, written))
-        place = at + len(written)
-    return Cut(holes[0][0], end, tuple(pieces))
+    end = holes[0].start
+    for hole in holes:
+        if hole.start > end:
+            pieces.append(Piece("text", text[end : hole.start]))
+        pieces.append(Piece(hole.kind, text[hole.start : hole.end]))
+        end = hole.end
+    return Cut(holes[0].start, end, tuple(pieces))
+
+
+@dataclass(frozen=True)
+class _Hole:
+    """The bounds of what stands where a hole is."""
+
+    kind: Kind
+    start: int
+    end: int
+
+
+def _find_arguments(text: str, call: ToolCall, start: int) -> _Hole | None:
+    for written, begin, end in find_objects(text, start):
+        if call.name in written.values() and call.arguments in written.values():
+            return _Hole("call", begin, end)
+        if written == call.arguments:
+            return _Hole("arguments", begin, end)
+    [(key, value)] = call.arguments.items()
+    if member := find_member(text, key, str(value), start=start):
+        return _Hole("arguments", member.start(), member.end())
+    name_start = text.find(call.name, start)
+    key_start = text.find(key, name_start + len(call.name))
+    value_start = text.find(str(value), key_start + len(key))
+    if min(name_start, key_start, value_start) < 0:
+        return None
+    return _Hole("tagged", key_start, value_start + len(str(value)))
+
+
+def _find_name_and_id(text: str, call: ToolCall, *, start: int, end: int) -> Iterator[_Hole]:
+    sought: list[tuple[Kind, str]] = [("name", call.name)]
+    # Of an id that holds the name, the name is what is looked for.
+    if call.id and call.name not in call.id:
+        sought.append(("id", call.id))
+    for kind, written in sought:
+        for match in re.compile(re.escape(written)).finditer(text, start, end):
+            yield _Hole(kind, match.start(), match.end())
 
 
 @dataclass(frozen=True)
 class CallLayout:
-    """The fixed texts around calls: `opening prefix CALL suffix between ... closing`."""
+    """The fixed texts around calls: `opening prefix CALL suffix between ... rest`.
 
-    opening: str
-    prefix: str
-    suffix: str
-    between: str
-    rest: str  # what stands behind the last call: the closing, and the end of the turn
-    lead: str = ""  # what the generation prompt has written of it
+    Args:
+        rest: what stands behind the last call: what closes the calls, and the end of the turn.
+        lead: what the generation prompt has written of the first call.
+    """
+
+    rest: str
+    opening: str = ""
+    prefix: str = ""
+    suffix: str = ""
+    between: str = ""
+    lead: str = ""
 
 
-def find_layout(header: str, head: str, behind: str, amid: str | None) -> CallLayout:
+def find_layout(*, header: str, head: str, behind: str, amid: str | None) -> CallLayout:
     """Tells a call's own text from what stands around all calls.
 
     Args:
@@ -124,89 +141,94 @@ def find_layout(header: str, head: str, behind: str, amid: str | None) -> CallLa
         behind: what stands behind the only call's last hole.
         amid: what stands between two calls' holes; None if there is one call in a turn.
     """
-    if amid is None:
-        return CallLayout("", head, "", "", behind)
+    if amid is None:  # Llama 3's templates refuse a second call
+        return CallLayout(behind, prefix=head)
     prefix = common_suffix(header + head, amid).lstrip()
     lead = ""
-    if len(prefix) > len(head):
-        lead, head = prefix[: len(prefix) - len(head)], prefix
+    if len(prefix) > len(head):  # Functionary 3.2: the prompt ends with `>>>`
+        lead = prefix[: len(prefix) - len(head)]
+        head = prefix
     suffix = common_prefix(amid, behind).rstrip()
     if len(prefix) + len(suffix) > len(amid):
         suffix = suffix[: len(amid) - len(prefix)].rstrip()
-    between = amid[len(suffix) : len(amid) - len(prefix)]
-    opening = head[: len(head) - len(prefix)]
-    return CallLayout(opening, prefix, suffix, between, behind[len(suffix) :], lead)
+    return CallLayout(
+        rest=behind[len(suffix) :],
+        opening=head[: len(head) - len(prefix)],
+        prefix=prefix,
+        suffix=suffix,
+        between=amid[len(suffix) : len(amid) - len(prefix)],
+        lead=lead,
+    )
 
 
 def _find_counters(first: Sequence[Piece], second: Sequence[Piece]) -> tuple[Piece, ...]:
-    """The pieces of the first call, with what counts the calls told from fixed text.
+    """The pieces of the first call, with what counts the calls cut out of fixed text.
 
     Raises:
         DetectError: the texts of two calls differ in another way.
     """
-    if [p.kind for p in first] != [p.kind for p in second]:
+    if [piece.kind for piece in first] != [piece.kind for piece in second]:
         raise DetectError("two calls are not written alike")
     pieces: list[Piece] = []
     for one, two in zip(first, second, strict=True):
-        if one.kind != "text" or one.text == two.text:
+        if one.kind == "text" and one.text != two.text:
+            pieces += _cut_counters(one.text, two.text)
+        else:
             pieces.append(one)
-            continue
-        for a, b in _compare(one.text, two.text):
-            if a != b and not (a.isdecimal() and b == str(int(a) + 1)):
-                raise DetectError(f"two calls differ in {a!r} and {b!r}")
-            if a == b and pieces and pieces[-1].kind == "text":
-                pieces[-1] = Piece("text", pieces[-1].text + a)
-            else:
-                pieces.append(Piece("text" if a == b else "index", a))
     return tuple(pieces)
 
 
-def _compare(first: str, second: str) -> Iterable[tuple[str, str]]:
+def _cut_counters(first: str, second: str) -> Iterator[Piece]:
+    """The pieces of the first text, where both differ only in numbers that follow each other."""
     one, two = tokenise(first), tokenise(second)
     if len(one) != len(two):
         raise DetectError(f"two calls differ in {first!r} and {second!r}")
-    return zip(one, two, strict=True)
+    fixed = ""
+    for a, b in zip(one, two, strict=True):
+        if a == b:
+            fixed += a
+        elif a.isdecimal() and b == str(int(a) + 1):
+            if fixed:
+                yield Piece("text", fixed)
+            fixed = ""
+            yield Piece("index", a)
+        else:
+            raise DetectError(f"two calls differ in {a!r} and {b!r}")
+    if fixed:
+        yield Piece("text", fixed)
 
 
-def _tell_ids(nodes: Sequence[Node]) -> tuple[Node, ...]:
-    """Where a counter stands in one text with the name, both together are the id."""
-    told = list(nodes)
+def _describe_ids(nodes: Sequence[Node]) -> tuple[Node, ...]:
+    """The nodes, where a counter that stands in one word with the name is the id with it."""
+    described = list(nodes)
     for i, node in enumerate(nodes):
         if isinstance(node, CallIndex):
-            before = _reach(list(reversed(nodes[:i])), "{name}", backwards=True)
-            id = before + "{index}" + _reach(nodes[i + 1 :], "{name}", backwards=False)
-            apart = "{name}" in id and "}{" not in id  # with nothing between them none is read
-            told[i] = replace(node, id=id if apart else "{index}")
-    return tuple(told)
+            before = _take_word(reversed(_list_words(nodes[:i])))
+            behind = _take_word(_list_words(nodes[i + 1 :]))
+            id = "".join([*reversed(before), "{index}", *behind])
+            # With nothing between name and counter, neither could be read out of the id.
+            if "{name}" not in id or "}{" in id:
+                id = "{index}"
+            described[i] = replace(node, id=id)
+    return tuple(described)
 
 
-def _reach(nodes: Iterable[Node], name: str, *, backwards: bool) -> str:
-    """The text next to a counter, up to a tag, white space or quotes."""
-    text = ""
+def _list_words(nodes: Iterable[Node]) -> list[str]:
+    """The words that an id may hold; white space for all else."""
+    words: list[str] = []
     for node in nodes:
         if isinstance(node, Name):
-            text = name + text if backwards else text + name
-            continue
-        if not isinstance(node, Literal) or find_tag(node.text):
-            break
-        words = tokenise(node.text)
-        for word in reversed(words) if backwards else words:
-            if word.isspace() or word in "\"'":
-                return text
-            text = word + text if backwards else text + word
-    return text
+            words.append("{name}")
+        elif isinstance(node, Literal) and not find_tag(node.text):
+            words += tokenise(node.text)
+        else:
+            words.append(" ")
+    return words
 
 
-def _merge(nodes: Iterable[Node]) -> tuple[Node, ...]:
-    """Literals side by side are one."""
-    merged: list[Node] = []
-    for node in nodes:
-        last = merged[-1] if merged else None
-        if isinstance(node, Literal) and isinstance(last, Literal):
-            merged[-1] = Literal(last.text + node.text)
-        elif not isinstance(node, Literal | Marker) or node.text:
-            merged.append(node)
-    return tuple(merged)
+def _take_word(words: Iterable[str]) -> list[str]:
+    """The words up to white space or a quote."""
+    return list(takewhile(lambda word: not word.isspace() and word not in ("'", '"'), words))
 
 
 @dataclass(frozen=True)
@@ -229,57 +251,62 @@ class CallSample:
 
     @property
     def suffix(self) -> str:
-        """What stands behind a call's last hole, to its end."""
+        """The text behind a call's last hole, to its end."""
         return self.layout.suffix if self.pair else self.closing
 
 
-def build_call(written: CallSample) -> tuple[Node, ...]:
+def build_call(sample: CallSample) -> tuple[Node, ...]:
     """The nodes of a call.
 
     Raises:
         DetectError: a part of it that no node describes.
     """
-    prefix, suffix = written.layout.prefix, written.suffix
-    pieces = written.only.pieces
-    if written.pair:
-        pieces = _find_counters(written.pair[0].pieces, written.pair[1].pieces)
+    prefix, suffix = sample.layout.prefix, sample.suffix
+    pieces = list(sample.only.pieces)
+    if sample.pair:
+        first, second = sample.pair
+        pieces = list(_find_counters(first.pieces, second.pieces))
     tagged = None
     if pieces[-1].kind == "tagged":
-        last = pieces[-2].text if pieces[-2].kind == "text" else ""
-        tagged = _read_tagged(written, len(last))
-        kept = pieces[: -2 if last else -1]
-        pieces, suffix = (*kept, Piece("text", tagged.before), pieces[-1]), tagged.rest
+        *pieces, arguments = pieces
+        gap = ""
+        if pieces[-1].kind == "text":
+            gap = pieces.pop().text
+        tagged = _read_tagged(sample, len(gap))
+        pieces += [Piece("text", tagged.before), arguments]
+        suffix = tagged.rest
     loose = find_loose(prefix, suffix, *(p.text for p in pieces if p.kind == "text"))
-    opens = not written.layout.opening and not (pieces[0].kind == "call" and not prefix)
+    begins_with_object = pieces[0].kind == "call" and not prefix
+    opens = not sample.layout.opening and not begins_with_object
     nodes: list[Node] = list(make_nodes(prefix, loose, opens=opens))
     for piece in pieces:
         if piece.kind == "text":
             nodes += make_nodes(piece.text, loose)
         else:
-            nodes.append(_make_hole(piece, written, tagged))
+            nodes.append(_make_hole(piece, sample, tagged))
     nodes += make_nodes(suffix, loose)
-    return _tell_ids(_merge(nodes))
+    return _describe_ids(merge_literals(nodes))
 
 
-def _make_hole(piece: Piece, written: CallSample, tagged: Tagged | None) -> Node:
+def _make_hole(piece: Piece, sample: CallSample, tagged: Tagged | None) -> Node:
     match piece.kind:
         case "name":
             return Name()
         case "id":
-            return _find_id(written.chat)
+            return _find_id(sample.chat)
         case "index":
             return CallIndex(int(piece.text))
         case "call":
-            return _read_json_call(written)
+            return _read_json_call(sample)
         case "arguments":
-            return JsonArguments(_read_style(written))
+            return JsonArguments(_read_style(sample))
         case _:
             assert tagged
             return tagged.hole
 
 
 def _find_id(chat: ProbedTemplate) -> CallId:
-    """Templates that write ids of nine characters refuse all others."""
+    # Mistral's templates write ids of nine characters and refuse all others.
     other = replace(chat, scheme=long_id)
     (call,) = other.calls({KEYS[0]: VALUES[0]})
     text = other.body(Turn(calls=(call,)))
@@ -288,13 +315,13 @@ def _find_id(chat: ProbedTemplate) -> CallId:
 
 @dataclass(frozen=True)
 class _Frame:
-    """What stands in front of the last piece of a lone call, and behind the call."""
+    """The text in front of the last piece of a lone call, and behind the call."""
 
     head: str
     tail: str
 
     def cut(self, chat: ProbedTemplate, call: ToolCall) -> str:
-        """What another call has between the two."""
+        """The text that another call has between the two."""
         text = chat.read(Turn(calls=(call,)))
         fits = text.startswith(self.head) and text.endswith(self.tail)
         if not fits or len(text) < len(self.head) + len(self.tail):
@@ -302,25 +329,25 @@ class _Frame:
         return text[len(self.head) : len(text) - len(self.tail)]
 
 
-def _find_frame(written: CallSample, lead: int = 0, suffix: str = "") -> _Frame:
-    """The frame, `lead` characters earlier; behind it, without the `suffix`."""
-    only, layout = written.only, written.layout
-    (call,) = written.chat.calls({KEYS[0]: VALUES[0]})
-    one = written.chat.read(Turn(calls=(call,)))
+def _find_frame(sample: CallSample, gap: int = 0, suffix: str = "") -> _Frame:
+    """The frame, without `gap` characters in front of the last piece and the suffix behind it."""
+    only, layout = sample.only, sample.layout
+    (call,) = sample.chat.calls({KEYS[0]: VALUES[0]})
+    one = sample.chat.read(Turn(calls=(call,)))
     shift = len(layout.opening + layout.prefix) - only.start  # the prompt writes so much itself
-    begin = only.end - len(only.pieces[-1].text) - lead + shift
+    begin = only.end - len(only.pieces[-1].text) - gap + shift
     return _Frame(one[:begin], one[only.end + shift + len(suffix) :])
 
 
-def _rich_call(written: CallSample) -> tuple[ToolCall, str]:
-    """A call with arguments of all types, and how its last piece is written."""
-    (call,) = written.chat.calls(RICH)
-    return call, _find_frame(written).cut(written.chat, call)
+def _write_rich_call(sample: CallSample) -> tuple[ToolCall, str]:
+    """A call with arguments of all types, and the text of its last piece."""
+    (call,) = sample.chat.calls(RICH)
+    return call, _find_frame(sample).cut(sample.chat, call)
 
 
-def _read_style(written: CallSample) -> JsonStyle:
-    call, text = _rich_call(written)
-    found = find_member(written.only.pieces[-1].text, KEYS[0], VALUES[0], 0)
+def _read_style(sample: CallSample) -> JsonStyle:
+    call, text = _write_rich_call(sample)
+    found = find_member(sample.only.pieces[-1].text, KEYS[0], VALUES[0], start=0)
     return _require_style(call.arguments, text, found["quote"] if found else "")
 
 
@@ -331,46 +358,46 @@ def _require_style(value: Json, text: str, quote: str = "") -> JsonStyle:
     return style
 
 
-def _read_json_call(written: CallSample) -> JsonCall:
-    call, text = _rich_call(written)
+def _read_json_call(sample: CallSample) -> JsonCall:
+    call, text = _write_rich_call(sample)
     members: dict[str, Json] = json.loads(text)
     keys = list(members)
-    name_key = next(key for key in keys if members[key] == call.name)
-    arguments_key = next(key for key in keys if members[key] == call.arguments)
-    others = [key for key in keys if key not in (name_key, arguments_key)]
+    values = list(members.values())
+    name_key = keys[values.index(call.name)]
+    arguments_key = keys[values.index(call.arguments)]
     node = JsonCall(name_key, arguments_key, _require_style(members, text))
-    if not others:
-        expected = [name_key, arguments_key]
-    else:
-        node = replace(node, id_key=others[0], id_first=keys[0] == others[0])
-        node = replace(node, id=_read_id(others[0], members, call, written))
-        expected = [name_key, arguments_key]
-        expected.insert(0 if node.id_first else 2, others[0])
+    expected = [name_key, arguments_key]
+    others = [key for key in keys if key not in expected]
+    if others:
+        id_key = others[0]
+        node = replace(node, id_key=id_key, id_first=keys[0] == id_key)
+        node = replace(node, id=_read_id(id_key, members[id_key], call=call, sample=sample))
+        expected.insert(0 if node.id_first else 2, id_key)
     if keys != expected:
         raise DetectError(f"a call has other members than name, arguments and id: {text!r}")
     return node
 
 
-def _read_id(
-    key: str, members: Mapping[str, Json], call: ToolCall, written: CallSample
-) -> CallId | CallIndex:
-    value = members[key]
+def _read_id(key: str, value: Json, *, call: ToolCall, sample: CallSample) -> CallId | CallIndex:
     if value == call.id:
-        return _find_id(written.chat)
+        return _find_id(sample.chat)
+    # Command R7B counts the calls of a conversation, as a text: "0", "1".
     if isinstance(value, str) and value.isdecimal():
-        first = int(value)
-        second: Any = json.loads(written.pair[1].pieces[0].text) if written.pair else {}
-        if second.get(key, str(first + 1)) == str(first + 1):
-            return CallIndex(first)
+        following = str(int(value) + 1)
+        second: dict[str, Json] = {}
+        if sample.pair:
+            second = json.loads(sample.pair[1].pieces[0].text)
+        if second.get(key, following) == following:
+            return CallIndex(int(value))
     raise DetectError(f"the member {key!r} of a call is neither its id nor its number")
 
 
-def _read_tagged(written: CallSample, lead: int) -> Tagged:
-    """How arguments stand between tags; `lead` characters stand between them and the name."""
-    frame = _find_frame(written, lead, written.suffix)
+def _read_tagged(sample: CallSample, gap: int) -> Tagged:
+    """The arguments between tags; `gap` characters stand between the name and them."""
+    frame = _find_frame(sample, gap, sample.suffix)
 
-    def inside(arguments: Mapping[str, Json]) -> str:
-        (call,) = written.chat.calls(arguments)
-        return frame.cut(written.chat, call)
+    def write_call(arguments: Mapping[str, Json]) -> str:
+        (call,) = sample.chat.calls(arguments)
+        return frame.cut(sample.chat, call)
 
-    return infer_tagged(inside, written.suffix)
+    return infer_tagged(write_call, sample.suffix)

@@ -9,15 +9,16 @@ from dataclasses import dataclass, replace
 
 from grammars.errors import DetectError
 from grammars.formats import NATIVE
-from grammars.infer.calls import (
-    CallLayout,
-    CallSample,
-    Cut,
-    build_call,
-    cut_call,
-    find_layout,
+from grammars.infer.calls import CallLayout, CallSample, Cut, build_call, cut_call, find_layout
+from grammars.infer.probes import (
+    KEYS,
+    TEXT,
+    VALUES,
+    Evidence,
+    ProbedTemplate,
+    Render,
+    telling_id,
 )
-from grammars.infer.probes import KEYS, VALUES, Evidence, ProbedTemplate, Render, telling_id
 from grammars.infer.reasoning import find_reasoning
 from grammars.infer.text import make_nodes
 from grammars.infer.turn import Mixed, TurnEnding, infer_ending, infer_mixed, read_content
@@ -25,10 +26,12 @@ from grammars.infer.verify import Tails, compare_reasoning, verify
 from grammars.spelling.python import spell_fixed
 from grammars.turn import ToolCall, Turn
 from grammars.wire.format import (
+    Content,
     Format,
     JsonArguments,
     JsonCall,
     JsonStyle,
+    Node,
     TaggedArguments,
 )
 
@@ -52,7 +55,7 @@ def infer(render_chat: Render) -> Inference:
     text = chat.read(Turn(calls=(call,)))
     if VALUES[0] not in text:
         raise DetectError("the chat template writes no tool calls")
-    if call.name not in text:  # the id says it all
+    if call.name not in text:  # Kimi K2 writes the id alone, which holds the name
         chat = replace(chat, scheme=telling_id)
     try:
         return _TemplateReader(chat).infer()
@@ -62,18 +65,19 @@ def infer(render_chat: Render) -> Inference:
 
 
 @dataclass(frozen=True)
-class _CallPair:
-    """One call and two calls, and where they are."""
+class _ProbedCalls:
+    """A turn of one call and one of two calls.
+
+    Args:
+        one, two: what the template writes.
+        only: the call in `one`.
+        pair: the calls in `two`; None if they are not both there.
+    """
 
     one: str
     only: Cut
     two: str
-    first: Cut | None = None
-    second: Cut | None = None
-
-    @property
-    def pair(self) -> tuple[Cut, Cut] | None:
-        return (self.first, self.second) if self.first and self.second else None
+    pair: tuple[Cut, Cut] | None
 
 
 @dataclass(frozen=True)
@@ -87,93 +91,105 @@ class _TemplateReader:
         plain = read_content(chat)
         if plain.opener and (layout.opening + layout.prefix).startswith(plain.opener):
             raise DetectError(f"calls begin as content does, with {plain.opener!r}")
-        ending = infer_ending(chat, plain.opener, plain.tail, layout.rest)
-        written = CallSample(chat, layout, ending.calls.rstrip(), calls.only, calls.pair)
+        ending = infer_ending(chat, opener=plain.opener, tail=plain.tail, rest=layout.rest)
+        sample = CallSample(
+            chat,
+            layout,
+            closing=ending.behind_calls.rstrip(),
+            only=calls.only,
+            pair=calls.pair,
+        )
         first = layout.opening + layout.prefix + calls.one[calls.only.start : calls.only.end]
-        call = self._call(0)
-        mixed = infer_mixed(chat, call, first, opener=plain.opener, closer=ending.closer)
-        format = name_format(_assemble(written, ending, mixed), measured=mixed.before is not None)
-        tail = plain.tail.removeprefix(ending.closer) if plain.opener else plain.tail
-        tails = Tails(content=tail, calls=layout.rest[len(written.closing) :])
+        content = Content(plain.opener, ending.closer)
+        call, _ = self._calls
+        mixed = infer_mixed(chat, content, call=call, first=first)
+        is_mixed = mixed.before is not None
+        format = _name_format(_assemble(sample, ending, mixed), measured=is_mixed)
+        tails = Tails(
+            content=plain.tail.removeprefix(ending.closer),
+            calls=layout.rest[len(sample.closing) :],
+        )
         evidence = [
-            Evidence("content", plain.opener + "PROBE-TEXT" + plain.tail, _tell_content(format)),
-            Evidence("one call", calls.one, _tell_call(format)),
-            Evidence("two calls", calls.two, _tell_calls(format)),
-            Evidence("content and a call", mixed.text, mixed.note),
+            Evidence("content", plain.opener + TEXT + plain.tail, _describe_content(format)),
+            Evidence("one call", calls.one, f"a call is {format.call!r}"),
+            Evidence("two calls", calls.two, _describe_calls(format)),
+            Evidence("content and a call", mixed.text, mixed.conclusion),
+            *verify(chat, format, tails, mixed=is_mixed),
         ]
-        rows = list(verify(chat, format, tails, mixed=mixed.before is not None))
         if chat.reasoning:
-            rows += compare_reasoning(chat, format, tails)
-        evidence += [Evidence(r.probe, r.text, r.note or "written alike") for r in rows]
+            evidence += compare_reasoning(chat, format, tails)
         return Inference(format, tuple(evidence))
 
-    def _call(self, number: int) -> ToolCall:
-        return self.chat.calls({KEYS[0]: VALUES[0]}, {KEYS[0]: VALUES[1]})[number]
+    @property
+    def _calls(self) -> tuple[ToolCall, ...]:
+        return self.chat.calls({KEYS[0]: VALUES[0]}, {KEYS[0]: VALUES[1]})
 
-    def _read_calls(self) -> _CallPair:
-        first, second = self._call(0), self._call(1)
+    def _read_calls(self) -> _ProbedCalls:
+        first, second = self._calls
         one = self.chat.read(Turn(calls=(first,)))
         only = cut_call(one, first)
         if only is None:
             raise DetectError(f"neither JSON nor tags with values in {one!r}")
-        body = self.chat.body(Turn(calls=(first, second)))
-        two = "" if body is None else self.chat.strip(body)
-        first_cut = cut_call(two, first)
-        if first_cut is None:
-            return _CallPair(one, only, two)
-        second_cut = cut_call(two, second, first_cut.end)
-        return _CallPair(one, only, two, first_cut, second_cut)
+        two = self.chat.strip(self.chat.body(Turn(calls=(first, second))) or "")
+        pair = None
+        if first_cut := cut_call(two, first):
+            second_cut = cut_call(two, second, first_cut.end)
+            pair = (first_cut, second_cut) if second_cut else None
+        return _ProbedCalls(one, only, two, pair=pair)
 
-    def _find_layout(self, calls: _CallPair) -> CallLayout:
+    def _find_layout(self, calls: _ProbedCalls) -> CallLayout:
         one, only = calls.one, calls.only
         header, head, behind = self.chat.header, one[: only.start], one[only.end :]
         if calls.pair is None:
-            return find_layout(header, head, behind, None)
+            return find_layout(header=header, head=head, behind=behind, amid=None)
         first, second = calls.pair
         if calls.two[: first.start] != head or calls.two[second.end :] != behind:
             raise DetectError("one call is not written as the first, or the last, of two calls")
-        return find_layout(header, head, behind, calls.two[first.end : second.start])
+        amid = calls.two[first.end : second.start]
+        return find_layout(header=header, head=head, behind=behind, amid=amid)
 
 
-def _assemble(written: CallSample, ending: TurnEnding, mixed: Mixed) -> Format:
-    layout = written.layout
-    closing = "" if written.pair is None else written.closing
+def _assemble(sample: CallSample, ending: TurnEnding, mixed: Mixed) -> Format:
+    layout = sample.layout
     try:
         return Format(
             name="inferred",
-            call=build_call(written),
-            opening=make_nodes(layout.opening, opens=True) if layout.opening else (),
-            closing=make_nodes(closing),
-            reasoning=written.chat.reasoning,
+            call=build_call(sample),
+            opening=make_nodes(layout.opening, opens=bool(layout.opening)),
+            closing=make_nodes(sample.closing if sample.pair else ""),
+            reasoning=sample.chat.reasoning,
             contents=(mixed.content,),
             before=mixed.before or "",
             between=layout.between,
-            after=ending.calls[len(written.closing) :],
+            after=ending.behind_calls[len(sample.closing) :],
             ends=ending.ends,
-            single=written.pair is None,
+            single=sample.pair is None,
         )
     except TypeError as error:
         raise DetectError(str(error)) from error
 
 
-def name_format(format: Format, *, measured: bool = True) -> Format:
-    """The format under the name of the known one that it means.
+def _name_format(format: Format, *, measured: bool) -> Format:
+    """The format under the name of the known one that it equals, where there is one.
 
     Args:
         format: what was inferred.
-        measured: what stands between content and calls was seen; if not, the known one tells it.
+        measured: what stands between content and calls was seen; if not, it is as in the known one.
     """
     for known in NATIVE:
-        if _meaning(format) == _meaning(known):
+        if _normalise(format) == _normalise(known):
             before = format.before if measured else known.before
             return replace(format, name=known.name, before=before, variants=known.variants)
     return format
 
 
-def _meaning(format: Format) -> Format:
+def _normalise(format: Format) -> Format:
     """The format without what templates of one family do differently."""
-    styled = JsonCall | JsonArguments | TaggedArguments
-    nodes = (replace(n, style=JsonStyle()) if isinstance(n, styled) else n for n in format.call)
+    nodes: list[Node] = []
+    for node in format.call:
+        if isinstance(node, JsonCall | JsonArguments | TaggedArguments):
+            node = replace(node, style=JsonStyle())
+        nodes.append(node)
     return replace(
         format,
         name="",
@@ -187,20 +203,16 @@ def _meaning(format: Format) -> Format:
     )
 
 
-def _tell_content(format: Format) -> str:
+def _describe_content(format: Format) -> str:
     content = format.contents[0]
-    how = "as it is"
+    manner = "as it is"
     if content.opener or content.closer:
-        how = f"between {content.opener!r} and {content.closer!r}"
+        manner = f"between {content.opener!r} and {content.closer!r}"
     ends = " or ".join(format.ends) or "nothing"
-    return f"content is written {how}; a turn ends with {ends}"
+    return f"content is written {manner}; a turn ends with {ends}"
 
 
-def _tell_call(format: Format) -> str:
-    return f"a call is {format.call!r}"
-
-
-def _tell_calls(format: Format) -> str:
+def _describe_calls(format: Format) -> str:
     if format.single:
         return "the template writes one call in a turn"
     texts = {

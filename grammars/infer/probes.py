@@ -45,7 +45,7 @@ class Evidence:
     Args:
         probe: what is special about the conversation.
         text: the assistant's turn, as the template writes it.
-        conclusion: what that tells.
+        conclusion: what follows from that.
     """
 
     probe: str
@@ -59,20 +59,34 @@ def plain_id(name: str, index: int) -> str:
 
 
 def telling_id(name: str, index: int) -> str:
-    """An id that tells the name and the number, for templates that write nothing else."""
+    """An id that holds the name and the number, for templates that write nothing else."""
     return f"functions.{name}:{index}"
 
 
 def long_id(name: str, index: int) -> str:
-    """An id such as servers make up, which is refused where nine characters are the rule."""
+    """An id such as servers make up; templates whose ids have nine characters refuse it."""
     return f"call_probe-12345678{index}"
 
 
-def _tool(name: str) -> dict[str, Json]:
-    properties: Json = {key: {"type": "string", "description": key} for key in KEYS}
-    parameters: Json = {"type": "object", "properties": properties, "required": [KEYS[0]]}
-    function: Json = {"name": name, "description": "Probe", "parameters": parameters}
+def make_tool(name: str, description: str, properties: Mapping[str, Json]) -> dict[str, Json]:
+    """A tool in OpenAI's shape, whose first parameter is required."""
+    parameters: Json = {
+        "type": "object",
+        "properties": dict(properties),
+        "required": [next(iter(properties))],
+    }
+    function: Json = {"name": name, "description": description, "parameters": parameters}
     return {"type": "function", "function": function}
+
+
+def show_call(call: ToolCall) -> dict[str, Json]:
+    """A call in OpenAI's shape, its arguments as an object."""
+    function: Json = {"name": call.name, "arguments": call.arguments}
+    return {"id": call.id, "type": "function", "function": function}
+
+
+_PROPERTIES: dict[str, Json] = {key: {"type": "string", "description": key} for key in KEYS}
+_TOOLS = [make_tool(name, "Probe", _PROPERTIES) for name in NAMES]
 
 
 @dataclass(frozen=True)
@@ -82,7 +96,7 @@ class ProbedTemplate:
     Args:
         render_chat: renders a conversation.
         reasoning: the block that the template writes.
-        scheme: how the calls are numbered.
+        scheme: makes the ids of the calls.
         lead: what the generation prompt has written already of a call or of content.
     """
 
@@ -93,32 +107,29 @@ class ProbedTemplate:
 
     def calls(self, *arguments: Mapping[str, Json]) -> tuple[ToolCall, ...]:
         """Calls with these arguments, each of another name."""
-        return tuple(
-            ToolCall(name, dict(given), id=self.scheme(name, i))
-            for i, (name, given) in enumerate(zip(NAMES, arguments, strict=False))
-        )
+        calls: list[ToolCall] = []
+        for i, given in enumerate(arguments):
+            calls.append(ToolCall(NAMES[i], dict(given), id=self.scheme(NAMES[i], i)))
+        return tuple(calls)
 
     def ask(self, *messages: Any, opening: bool = False) -> str | None:
-        """What stands behind the user's text; None if the template refuses the conversation."""
+        """The text behind the user's text; None if the template refuses the conversation."""
+        conversation = [{"role": "user", "content": USER}, *messages]
         try:
-            text = self.render_chat(
-                [{"role": "user", "content": USER}, *messages],
-                [_tool(name) for name in NAMES],
-                add_generation_prompt=opening,
-            )
+            text = self.render_chat(conversation, _TOOLS, add_generation_prompt=opening)
         except Error:
             return None
         head, found, behind = text.rpartition(USER)
         return behind if found else head
 
     def follow(self) -> str:
-        """What stands between content and the next message's text; "" if none is known."""
+        """The text between content and the next message's text; "" if it is not known."""
         user = {"role": "user", "content": AGAIN}
         text = self.ask({"role": "assistant", "content": TEXT}, user) or ""
         return text.partition(TEXT)[2].partition(AGAIN)[0] if AGAIN in text else ""
 
     def introduce(self) -> str:
-        """What stands in front of the first message's text, where there is no tool."""
+        """The text in front of the first message's text, where there is no tool."""
         try:
             return self.render_chat([{"role": "user", "content": USER}]).partition(USER)[0]
         except Error:
@@ -126,28 +137,30 @@ class ProbedTemplate:
 
     @cached_property
     def header(self) -> str:
-        """What opens an assistant turn, whatever is in it."""
-        turns = [Turn(TEXT), Turn(calls=self.calls({KEYS[0]: VALUES[0]}))]
-        written = common_prefix(*(text for turn in turns if (text := self.answer(turn))))
+        """The text that opens an assistant turn, whatever is in it."""
+        with_content = self.answer(Turn(TEXT))
+        with_call = self.answer(Turn(calls=self.calls({KEYS[0]: VALUES[0]})))
+        written = common_prefix(*filter(None, (with_content, with_call)))
         prompt = self.ask(opening=True) or ""
-        shared = common_prefix(written, prompt)
+        header = common_prefix(written, prompt)
         # Some write instructions in front of the prompt, and not in the history.
-        elsewhere = shared not in (written, prompt) and common_suffix(written, prompt)
-        return (written if elsewhere else shared).removesuffix(self.lead)
+        if header not in (written, prompt) and common_suffix(written, prompt):
+            header = written
+        return header.removesuffix(self.lead)
 
     def answer(self, turn: Turn) -> str | None:
-        """What stands behind the user's text for this turn; None if the template refuses it."""
-        return self.ask(_write(turn))
+        """The text behind the user's text for this turn; None if the template refuses it."""
+        return self.ask(_show_message(turn))
 
     def body(self, turn: Turn) -> str | None:
-        """A turn as the template writes it, behind the header; None if it refuses it."""
+        """The turn as the template writes it, behind the header; None if it refuses it."""
         text = self.answer(turn)
         if text is None or not text.startswith(self.header):
             return None
         return text[len(self.header) :]
 
     def read(self, turn: Turn) -> str:
-        """The same without the reasoning, and white space in front, which belongs to no call.
+        """The body without the reasoning, and without white space in front.
 
         Raises:
             DetectError: the template refuses the turn.
@@ -171,18 +184,10 @@ class ProbedTemplate:
         return body.lstrip()
 
 
-def _write(turn: Turn) -> dict[str, Json]:
+def _show_message(turn: Turn) -> dict[str, Json]:
     message: dict[str, Json] = {"role": "assistant", "content": turn.content}
     if turn.reasoning:
         message["reasoning_content"] = turn.reasoning
     if turn.calls:
-        calls: Sequence[Json] = [
-            {
-                "id": call.id,
-                "type": "function",
-                "function": {"name": call.name, "arguments": call.arguments},
-            }
-            for call in turn.calls
-        ]
-        message["tool_calls"] = list(calls)
+        message["tool_calls"] = list(map(show_call, turn.calls))
     return message

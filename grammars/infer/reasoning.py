@@ -1,37 +1,28 @@
-"""How a chat template writes reasoning, and where its generation prompt leaves the model.
+"""The reasoning block of a chat template, and the state in which its generation prompt leaves the
+model.
 
 Found by probing, whatever format the calls are in: what stands around the thought of an assistant
 message is the block. Where a template never writes a thought, its prompts tell.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 from grammars.errors import Error
-from grammars.infer.probes import Render
+from grammars.infer.probes import TEXT, USER, Render, make_tool, show_call
+from grammars.infer.text import leading_space
 from grammars.schema.nodes import Json
-from grammars.turn import Start, State
+from grammars.turn import Start, State, ToolCall
 from grammars.wire.format import Format, Marker, Reasoning, count_common
 
-_USER, _TEXT, _THOUGHT = "PROBE-USER", "PROBE-TEXT", "PROBE-THOUGHT"
-_ASKS: dict[str, Json] = {"role": "user", "content": _USER}
-_CALL: dict[str, Json] = {
-    "id": "abcdefgh1",
-    "type": "function",
-    "function": {"name": "get_weather", "arguments": {"city": "Rome"}},
-}
-_PARAMETERS: dict[str, Json] = {
-    "type": "object",
-    "properties": {"city": {"type": "string", "description": "City"}},
-    "required": ["city"],
-}
-_TOOL: dict[str, Json] = {
-    "type": "function",
-    "function": {"name": "get_weather", "description": "Weather", "parameters": _PARAMETERS},
-}
+_THOUGHT = "PROBE-THOUGHT"
+_QUESTION: dict[str, Json] = {"role": "user", "content": USER}
+_CALL = show_call(ToolCall("get_weather", {"city": "Rome"}, id="abcdefgh1"))
+_CITY: Json = {"type": "string", "description": "City"}
+_TOOL = make_tool("get_weather", "Weather", {"city": _CITY})
 # What templates call the switch. Only to see both prompts: a request sets what it likes.
 _ON: dict[str, Json] = {
     "enable_thinking": True,
@@ -45,33 +36,19 @@ _OFF: dict[str, Json] = {"enable_thinking": False, "thinking": False}
 # message or take it out of the history. Qwen's QwQ has written `<think>` with these pads first;
 # DeepSeek's `<think>` has none. Apriel 1.6 opens its block in words.
 _KNOWN = (
-    Reasoning(Marker("<think>"), Marker("</think>"), "\n", "\n", "\n\n"),
+    Reasoning(Marker("<think>"), Marker("</think>"), pad_open="\n", pad_close="\n", after="\n\n"),
     Reasoning(
-        Marker("Here are my reasoning steps:"), Marker("[BEGIN FINAL RESPONSE]"), "\n", "\n", "\n"
+        Marker("Here are my reasoning steps:"),
+        Marker("[BEGIN FINAL RESPONSE]"),
+        pad_open="\n",
+        pad_close="\n",
+        after="\n",
     ),
 )
 
 _TAG = r"(?:<[^<>\s]+>|\[/?[A-Z_]+\])"
 _TAGS_AND_WORD = rf"{_TAG}(?P<word>\w+){_TAG}"  # Kimi K3: <|open|>think<|sep|>
 _TAG_AND_WORD = rf"{_TAG}\w+"  # Gemma 4: <|channel>thought
-
-
-def _field(name: str) -> Callable[[str], Json]:
-    return lambda text: {"content": text, name: _THOUGHT}
-
-
-# How clients and templates pass a thought: in a field, in parts (Mistral), in blocks (Apertus).
-_SHAPES: tuple[Callable[[str], Any], ...] = (
-    *map(_field, ("reasoning_content", "reasoning", "thinking")),
-    lambda text: {
-        "content": [{"type": "thinking", "thinking": _THOUGHT}, {"type": "text", "text": text}]
-    },
-    lambda text: {
-        "content": {
-            "blocks": [{"type": "thoughts", "text": _THOUGHT}, {"type": "response", "text": text}]
-        }
-    },
-)
 
 
 def find_reasoning(render_chat: Render) -> Reasoning | None:
@@ -82,17 +59,45 @@ def find_reasoning(render_chat: Render) -> Reasoning | None:
     Muse): such a turn is no block followed by an answer.
     """
     template = _Template(render_chat)
-    written = (_read_block(around) for around in template.thoughts())
-    return next((block for block in written if block), None) or template.find_known()
+    for surroundings in template.find_thoughts():
+        if block := _read_block(surroundings):
+            return block
+    return template.find_known()
+
+
+def _show_thought(text: str) -> list[dict[str, Any]]:
+    """A thought and a text, in all ways in which clients and templates pass them: in a field, in
+    parts (Mistral), in blocks (Apertus)."""
+    parts = [{"type": "thinking", "thinking": _THOUGHT}, {"type": "text", "text": text}]
+    blocks = [{"type": "thoughts", "text": _THOUGHT}, {"type": "response", "text": text}]
+    return [
+        {"content": text, "reasoning_content": _THOUGHT},
+        {"content": text, "reasoning": _THOUGHT},
+        {"content": text, "thinking": _THOUGHT},
+        {"content": parts},
+        {"content": {"blocks": blocks}},
+    ]
+
+
+def _messages() -> Iterator[dict[str, Any]]:
+    """Messages with a thought, beside a text, a call or both, for every way to pass one."""
+    for full, empty in zip(_show_thought(TEXT), _show_thought(""), strict=True):
+        yield {"role": "assistant", **full, "tool_calls": [_CALL]}
+        yield {"role": "assistant", **full}
+        yield {"role": "assistant", **empty, "tool_calls": [_CALL]}
 
 
 @dataclass(frozen=True)
-class _Around:
-    """What stands before and behind a thought, and what else stands directly before a text."""
+class _Surroundings:
+    """The text before and behind a thought.
+
+    Args:
+        headers: what stands in front of the text of messages without a thought.
+    """
 
     head: str
     tail: str
-    others: tuple[str, ...]
+    headers: tuple[str, str]
 
 
 @dataclass(frozen=True)
@@ -104,61 +109,70 @@ class _Template:
     def render(self, *messages: Any, opening: bool = False, **kwargs: Any) -> str:
         try:
             return self.render_chat(
-                [_ASKS, *messages], [_TOOL], add_generation_prompt=opening, **kwargs
+                [_QUESTION, *messages], [_TOOL], add_generation_prompt=opening, **kwargs
             )
         except Error:
             return ""
 
-    def thoughts(self) -> Iterator[_Around]:
-        """What stands around a thought, for every way to pass one that the template reads."""
+    def find_thoughts(self) -> Iterator[_Surroundings]:
+        """The text around a thought, for every way to pass one that the template reads."""
         for kwargs in (_ON, {}):
-            plain = self.render({"role": "assistant", "content": _TEXT}, **kwargs)
-            others = tuple(plain.partition(text)[0].rstrip() for text in (_USER, _TEXT))
-            for shape in _SHAPES:
-                for text, calls in ((_TEXT, [_CALL]), (_TEXT, []), ("", [_CALL])):
-                    message = {"role": "assistant"} | shape(text)
-                    message |= {"tool_calls": calls} if calls else {}
-                    head, thought, tail = self.render(message, **kwargs).partition(_THOUGHT)
-                    if thought:
-                        yield _Around(head, tail, others)
+            plain = self.render({"role": "assistant", "content": TEXT}, **kwargs)
+            of_user, of_assistant = plain.partition(USER)[0], plain.partition(TEXT)[0]
+            for message in _messages():
+                head, thought, tail = self.render(message, **kwargs).partition(_THOUGHT)
+                if thought:
+                    headers = (of_user.rstrip(), of_assistant.rstrip())
+                    yield _Surroundings(head, tail, headers)
 
     def find_known(self) -> Reasoning | None:
         """The block of a template that never writes a thought."""
         prompts = [self.render(opening=True, **kwargs) for kwargs in (_ON, {}, _OFF)]
         with suppress(Error):  # Granite 3.3 describes the block only where there are no tools
-            prompts.append(self.render_chat([_ASKS], None, **_ON))
+            prompts.append(self.render_chat([_QUESTION], None, **_ON))
         for block in _KNOWN:
-            told = any(
-                block.opener.text in prompt or prompt.rstrip().endswith(block.closer.text)
-                for prompt in prompts
-            )
-            if told or self._removes(block):
+            if _mention(prompts, block) or self._removes(block):
                 return _read_pads(block, prompts)
         return None
 
     def _removes(self, block: Reasoning) -> bool:
-        """Is the block taken out of the history?"""
-        content = f"{block.opener.text}{_THOUGHT}{block.closer.text}{_TEXT}"
-        says: Json = {"role": "assistant", "content": content}
-        # LFM2.5 keeps the last thought of a conversation.
-        text = self.render(says, _ASKS, {"role": "assistant", "content": "Yes"}, _ASKS)
-        return _TEXT in text and _THOUGHT not in text
+        """True if the template takes the block out of the history."""
+        content = f"{block.opener.text}{_THOUGHT}{block.closer.text}{TEXT}"
+        first: Json = {"role": "assistant", "content": content}
+        second: Json = {"role": "assistant", "content": "Yes"}
+        # LFM2.5 keeps the last thought of a conversation, so another message follows.
+        text = self.render(first, _QUESTION, second, _QUESTION)
+        return TEXT in text and _THOUGHT not in text
 
 
-def _read_block(around: _Around) -> Reasoning | None:
+def _mention(prompts: Iterable[str], block: Reasoning) -> bool:
+    """True if a prompt opens or describes the block, or ends with its closer."""
+    for prompt in prompts:
+        if block.opener.text in prompt or prompt.rstrip().endswith(block.closer.text):
+            return True
+    return False
+
+
+def _read_block(surroundings: _Surroundings) -> Reasoning | None:
     """The block around a thought; None if what stands there is no block."""
-    head, tail = around.head.rstrip(), around.tail.lstrip()
-    pad_open, pad_close = around.head[len(head) :], around.tail[: -len(tail) or None]
+    head, tail = surroundings.head.rstrip(), surroundings.tail.lstrip()
     opening = re.search(f"{_TAGS_AND_WORD}$", head)
     closing = re.match(_TAGS_AND_WORD, tail)
     if not (opening and closing and opening["word"] == closing["word"]):
         opening = re.search(f"(?:{_TAG}|{_TAG_AND_WORD})$", head)
         closing = re.match(_TAG, tail)
-    if not (opening and closing) or any(o.endswith(opening[0]) for o in around.others):
+    if not (opening and closing):
         return None
-    rest = tail[closing.end() :]
-    after = rest[: len(rest) - len(rest.lstrip())]
-    return Reasoning(Marker(opening[0]), Marker(closing[0]), pad_open, pad_close, after)
+    # What opens a message of any kind opens no block.
+    if any(header.endswith(opening[0]) for header in surroundings.headers):
+        return None
+    return Reasoning(
+        Marker(opening[0]),
+        Marker(closing[0]),
+        pad_open=surroundings.head[len(head) :],
+        pad_close=leading_space(surroundings.tail),
+        after=leading_space(tail[closing.end() :]),
+    )
 
 
 def _read_pads(block: Reasoning, prompts: list[str]) -> Reasoning:
@@ -174,9 +188,9 @@ def _read_pads(block: Reasoning, prompts: list[str]) -> Reasoning:
 
 
 def find_state(
-    with_prompt: str, without_prompt: str, format: Format, calls: int | None = None
+    with_prompt: str, without_prompt: str, format: Format, *, calls: int | None = None
 ) -> State:
-    """Where the generation prompt leaves the turn.
+    """The state in which the generation prompt leaves the turn.
 
     Args:
         with_prompt: the conversation rendered with the generation prompt.
@@ -186,44 +200,48 @@ def find_state(
     """
     block = format.reasoning
     prompt = with_prompt[count_common(with_prompt, without_prompt) :]
+    state = State(calls=calls)
     if block is not None:
-        state = _find_block(prompt or _find_end(with_prompt, block), block)
-        if state.start is Start.OPEN:
-            return replace(state, calls=calls)
-    else:
-        state = State()
-    return replace(state, lead=_find_lead(prompt, format), calls=calls)
+        state = replace(_find_block(prompt or _find_end(with_prompt, block), block), calls=calls)
+    if state.start is Start.OPEN:
+        return state
+    return replace(state, lead=_find_lead(prompt, format))
 
 
 def _find_end(prompt: str, block: Reasoning) -> str:
     """The marker at the end of a template that opens the turn whether it is asked to or not."""
-    tail = prompt.rstrip()
-    marker = next((m for m in (block.opener.text, block.closer.text) if tail.endswith(m)), "")
-    return prompt[len(tail) - len(marker) :] if marker else ""
+    end = prompt.rstrip()
+    for marker in (block.opener.text, block.closer.text):
+        if end.endswith(marker):
+            return prompt[len(end) - len(marker) :]
+    return ""
 
 
 def _find_block(prompt: str, block: Reasoning) -> State:
     opened, closed = prompt.rfind(block.opener.text), prompt.rfind(block.closer.text)
     if opened > closed:
         written = prompt[opened + len(block.opener.text) :]
-        return State(Start.OPEN, _rest(block.pad_open, written))
+        return State(Start.OPEN, _find_missing(block.pad_open, written))
     if closed >= 0:
         written = prompt[closed + len(block.closer.text) :]
-        return State(Start.CLOSED, _rest(block.after, written))
+        return State(Start.CLOSED, _find_missing(block.after, written))
     return State()
 
 
 def _find_lead(prompt: str, format: Format) -> str:
     """What the prompt has written of content or of a call: `>>>`, where `>>>all` opens content."""
-    openers = [c.opener for c in format.contents if c.opener]
-    leads = (o[:n] for o in openers for n in range(len(o), 0, -1) if prompt.endswith(o[:n]))
-    return next((lead for lead in leads if len(lead) > 1), "")
+    for content in format.contents:
+        for length in range(len(content.opener), 1, -1):  # a single character could be anything
+            if prompt.endswith(content.opener[:length]):
+                return content.opener[:length]
+    return ""
 
 
-def _rest(pad: str, written: str) -> str:
+def _find_missing(pad: str, written: str) -> str:
+    """The part of a pad that the prompt leaves to the model."""
     return pad[len(written) :] if pad.startswith(written) else ""
 
 
 def count_calls(messages: Sequence[Mapping[str, Any]]) -> int:
-    """How many tool calls a conversation has."""
+    """The number of tool calls in a conversation."""
     return sum(len(message.get("tool_calls") or ()) for message in messages)

@@ -9,39 +9,32 @@ from dataclasses import dataclass, replace
 
 from grammars.errors import DetectError, Error
 from grammars.formats import NATIVE
-from grammars.infer.probes import Render
+from grammars.infer.probes import TEXT, USER, Render, make_tool, show_call
 from grammars.infer.reasoning import find_reasoning
 from grammars.render import render
 from grammars.schema.nodes import Json
 from grammars.spelling.python import spell_fixed
 from grammars.turn import ToolCall, Turn
-from grammars.wire.format import Format, Hole, JsonStyle, Reasoning
+from grammars.wire.format import Format, Hole, JsonStyle, Node, Reasoning
 
 _CALLS = (
     ToolCall("get_weather", {"city": "Zürich", "days": 3}, id="abcdefgh0"),
     ToolCall("get_weather", {"city": "Rome", "days": 1}, id="abcdefgh1"),
 )
-_TOOL: dict[str, Json] = {
-    "type": "function",
-    "function": {
-        "name": "get_weather",
-        "description": "Weather of a city",
-        "parameters": {
-            "type": "object",
-            "properties": {
-                "city": {"type": "string", "description": "City"},
-                "days": {"type": "integer", "description": "Days"},
-            },
-            "required": ["city"],
-        },
+_TOOL = make_tool(
+    "get_weather",
+    "Weather of a city",
+    {
+        "city": {"type": "string", "description": "City"},
+        "days": {"type": "integer", "description": "Days"},
     },
-}
-_USER: dict[str, Json] = {"role": "user", "content": "PROBE-USER"}
-_TEXT = "PROBE-TEXT"
-_STYLES = tuple(
-    JsonStyle(item, key, ascii)
-    for ascii in (False, True)
-    for item, key in ((", ", ": "), (",", ":"))
+)
+_QUESTION: dict[str, Json] = {"role": "user", "content": USER}
+_STYLES = (
+    JsonStyle(),
+    JsonStyle(item=",", key=":"),
+    JsonStyle(ascii=True),
+    JsonStyle(item=",", key=":", ascii=True),
 )
 
 
@@ -64,10 +57,10 @@ def find_registered(render_chat: Render, formats: Sequence[Format] = NATIVE) -> 
     """
     probes = _probe(render_chat)
     for candidate in _variants(formats):
-        if (found := _find(candidate, probes)) is not None:
-            block = find_reasoning(render_chat)
-            return found if block is None else replace(found, reasoning=_keep(block, found))
-    if _CALLS[0].name not in (probes.calls or probes.call).partition(_USER["content"])[2]:
+        found = _find(candidate, probes)
+        if found is not None:
+            return _take_reasoning(found, find_reasoning(render_chat))
+    if _CALLS[0].name not in (probes.calls or probes.call).partition(USER)[2]:
         hint = "Use a template that supports tools"
         raise DetectError("the chat template writes no tool calls", hint=hint)
     raise DetectError(
@@ -76,10 +69,13 @@ def find_registered(render_chat: Render, formats: Sequence[Format] = NATIVE) -> 
     )
 
 
-def _keep(block: Reasoning, known: Format) -> Reasoning:
-    """The block of the template, and what only the known format tells of it."""
-    shut = known.reasoning is not None and known.reasoning.starts_closed
-    return replace(block, starts_closed=shut)
+def _take_reasoning(known: Format, block: Reasoning | None) -> Format:
+    """The format with the template's block, if it writes one; no template shows whether a turn may
+    start closed, so that stays as it is known."""
+    if block is None:
+        return known
+    starts_closed = known.reasoning is not None and known.reasoning.starts_closed
+    return replace(known, reasoning=replace(block, starts_closed=starts_closed))
 
 
 def _find(candidate: Format, probes: _Probes) -> Format | None:
@@ -87,36 +83,33 @@ def _find(candidate: Format, probes: _Probes) -> Format | None:
     one = render(Turn(calls=_CALLS[:1]), candidate)
     head, found, rest = probes.call.partition(one)
     single = candidate.single or render(Turn(calls=_CALLS), candidate) not in probes.calls
-    if not found and not single:  # of a single call, some write no end
+    if not found and not single:  # some close only several calls
         one = one.removesuffix(spell_fixed(candidate.closing))
         head, found, rest = probes.call.partition(one)
     if not found:
         return None
     if candidate.bare is not None and head != probes.opening:
         return None  # any object could stand elsewhere
-    if single and probes.calls.count(_CALLS[1].arguments["city"]):
+    if single and str(_CALLS[1].arguments["city"]) in probes.calls:
         return None  # it writes a second call, in another way
-    return _complete(replace(candidate, single=single), rest, one, probes)
+    return _complete(replace(candidate, single=single), probes, first=one, rest=rest)
 
 
 def _probe(render_chat: Render) -> _Probes:
     def attempt(*assistant: Json) -> str:
         opening = not assistant
         try:
-            return render_chat([_USER, *assistant], [_TOOL], add_generation_prompt=opening)
+            return render_chat([_QUESTION, *assistant], [_TOOL], add_generation_prompt=opening)
         except Error:
             return ""
 
-    calls = [
-        {"id": c.id, "type": "function"} | {"function": {"name": c.name, "arguments": c.arguments}}
-        for c in _CALLS
-    ]
-    says: dict[str, Json] = {"role": "assistant", "content": _TEXT}
+    calls: list[Json] = list(map(show_call, _CALLS))
+    content: dict[str, Json] = {"role": "assistant", "content": TEXT}
     return _Probes(
         call=attempt({"role": "assistant", "content": "", "tool_calls": calls[:1]}),
         calls=attempt({"role": "assistant", "content": "", "tool_calls": calls}),
-        content=attempt(says),
-        both=attempt(says | {"tool_calls": calls[:1]}),
+        content=attempt(content),
+        both=attempt(content | {"tool_calls": calls[:1]}),
         opening=attempt(),
     )
 
@@ -125,27 +118,36 @@ def _variants(formats: Sequence[Format]) -> Iterator[Format]:
     """Each format in each spelling of JSON."""
     for known in formats:
         for style in _STYLES:
-            nodes = (_restyle(n, style) if isinstance(n, Hole) else n for n in known.call)
-            yield replace(known, call=tuple(nodes))
+            yield replace(known, call=tuple(_restyle(node, style) for node in known.call))
 
 
-def _restyle(hole: Hole, style: JsonStyle) -> Hole:
-    """The hole with separators and escapes of that style."""
-    changed = replace(hole.style, item=style.item, key=style.key, ascii=style.ascii)
-    return replace(hole, style=changed if hole.style.escapes else hole.style)
+def _restyle(node: Node, style: JsonStyle) -> Node:
+    """The node with separators and escapes of that style, where it has such."""
+    if not isinstance(node, Hole) or not node.style.escapes:
+        return node
+    own = replace(node.style, item=style.item, key=style.key, ascii=style.ascii)
+    return replace(node, style=own)
 
 
-def _complete(format: Format, rest: str, first: str, probes: _Probes) -> Format:
-    """Fills in what stands around the calls: separators, end of turn."""
-    end = probes.content.partition(_TEXT)[2].strip()
-    for closer in (*(content.closer for content in format.contents), format.tail):
-        end = end.removeprefix(closer)
-    ends, after = format.ends, ""
+def _complete(format: Format, probes: _Probes, *, first: str, rest: str) -> Format:
+    """The format with the separators and the end of turn that the template writes.
+
+    Args:
+        first: the first call, as it is written.
+        rest: what follows the only call of a turn.
+    """
+    end = probes.content.partition(TEXT)[2].strip()
+    for content in format.contents:
+        end = end.removeprefix(content.closer)
+    end = end.removeprefix(format.tail)
+    completed = replace(format, after="")
     if end:
-        ends = tuple(dict.fromkeys([end, *format.ends]))
-        after = rest.partition(end)[0] if end in rest else ""
-    _, found, behind = probes.both.partition(_TEXT)
-    before = behind.partition(first)[0] if found else format.before
-    if before.strip():
-        before = format.before
-    return replace(format, before=before, after="" if after.strip() else after, ends=ends)
+        completed = replace(completed, ends=tuple(dict.fromkeys([end, *format.ends])))
+        after, found, _ = rest.partition(end)
+        if found and not after.strip():
+            completed = replace(completed, after=after)
+    _, found, behind = probes.both.partition(TEXT)
+    before = behind.partition(first)[0]
+    if found and not before.strip():
+        completed = replace(completed, before=before)
+    return completed

@@ -1,8 +1,8 @@
-"""How a template spells values: found by spelling them in every style."""
+"""The style in which a template spells values: found by spelling them in every style."""
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cache
 from itertools import product
@@ -24,39 +24,45 @@ def _styles() -> Iterator[JsonStyle]:
         for ascii in (False, True):
             for key in (": ", ":"):
                 for item in (", ", ","):
-                    yield JsonStyle(item, key, ascii, sorted_keys=is_sorted)
+                    yield JsonStyle(item=item, key=key, ascii=ascii, sorted_keys=is_sorted)
         yield replace(PYTHON, sorted_keys=is_sorted)
+    # Command R+ writes every member of a call on a line of its own.
     for ascii in (False, True):
         for indent in (4, 2, 1, 3, 8):
             for level in range(4):
-                yield JsonStyle(", ", ": ", ascii, indent, level)
+                yield JsonStyle(ascii=ascii, indent=indent, level=level)
 
 
 def _raw_styles(quote: str) -> Iterator[JsonStyle]:
-    """Styles whose strings are raw text between marks of their own."""
+    """Styles whose strings are raw text between marks of their own: Gemma 4 writes `<|"|>`."""
     raw = JsonStyle(quotes=(quote,), escapes=False)
-    yes = ((("true",), ("false",)), (("True", "true"), ("False", "false")))
-    for (true, false), null in product(yes, (("null",), ("None", "null"))):
+    raw_in_python = replace(raw, true=PYTHON.true, false=PYTHON.false)
+    for words, null in product((raw, raw_in_python), (raw.null, PYTHON.null)):
         for key, item in product((": ", ":"), (", ", ",")):
-            for bare, ordered in product((True, False), (False, True)):
-                own = replace(raw, key=key, item=item, bare_keys=bare, sorted_keys=ordered)
-                yield replace(own, true=true, false=false, null=null)
+            for is_bare, is_sorted in product((True, False), (False, True)):
+                own = replace(words, null=null, key=key, item=item)
+                yield replace(own, bare_keys=is_bare, sorted_keys=is_sorted)
 
 
 def find_style(*pairs: tuple[Json, str], quote: str = "") -> JsonStyle | None:
-    """The style in which every value is spelled like that; None if no known style is.
+    """The first known style in which every value is spelled as given; None if there is none.
 
     Args:
-        pairs: values, and how they are spelled.
+        pairs: values, each with its spelling.
         quote: what stands around a string; "": what JSON or Python write.
     """
-    known = _raw_styles(quote) if quote not in ("", '"', "'") else styles()
-    return next((s for s in known if all(spell(v, s) == text for v, text in pairs)), None)
+    known: Iterable[JsonStyle] = styles()
+    if quote not in ("", '"', "'"):
+        known = _raw_styles(quote)
+    for style in known:
+        if all(spell(value, style) == text for value, text in pairs):
+            return style
+    return None
 
 
-def find_member(text: str, key: str, value: str, start: int) -> re.Match[str] | None:
-    """An object with one text in it, in whatever style; the group `quote` is what stands around
-    the text."""
+def find_member(text: str, key: str, value: str, *, start: int) -> re.Match[str] | None:
+    """An object with one text in it, in whatever style, from `start` on; the group `quote` is what
+    stands around the text."""
     name = rf"(?P<mark>[\"']?){re.escape(key)}(?P=mark)"
     written = rf"(?P<quote>\S{{1,16}}?){re.escape(value)}(?P=quote)"
     return re.compile(rf"\{{{name}\s*:\s*{written}\}}").search(text, start)
@@ -65,12 +71,9 @@ def find_member(text: str, key: str, value: str, start: int) -> re.Match[str] | 
 def find_objects(text: str, start: int) -> Iterator[tuple[dict[str, Json], int, int]]:
     """The JSON objects in a text from `start` on, outer ones first, with their bounds."""
     decoder = json.JSONDecoder()
-    at = text.find("{", start)
-    while at >= 0:
+    for brace in re.compile(r"\{").finditer(text, start):
         try:
-            value, end = decoder.raw_decode(text, at)
+            value, end = decoder.raw_decode(text, brace.start())
         except (ValueError, RecursionError):
-            pass
-        else:
-            yield cast(dict[str, Json], value), at, end
-        at = text.find("{", at + 1)
+            continue
+        yield cast(dict[str, Json], value), brace.start(), end

@@ -2,14 +2,19 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 from grammars.errors import DetectError
-from grammars.wire.format import Fixed, Literal, Marker
+from grammars.wire.format import Fixed, Literal, Marker, Node
 
+N = TypeVar("N", bound=Node)
+
+# `<tool_call>`, and Mistral's `[TOOL_CALLS]`.
 _TAG = r"<[^<>\s]+>|\[/?[A-Z][A-Z_]+\]"
 _TOKEN = re.compile(rf"{_TAG}|\w+|.", re.DOTALL)
 # What opens a call without a whole tag: `<function=`, `<function name="` up to the name; a word
-# such as `functools` or `Action:`, long enough to stand for itself; a run such as `>>>`.
+# such as `functools` (Firefunction) or `Action:` (Command R+), long enough to stand for itself; a
+# run such as `>>>` (Functionary 3.2).
 _OPENERS = (
     r"<[^<>\s=]+(?:=|\s[\w-]+=[\"']?)$",
     r"[^\W\d_]\w{3,}(?::|(?![\w=.]))",
@@ -18,17 +23,17 @@ _OPENERS = (
 
 
 def tokenise(text: str) -> list[str]:
-    """Tags, words and single characters."""
-    return [match[0] for match in _TOKEN.finditer(text)]
+    """The tags, words and single characters of a text."""
+    return _TOKEN.findall(text)
 
 
 def common_prefix(*texts: str) -> str:
-    """What all texts begin with, in whole tokens."""
+    """The longest text that all texts begin with, in whole tokens."""
     return "".join(_common([tokenise(text) for text in texts]))
 
 
 def common_suffix(*texts: str) -> str:
-    """What all texts end with, in whole tokens."""
+    """The longest text that all texts end with, in whole tokens."""
     return "".join(reversed(_common([tokenise(text)[::-1] for text in texts])))
 
 
@@ -41,20 +46,39 @@ def _common(rows: Sequence[Sequence[str]]) -> list[str]:
     return common
 
 
+def leading_space(text: str) -> str:
+    """The white space in front of a text."""
+    return text[: len(text) - len(text.lstrip())]
+
+
 def find_tag(text: str) -> re.Match[str] | None:
-    """The first whole tag."""
+    """The first whole tag of a text."""
     return re.search(_TAG, text)
 
 
 def find_loose(*texts: str) -> frozenset[str]:
-    """Names of tags that hold more than their name: the closers of those are no markers, for the
-    vocabulary has no token for what it cannot write in one piece."""
-    names = (name for text in texts for name in re.findall(r"<([^<>\s=/]+)(?:=|\s)", text))
+    """The names of tags that hold more than their name, as in `<function=NAME>`: their closers are
+    no markers, for the vocabulary has no token for what it cannot write in one piece."""
+    names: set[str] = set()
+    for text in texts:
+        names.update(re.findall(r"<([^<>\s=/]+)(?:=|\s)", text))
     return frozenset(names)
 
 
+def merge_literals(nodes: Iterable[N]) -> tuple[N | Literal, ...]:
+    """The nodes, with literals side by side made one, and without fixed texts that are empty."""
+    merged: list[N | Literal] = []
+    for node in nodes:
+        last = merged[-1] if merged else None
+        if isinstance(node, Literal) and isinstance(last, Literal):
+            merged[-1] = Literal(last.text + node.text)
+        elif not isinstance(node, Literal | Marker) or node.text:
+            merged.append(node)
+    return tuple(merged)
+
+
 def make_nodes(text: str, loose: Iterable[str] = (), *, opens: bool = False) -> tuple[Fixed, ...]:
-    """Tags are markers, all else is literal.
+    """The nodes of fixed text: tags are markers, all else is literal.
 
     Args:
         text: fixed text.
@@ -66,17 +90,21 @@ def make_nodes(text: str, loose: Iterable[str] = (), *, opens: bool = False) -> 
     """
     nodes: list[Fixed] = []
     if opens and not re.match(_TAG, text):
-        opener = next((m for o in _OPENERS if (m := re.match(o, text))), None)
-        if opener is None:
-            raise DetectError(f"no tag opens a call: it begins with {text[:20]!r}")
-        nodes, text = [Marker(opener[0])], text[opener.end() :]
+        opener = _read_opener(text)
+        nodes.append(Marker(opener))
+        text = text.removeprefix(opener)
     closers = {f"</{name}>" for name in loose}
     for i, part in enumerate(re.split(f"({_TAG})", text)):
-        is_marker = i % 2 == 1 and part not in closers
-        if is_marker:
+        is_tag = i % 2 == 1  # `re.split` returns what the group has matched at odd places
+        if is_tag and part not in closers:
             nodes.append(Marker(part))
-        elif part and nodes and isinstance(nodes[-1], Literal):
-            nodes[-1] = Literal(nodes[-1].text + part)
-        elif part:
+        else:
             nodes.append(Literal(part))
-    return tuple(nodes)
+    return merge_literals(nodes)
+
+
+def _read_opener(text: str) -> str:
+    for pattern in _OPENERS:
+        if opener := re.match(pattern, text):
+            return opener[0]
+    raise DetectError(f"no tag opens a call: it begins with {text[:20]!r}")

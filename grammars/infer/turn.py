@@ -1,10 +1,10 @@
-"""What stands around content, and what ends a turn."""
+"""The fixed texts around content, and those that end a turn."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from grammars.errors import DetectError
 from grammars.infer.probes import TEXT, ProbedTemplate
-from grammars.infer.text import common_suffix, find_tag, tokenise
+from grammars.infer.text import common_suffix, find_tag, leading_space, tokenise
 from grammars.turn import ToolCall, Turn
 from grammars.wire.format import Content
 
@@ -14,17 +14,17 @@ class TurnEnding:
     """What follows the calls, and what ends a turn.
 
     Args:
-        calls: what stands behind the last call before the end.
-        closer: what closes content.
+        behind_calls: what stands behind the last call before the end.
         ends: the texts that end a turn.
+        closer: what closes content.
     """
 
-    calls: str
-    closer: str
+    behind_calls: str
     ends: tuple[str, ...]
+    closer: str = ""
 
 
-def infer_ending(chat: ProbedTemplate, opener: str, tail: str, rest: str) -> TurnEnding:
+def infer_ending(chat: ProbedTemplate, *, opener: str, tail: str, rest: str) -> TurnEnding:
     """Tells the end of turn from what closes content and calls.
 
     Args:
@@ -35,41 +35,32 @@ def infer_ending(chat: ProbedTemplate, opener: str, tail: str, rest: str) -> Tur
     """
     shared = common_suffix(tail, rest)
     if shared.strip():
-        calls = rest[: len(rest) - len(shared)] + _leading_space(shared)
+        behind_calls = rest.removesuffix(shared) + leading_space(shared)
         if not opener:
-            return TurnEnding(calls, closer="", ends=_find_ends(tail))
-        closer = tail[: len(tail) - len(shared)]
-        return TurnEnding(calls, closer, ends=_find_ends(shared))
+            return TurnEnding(behind_calls, _find_ends(tail))
+        return TurnEnding(behind_calls, _find_ends(shared), closer=tail.removesuffix(shared))
     if not tail.strip() or not rest.strip():  # some write the end when the next message comes
-        ends = _find_ends(tail if tail.strip() else _follow(chat))
-        calls = rest
+        ends = _find_ends(tail) or _find_ends(_follow(chat))
+        behind_calls = rest
         if ends and ends[0] in rest:
-            calls = rest[: rest.rindex(ends[0])]
-        return TurnEnding(calls, closer="", ends=ends)
-    last = tokenise(rest.rstrip())[-1]
-    tag = last if find_tag(last) else ""
-    calls = rest.rstrip().removesuffix(tag)
-    ends = tuple(dict.fromkeys([*_find_ends(tail), *_find_ends(tag)]))
-    return TurnEnding(calls, closer="", ends=ends)
+            behind_calls = rest[: rest.rindex(ends[0])]
+        return TurnEnding(behind_calls, ends)
+    *_, last = tokenise(rest.rstrip())
+    ends = _find_ends(tail)
+    if not find_tag(last):
+        return TurnEnding(rest.rstrip(), ends)
+    return TurnEnding(rest.rstrip().removesuffix(last), tuple(dict.fromkeys([*ends, last])))
 
 
 def _find_ends(text: str) -> tuple[str, ...]:
-    end = _first_tag(text)
+    """The first tag, or else all of the text; what follows the tag belongs to the next turn."""
+    tag = find_tag(text)
+    end = tag[0] if tag else text.strip()
     return (end,) if end else ()
 
 
-def _first_tag(text: str) -> str:
-    """What ends a turn; what templates write behind it belongs to the next one."""
-    tag = find_tag(text)
-    return tag[0] if tag else text.strip()
-
-
-def _leading_space(text: str) -> str:
-    return text[: len(text) - len(text.lstrip())]
-
-
 def _follow(chat: ProbedTemplate) -> str:
-    """The end that a template writes when the next message comes, without its header."""
+    """The end that a template writes when the next message comes, without that one's header."""
     behind = chat.follow()
     return behind.removesuffix(common_suffix(behind, chat.introduce()))
 
@@ -83,7 +74,7 @@ class Plain:
 
 
 def read_content(chat: ProbedTemplate) -> Plain:
-    """What stands around the text of a turn without calls.
+    """Returns what stands around the text of a turn without calls.
 
     Raises:
         DetectError: the template does not write content.
@@ -96,42 +87,45 @@ def read_content(chat: ProbedTemplate) -> Plain:
 
 @dataclass(frozen=True)
 class Mixed:
-    """Content beside a call: how it is written, what stands between the two; None: unknown."""
+    """A turn of content and a call, as the template writes it.
 
-    content: Content
-    before: str | None
+    Args:
+        text: the turn.
+        content: how content is written, and whether calls may follow.
+        conclusion: what follows from the turn.
+        before: what stands between content and calls; None: not known.
+    """
+
     text: str
-    note: str
+    content: Content
+    conclusion: str
+    before: str | None = None
 
 
-def infer_mixed(
-    chat: ProbedTemplate, call: ToolCall, first: str, *, opener: str, closer: str
-) -> Mixed:
-    """What stands between content and calls.
+def infer_mixed(chat: ProbedTemplate, content: Content, *, call: ToolCall, first: str) -> Mixed:
+    """Returns what stands between content and calls.
 
     Args:
         chat: the template.
+        content: how content is written where no call follows.
         call: a call.
         first: what the first call begins with.
-        opener, closer: what stands around content where no call follows.
 
     Raises:
-        DetectError: beside a call, content is written in another way.
+        DetectError: in front of a call, content is written in another way.
     """
-    is_plain = not opener and not closer
-    lost = Content(opener, closer, calls=is_plain)
-    body = chat.body(Turn(TEXT, calls=(call,)))
-    text = chat.strip(body) if body is not None else ""
+    is_plain = not content.opener and not content.closer
+    alone = replace(content, calls=is_plain)
+    text = chat.strip(chat.body(Turn(TEXT, calls=(call,))) or "")
     head, found, behind = text.partition(TEXT)
-    place = behind.find(first)
     if not found:
-        return Mixed(lost, None, text, "content beside a call is refused or left out")
-    if place < 0:
-        return Mixed(lost, None, text, "content and calls are not written in one turn")
-    if head != opener:
+        return Mixed(text, alone, "content beside a call is refused or left out")
+    before, found, _ = behind.partition(first)
+    if not found:
+        return Mixed(text, alone, "content and calls are not written in one turn")
+    if head != content.opener:
         raise DetectError(f"beside a call, content is written in another way: {head!r}")
-    before = behind[:place]
-    if not before.startswith(closer) or before.removeprefix(closer).strip():
-        return Mixed(lost, None, text, f"content and a call stand apart: {before!r}")
-    content = Content(opener, closer)
-    return Mixed(content, before.removeprefix(closer), text, "content stands before calls")
+    separator = before.removeprefix(content.closer)
+    if not before.startswith(content.closer) or separator.strip():
+        return Mixed(text, alone, f"content and a call stand apart: {before!r}")
+    return Mixed(text, content, "content stands before calls", separator)

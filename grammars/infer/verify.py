@@ -1,10 +1,10 @@
-"""Does the format write what the template writes? Turn by turn, byte by byte."""
+"""Compares what a format and its template write, turn by turn and byte by byte."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from grammars.errors import DetectError, RenderError, ToolError
-from grammars.infer.probes import KEYS, ProbedTemplate
+from grammars.infer.probes import KEYS, Evidence, ProbedTemplate
 from grammars.render import render
 from grammars.schema.nodes import Json
 from grammars.turn import ToolCall, Turn
@@ -42,16 +42,9 @@ class Tails:
     calls: str
 
 
-@dataclass(frozen=True)
-class Row:
-    """A turn that both have written."""
-
-    probe: str
-    text: str
-    note: str = ""
-
-
-def verify(chat: ProbedTemplate, format: Format, tails: Tails, *, mixed: bool) -> Iterator[Row]:
+def verify(
+    chat: ProbedTemplate, format: Format, tails: Tails, *, mixed: bool
+) -> Iterator[Evidence]:
     """Compares turns; what the format refuses is left out, what the template drops is noted.
 
     Args:
@@ -63,45 +56,44 @@ def verify(chat: ProbedTemplate, format: Format, tails: Tails, *, mixed: bool) -
     Raises:
         DetectError: a turn is written in another way.
     """
-    for probe, turn in _corpus(chat, mixed, format.single):
+    for probe, turn in _corpus(chat, mixed=mixed, single=format.single):
         body = chat.body(turn)
         if body is None:
-            yield Row(probe, "", "the template refuses this")
+            yield Evidence(probe, "", "the template refuses this")
             continue
         text = chat.strip(body)
         written = _write(turn, format, tails)
         if written is None:
-            yield Row(probe, text, "the format refuses this")
+            yield Evidence(probe, text, "the format refuses this")
         elif text == written:
-            yield Row(probe, text)
-        elif text in [_write(less, format, tails) for less in _lose(turn)]:
-            yield Row(probe, text, "the template leaves this out")
+            yield Evidence(probe, text, "written alike")
+        elif text in [_write(less, format, tails) for less in _leave_out(turn)]:
+            yield Evidence(probe, text, "the template leaves this out")
         else:
             raise DetectError(_describe(probe, text, written))
 
 
-def compare_reasoning(chat: ProbedTemplate, format: Format, tails: Tails) -> Iterator[Row]:
-    """How the template writes reasoning in the history; many drop it, so that nothing follows."""
+def compare_reasoning(chat: ProbedTemplate, format: Format, tails: Tails) -> Iterator[Evidence]:
+    """Compares reasoning in the history. Many templates drop it, so no difference is an error."""
     call = chat.calls({KEYS[0]: "x"})
     turns = {"a call": Turn("", "I think.", call), "content": Turn("It is so.", "I think.")}
-    for what, turn in turns.items():
+    for probe, turn in turns.items():
         text, written = chat.answer(turn) or "", _write(turn, format, tails) or ""
-        note = "the template writes this in another way than a turn is generated"
+        conclusion = "the template writes this in another way than a turn is generated"
         if turn.reasoning not in text:
-            note = "the template drops the reasoning"
+            conclusion = "the template drops the reasoning"
         elif text.endswith(written):
-            note = "written alike"
+            conclusion = "written alike"
         elif "".join(text.split()).endswith("".join(written.split())):
-            note = "written alike but for white space"
-        yield Row(f"reasoning and {what}", text, note)
+            conclusion = "written alike but for white space"
+        yield Evidence(f"reasoning and {probe}", text, conclusion)
 
 
 def _describe(probe: str, text: str, written: str) -> str:
-    """Where both texts begin to differ."""
+    """Quotes both texts from a little before their first difference."""
     same = count_common(text, written)
-    at = max(0, same - 20)
-    there, here = text[at : same + 30], written[at : same + 30]
-    return f"with {probe} it writes {there!r}, not {here!r}"
+    excerpt = slice(max(0, same - 20), same + 30)
+    return f"with {probe} it writes {text[excerpt]!r}, not {written[excerpt]!r}"
 
 
 def _write(turn: Turn, format: Format, tails: Tails) -> str | None:
@@ -113,15 +105,16 @@ def _write(turn: Turn, format: Format, tails: Tails) -> str | None:
     return text + (tails.calls if turn.calls else tails.content)
 
 
-def _lose(turn: Turn) -> Iterator[Turn]:
-    """The turn without some of what it says."""
+def _leave_out(turn: Turn) -> Iterator[Turn]:
+    """The turn without one of the arguments of its first call, for each of them."""
     for call in turn.calls[:1]:
         for key in call.arguments:
-            rest = {k: v for k, v in call.arguments.items() if k != key}
+            rest = dict(call.arguments)
+            del rest[key]
             yield replace(turn, calls=(replace(call, arguments=rest), *turn.calls[1:]))
 
 
-def _corpus(chat: ProbedTemplate, mixed: bool, single: bool) -> Iterator[tuple[str, Turn]]:
+def _corpus(chat: ProbedTemplate, *, mixed: bool, single: bool) -> Iterator[tuple[str, Turn]]:
     """Turns of all kinds, each with what is special about it."""
     yield "some content", Turn("It is sunny.")
     yield "content of two lines", Turn("One.\n\nTwo: ü.")

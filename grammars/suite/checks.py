@@ -1,7 +1,7 @@
-"""The checks of the suite: what holds for every parser of tool calls."""
+"""The checks of the suite: what is true of every parser of tool calls."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from hypothesis import assume
@@ -13,6 +13,7 @@ from grammars.suite.reading import (
     ParserFailure,
     Reading,
     are_same_calls,
+    as_reading,
     find_lost,
     is_push,
     is_same,
@@ -20,15 +21,22 @@ from grammars.suite.reading import (
 )
 from grammars.suite.strategies import (
     TEXTS,
-    Written,
     chunkings,
     mutations,
     tools,
     truncations,
     wire_texts,
 )
-from grammars.turn import ArgumentsDelta, CallOpened, CallRead, ContentDelta, Event, ReasoningDelta
-from grammars.wire.format import Format
+from grammars.turn import (
+    ArgumentsDelta,
+    CallCut,
+    CallOpened,
+    CallRead,
+    ContentDelta,
+    Event,
+    ReasoningDelta,
+)
+from grammars.wire.format import SHORTEST_TAG, Format
 
 Check: TypeAlias = Callable[[Factory, Format, DataObject], None]
 
@@ -47,10 +55,11 @@ _REMARKS = (
 def reads_back(factory: Factory, format: Format, data: DataObject) -> None:
     """What a model writes is read as what it means, its arguments typed."""
     written = data.draw(wire_texts(format))
-    got, _ = listen(factory, written.tools, [written.text], "reads_back")
-    wanted = _meaning(written)
+    got, _ = listen(factory, written.tools, [written.text], check="reads_back")
+    wanted = as_reading(written.turn, [])
     if not is_same(got, wanted):
-        raise ParserFailure("reads_back", "something else is read", [written.text], wanted, got)
+        message = "something else is read"
+        raise ParserFailure("reads_back", message, [written.text], wanted=wanted, got=got)
 
 
 def same_in_every_cut(factory: Factory, format: Format, data: DataObject) -> None:
@@ -60,33 +69,34 @@ def same_in_every_cut(factory: Factory, format: Format, data: DataObject) -> Non
     written = data.draw(wire_texts(format))
     text = data.draw(st.just(written.text) | mutations(written.text, format.texts))
     pieces = data.draw(chunkings(text))
-    wanted, _ = listen(factory, written.tools, [text], "same_in_every_cut")
-    got, _ = listen(factory, written.tools, pieces, "same_in_every_cut")
+    wanted, _ = listen(factory, written.tools, [text], check="same_in_every_cut")
+    got, _ = listen(factory, written.tools, pieces, check="same_in_every_cut")
     if not is_same(got, wanted):
-        what = "in pieces, something else is read"
-        raise ParserFailure("same_in_every_cut", what, pieces, wanted, got)
+        message = "in pieces, something else is read"
+        raise ParserFailure("same_in_every_cut", message, pieces, wanted=wanted, got=got)
 
 
 def survives_the_end(factory: Factory, format: Format, data: DataObject) -> None:
     """A text that ends too soon gives the calls that are complete, and loses nothing."""
     written = data.draw(wire_texts(format))
     text = data.draw(truncations(written.text))
-    got, _ = listen(factory, written.tools, [text], "survives_the_end")
-    wanted = _meaning(written).calls[: len(got.calls)]
-    if not are_same_calls(got.calls, wanted):
-        what = "calls are told that were not written like that"
-        raise ParserFailure("survives_the_end", what, [text], list(wanted), list(got.calls))
-    if what := find_lost(text, got):
-        raise ParserFailure("survives_the_end", what, [text], None, got)
+    got, _ = listen(factory, written.tools, [text], check="survives_the_end")
+    wanted = as_reading(written.turn, []).calls[: len(got.calls)]
+    read = list(got.calls)
+    if not are_same_calls(read, wanted):
+        message = "calls are told that were not written like that"
+        raise ParserFailure("survives_the_end", message, [text], wanted=list(wanted), got=read)
+    if message := find_lost(text, got):
+        raise ParserFailure("survives_the_end", message, [text], got=got)
 
 
 def survives_edits(factory: Factory, format: Format, data: DataObject) -> None:
     """A text that is damaged is read, nothing of it is lost, and nothing told twice."""
     written = data.draw(wire_texts(format))
     text = data.draw(mutations(written.text, format.texts))
-    got, _ = listen(factory, written.tools, [text], "survives_edits")
-    if what := find_lost(text, got, damaged=True, tags=format.texts):
-        raise ParserFailure("survives_edits", what, [text], None, got)
+    got, _ = listen(factory, written.tools, [text], check="survives_edits")
+    if message := find_lost(text, got, damaged=True, tags=format.texts):
+        raise ParserFailure("survives_edits", message, [text], got=got)
 
 
 def invents_nothing(factory: Factory, format: Format, data: DataObject) -> None:
@@ -94,10 +104,11 @@ def invents_nothing(factory: Factory, format: Format, data: DataObject) -> None:
     offered = data.draw(tools())
     remarks = st.sampled_from(_REMARKS) | TEXTS
     text = " ".join(["Well:", *data.draw(st.lists(remarks, min_size=1, max_size=3))]).strip()
-    assume(not any(part.strip() and part.strip() in text for part in _tags(format)))
-    got, _ = listen(factory, offered, [text], "invents_nothing")
-    if not is_same(got, wanted := Reading(text)):
-        raise ParserFailure("invents_nothing", "it is plain text", [text], wanted, got)
+    assume(not any(tag in text for tag in _find_tags(format)))
+    got, _ = listen(factory, offered, [text], check="invents_nothing")
+    wanted = Reading(text)
+    if not is_same(got, wanted):
+        raise ParserFailure("invents_nothing", "it is plain text", [text], wanted=wanted, got=got)
 
 
 def streams_append(factory: Factory, format: Format, data: DataObject) -> None:
@@ -106,9 +117,10 @@ def streams_append(factory: Factory, format: Format, data: DataObject) -> None:
         return
     written = data.draw(wire_texts(format))
     pieces = data.draw(chunkings(written.text))
-    got, events = listen(factory, written.tools, pieces, "streams_append")
-    if events and (what := _find_fault(events, got)):
-        raise ParserFailure("streams_append", what, pieces, got, events)
+    got, events = listen(factory, written.tools, pieces, check="streams_append")
+    fault = _find_fault(events, got) if events else None
+    if fault:
+        raise ParserFailure("streams_append", fault, pieces, wanted=got, got=events)
 
 
 CHECKS: tuple[Check, ...] = (
@@ -121,30 +133,39 @@ CHECKS: tuple[Check, ...] = (
 )
 
 
-def _meaning(written: Written) -> Reading:
-    turn = written.turn
-    return Reading(turn.content, turn.reasoning, [(c.name, c.arguments) for c in turn.calls])
+def _find_tags(format: Format) -> set[str]:
+    """The texts that are structure: the tags, but no words or punctuation, which may be content."""
+    texts = map(str.strip, (*format.texts, *format.recovered))
+    return {text for text in texts if len(text) >= SHORTEST_TAG}
 
 
-def _tags(format: Format) -> tuple[str, ...]:
-    """What tells structure: the tags, not the words and the punctuation that stand in them too."""
-    return tuple(t for t in (*format.texts, *format.recovered) if len(t.strip()) > 3)
-
-
-def _find_fault(events: list[Event], got: Reading) -> str | None:
-    """What is wrong with the events of a turn."""
-    content = "".join(e.text for e in events if isinstance(e, ContentDelta))
-    reasoning = "".join(e.text for e in events if isinstance(e, ReasoningDelta))
+def _find_fault(events: Sequence[Event], got: Reading) -> str | None:
+    """The fault of the events of a turn; None if they add up to what was read."""
+    content = reasoning = ""
+    opened: list[int] = []
+    read: list[int] = []
+    arguments: dict[int, str] = {}
+    for event in events:
+        match event:
+            case ContentDelta(text):
+                content += text
+            case ReasoningDelta(text):
+                reasoning += text
+            case CallOpened(index):
+                opened.append(index)
+            case ArgumentsDelta(index, text):
+                arguments[index] = arguments.get(index, "") + text
+            case CallRead(index):
+                read.append(index)
+            case CallCut():
+                pass
     if (content, reasoning) != (got.content, got.reasoning):
         return "the deltas of the text are not the text"
-    opened: list[CallOpened] = [e for e in events if isinstance(e, CallOpened)]
-    read = [e.index for e in events if isinstance(e, CallRead)]
-    if [e.index for e in opened] != list(range(len(opened))) or read != list(range(len(read))):
+    if opened != list(range(len(opened))) or read != list(range(len(read))):
         return "the calls are not counted from 0"
-    for e in opened:
-        parts = [d.text for d in events if isinstance(d, ArgumentsDelta) and d.index == e.index]
-        if parts and not _spells("".join(parts), got.calls[e.index][1]):
-            return f"the arguments of call {e.index} add up to something else"
+    for index in opened:
+        if index in arguments and not _spells(arguments[index], got.calls[index][1]):
+            return f"the arguments of call {index} add up to something else"
     return None
 
 

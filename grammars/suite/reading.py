@@ -1,10 +1,11 @@
-"""What the suite hears from a parser, whoever wrote it, and how two readings are compared."""
+"""The reading of a parser, whoever wrote it; readings compared with each other and with a text."""
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias, cast
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
 
 from grammars.parse.parser import collect
 from grammars.schema.nodes import Json
@@ -54,6 +55,7 @@ class Reading:
             yield from _find_texts(arguments)
 
 
+@runtime_checkable
 class PushParser(Protocol):
     """A parser that is fed. What it returns is described at `Factory`."""
 
@@ -83,15 +85,19 @@ class ParserFailure(AssertionError):  # noqa: N818
         check: str,
         what: str,
         pieces: Sequence[str],
+        *,
         wanted: object = None,
         got: object = None,
     ):
         self.check, self.what, self.pieces = check, what, tuple(pieces)
         self.wanted, self.got = wanted, got
         lines = [f"{check}: {what}", f"  text    {self.text!r}"]
-        lines += [f"  pieces  {list(pieces)!r}"] if len(pieces) > 1 else []
-        lines += [f"  wanted  {wanted!r}"] if wanted is not None else []
-        lines += [f"  got     {got!r}"] if got is not None else []
+        if len(pieces) > 1:
+            lines.append(f"  pieces  {list(pieces)!r}")
+        if wanted is not None:
+            lines.append(f"  wanted  {wanted!r}")
+        if got is not None:
+            lines.append(f"  got     {got!r}")
         super().__init__("\n".join(lines))
 
     @property
@@ -101,9 +107,9 @@ class ParserFailure(AssertionError):  # noqa: N818
 
 
 def listen(
-    factory: Factory, tools: Sequence[Tool], pieces: Sequence[str], check: str
+    factory: Factory, tools: Sequence[Tool], pieces: Sequence[str], *, check: str
 ) -> tuple[Reading, list[Event]]:
-    """What a parser reads, and the events on the way.
+    """Returns what a parser reads, and the events on the way.
 
     Raises:
         ParserFailure: it raised something.
@@ -111,31 +117,31 @@ def listen(
     events: list[Event] = []
     try:
         parser = factory(tools)
-        if not hasattr(parser, "feed"):
-            return as_reading(
-                cast(Callable[[str], object], parser)("".join(pieces)), events
-            ), events
-        push = cast(PushParser, parser)
-        for piece in pieces:
-            events += _as_events(push.feed(piece)) or []
-        return as_reading(push.close(), events), events
-    except Exception as e:
-        what = f"raised {type(e).__name__}: {str(e)[:200]}"
-        raise ParserFailure(check, what, pieces) from e
+        if isinstance(parser, PushParser):
+            for piece in pieces:
+                events += _as_events(parser.feed(piece)) or []
+            end = parser.close()
+        else:
+            end = parser("".join(pieces))
+        return as_reading(end, events), events
+    except Exception as e:  # the parser is not ours: whatever it raises is its failure
+        message = f"raised {type(e).__name__}: {str(e)[:200]}"
+        raise ParserFailure(check, message, pieces) from e
 
 
 def is_push(factory: Factory) -> bool:
-    """Is the parser one that is fed in pieces?"""
-    return hasattr(factory(()), "feed")
+    """True if the parser is fed in pieces."""
+    return isinstance(factory(()), PushParser)
 
 
 def as_reading(value: object, events: list[Event]) -> Reading:
-    """A reading of what a parser returned at the end; `events` get what it tells of them."""
+    """Returns what a parser has returned at the end as a reading; events are added to `events`."""
     if isinstance(value, Reading):
-        return Reading(value.content, value.reasoning, _calls(value.calls), value.unfinished)
+        calls = [(name, _decode(arguments)) for name, arguments in value.calls]
+        return replace(value, calls=calls)
     if isinstance(value, Turn):
         calls = [(call.name, call.arguments) for call in value.calls]
-        return Reading(value.content, value.reasoning, calls, value.unfinished)
+        return Reading(value.content, value.reasoning, calls=calls, unfinished=value.unfinished)
     rest = _as_events(value)
     if rest is None:
         raise TypeError(f"neither a Reading nor a Turn nor events: {value!r}")
@@ -146,16 +152,14 @@ def as_reading(value: object, events: list[Event]) -> Reading:
 def _as_events(value: object) -> list[Event] | None:
     if not isinstance(value, list):
         return None
-    events = cast(list[object], value)
-    return cast(list[Event], events) if all(isinstance(e, _EVENTS) for e in events) else None
-
-
-def _calls(calls: Sequence[tuple[str, Any]]) -> list[tuple[str, Any]]:
-    """The calls, their arguments decoded where they came as the text of an object."""
-    return [(name, _decode(arguments)) for name, arguments in calls]
+    for event in cast(list[object], value):
+        if not isinstance(event, _EVENTS):
+            return None
+    return cast(list[Event], value)
 
 
 def _decode(arguments: Any) -> Any:
+    """The arguments, decoded where they came as the text of an object."""
     if not isinstance(arguments, str):
         return arguments
     try:
@@ -165,13 +169,12 @@ def _decode(arguments: Any) -> Any:
 
 
 def is_same(a: Reading, b: Reading) -> bool:
-    """Do both say the same? To JSON, 1, 1.0 and true are not the same."""
-    texts = (a.content, a.reasoning, a.unfinished) == (b.content, b.reasoning, b.unfinished)
-    return texts and are_same_calls(a.calls, b.calls)
+    """True if both say the same. To JSON, 1, 1.0 and true are not the same."""
+    return replace(a, calls=()) == replace(b, calls=()) and are_same_calls(a.calls, b.calls)
 
 
 def are_same_calls(a: Sequence[tuple[str, Any]], b: Sequence[tuple[str, Any]]) -> bool:
-    """The same, of calls; the order of members does not matter."""
+    """True if both say the same; the order of members does not matter."""
     return _spell(a) == _spell(b)
 
 
@@ -179,43 +182,49 @@ def _spell(calls: Sequence[tuple[str, Any]]) -> str:
     return json.dumps(list(calls), sort_keys=True, default=repr)
 
 
-def count_words(texts: Iterable[str]) -> dict[str, int]:
-    """How often each of the `WORDS` occurs."""
-    found = list(texts)
-    return {word: sum(text.count(word) for text in found) for word in WORDS}
+def _count_words(texts: Iterable[str]) -> Counter[str]:
+    """Counts the `WORDS` in texts."""
+    # Words have no white space, so none is made of the end of a text and the start of the next.
+    return Counter(re.findall("|".join(WORDS), "\n".join(texts)))
 
 
 def find_lost(
     text: str, reading: Reading, *, damaged: bool = False, tags: Sequence[str] = ()
 ) -> str | None:
-    """What of the text does not come out of it as often as it went in; None if all does.
+    """Finds a word of the text that does not come out as often as it went in.
 
     Args:
         text: what was read.
         reading: what came out.
         damaged: calls may hold an argument twice, of which one is read; these are let off.
         tags: what the format writes; what stands on both sides of a tag may become a word.
+
+    Returns:
+        The word and its counts in words; None if all words come out.
     """
-    before, after = count_words([text]), count_words(reading.texts)
-    bare = re.sub("|".join(map(re.escape, sorted(tags, key=len, reverse=True))), "", text)
-    joined = count_words([bare]) if tags else before
-    repeated = damaged and any(_may_repeat(key, text, reading) for key in KEYS)
-    members = max(text.count('"arguments"'), text.count('"parameters"'))
-    repeated |= damaged and 0 < len(reading.calls) < members
+    before, after = _count_words([text]), _count_words(reading.texts)
+    longest_first = sorted(tags, key=len, reverse=True)
+    joined = _count_words([re.sub("|".join(map(re.escape, longest_first)), "", text)])
+    is_repeated = damaged and _may_repeat(text, reading)
     for word in WORDS:
         times = f"written {before[word]} times, and read {after[word]} times"
         if after[word] > max(before[word], joined[word]) > 0:
             return f"{word!r} is told again: {times}"
-        # What stood on both sides of a call is one text, and may have become one word.
-        found = sum(part.count(word) for part in reading.texts)
-        if found < before[word] and not repeated:
+        if after[word] < before[word] and not is_repeated:
             return f"{word!r} is lost: {times}"
     return None
 
 
-def _may_repeat(key: str, text: str, reading: Reading) -> bool:
-    holders = sum(key in repr(arguments) for _, arguments in reading.calls)
-    return 0 < holders < text.count(key)
+def _may_repeat(text: str, reading: Reading) -> bool:
+    """True if a call that was read may have had a member twice."""
+    members = max(text.count('"arguments"'), text.count('"parameters"'))
+    if 0 < len(reading.calls) < members:
+        return True
+    for key in KEYS:
+        holders = sum(key in repr(arguments) for _, arguments in reading.calls)
+        if 0 < holders < text.count(key):
+            return True
+    return False
 
 
 def _find_texts(value: Json) -> Iterable[str]:
@@ -229,5 +238,5 @@ def _find_texts(value: Json) -> Iterable[str]:
             for key, item in cast(dict[str, Json], value).items():
                 yield key
                 yield from _find_texts(item)
-        case _:
+        case _:  # other values have no text
             pass

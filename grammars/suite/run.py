@@ -66,7 +66,7 @@ _IGNORED = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter
 
 @dataclass(frozen=True)
 class Failure:
-    """What a check has found: its name, what it is about, and the report on the smallest text."""
+    """A check that fails: its name, what it is about, the smallest text, and a report on it."""
 
     check: str
     about: str
@@ -90,24 +90,24 @@ def assert_parser(factory: Factory, format: Format, *, settings: settings | None
         ParserFailure: the first check that fails, an AssertionError.
     """
     for check in CHECKS:
-        _run(check, factory, format, settings or DEFAULT)
+        _run(check, factory, format, chosen=settings or DEFAULT)
 
 
 def find_failures(
     factory: Factory, format: Format, *, settings: settings | None = None
 ) -> list[Failure]:
-    """What each check finds; empty where the parser passes."""
+    """Returns what each check finds; an empty list where the parser passes."""
     failures: list[Failure] = []
     for check in CHECKS:
         try:
-            _run(check, factory, format, settings or DEFAULT)
+            _run(check, factory, format, chosen=settings or DEFAULT)
         except ParserFailure as e:
             about = (check.__doc__ or "").partition("\n")[0]
-            failures.append(Failure(check.__name__, about, e.text, str(e)))
+            failures.append(Failure(check.__name__, about, text=e.text, report=str(e)))
     return failures
 
 
-def _run(check: Check, factory: Factory, format: Format, chosen: settings) -> None:
+def _run(check: Check, factory: Factory, format: Format, *, chosen: settings) -> None:
     """Runs a check; the failure that it raises is about the smallest text that was found."""
 
     @settings(
@@ -126,9 +126,10 @@ def _run(check: Check, factory: Factory, format: Format, chosen: settings) -> No
     try:
         examples()
     except ParserFailure as e:
-        e.__notes__ = []  # how the text was drawn says nothing about the parser
+        # Hypothesis notes how the text was drawn, which says nothing about the parser.
+        e.__notes__ = []
         raise
-    except Unsatisfiable:
-        pass  # the format writes nothing that this check is about
+    except Unsatisfiable:  # the format writes nothing that this check is about
+        pass
     except Flaky as e:
         raise ParserFailure(check.__name__, f"not the same each time: {e}", []) from e

@@ -3,8 +3,9 @@
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from itertools import pairwise
 from typing import Any, cast
 
 from hypothesis import reject
@@ -24,6 +25,7 @@ _PIECES = (
     *" |\n|\"|\\|<|>|{|}|é|日本|🙂|</|<b>|&|'|:|,|\t|0|true|null|[]|```|$".split("|"),
 )
 _INTEGERS = st.integers(-20, 20) | st.integers(-(10**15), 10**15)
+# Eighths have the same digits in every language.
 _NUMBERS = _INTEGERS | st.integers(-800, 800).map(lambda n: n / 8)
 
 TEXTS: SearchStrategy[str] = st.lists(
@@ -55,23 +57,26 @@ def _make_tool(name: str, schema: str) -> Tool:
 def tools(draw: DrawFn) -> tuple[Tool, ...]:
     """One to three tools with a few arguments of ordinary types; text most of all."""
     names = draw(st.lists(st.sampled_from(NAMES), min_size=1, max_size=3, unique=True))
-    found: list[Tool] = []
-    for name in names:
-        fewest = draw(st.sampled_from([0, 1, 1]))
-        keys = draw(st.lists(st.sampled_from(KEYS), min_size=fewest, max_size=3, unique=True))
-        kinds = [draw(st.just(_PROPERTIES[0]) | st.sampled_from(_PROPERTIES)) for _ in keys]
-        schema = {
-            "type": "object",
-            "properties": dict(zip(keys, kinds, strict=True)),
-            "required": [key for key in keys if draw(st.booleans())],
-            "additionalProperties": False,
-        }
-        found.append(_make_tool(name, json.dumps(schema)))
-    return tuple(found)
+    return tuple(_make_tool(name, json.dumps(draw(_tool_schemas()))) for name in names)
+
+
+@st.composite
+def _tool_schemas(draw: DrawFn) -> dict[str, Any]:
+    fewest = draw(st.sampled_from([0, 1, 1]))
+    keys = draw(st.lists(st.sampled_from(KEYS), min_size=fewest, max_size=3, unique=True))
+    properties: dict[str, Any] = {}
+    for key in keys:
+        properties[key] = draw(st.just(_PROPERTIES[0]) | st.sampled_from(_PROPERTIES))
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": [key for key in keys if draw(st.booleans())],
+        "additionalProperties": False,
+    }
 
 
 def values(schema: Any, texts: SearchStrategy[str] = TEXTS) -> SearchStrategy[Any]:
-    """Values of a schema of plain types, `enum`, `const` and `anyOf`; other keywords are not read:
+    """Values of a schema of plain types, `enum`, `const` and `anyOf`. Other keywords are not read:
     filter by `Schema.admits` where there are some."""
     if not isinstance(schema, dict) or not schema:
         return texts | _INTEGERS
@@ -83,13 +88,15 @@ def values(schema: Any, texts: SearchStrategy[str] = TEXTS) -> SearchStrategy[An
     for keyword in ("anyOf", "oneOf"):
         if keyword in members:
             return st.one_of([values(branch, texts) for branch in members[keyword]])
-    kind: Any = members.get("type", "object" if "properties" in members else "string")
-    kinds = cast(list[str], kind if isinstance(kind, list) else [kind])
-    return st.one_of([_of_type(one, members, texts) for one in kinds])
+    default = "object" if "properties" in members else "string"
+    types: Any = members.get("type", default)
+    if isinstance(types, str):
+        types = [types]
+    return st.one_of([_of_type(type, members, texts) for type in types])
 
 
-def _of_type(kind: str, schema: dict[str, Any], texts: SearchStrategy[str]) -> SearchStrategy[Any]:
-    match kind:
+def _of_type(type: str, schema: dict[str, Any], texts: SearchStrategy[str]) -> SearchStrategy[Any]:
+    match type:
         case "object":
             return _objects(schema, texts)
         case "array":
@@ -107,45 +114,54 @@ def _of_type(kind: str, schema: dict[str, Any], texts: SearchStrategy[str]) -> S
 
 
 def _objects(schema: dict[str, Any], texts: SearchStrategy[str]) -> SearchStrategy[Any]:
-    members = {key: values(member, texts) for key, member in schema.get("properties", {}).items()}
-    required = {key: members[key] for key in members if key in schema.get("required", ())}
-    optional = {key: members[key] for key in members if key not in required}
+    required: dict[str, SearchStrategy[Any]] = {}
+    optional: dict[str, SearchStrategy[Any]] = {}
+    for key, member in schema.get("properties", {}).items():
+        members = required if key in schema.get("required", ()) else optional
+        members[key] = values(member, texts)
     return st.fixed_dictionaries(required, optional=optional)
 
 
 def calls(tools: Sequence[Tool], texts: SearchStrategy[str] = TEXTS) -> SearchStrategy[ToolCall]:
     """A call of one of these tools, with arguments that fit; strings are drawn from `texts`."""
-    if not tools:
-        return st.nothing()
-    return st.sampled_from(list(tools)).flatmap(
-        lambda tool: (
-            values(tool.schema.source, texts)
-            .filter(lambda value: isinstance(value, dict) and tool.schema.admits(value))
-            .map(lambda arguments: ToolCall(tool.name, arguments))
-        )
+    return st.one_of([_calls_of(tool, texts) for tool in tools])
+
+
+def _calls_of(tool: Tool, texts: SearchStrategy[str]) -> SearchStrategy[ToolCall]:
+    fitting = values(tool.schema.source, texts).filter(
+        lambda value: isinstance(value, dict) and tool.schema.admits(value)
     )
+    return fitting.map(lambda arguments: ToolCall(tool.name, arguments))
 
 
 @st.composite
 def turns(draw: DrawFn, format: Format, tools: Sequence[Tool]) -> Turn:
     """A turn of up to three calls; no white space around its content and its reasoning."""
-    most = (1 if format.single else 3) if tools else 0
-    tags = st.lists(st.sampled_from((*WORDS, *format.texts)), min_size=1, max_size=3).map("".join)
-    fewest = draw(st.sampled_from([0, 1, 1])) if most else 0
-    called = draw(st.lists(calls(tools, TEXTS | tags), min_size=fewest, max_size=most))
-    plain = _PLAIN.filter(lambda t: not any(m in t for m in (*format.reserved, *format.markers)))
-    mixed = format.bare is None and any(c.calls for c in format.contents)
-    content = draw(st.just("") | plain) if not called or mixed else ""
-    reasoning = draw(st.just("") | plain) if format.reasoning else ""
-    return Turn(content, reasoning, tuple(_identify(draw, call, format) for call in called))
+    called: list[ToolCall] = []
+    if tools:
+        tags = st.lists(st.sampled_from((*WORDS, *format.texts)), min_size=1, max_size=3)
+        one = calls(tools, TEXTS | tags.map("".join))
+        fewest = draw(st.sampled_from([0, 1, 1]))
+        called = draw(st.lists(one, min_size=fewest, max_size=1 if format.single else 3))
+    reserved = (*format.reserved, *format.markers)
+    texts = st.just("") | _PLAIN.filter(lambda text: not any(part in text for part in reserved))
+    mixed = format.bare is None and any(content.calls for content in format.contents)
+    content = reasoning = ""
+    if mixed or not called:
+        content = draw(texts)
+    if format.reasoning:
+        reasoning = draw(texts)
+    ids = _ids(format)
+    return Turn(content, reasoning, tuple(replace(call, id=draw(ids)) for call in called))
 
 
-def _identify(draw: DrawFn, call: ToolCall, format: Format) -> ToolCall:
-    """The call with an id, where the format writes one that the model makes up."""
-    ids = [n for n in format.call if isinstance(n, CallId)]
-    ids += [n.id for n in format.call if isinstance(n, JsonCall) and isinstance(n.id, CallId)]
-    id = draw(st.from_regex(ids[0].pattern, fullmatch=True)) if ids else None
-    return ToolCall(call.name, call.arguments, id=id)
+def _ids(format: Format) -> SearchStrategy[str | None]:
+    """Ids, where the format writes such as the model makes up; else None."""
+    for node in format.call:
+        id = node.id if isinstance(node, JsonCall) else node
+        if isinstance(id, CallId):
+            return st.from_regex(id.pattern, fullmatch=True)
+    return st.none()
 
 
 @dataclass(frozen=True)
@@ -159,11 +175,11 @@ class Written:
 
 @st.composite
 def wire_texts(draw: DrawFn, format: Format, tools: Sequence[Tool] | None = None) -> Written:
-    """A turn in this format; of `tools`, or of such as the suite draws itself."""
+    """A turn in this format, with calls of `tools`, or of such as the suite draws itself."""
     offered = tuple(draw(_tools()) if tools is None else tools)
     turn = draw(turns(format, offered))
     try:
-        return Written(turn, render(turn, format, offered), offered)
+        return Written(turn, text=render(turn, format, offered), tools=offered)
     except RenderError:  # what the format cannot write without being misunderstood
         reject()
 
@@ -173,15 +189,16 @@ _tools = tools
 
 def chunkings(text: str) -> SearchStrategy[list[str]]:
     """The text in pieces, some of them empty; or character by character."""
-    places = st.lists(st.integers(0, len(text)), max_size=6).map(sorted)
-    cut = places.map(
-        lambda at: [text[i:j] for i, j in zip([0, *at], [*at, len(text)], strict=True)]
-    )
-    return st.just(list(text)) | cut
+    offsets = st.lists(st.integers(0, len(text)), max_size=6).map(sorted)
+    return st.just(list(text)) | offsets.map(partial(_cut, text))
+
+
+def _cut(text: str, offsets: list[int]) -> list[str]:
+    return [text[start:end] for start, end in pairwise([0, *offsets, len(text)])]
 
 
 def truncations(text: str) -> SearchStrategy[str]:
-    """The text up to some place."""
+    """The text up to some offset."""
     # Counted from the end, so that what stands in front of the cut can be made smaller.
     return st.integers(0, len(text)).map(lambda count: text[: len(text) - count])
 

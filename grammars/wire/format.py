@@ -5,9 +5,10 @@ A `Format` is generative: literals, markers and typed holes. The grammar (`build
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from grammars.wire.nodes import PYTHON as PYTHON
 from grammars.wire.nodes import CallId as CallId
@@ -26,18 +27,19 @@ from grammars.wire.nodes import PythonArguments as PythonArguments
 from grammars.wire.nodes import TaggedArguments as TaggedArguments
 from grammars.wire.variants import Variant
 
+T = TypeVar("T")
 CallNode: TypeAlias = Node | Variant
-LONGEST_NAME = 256  # characters; no tool has a longer one, no other text is held back for it
-SHORTEST_TAG = 4  # characters; fewer could be anything
+LONGEST_NAME = 256  # characters; a parser buffers no more than that in search of a name
+SHORTEST_TAG = 4  # characters; a shorter text could stand anywhere
 _TAG = re.compile(r"<[^<>\s]*>|\[[A-Z_/]+\]")
 
 
 @dataclass(frozen=True)
 class Content:
-    """How content is written: `opener TEXT closer`.
+    """Content is written `opener TEXT closer`.
 
     Args:
-        calls: may calls follow?
+        calls: calls may follow.
     """
 
     opener: str = ""
@@ -86,6 +88,10 @@ class Format:
         single: the template can write one call in a turn, no more.
         variants: other ways in which models write a call, a marker first; only the parser knows
             them, and only in recovery.
+
+    Raises:
+        TypeError: nothing that a parser can recognise opens the calls, or a variant; or calls of
+            this kind cannot be told from what stands around them.
     """
 
     name: str
@@ -108,9 +114,10 @@ class Format:
             raise TypeError(f"format {self.name}: calls open with a marker or a JsonCall")
         if self.between.strip() and not self.opening and self.bare:
             raise TypeError(f"format {self.name}: nothing stands between such calls")
-        if any(not isinstance(nodes[0], Marker) for nodes in self.variants if nodes):
-            raise TypeError(f"format {self.name}: variants open with a marker")
-        is_python = any(isinstance(n, PythonArguments) for n in self.call)
+        for nodes in self.variants:
+            if nodes and not isinstance(nodes[0], Marker):
+                raise TypeError(f"format {self.name}: variants open with a marker")
+        is_python = any(isinstance(node, PythonArguments) for node in self.call)
         if is_python and (Name() not in self.call or not self.closing):
             raise TypeError(f"format {self.name}: calls in Python have a name, and are closed")
 
@@ -128,7 +135,7 @@ class Format:
 
     @property
     def start(self) -> str:
-        """The text that a call begins with that is opened together with others."""
+        """The text that one call begins with, behind what opens all calls."""
         first = self.call[0]
         return first.text.strip() if isinstance(first, Fixed) else "{"
 
@@ -140,7 +147,7 @@ class Format:
     @property
     def openings(self) -> Mapping[str, tuple[Node, ...]]:
         """The texts that open the first call, each with the nodes that follow: its marker, and the
-        tag behind the marker if that tells a call alone, for models leave the marker out."""
+        tag behind the marker if that opens calls alone, for models leave the marker out."""
         if self.opener is None:
             return {}
         openings = {self.opener.text: (self.opening + self.call)[1:]}
@@ -155,16 +162,16 @@ class Format:
     def recovered(self) -> Mapping[str, tuple[tuple[CallNode, ...], ...]]:
         """The texts that open a call in recovery, each with the nodes that may follow: the
         `openings`, the marker of one call where that of all is left out, and the variants."""
-        found: dict[str, list[tuple[CallNode, ...]]] = {
-            opening: [nodes] for opening, nodes in self.openings.items()
-        }
+        found: dict[str, list[tuple[CallNode, ...]]] = defaultdict(list)
+        for opening, nodes in self.openings.items():
+            found[opening].append(nodes)
         for nodes in (self.call, *self.variants):
             first = nodes[0]
             if self.opener and self.opening:
                 found[self.opener.text].append((*self.opening[1:], *nodes))
             if isinstance(first, Marker) and len(first.text) >= SHORTEST_TAG:
-                found.setdefault(first.text, []).append(nodes[1:])
-        return {opening: tuple(dict.fromkeys(ways)) for opening, ways in found.items()}
+                found[first.text].append(nodes[1:])
+        return {opening: _unique(ways) for opening, ways in found.items()}
 
     def closes(self, opening: str) -> tuple[Fixed, ...]:
         """The closing nodes of calls that were opened by that text."""
@@ -181,8 +188,8 @@ class Format:
             reserved += self.openings
         else:
             reserved = [marker for marker in reserved if marker not in self.openings]
-        reserved += [content.closer for content in self.contents if content.closer]
-        return tuple(dict.fromkeys(reserved))
+        reserved += [content.closer for content in self.contents]
+        return _unique(filter(None, reserved))
 
     @property
     def markers(self) -> tuple[str, ...]:
@@ -190,7 +197,7 @@ class Format:
         nodes: list[Node] = [*self.opening, *self.call, *self.closing]
         if self.reasoning is not None:
             nodes += [self.reasoning.opener, self.reasoning.closer]
-        return tuple(dict.fromkeys(node.text for node in nodes if isinstance(node, Marker)))
+        return _unique(node.text for node in nodes if isinstance(node, Marker))
 
     @property
     def runs(self) -> tuple[str, ...]:
@@ -201,24 +208,29 @@ class Format:
                 runs[-1] += node.text
             else:
                 runs.append("")
-        return tuple(dict.fromkeys([*runs, *self.texts]))
+        return _unique([*runs, *self.texts])
 
     @property
     def inner_ends(self) -> tuple[str, ...]:
         """The texts that end a turn, but also stand inside one (Solar's `<|end|>` behind the
         reasoning): as a token such a text is part of the grammar, which cannot leave it to the end
         of generation."""
-        opener = self.opener.text if self.opener else ""
-        inside = [end for end in self.ends if any(end in text for text in self.texts)]
-        return tuple(end for end in inside if not opener.startswith(end))
+        ends: list[str] = []
+        for end in self.ends:
+            opens_calls = self.opener is not None and self.opener.text.startswith(end)
+            if not opens_calls and any(end in text for text in self.texts):
+                ends.append(end)
+        return tuple(ends)
 
     @property
     def atoms(self) -> tuple[str, ...]:
         """The tags that the markers consist of, where a vocabulary has tokens for such."""
-        tags = [tag for marker in self.markers for tag in _TAG.findall(marker)]
+        tags: list[str] = []
+        for marker in self.markers:
+            tags += _TAG.findall(marker)
         if isinstance(self.hole, NestedArguments):
             tags.append(self.hole.mark)
-        return tuple(dict.fromkeys(tags))
+        return _unique(tags)
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -241,13 +253,18 @@ class Format:
         if not hole.style.escapes:
             texts += hole.style.quotes
         texts += [self.between, self.tail]
-        return tuple(dict.fromkeys(text for text in texts if text))
+        return _unique(filter(None, texts))
+
+
+def _unique(values: Iterable[T]) -> tuple[T, ...]:
+    """The values in their order, each once."""
+    return tuple(dict.fromkeys(values))
 
 
 def is_taggable(name: str) -> bool:
-    """Can a tag carry this name, so that it is read back?"""
-    plain = 0 < len(name) <= LONGEST_NAME and not any(c in name for c in "<>\n")
-    return plain and name == name.strip()
+    """True if a name between tags is read back as it is."""
+    has_breaks = not {"<", ">", "\n"}.isdisjoint(name)
+    return 0 < len(name) <= LONGEST_NAME and not has_breaks and name == name.strip()
 
 
 def find_kind(tags: TaggedArguments, value: object) -> str:
@@ -279,9 +296,9 @@ def name_types(value: object) -> tuple[str, ...]:
 
 
 def count_common(a: Sequence[object], b: Sequence[object]) -> int:
-    """The length of the common prefix of two texts, or two sequences of one type. It is found by
-    bisection: slices are compared at the speed of C."""
+    """The length of the common prefix of two texts, or two sequences of one type."""
     low, high = 0, min(len(a), len(b))
+    # By bisection: slices are compared at the speed of C.
     while low < high:
         middle = (low + high + 1) // 2
         if a[low:middle] == b[low:middle]:
@@ -293,4 +310,7 @@ def count_common(a: Sequence[object], b: Sequence[object]) -> int:
 
 def find_format(name: str, formats: Sequence[Format]) -> Format | None:
     """The format called `name`, or None."""
-    return next((f for f in formats if f.name == name), None)
+    for format in formats:
+        if format.name == name:
+            return format
+    return None

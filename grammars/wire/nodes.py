@@ -39,7 +39,7 @@ class CallIndex:
 
     Args:
         first: that of the first call.
-        id: the call's id, with `{name}` and `{index}` in it; "" where it tells nothing of the id.
+        id: the call's id, with `{name}` and `{index}` in it; "" where the index is no part of it.
         anew: each turn counts from the first again; else the count goes on over the conversation.
     """
 
@@ -48,11 +48,11 @@ class CallIndex:
     anew: bool = False
 
     def count(self, before: int | None, number: int) -> int | None:
-        """The index of a call.
+        """The index of a call; None if it is not known.
 
         Args:
-            before: the calls of the conversation before this turn; None: not known.
-            number: the calls of this turn before this one.
+            before: the number of calls in the conversation before this turn; None: not known.
+            number: the number of calls in this turn before this one.
         """
         if self.anew:
             return self.first + number
@@ -61,7 +61,7 @@ class CallIndex:
 
 @dataclass(frozen=True)
 class JsonStyle:
-    """How the template spells values. Jinja's `tojson` writes `", "` and `": "`.
+    """The spelling of values in a template. Jinja's `tojson` writes `", "` and `": "`.
 
     Args:
         item, key: what stands between two items, and behind a key.
@@ -109,7 +109,7 @@ class JsonCall:
 
 @dataclass(frozen=True)
 class JsonArguments:
-    """A hole: the arguments as one JSON object; the name stands elsewhere."""
+    """A hole: the arguments as one JSON object; the name has a hole of its own."""
 
     style: JsonStyle = JsonStyle()
 
@@ -119,14 +119,15 @@ class TaggedArguments:
     """A hole: every argument between tags of its own; strings raw, the rest JSON.
 
     An argument is written `open KEY after_key VALUE close`, or `open KEY after_key KIND after_kind
-    VALUE close` where its type is told; `end` stands after the last one. No such format escapes
+    VALUE close` where its type is named; `end` stands after the last one. No such format escapes
     anything, so a value ends only at `close` followed by `open` or `end`.
 
     Args:
         true, false, null: the accepted spellings, the template's own first.
         empty: what stands in place of `end` where there are no arguments; None: `end`.
-        kinds: types of JSON Schema and how each is told, `""` for all others; () where it is not.
-        after_kind: what stands behind that.
+        kinds: types of JSON Schema, each with the name that is written for it, `""` for all others;
+            () where none is.
+        after_kind: what stands behind that name.
     """
 
     open: str
@@ -198,11 +199,11 @@ class NestedArguments:
             raise TypeError("nothing tells tags from text")
 
     def open(self, key: str) -> str:
-        """What stands in front of a value."""
+        """The text in front of a value."""
         return f"{self.mark}<{key}>"
 
     def close(self, key: str) -> str:
-        """What stands behind a value."""
+        """The text behind a value."""
         return f"{self.mark}</{key}>"
 
 

@@ -21,7 +21,7 @@ class Handle:
     """A hole: the name and perhaps the number of a call, in one text.
 
     Args:
-        patterns: how it may be written, with `{name}` and perhaps `{index}` in it.
+        patterns: the ways to write it, with `{name}` and perhaps `{index}` in each.
         id: the call's id, made of them; none where no index was written.
     """
 
@@ -29,14 +29,16 @@ class Handle:
     id: str = ""
 
     def read(self, text: str, names: Collection[str]) -> tuple[str, str | None] | None:
-        """The name, which has to be one of `names`, and the id; None where it tells no such."""
+        """The name, which has to be one of `names`, and the id, if the text has an index; None
+        where no pattern fits."""
         for pattern in self.patterns:
             expression = re.escape(pattern).replace(r"\{name\}", "(?P<name>.+)")
             expression = expression.replace(r"\{index\}", "(?P<index>[0-9]+)")
             match = re.fullmatch(expression, text.strip())
             if match and match["name"] in names:
-                index = match.groupdict().get("index")
-                return match["name"], index and self.id.format(name=match["name"], index=index)
+                parts = match.groupdict()
+                id = self.id.format(**parts) if "index" in parts else None
+                return parts["name"], id
         return None
 
 
