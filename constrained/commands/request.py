@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from constrained.commands import options as shared
 from constrained.commands.input import read_json, read_text
 from constrained.commands.output import describe_checked, describe_findings
-from constrained.decode.stop_texts import read_stops
+from constrained.decode.filters.stop_texts import read_stops
 from constrained.engine.options import MOST_WAITING, read_options
 from constrained.engine.protocol import Sampling
 from constrained.errors import RequestError

@@ -17,7 +17,7 @@ from grammars.turn import (
 )
 
 if TYPE_CHECKING:
-    from constrained.decode.events import StreamEvent
+    from constrained.decode.filters.events import StreamEvent
     from constrained.reply import Reply
     from constrained.schedule.worker import Stream
 

@@ -7,7 +7,7 @@ from functools import cached_property
 from math import ceil
 
 from constrained.decode.assistant_prefix import AssistantPrefix
-from constrained.decode.checked_values import Watch
+from constrained.decode.filters.checked_values import Watch
 from constrained.decode.completion_reserve import CompletionReserve
 from constrained.decode.reasoning_budget import ReasoningBudget
 from constrained.decode.request import DecodeInput

@@ -6,9 +6,9 @@ from enum import StrEnum
 
 from constrained.deadline import Deadline, Timings
 from constrained.decode.assistant_prefix import AssistantPrefix
-from constrained.decode.checked_values import Watch
+from constrained.decode.filters.checked_values import Watch
 from constrained.decode.completion_reserve import CompletionReserve
-from constrained.decode.events import StreamEvent
+from constrained.decode.filters.events import StreamEvent
 from constrained.decode.reasoning_budget import ReasoningBudget
 from constrained.engine.protocol import Sampling
 from constrained.logits import TokenDrawn

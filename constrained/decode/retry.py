@@ -7,7 +7,7 @@ not fit, the turn goes back to where it began: nothing of it has been sent. On t
 
 import numpy as np
 
-from constrained.decode.checked_values import CheckedPart, Fault
+from constrained.decode.filters.checked_values import CheckedPart, Fault
 from constrained.decode.turn_part import TurnPart, TurnView
 from constrained.decode.turn_state import TurnState
 from constrained.vocabulary.vocabulary import Vocabulary

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from constrained.decode.assistant_prefix import PrefixFilter
-from constrained.decode.checked_values import EventBuffer, Fault
-from constrained.decode.events import StreamEvent, find_events
+from constrained.decode.filters.checked_values import EventBuffer, Fault
+from constrained.decode.filters.events import StreamEvent, find_events
 from constrained.decode.request import Request
-from constrained.decode.stop_texts import StopFilter
+from constrained.decode.filters.stop_texts import StopFilter
 from constrained.decode.turn_part import TurnProgress
 from constrained.logits import Scores, TokenDrawn, describe_token
 from constrained.mask import Matcher

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from constrained.deadline import Clock, Stopwatch
-from constrained.decode.checked_values import Fault
+from constrained.decode.filters.checked_values import Fault
 from constrained.decode.request import Finish, Generation, Request, Usage
 from constrained.decode.retry import Retry
 from constrained.decode.speculation import Speculation

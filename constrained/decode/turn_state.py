@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from constrained.decode.completion_reserve import CompletionReserve
-from constrained.decode.events import Exhausted, StreamEvent
+from constrained.decode.filters.events import Exhausted, StreamEvent
 from constrained.decode.request import Finish, Request
 from constrained.decode.sequence_input import SequenceInput
 from constrained.decode.transcript import TokenOrigin, Transcript

@@ -9,7 +9,7 @@ from constrained.answers import Target, read_response_format
 from constrained.assistant_prefill import read_message
 from constrained.deadline import check_timeout
 from constrained.decode.request import DecodeOptions
-from constrained.decode.stop_texts import read_stops
+from constrained.decode.filters.stop_texts import read_stops
 from constrained.engine.protocol import Sampling
 from constrained.errors import ReplyError, RequestError
 from constrained.job import Job, Recall

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from pydantic_core import from_json
 
-from constrained.decode.events import StreamEvent
+from constrained.decode.filters.events import StreamEvent
 from constrained.errors import BusyError, ModelError
 from grammars.schema.nodes import Json
 from grammars.turn import ArgumentsDelta, CallOpened, CallRead

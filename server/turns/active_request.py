@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from constrained.compile.compiled_turn import CompiledTurn
-from constrained.decode.events import Exhausted
+from constrained.decode.filters.events import Exhausted
 from constrained.engine.sampling import SEEDS, Sampling
 from constrained.logits import TokenDrawn
 from constrained.reply import Reply

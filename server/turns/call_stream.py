@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from constrained.compile.compiled_turn import CompiledTurn
-from constrained.decode.events import Exhausted
+from constrained.decode.filters.events import Exhausted
 from constrained.reply import TurnCallIds
 from grammars.turn import ArgumentsDelta, CallOpened, CallRead
 from server.ids import CallIds

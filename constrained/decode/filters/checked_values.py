@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from constrained.answers import read_answer
-from constrained.decode.events import StreamEvent
+from constrained.decode.filters.events import StreamEvent
 from constrained.errors import ReplyError
 from constrained.logits import TokenDrawn
 from grammars.lowering.checked import Held

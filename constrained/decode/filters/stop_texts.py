@@ -7,7 +7,7 @@ broken by another event, such as a call, is two texts: no stop text is looked fo
 from collections.abc import Sequence
 from typing import Any
 
-from constrained.decode.events import StreamEvent
+from constrained.decode.filters.events import StreamEvent
 from constrained.errors import RequestError
 from constrained.logits import TokenDrawn
 from grammars.turn import ContentDelta

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from benchmarks.sources import OURS
-from constrained.decode.checked_values import Watch
+from constrained.decode.filters.checked_values import Watch
 from constrained.decode.request import (
     DecodeInput,
     DecodeOptions,
