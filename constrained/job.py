@@ -6,6 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from constrained.decode.filters.call_limits import MOST_IDENTICAL
 from constrained.errors import RequestError
 from grammars.turn import Answer, KeyOrder, Think
 
@@ -30,6 +31,9 @@ class Job:
         tools: whatever `read_tools` reads.
         tool_choice: a form that `read_policy` reads.
         parallel: whether one turn may hold several calls.
+        max_calls: how many calls one turn may hold; None: any number.
+        max_identical_calls: how often one turn may hold the same call (same tool, same arguments,
+            in any order of keys); it ends in front of one more. None: any number of times.
         think: whether the turn reasons first.
         template_kwargs: handed to the chat template as they are.
         answer: what content has to be; beside tools, the turn is calls or such an answer.
@@ -54,6 +58,8 @@ class Job:
     tools: Sequence[Any] = ()
     tool_choice: Any = None
     parallel: bool = True
+    max_calls: int | None = None
+    max_identical_calls: int | None = MOST_IDENTICAL
     think: Think = Think.OPTIONAL
     template_kwargs: Mapping[str, Any] = field(default_factory=dict[str, Any])
     answer: Answer | None = None
@@ -89,6 +95,10 @@ def check_job(job: Job) -> None:
             raise RequestError(f"{name} is {value!r}, not a boolean", where=f"/{name}")
     if not isinstance(job.template_kwargs, Mapping):
         raise RequestError("template_kwargs are not an object", where="/chat_template_kwargs")
+    for name in ("max_calls", "max_identical_calls"):
+        count = getattr(job, name)
+        if count is not None and (type(count) is not int or count < 1):
+            raise RequestError(f"it is {count!r}", where=f"/{name}", hint="Use a number from 1 on")
     budget = job.reasoning_budget
     if budget is not None and (type(budget) is not int or budget < 0):
         hint = "Use a number of tokens, 0 or more, or nothing"

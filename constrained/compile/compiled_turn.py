@@ -7,10 +7,11 @@ from functools import cached_property
 from math import ceil
 
 from constrained.decode.assistant_prefix import AssistantPrefix
-from constrained.decode.filters.checked_values import Watch
 from constrained.decode.completion_reserve import CompletionReserve
+from constrained.decode.filters.call_limits import CallLimits
+from constrained.decode.filters.checked_values import Watch
 from constrained.decode.reasoning_budget import ReasoningBudget
-from constrained.decode.request import DecodeInput
+from constrained.decode.request import NO_LIMITS, DecodeInput
 from constrained.mask import Matcher
 from constrained.prompt.prompts import ComposedPrompt
 from constrained.tools.offer import Refusal
@@ -55,6 +56,7 @@ class CompiledTurn:
         vocabulary: that of the model.
         markers: token ids of the format's markers that are one token.
         thinking_tags: as in the job.
+        call_limits: how many calls the turn may have, and how often the same one.
         call_ids: those of the calls in the conversation so far.
         refused: the tools that were left out.
     """
@@ -70,6 +72,7 @@ class CompiledTurn:
     vocabulary: Vocabulary
     markers: Mapping[str, int]
     thinking_tags: bool = True
+    call_limits: CallLimits = NO_LIMITS
     call_ids: frozenset[str] = frozenset()
     refused: tuple[Refusal, ...] = ()
     prefix: AssistantPrefix = field(default_factory=AssistantPrefix)
@@ -95,6 +98,7 @@ class CompiledTurn:
             budget=self.budget,
             reserve=self.reserve,
             watch=self.watch,
+            call_limits=self.call_limits,
         )
 
     def parser(self) -> Parser:

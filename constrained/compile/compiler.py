@@ -9,6 +9,7 @@ from typing import Any
 from constrained.assistant_prefill import AssistantPrefill, read_prefill
 from constrained.compile.assistant_prefill import add_prefill, narrow_policy, narrow_state
 from constrained.compile.compiled_turn import CompiledTurn
+from constrained.decode.filters.call_limits import CallLimits
 from constrained.decode.reasoning_budget import ReasoningBudget, make_budget
 from constrained.errors import GrammarError, RequestError
 from constrained.format_selection.selection import select_format
@@ -268,6 +269,7 @@ class Compiler:
             vocabulary=self.vocabulary,
             markers=self.markers,
             thinking_tags=job.thinking_tags,
+            call_limits=CallLimits(calls=job.max_calls, identical=job.max_identical_calls),
             call_ids=read_call_ids(job.messages),
             refused=offer.refused,
         )

@@ -63,7 +63,7 @@ class CompletionReserve(TurnPart):
     def start(self, progress: TurnProgress) -> int | None:
         """Looks for the shortest turn from here on; returns its length in tokens, None if none is
         known."""
-        self.ending = self._find(progress)
+        self.ending = self.find_ending(progress)
         self._plan_look(progress.count)
         if self.ending is None:
             return None
@@ -90,7 +90,7 @@ class CompletionReserve(TurnPart):
         if after.count > self._limit:
             self._look_back(before)
             return False
-        ending = self._find(after)
+        ending = self.find_ending(after)
         if ending is not None:
             wanted = after.count + len(ending)
         else:  # the turn goes on, but not to the last token
@@ -105,7 +105,7 @@ class CompletionReserve(TurnPart):
     def _look_back(self, before: TurnProgress) -> None:
         """Makes sure that `ending` is one from there that fits; None if there is none."""
         if self._last != before.count:
-            self.ending = self._find(before)
+            self.ending = self.find_ending(before)
             self._last, self._safe = before.count, 0
         if self.ending is not None and before.count + len(self.ending) > self._limit:
             self.ending = None
@@ -125,7 +125,7 @@ class CompletionReserve(TurnPart):
         if len(self.ending) > COSTLY:
             self._safe = max(self._safe, min(slack // 2, COSTLY // 32))
 
-    def _find(self, progress: TurnProgress) -> list[int] | None:
+    def find_ending(self, progress: TurnProgress) -> list[int] | None:
         """An ending that the matcher takes from here."""
         matcher = progress.matcher.fork()
         healed = spell_along(matcher, progress.rest, self._vocabulary)

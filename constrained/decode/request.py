@@ -6,8 +6,9 @@ from enum import StrEnum
 
 from constrained.deadline import Deadline, Timings
 from constrained.decode.assistant_prefix import AssistantPrefix
-from constrained.decode.filters.checked_values import Watch
 from constrained.decode.completion_reserve import CompletionReserve
+from constrained.decode.filters.call_limits import CallLimits
+from constrained.decode.filters.checked_values import Watch
 from constrained.decode.filters.events import StreamEvent
 from constrained.decode.reasoning_budget import ReasoningBudget
 from constrained.engine.protocol import Sampling
@@ -18,6 +19,7 @@ from grammars.parse.parser import Parser
 from grammars.turn import Event
 
 DEFAULT_SAMPLING = Sampling()
+NO_LIMITS = CallLimits()
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,7 @@ class DecodeInput:
             when they run out; None: it is cut then.
         watch: the values that are buffered until they are checked; one that does not fit is
             written once more.
+        call_limits: how many calls the turn may have, and how often the same one.
         prefix: the assistant prefill; the matcher is behind its tokens.
         breakpoints: numbers of first tokens whose KV cache is kept longest.
     """
@@ -43,6 +46,7 @@ class DecodeInput:
     budget: ReasoningBudget | None = None
     reserve: Callable[[int], CompletionReserve] | None = None
     watch: Watch = field(default_factory=Watch)
+    call_limits: CallLimits = NO_LIMITS
     prefix: AssistantPrefix = field(default_factory=AssistantPrefix)
     breakpoints: CacheBreakpoints = NO_BREAKPOINTS
 
@@ -107,7 +111,8 @@ class Usage:
         completion_tokens: all that were generated.
         forward_passes: decodes that this turn took part in, those of the prompt included.
         reasoning_tokens: those inside the reasoning block, without the ones that close it.
-        discarded_tokens: those generated for a value that did not fit, and was written again.
+        discarded_tokens: those generated for a value that did not fit, and was written again, or
+            behind the last call that the turn may have.
         cached_tokens: those of the prompt that were in the KV cache, and not computed.
         drafted_tokens: those that prompt lookup proposed, for the model to look at together.
         accepted_tokens: those of the drafted ones that are part of the turn.

@@ -66,9 +66,6 @@ class Retry(TurnPart):
 
     def __init__(self, state: TurnState):
         self._state = state
-        # The position to go back to is known only afterwards. No fork is kept for each token: one
-        # of the start commits those that stay once more.
-        self._start = None if state.matcher is None else state.matcher.fork()
         self._retried: set[CheckedPart] = set()
         self._is_spoilt = False  # something does not fit, and cannot be written again
         self._ban: RetryBan | None = None
@@ -95,10 +92,10 @@ class Retry(TurnPart):
     def _go_back(self, count: int | None) -> bool:
         """Cuts the turn to its first `count` tokens; None: what does not fit was sent already."""
         state = self._state
-        if self._start is None or count is None or count >= len(state.tokens):
+        if state.matcher is None or count is None or count >= len(state.tokens):
             return False
         text = bytes(state.transcript.data)
-        if not state.rewind(count, self._start.fork()):
+        if not state.rewind(count):
             return False
         prefix = state.request.turn.prefix.rest  # which stays
         start = max(len(state.transcript.data), len(prefix))

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from constrained.decode.assistant_prefix import PrefixFilter
+from constrained.decode.filters.call_limits import CallLimiter, CallLimits
 from constrained.decode.filters.checked_values import EventBuffer, Fault
 from constrained.decode.filters.events import StreamEvent, find_events
-from constrained.decode.request import Request
 from constrained.decode.filters.stop_texts import StopFilter
+from constrained.decode.request import Request
 from constrained.decode.turn_part import TurnProgress
 from constrained.logits import Scores, TokenDrawn, describe_token
 from constrained.mask import Matcher
@@ -41,8 +42,9 @@ INSERTED = TokenOrigin(counts=False)
 class Transcript:
     """One turn as it is written. Its first tokens can be read again from the start (`cut`).
 
-    On their way out, events pass three filters: values that are checked wait until they are whole,
-    the text of the assistant prefix is left out, and nothing passes behind a stop text.
+    On their way out, events pass four filters: values that are checked wait until they are whole,
+    a call that was written often enough until it differs, the text of the assistant prefix is left
+    out, and nothing passes behind a stop text.
 
     The prefix of the request is read first; it is not in what follows, but in `reasoning_tokens`.
 
@@ -62,6 +64,7 @@ class Transcript:
         # Tokens may end inside a UTF-8 character; the parser reads whole ones.
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._checks = EventBuffer(request.turn.watch)
+        self._limiter = CallLimiter(request.turn.call_limits)
         self._stops = StopFilter(request.options.stops)
         # Checked values are sent late, so the two streams meet the prefix at different times.
         self._read_filter = PrefixFilter(self._prefix)
@@ -94,6 +97,16 @@ class Transcript:
     def fault(self) -> Fault | None:
         """The checked value that does not fit, if one does not."""
         return self._checks.fault
+
+    @property
+    def last_call(self) -> int | None:
+        """The number, from 0, of the call behind which the turn has to end, if it has to."""
+        return self._limiter.last
+
+    @property
+    def suspect_call(self) -> int | None:
+        """The number of the call under way, as long as it is one that the turn has often enough."""
+        return self._limiter.suspect
 
     @property
     def stopped(self) -> str | None:
@@ -152,7 +165,7 @@ class Transcript:
         sent = [*self._filter(events, len(self.tokens))]
         if self.stopped is None:
             checked = self._checks.close(is_whole=is_whole)
-            sent += self._stop(self._sent_filter.take(checked), is_over=True)
+            sent += self._pass(checked, is_over=True)
         return sent
 
     def measure(self, matcher: Matcher, tokens: Sequence[int] = ()) -> TurnProgress:
@@ -160,6 +173,19 @@ class Transcript:
         data = self.data + self._vocabulary.text(tokens)
         text, rest = self._prefix.behind(data)
         return TurnProgress(matcher, len(self.tokens) + len(tokens), text, rest=rest)
+
+    def cut_behind_call(self, index: int) -> tuple["Transcript", bytes]:
+        """The tokens up to the end of a call, as `cut` does; of a token in which the call ends and
+        something else begins, the bytes of the call."""
+        end = self._parser.call_ends[index]
+        count = bisect_left(self._ends, end)
+        if count < len(self._ends) and self._ends[count] == end:
+            count += 1
+        head = self.cut(count)
+        head._limiter = CallLimiter(CallLimits())  # only the ending of the turn follows
+        start = head._ends[-1] if head._ends else self._prefix_length
+        behind = self.data[len(head.data) :].decode("utf-8", "replace")
+        return head, behind[: end - start].encode()
 
     def cut(self, count: int) -> "Transcript":
         """The first tokens of this turn, as if no others had come. Their events were sent."""
@@ -181,7 +207,14 @@ class Transcript:
         if start > self._prefix_length:
             began = bisect_left(self._ends, start) + 1
         checked = self._checks.take(events, position, began)
-        return self._stop(self._sent_filter.take(checked))
+        return self._pass(checked)
+
+    def _pass(
+        self, checked: Sequence[StreamEvent], *, is_over: bool = False
+    ) -> Sequence[StreamEvent]:
+        """The events that may be sent of those that need no check any more."""
+        own = self._sent_filter.take(self._limiter.take(checked))
+        return self._stop(own, is_over=is_over)
 
     def _stop(
         self, events: Sequence[StreamEvent], *, is_over: bool = False

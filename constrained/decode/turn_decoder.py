@@ -203,6 +203,10 @@ class TurnDecoder:
     def _complete(self) -> None:
         """The tokens run out: writes the ending that was kept for that, if there is one."""
         state = self._state
+        suspect = state.transcript.suspect_call
+        if suspect is not None:  # half a call that the turn has often enough is no call
+            self._write(state.end_behind_call(suspect - 1), INSERTED)
+            return
         state.finish = Finish.LENGTH
         if state.reserve is not None and state.reserve.ending is not None:
             state.run_out()
@@ -210,13 +214,15 @@ class TurnDecoder:
 
     def _write(self, tokens: Sequence[int], origin: TokenOrigin) -> bool:
         """Writes tokens; False if one of them completes what does not fit, and changed the turn, or
-        a stop text, which ends it."""
+        a stop text or the last call, which ends it."""
         state = self._state
         for token in tokens:
             is_computed = state.write(token, origin)
             for part in self._parts:
                 part.after_write(token, is_forced=not origin.is_drawn, is_computed=is_computed)
-            if self._ends_at_stop_text() or self._changes_at_fault():
+            if self._ends_at_stop_text() or self._ends_at_call_limit():
+                return False
+            if self._changes_at_fault():
                 return False
         return True
 
@@ -253,7 +259,7 @@ class TurnDecoder:
         """The turn is over, unless its answer does not fit and can be written again."""
         state = self._state
         state.close(is_whole=True)
-        if self._ends_at_stop_text():
+        if self._ends_at_stop_text() or self._ends_at_call_limit():
             return
         fault = state.transcript.fault
         if fault is None or not self._try_again(fault):
@@ -267,6 +273,14 @@ class TurnDecoder:
         if state.finish is not Finish.CANCELLED:
             state.finish = Finish.STOP
             state.ended_at = None
+        return True
+
+    def _ends_at_call_limit(self) -> bool:
+        """True if the turn has ended behind the last call that it may have."""
+        state = self._state
+        if state.transcript.last_call is None or state.finish is Finish.CANCELLED:
+            return False
+        self._write(state.end_behind_call(state.transcript.last_call), INSERTED)
         return True
 
     def _changes_at_fault(self) -> bool:
@@ -294,7 +308,8 @@ class TurnDecoder:
         state = self._state
         assert state.finish is not None
         state.close(is_whole=state.finish is Finish.STOP or state.ended_at is not None)
-        self._ends_at_stop_text()
+        if not self._ends_at_stop_text() and self._ends_at_call_limit():
+            state.close(is_whole=True)
         transcript = state.transcript
         given = self._request.turn.prefix.reasoning_tokens
         usage = Usage(

@@ -1,6 +1,7 @@
 """The state of one turn under way, and what can be done to it."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from constrained.decode.completion_reserve import CompletionReserve
 from constrained.decode.filters.events import Exhausted, StreamEvent
@@ -40,6 +41,9 @@ class TurnState:
         engine = sequences.engine
         self.vocabulary = engine.vocabulary
         self.matcher = request.turn.matcher
+        # The position to go back to is known only afterwards. No fork is kept for each token: one
+        # of the start commits those that stay once more.
+        self._start = None if self.matcher is None else self.matcher.fork()
         self._room = find_room(request, engine.context_length)
         self.limit = min(request.options.max_tokens, self._room)
         self.transcript = Transcript(request, engine.vocabulary)
@@ -94,20 +98,40 @@ class TurnState:
         self.ended_at = len(self.transcript.events)
         self.send([Exhausted()])
 
-    def rewind(self, count: int, matcher: Matcher) -> bool:
-        """Cuts the turn to its first tokens.
+    def end_behind_call(self, index: int) -> Sequence[int]:
+        """Cuts the turn behind a call, which ends it; returns the tokens of that ending.
+
+        The KV cache keeps what it has: nothing of this turn is decoded any more.
+        """
+        head, rest = self.transcript.cut_behind_call(index)
+        self.discarded += len(self.tokens) - len(head.tokens)
+        self.transcript = head
+        self.finish, self.ended_at = Finish.STOP, None
+        if self.reserve is None:
+            return ()
+        self.matcher = self._replay(head.tokens)
+        return self.reserve.find_ending(replace(head.measure(self.matcher), rest=rest)) or ()
+
+    def _replay(self, tokens: Sequence[int]) -> Matcher:
+        """The matcher behind these first tokens of the turn."""
+        assert self._start is not None, "the turn has a grammar"
+        matcher = self._start.fork()
+        for token in tokens:
+            matcher.commit(token)
+        return matcher
+
+    def rewind(self, count: int) -> bool:
+        """Cuts a turn that has a grammar to its first tokens.
 
         Args:
             count: the number of tokens that stay.
-            matcher: at the beginning of the turn; it is used up.
 
         Returns:
             False if too few tokens would be left for the turn, or the model keeps no past. Then
             nothing has changed.
         """
         head = self.transcript.cut(count)
-        for token in head.tokens:
-            matcher.commit(token)
+        matcher = self._replay(head.tokens)
         discarded = self.discarded + len(self.tokens) - count
         limit = min(self.request.options.max_tokens - discarded, self._room)
         reserve, shortest = None, None

@@ -8,8 +8,8 @@ from typing import Any, TypedDict
 from constrained.answers import Target, read_response_format
 from constrained.assistant_prefill import read_message
 from constrained.deadline import check_timeout
-from constrained.decode.request import DecodeOptions
 from constrained.decode.filters.stop_texts import read_stops
+from constrained.decode.request import DecodeOptions
 from constrained.engine.protocol import Sampling
 from constrained.errors import ReplyError, RequestError
 from constrained.job import Job, Recall
@@ -36,6 +36,9 @@ class Options(TurnOptions, total=False):
 
     tool_choice: "auto", "none", "required", or a tool, in the OpenAI or Anthropic form.
     parallel: whether one turn may hold several calls.
+    max_calls: how many calls one turn may hold; any number if not given.
+    max_identical_calls: how often one turn may hold the same call: in front of one more, it ends; 2
+        if not given, None for any number of times.
     response_format: what an answer has to be, in the OpenAI form, or a pydantic model.
     max_tokens: generate at most so many tokens; 1,024 if not given.
     sampling: how tokens are drawn; as the model's file recommends if not given.
@@ -67,6 +70,8 @@ class Options(TurnOptions, total=False):
 
     tool_choice: Any
     parallel: bool
+    max_calls: int | None
+    max_identical_calls: int | None
     response_format: Any
     think: Think
     reasoning_budget: int | None

@@ -48,6 +48,7 @@ class Parser:
     Attributes:
         began: where the last call or the answer began, in characters of the turn: a call behind
             its opener, or behind its name if it is not streamed.
+        call_ends: where each call ended that was read, likewise.
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class Parser:
         # White space that is content only if more content follows; None: content has begun.
         self._blank: str | None = ""
         self.began = 0
+        self.call_ends: list[int] = []
         self._steps = self._turn()
         next(self._steps)
 
@@ -402,6 +404,7 @@ class Parser:
     def _close_call(self, call: ToolCall) -> None:
         """The call under way is complete."""
         self._events.append(CallRead(self._count, call))
+        self.call_ends.append(self._buffer.position)
         self._count += 1
         self._blank = ""
         self._is_call_open = False

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from constrained.decode import stop_texts as stopping
 from constrained.decode.filters.events import StreamEvent
-from constrained.decode.request import DecodeInput, DecodeOptions, Request
 from constrained.decode.filters.stop_texts import MOST_CHARACTERS, StopFilter, read_stops
+from constrained.decode.request import DecodeInput, DecodeOptions, Request
 from constrained.decode.transcript import Transcript
 from constrained.engine.protocol import Sampling
 from constrained.errors import ReplyError, RequestError

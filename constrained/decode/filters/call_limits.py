@@ -1,0 +1,121 @@
+"""The limits of the calls of a turn: how many, and how often the same one.
+
+Small models that have to call a tool may write their first call again and again until the tokens
+run out, for the grammar takes any number of calls. So calls are counted as they become complete,
+and the decoder ends a turn behind the last one that it may have. The events of a call that may
+still turn out to be the same once too often wait until it differs: nothing that was sent is ever
+taken back.
+"""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from constrained.decode.filters.events import StreamEvent
+from grammars.schema.nodes import Json
+from grammars.turn import ArgumentEnd, ArgumentsDelta, CallCut, CallOpened, CallRead, ToolCall
+
+MOST_IDENTICAL = 2
+"""Two dice are rolled by two identical calls."""
+
+
+@dataclass(frozen=True)
+class CallLimits:
+    """The limits of one turn.
+
+    Args:
+        calls: at most so many calls; None: any number.
+        identical: the same call (same tool, same arguments, in any order of keys) at most so many
+            times; None: any number.
+    """
+
+    calls: int | None = None
+    identical: int | None = None
+
+
+class CallLimiter:
+    """Lets the events of one turn through, in order, up to the last call that it may have.
+
+    Args:
+        limits: of the turn.
+
+    Attributes:
+        last: the number, from 0, of the call behind which the turn has to end; nothing is let
+            through from there on. None: it need not end so far.
+        suspect: the number of the call under way, as long as it may become one too many.
+    """
+
+    def __init__(self, limits: CallLimits):
+        self._limits = limits
+        self._counts = Counter[str]()
+        # The arguments of calls that must not come again, by tool; each value as canonical text.
+        self._exhausted: dict[str, list[Mapping[str, str]]] = defaultdict(list)
+        self._candidates: list[Mapping[str, str]] = []  # those that the call under way may become
+        self._waiting: list[StreamEvent] = []
+        self.last: int | None = None
+        self.suspect: int | None = None
+
+    def take(self, events: Sequence[StreamEvent]) -> Sequence[StreamEvent]:
+        """Notes what was read; returns what may be sent."""
+        sent: list[StreamEvent] = []
+        for event in events:
+            if self.last is not None:
+                break
+            self._note(event)
+            if isinstance(event, CallRead) and self.last == event.index - 1:
+                break
+            self._waiting.append(event)
+            if not self._candidates:
+                self.suspect = None
+                sent += self._waiting
+                self._waiting.clear()
+        return sent
+
+    def _note(self, event: StreamEvent) -> None:
+        match event:
+            case CallOpened(index, name):
+                self._candidates = list(self._exhausted[name])
+                self.suspect = index
+            case ArgumentsDelta():
+                for boundary in event.boundaries:
+                    if self._candidates and isinstance(boundary, ArgumentEnd):
+                        self._compare(boundary)
+            case CallRead(index, call):
+                self._candidates = []
+                self._count(call, index)
+            case CallCut():
+                self._candidates = []
+            case _:
+                pass
+
+    def _compare(self, end: ArgumentEnd) -> None:
+        value = _canonical(end.value)
+        self._candidates = [known for known in self._candidates if known.get(end.key) == value]
+
+    def _count(self, call: ToolCall, index: int) -> None:
+        text = _canonical([call.name, call.arguments])
+        self._counts[text] += 1
+        count, most = self._counts[text], self._limits.identical
+        if count == most:
+            arguments = {name: _canonical(value) for name, value in call.arguments.items()}
+            self._exhausted[call.name].append(arguments)
+        if most is not None and count > most:
+            self.last = index - 1
+        elif index + 1 == self._limits.calls:
+            self.last = index
+
+
+def _canonical(value: Json) -> str:
+    """One text for equal values: keys in order, and 2.0 as 2, which JSON Schema takes for equal."""
+    return json.dumps(_unify(value), sort_keys=True)
+
+
+def _unify(value: Json) -> Json:
+    if isinstance(value, dict):
+        return {key: _unify(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_unify(inner) for inner in value]
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value

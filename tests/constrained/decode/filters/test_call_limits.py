@@ -1,0 +1,124 @@
+"""A turn ends behind the last call that it may have, in every format; none beyond is sent."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.sources import TEMPLATES
+from benchmarks.stage import DRAW, Stage, stage
+from constrained.decode.filters.call_limits import CallLimiter, CallLimits
+from constrained.engine.scripted import scripted_logits
+from constrained.errors import RequestError
+from constrained.job import Job
+from constrained.reply import Reply
+from grammars.render import render
+from grammars.turn import CallRead, ToolCall, Turn
+from tests.scripted_model import scripted
+
+SPEC = {"type": "object", "properties": {"sides": {"type": "integer"}, "to": {"type": "string"}}}
+ROLL = {"type": "function", "function": {"name": "roll", "parameters": SPEC}}
+SIX, FOUR = ToolCall("roll", {"sides": 6, "to": "me"}), ToolCall("roll", {"sides": 4, "to": "me"})
+TWISTED = ToolCall("roll", {"to": "me", "sides": 6})
+ASK = [{"role": "user", "content": "Roll!"}]
+
+
+def write(place: Stage, calls: tuple[ToolCall, ...], **limits: Any) -> Reply:
+    """The reply of a model that wants to write these calls."""
+    turn = place.model.compile(Job(ASK, [ROLL], tool_choice="required", **limits))
+    text = render(Turn(calls=calls), turn.format, turn.tools, turn.state)
+    place._logits = scripted_logits(turn.vocabulary, text, len(turn.tokens))
+    (reply,) = place.model.complete([turn], max_tokens=4000, sampling=DRAW)
+    if reply.finish_reason == "tool_calls" and turn.matcher is not None:
+        matcher = turn.matcher.fork()
+        assert matcher.takes(turn.vocabulary.encode_marked(reply.text, turn.markers))
+        assert matcher.is_complete
+    return reply
+
+
+def list_calls(reply: Reply) -> list[dict[str, Any]]:
+    return [call.arguments for call in reply.calls]
+
+
+@pytest.mark.parametrize("markers", ["text", "token"])
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_an_endless_call_is_ended_in_every_format(name: str, markers: str) -> None:
+    place = stage(name, f"bytes, {markers}")
+    format = place.teaching.format
+    if format.single or format.bare is not None:
+        pytest.skip("one call a turn")
+    reply = write(place, (SIX,) * 5)
+    assert list_calls(reply) == [SIX.arguments] * 2
+    assert reply.finish_reason == "tool_calls"
+    assert not reply.content.strip()
+    assert reply.usage.discarded_tokens > 0
+    assert list_calls(write(place, (SIX, FOUR, TWISTED, FOUR, SIX))) == [
+        SIX.arguments, FOUR.arguments, SIX.arguments, FOUR.arguments,
+    ]  # fmt: skip
+    assert len(write(place, (SIX,) * 5, max_identical_calls=None).calls) == 5
+    assert len(write(place, (SIX,) * 5, max_identical_calls=1).calls) == 1
+    most = write(place, (SIX, FOUR, FOUR), max_calls=2)
+    assert list_calls(most) == [SIX.arguments, FOUR.arguments]
+    assert most.usage.discarded_tokens < 8  # the call that the turn may not have was not begun
+
+
+def test_a_stream_sends_nothing_of_the_call_beyond() -> None:
+    call = '<tool_call>\n{"name": "roll", "arguments": {"sides": 6}}\n</tool_call>'
+    other = call.replace("6", "4")
+    model = scripted("\n".join([call, call, other, call]))
+    stream = model.stream("Roll!", [ROLL], tool_choice="required")
+    sent = list(stream)
+    read = [event.call.arguments for event in sent if isinstance(event, CallRead)]
+    assert read == list_calls(stream.result)
+    assert [event.index for event in sent if hasattr(event, "index")][-1] == 2
+    assert list_calls(stream.result) == [{"sides": 6}, {"sides": 6}, {"sides": 4}]
+
+
+def test_a_turn_whose_tokens_run_out_in_the_call_beyond() -> None:
+    call = '<tool_call>\n{"name": "roll", "arguments": {"sides": 6}}\n</tool_call>'
+    for tokens in range(70, 300, 7):
+        reply = scripted("\n".join([call] * 9)).call(
+            "Roll!", [ROLL], tool_choice="required", max_tokens=tokens
+        )
+        assert reply.calls
+        assert len(reply.calls) <= 2
+        assert reply.usage.completion_tokens <= tokens
+
+
+@pytest.mark.parametrize("name", ["max_calls", "max_identical_calls"])
+@pytest.mark.parametrize("value", [0, -1, True, "2", 1.5])
+def test_a_limit_is_a_number_from_one_on(name: str, value: Any) -> None:
+    with pytest.raises(RequestError) as error:
+        scripted("").call("Roll!", [ROLL], **{name: value})
+    assert error.value.where == f"/{name}"
+
+
+VALUES = st.sampled_from([1, 1.0, True, "1", None, [1], [1.0], {"a": 1, "b": 2}, {"b": 2, "a": 1}])
+ARGUMENTS = st.dictionaries(st.sampled_from("xy"), VALUES, max_size=2)
+CALLS = st.builds(ToolCall, st.sampled_from(["roll", "send"]), ARGUMENTS)
+
+
+def is_same(left: Any, right: Any) -> bool:
+    """Equality as JSON Schema has it: 1 is 1.0 but not true, and keys have no order."""
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(is_same(left[key], right[key]) for key in left)
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(is_same, left, right))
+    return left == right and isinstance(left, bool) == isinstance(right, bool)
+
+
+@given(st.lists(CALLS, max_size=8), st.integers(1, 3))
+def test_the_first_call_beyond_is_found(calls: list[ToolCall], most: int) -> None:
+    limiter = CallLimiter(CallLimits(identical=most))
+    sent = [*limiter.take([CallRead(index, call) for index, call in enumerate(calls)])]
+    expected: list[ToolCall] = []
+    for call in calls:
+        known = [
+            c for c in expected if c.name == call.name and is_same(c.arguments, call.arguments)
+        ]
+        if len(known) == most:
+            assert limiter.last == len(expected) - 1
+            break
+        expected.append(call)
+    assert [event.call for event in sent if isinstance(event, CallRead)] == expected
