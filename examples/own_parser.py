@@ -37,7 +37,7 @@ def make_parser(tools: Sequence[Tool]) -> Callable[[str], Reading]:
 def main() -> None:
     """Prints what each check of the suite finds."""
     found = find_failures(
-        make_parser, HERMES, settings=settings(derandomize=True, max_examples=100)
+        make_parser, HERMES, settings=settings(derandomize=True, max_examples=300)
     )
     for failure in found:
         print(failure.report)
