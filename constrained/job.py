@@ -6,9 +6,33 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from constrained.decode.filters.call_limits import MOST_IDENTICAL
 from constrained.errors import RequestError
 from grammars.turn import Answer, KeyOrder, Think
+
+MOST_IDENTICAL = 1
+"""Small models repeat themselves far more often than anybody wants the same call twice."""
+MOST_IDENTICAL_PARALLEL = 2
+"""Where a client asks for parallel calls by name: two dice are rolled by two identical calls."""
+
+
+@dataclass(frozen=True)
+class CallLimits:
+    """The limits of one turn.
+
+    Args:
+        calls: at most so many calls; None: any number.
+        identical: the same call (same tool, same arguments, in any order of keys) at most so many
+            times; None: any number.
+    """
+
+    calls: int | None = None
+    identical: int | None = None
+
+
+def limit_identical(parallel: bool | None) -> int:
+    """How often a turn may hold the same call, where a client has said so much of parallel calls
+    (None: nothing), and no more."""
+    return MOST_IDENTICAL_PARALLEL if parallel else MOST_IDENTICAL
 
 
 class Recall(StrEnum):

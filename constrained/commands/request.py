@@ -31,6 +31,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     shared.add_reasoning_options(parser)
     shared.add_engine_options(parser)
     shared.add_sampling_options(parser)
+    parser.add_argument("--max-calls", type=int, metavar="N", help="at most so many calls a turn")
 
 
 def _read_tool_format(options: argparse.Namespace) -> "Format | None":
@@ -69,6 +70,7 @@ def read_request(options: argparse.Namespace) -> "Job":
         tools=tools,
         tool_choice=shared.read_choice(options),
         parallel=not options.no_parallel,
+        max_calls=options.max_calls,
         think=shared.THINKING[options.reasoning],
         template_kwargs=kwargs,
         answer=answer,

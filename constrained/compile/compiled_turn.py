@@ -8,10 +8,10 @@ from math import ceil
 
 from constrained.decode.assistant_prefix import AssistantPrefix
 from constrained.decode.completion_reserve import CompletionReserve
-from constrained.decode.filters.call_limits import CallLimits
 from constrained.decode.filters.checked_values import Watch
 from constrained.decode.reasoning_budget import ReasoningBudget
 from constrained.decode.request import NO_LIMITS, DecodeInput
+from constrained.job import CallLimits
 from constrained.mask import Matcher
 from constrained.prompt.prompts import ComposedPrompt
 from constrained.tools.offer import Refusal

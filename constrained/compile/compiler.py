@@ -9,11 +9,10 @@ from typing import Any
 from constrained.assistant_prefill import AssistantPrefill, read_prefill
 from constrained.compile.assistant_prefill import add_prefill, narrow_policy, narrow_state
 from constrained.compile.compiled_turn import CompiledTurn
-from constrained.decode.filters.call_limits import CallLimits
 from constrained.decode.reasoning_budget import ReasoningBudget, make_budget
 from constrained.errors import GrammarError, RequestError
 from constrained.format_selection.selection import select_format
-from constrained.job import Job, check_job
+from constrained.job import CallLimits, Job, check_job
 from constrained.mask import Matcher
 from constrained.messages import read_call_ids
 from constrained.prompt.encoding import check_text

@@ -7,11 +7,11 @@ from enum import StrEnum
 from constrained.deadline import Deadline, Timings
 from constrained.decode.assistant_prefix import AssistantPrefix
 from constrained.decode.completion_reserve import CompletionReserve
-from constrained.decode.filters.call_limits import CallLimits
 from constrained.decode.filters.checked_values import Watch
 from constrained.decode.filters.events import StreamEvent
 from constrained.decode.reasoning_budget import ReasoningBudget
 from constrained.engine.protocol import Sampling
+from constrained.job import CallLimits
 from constrained.logits import TokenDrawn
 from constrained.mask import Matcher
 from constrained.prompt.cache_breakpoints import NO_BREAKPOINTS, CacheBreakpoints

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from constrained.decode.assistant_prefix import PrefixFilter
-from constrained.decode.filters.call_limits import CallLimiter, CallLimits
+from constrained.decode.filters.call_limits import CallLimiter
 from constrained.decode.filters.checked_values import EventBuffer, Fault
 from constrained.decode.filters.events import StreamEvent, find_events
 from constrained.decode.filters.stop_texts import StopFilter
 from constrained.decode.request import Request
 from constrained.decode.turn_part import TurnProgress
+from constrained.job import CallLimits
 from constrained.logits import Scores, TokenDrawn, describe_token
 from constrained.mask import Matcher
 from constrained.vocabulary.vocabulary import Vocabulary

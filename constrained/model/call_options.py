@@ -37,7 +37,7 @@ class Options(TurnOptions, total=False):
     tool_choice: "auto", "none", "required", or a tool, in the OpenAI or Anthropic form.
     parallel: whether one turn may hold several calls.
     max_calls: how many calls one turn may hold; any number if not given.
-    max_identical_calls: how often one turn may hold the same call: in front of one more, it ends; 2
+    max_identical_calls: how often one turn may hold the same call: in front of one more, it ends; 1
         if not given, None for any number of times.
     response_format: what an answer has to be, in the OpenAI form, or a pydantic model.
     max_tokens: generate at most so many tokens; 1,024 if not given.

@@ -10,28 +10,11 @@ taken back.
 import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from constrained.decode.filters.events import StreamEvent
+from constrained.job import CallLimits
 from grammars.schema.nodes import Json
 from grammars.turn import ArgumentEnd, ArgumentsDelta, CallCut, CallOpened, CallRead, ToolCall
-
-MOST_IDENTICAL = 2
-"""Two dice are rolled by two identical calls."""
-
-
-@dataclass(frozen=True)
-class CallLimits:
-    """The limits of one turn.
-
-    Args:
-        calls: at most so many calls; None: any number.
-        identical: the same call (same tool, same arguments, in any order of keys) at most so many
-            times; None: any number.
-    """
-
-    calls: int | None = None
-    identical: int | None = None
 
 
 class CallLimiter:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from constrained.job import Job
+from constrained.job import Job, limit_identical
 from constrained.tools.shapes import read_policy
 from server.errors import HttpError
 from server.settings import ReasoningField
@@ -46,6 +46,8 @@ class ChatRequest(GenerationFields):
     tools: list[Json] | None = None
     tool_choice: str | Json | None = None
     parallel_tool_calls: bool | None = None
+    max_calls: int | None = Field(None, ge=1)
+    max_identical_calls: int | None = Field(None, ge=1)
     max_tokens: int | None = Field(None, ge=-1)
     max_completion_tokens: int | None = Field(None, ge=1)
     logprobs: bool | None = None
@@ -80,6 +82,8 @@ class ChatRequest(GenerationFields):
             tools=self.tools or (),
             tool_choice=self.tool_choice,
             parallel=self.parallel_tool_calls is not False,
+            max_calls=self.max_calls,
+            max_identical_calls=self._read_most_identical(),
             template_kwargs=self.chat_template_kwargs or {},
             answer=self.read_answer(),
             prefill=self.continue_final_message is True,
@@ -122,6 +126,11 @@ class ChatRequest(GenerationFields):
             raise HttpError(400, message, "invalid_value", where="/add_generation_prompt")
         check_tools(self.tools or (), settings)
         self.check_answer(settings)
+
+    def _read_most_identical(self) -> int | None:
+        if "max_identical_calls" in self.model_fields_set:
+            return self.max_identical_calls  # null: any number
+        return limit_identical(self.parallel_tool_calls)
 
     def _read_max_tokens(self) -> int | None:
         for given in (self.max_completion_tokens, self.max_tokens, self.n_predict):

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from constrained.answers import read_response_format
 from constrained.compile.compiled_turn import CompiledTurn
 from constrained.errors import Error, ReplyError
-from constrained.job import Job
+from constrained.job import Job, limit_identical
 from grammars.turn import Answer
 from server.dialects.messages.conversation import Conversation, is_marked, read_conversation
 from server.errors import HttpError
@@ -102,6 +102,7 @@ class CountRequest(BaseModel):
             messages=messages,
             tools=tools,
             tool_choice=self._read_choice(),
+            max_identical_calls=limit_identical(self._asks_for_parallel()),
             answer=self._read_answer(service),
             prefill=conversation.prefill,
             # One behind system messages is no news: their end is a breakpoint of every prompt.
@@ -161,6 +162,11 @@ class CountRequest(BaseModel):
         if choice.disable_parallel_tool_use:
             given["disable_parallel_tool_use"] = True
         return given
+
+    def _asks_for_parallel(self) -> bool:
+        """True if the request says by name that calls may be parallel."""
+        choice = self.tool_choice
+        return choice is not None and choice.disable_parallel_tool_use is False
 
     def _read_answer(self, service: Service) -> Answer | None:
         where, given = "/output_format", self.output_format  # the name of the beta

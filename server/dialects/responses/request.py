@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from constrained.answers import read_response_format
 from constrained.errors import Error
-from constrained.job import Job
+from constrained.job import Job, limit_identical
 from constrained.tools.shapes import read_policy
 from server.errors import HttpError
 from server.turns.openai_fields import (
@@ -105,6 +105,7 @@ class ResponsesRequest(SamplingFields):
                 tools=tools,
                 tool_choice=self.tool_choice,
                 parallel=self.parallel_tool_calls is not False,
+                max_identical_calls=limit_identical(self.parallel_tool_calls),
                 template_kwargs=self.chat_template_kwargs or {},
                 answer=read_response_format(text.format),
             )

@@ -251,7 +251,8 @@ def test_other_results_are_no_repetition():
 
     numbers = iter(range(100))
     one = hermes_call("count")
-    ran = run(scripted(one, one, one, f"{one}\n{one}", one, "5"), "Go.", [count], sampling=GREEDY)
+    model = scripted(one, one, one, f"{one}\n{one}", one, "5")
+    ran = run(model, "Go.", [count], sampling=GREEDY, max_identical_calls=2)
     assert (ran.reason, ran.content) == (Reason.STOP, "5")
     assert [c.result for c in ran.calls] == list(range(6))
 
@@ -264,7 +265,7 @@ def test_failures_repeat_too():
     assert (ran.reason, ran.steps) == (Reason.REPEATED, 4)
 
 
-def test_calls_alike_in_one_turn_are_made():
+def test_identical_calls_in_one_turn_are_made_as_often_as_allowed():
     made: list[int] = []
 
     def note(x: int) -> int:
@@ -272,8 +273,9 @@ def test_calls_alike_in_one_turn_are_made():
         return x
 
     call = hermes_call("note", '{"x": 1}')
-    ran = run(scripted("\n".join([call] * 4), "ok"), "Go.", [note], sampling=GREEDY)
-    assert made == [1, 1, 1, 1]
+    model = scripted("\n".join([call] * 4), "ok")
+    ran = run(model, "Go.", [note], sampling=GREEDY, max_identical_calls=3)
+    assert made == [1, 1, 1]
     assert ran.reason is Reason.STOP
 
 
@@ -317,7 +319,7 @@ def test_a_truncated_call_is_not_executed():
 
     call = hermes_call("never", '{"x": 1}')
     model = Truncating(scripted(f"{call}\n{call}"))
-    ran = run(model, "Go.", [never], sampling=GREEDY)
+    ran = run(model, "Go.", [never], sampling=GREEDY, max_identical_calls=None)
     assert ran.reason is Reason.LENGTH
     assert [c.outcome for c in ran.calls] == [Outcome.CUT, Outcome.CUT]
     assert "tokens ran out" in tool_messages(ran)[1]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from constrained.decode import stop_texts as stopping
+from constrained.decode.filters import stop_texts as stopping
 from constrained.decode.filters.events import StreamEvent
 from constrained.decode.filters.stop_texts import MOST_CHARACTERS, StopFilter, read_stops
 from constrained.decode.request import DecodeInput, DecodeOptions, Request

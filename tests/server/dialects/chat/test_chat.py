@@ -325,3 +325,21 @@ def test_the_grammar_is_shown_if_asked_for() -> None:
     assert "start" in shown["grammar"]
     assert shown["format"] == "hermes"
     assert shown["start"] == "plain"
+
+
+@pytest.mark.parametrize(
+    ("fields", "count"),
+    [({}, 1), ({"max_calls": 2, "max_identical_calls": 3}, 2), ({"max_identical_calls": None}, 4)],
+)
+def test_a_turn_ends_behind_its_last_call(fields: Json, count: int) -> None:
+    ping = hermes_call("ping", {})
+    body = {"tools": [PING], "tool_choice": "required", "max_tokens": 400, **fields}
+    with running(scripted("\n".join([ping] * 4), turn=OPENED)) as client:
+        (choice,) = ask(client, **body)["choices"]
+        deltas = [
+            choice["delta"] for data in chunks_of(client, **body) for choice in data["choices"]
+        ]
+    assert len(choice["message"]["tool_calls"]) == count
+    assert choice["finish_reason"] == "tool_calls"
+    begun = [call for delta in deltas for call in delta.get("tool_calls", []) if "id" in call]
+    assert len(begun) == count
