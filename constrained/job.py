@@ -61,7 +61,8 @@ class Job:
         think: whether the turn reasons first.
         template_kwargs: handed to the chat template as they are.
         answer: what content has to be; beside tools, the turn is calls or such an answer.
-        reasoning_budget: at most so many tokens of reasoning; None: as many as the model likes.
+        reasoning_budget: at most so many tokens of reasoning; None: as many as the model likes, but
+            half of those of the turn where a call or an answer is required.
         reasoning_close: what is written before the end of a block whose budget is spent.
         thinking_tags: what stands in `<thinking>` at the head of a turn is reasoning, whatever
             the template knows; not where an answer is asked for.

@@ -215,7 +215,8 @@ class _PrefilledTurn:
         tokens = _join_tokens(parts)
         kept = tokens.copy()
         reasoning_tokens = self._count_reasoning(tokens)
-        is_budget_spent = turn.budget and reasoning_tokens >= turn.budget.tokens
+        most = None if turn.budget is None else turn.budget.tokens
+        is_budget_spent = most is not None and reasoning_tokens >= most
         if not is_budget_spent:
             kept.pop()
             # `healed` is text, so it begins with a whole character.

@@ -245,15 +245,15 @@ class Compiler:
         teaching = self._taught if offer.tools else self._plain
         format = teaching.format
         prompt = self.prompts.compose(job, offer.given, teaching)
-        budget = self._budget(job, format)
+        requires_output = policy.answer is not None or policy.choice is Choice.REQUIRED
+        budget = self._budget(job, format, requires_output=requires_output)
         if budget is not None and budget.tokens == 0:
             policy = replace(policy, think=_forbid(policy.think))
         policy = narrow_policy(prefill, policy)
         state = narrow_state(prefill, prompt.state, format)
         limits_thinking = policy.think is not Think.OPTIONAL or budget is not None
-        limits_output = policy.answer is not None or policy.choice is Choice.REQUIRED
         completer, matcher = None, None
-        if offer.kept or limits_thinking or limits_output:
+        if offer.kept or limits_thinking or requires_output:
             source = GrammarSource(format, tools=offer.tools, policy=policy, state=state)
             completer, matcher = self._constrain(source, offer)
         turn = CompiledTurn(
@@ -274,10 +274,14 @@ class Compiler:
         )
         return add_prefill(turn, prefill)
 
-    def _budget(self, job: Job, format: Format) -> ReasoningBudget | None:
-        """The reasoning budget; None where the format knows no reasoning."""
+    def _budget(self, job: Job, format: Format, *, requires_output: bool) -> ReasoningBudget | None:
+        """The reasoning budget; None where nothing bounds the reasoning, or the format knows none.
+
+        Where a call or an answer has to follow, a model that reasons without end would leave no
+        tokens for it.
+        """
         block = format.reasoning
-        if job.reasoning_budget is None or block is None:
+        if block is None or (job.reasoning_budget is None and not requires_output):
             return None
         for marker in format.reserved:
             if marker in job.reasoning_close:

@@ -19,17 +19,24 @@ class ReasoningBudget(TurnPart):
     """At most `tokens` tokens inside the reasoning block. Stateless: the turn counts them.
 
     Args:
-        tokens: the bound; what closes the block is not counted.
+        tokens: the bound; what closes the block is not counted. None: half of the tokens that the
+            turn may have, so that the other half is left for what has to follow.
         closings: the texts that may close it, in tokens, the most complete one first.
     """
 
-    tokens: int
+    tokens: int | None
     closings: tuple[tuple[int, ...], ...]
+
+    def find_bound(self, limit: int) -> int:
+        """How many tokens of reasoning a turn of at most so many tokens may have."""
+        return limit // 2 if self.tokens is None else self.tokens
 
     def steer(self, logits: np.ndarray, turn: TurnView) -> None:
         """Forbids to begin a character that the budget might cut: one token may be one byte."""
         so_far = turn.transcript
-        if not so_far.is_reasoning or self.tokens - so_far.reasoning_tokens > LONGEST_REST:
+        if not so_far.is_reasoning:
+            return
+        if self.find_bound(turn.limit) - so_far.reasoning_tokens > LONGEST_REST:
             return
         others = np.where(turn.vocabulary.beginnings, -np.inf, logits)
         if np.isfinite(others).any():
@@ -38,7 +45,7 @@ class ReasoningBudget(TurnPart):
     def insert(self, turn: TurnView) -> Sequence[int]:
         """The tokens that close the block, once the budget is spent."""
         so_far = turn.transcript
-        if not so_far.is_reasoning or so_far.reasoning_tokens < self.tokens:
+        if not so_far.is_reasoning or so_far.reasoning_tokens < self.find_bound(turn.limit):
             return ()
         if turn.matcher is None or so_far.is_healing:
             return ()
@@ -63,7 +70,7 @@ class ReasoningBudget(TurnPart):
 
 
 def make_budget(
-    tokens: int,
+    tokens: int | None,
     block: Reasoning,
     vocabulary: Vocabulary,
     markers: Mapping[str, int],
@@ -72,7 +79,7 @@ def make_budget(
     """The budget of a request.
 
     Args:
-        tokens: of reasoning, 0 or more.
+        tokens: of reasoning, 0 or more; None: half of those of the turn.
         block: the reasoning block of the format.
         vocabulary, markers: for the tokens of the closings.
         sentence: stands in front of the closing marker when the budget is spent.

@@ -43,7 +43,8 @@ class Options(TurnOptions, total=False):
     max_tokens: generate at most so many tokens; 1,024 if not given.
     sampling: how tokens are drawn; as the model's file recommends if not given.
     think: whether the turn reasons first.
-    reasoning_budget: at most so many tokens of reasoning.
+    reasoning_budget: at most so many tokens of reasoning; if not given, as many as the model likes,
+        but half of `max_tokens` where a call or an answer is required.
     reasoning_close: a sentence that ends a reasoning whose budget is spent.
     template_kwargs: variables for the chat template (`enable_thinking`).
     thinking_tags: whether `<thinking>` at the head of a turn is reasoning; it is if not given.

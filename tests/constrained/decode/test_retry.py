@@ -110,6 +110,7 @@ def test_a_model_that_keeps_no_past(tmp_path: Path) -> None:
             options: Any = {
                 "sampling": Sampling(temperature=3, seed=seed),
                 "tool_choice": "required",
+                "reasoning_budget": 1_000_000,
             }
             try:
                 reply = model.call("Count!", [COUNT], parallel=False, **options)
