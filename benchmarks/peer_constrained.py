@@ -19,6 +19,7 @@ ORDERS = {"constrained": KeyOrder.SCHEMA, "constrained, any key order": KeyOrder
 
 def answer(model: Model, ask: Ask) -> Answer:
     """One call."""
+    assert ask.text is not None
     engine: Any = model.engine
     text = engine.vocabulary.encode(ask.text)
     tokens, make = [*text, engine.vocabulary.end[0]], type(engine).sampler

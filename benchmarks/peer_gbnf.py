@@ -1,4 +1,5 @@
-"""The peer llama-cpp-python for `benchmarks.peers`: its own loop, with its GBNF grammar or without.
+"""The peer llama-cpp-python for `benchmarks.peers` and `benchmarks.real`: its own loop, with its
+GBNF grammar or without.
 
 python -m benchmarks.peer_gbnf MODEL.gguf THREADS CONTEXT
 """
@@ -19,9 +20,13 @@ CERTAIN = 1e9
 
 class ImposedLlama(llama_cpp.Llama):
     """A Llama that finds the next token of a given text the most likely one: one value is written
-    into the logits, and then its sampler chain runs as it always does."""
+    into the logits, and then its sampler chain runs as it always does.
 
-    text_tokens: Sequence[int] = ()
+    Attributes:
+        text_tokens: the text; None: what the model says.
+    """
+
+    text_tokens: Sequence[int] | None = None
     start = 0
     passes = 0
 
@@ -37,30 +42,40 @@ class ImposedLlama(llama_cpp.Llama):
 
     def sample(self, *args: Any, idx: int | None = None, **kwargs: Any) -> int:
         """As that of the base class."""
-        row: Any = llama_cpp.llama_get_logits_ith(
-            self.ctx, -1 if idx is None else idx - self.n_tokens
-        )
-        row[self.text_tokens[self.n_tokens - self.start]] = CERTAIN
+        if self.text_tokens is not None:
+            row: Any = llama_cpp.llama_get_logits_ith(
+                self.ctx, -1 if idx is None else idx - self.n_tokens
+            )
+            row[self.text_tokens[self.n_tokens - self.start]] = CERTAIN
         return super().sample(*args, idx=idx, **kwargs)
 
 
 @cache
 def read_grammar(schema: str) -> llama_cpp.LlamaGrammar:
-    """The grammar, made before the time is taken, as a program would that asks again and again."""
+    """The grammar, kept, as a program would that asks again and again."""
     return llama_cpp.LlamaGrammar.from_json_schema(schema, verbose=False)
 
 
 def answer(llama: ImposedLlama, ask: Ask) -> Answer:
     """One completion."""
-    grammar = read_grammar(json.dumps(ask.schema)) if ask.way != "unconstrained" else None
-    text = llama.tokenize(ask.text.encode(), add_bos=False)
-    llama.text_tokens, llama.passes = [*text, llama.token_eos()], 0
-    options: Any = {"grammar": grammar, "temperature": 0.0, "repeat_penalty": 1.0}
+    llama.text_tokens, llama.passes = None, 0
+    if ask.text is not None:
+        text = llama.tokenize(ask.text.encode(), add_bos=False)
+        llama.text_tokens = [*text, llama.token_eos()]
     begin = time.perf_counter()
-    made: Any = llama.create_completion(ask.prompt, max_tokens=1024, stream=ask.stream, **options)
+    grammar = read_grammar(json.dumps(ask.schema)) if ask.way != "unconstrained" else None
+    made: Any = llama.create_completion(
+        ask.prompt,
+        grammar=grammar,
+        max_tokens=ask.max_tokens,
+        repeat_penalty=1.0,
+        stream=ask.stream,
+        temperature=ask.temperature,
+    )
     written, seconds = _read(made) if ask.stream else (made["choices"][0]["text"], 0.0)
     seconds = (seconds or time.perf_counter()) - begin
-    return Answer(written, seconds, llama.start, len(text), llama.passes)
+    tokens = len(llama.tokenize(written.encode(), add_bos=False))
+    return Answer(written, seconds, llama.start, tokens, llama.passes)
 
 
 def _read(chunks: Iterator[Any]) -> tuple[str, float]:

@@ -1,5 +1,6 @@
 # pyright: reportMissingImports=false
-"""The peer guidance for `benchmarks.peers`, in a virtual environment of its own.
+"""The peer guidance for `benchmarks.peers` and `benchmarks.real`, in a virtual environment of its
+own.
 
 python -m benchmarks.peer_guidance MODEL.gguf THREADS CONTEXT
 """
@@ -26,54 +27,63 @@ class Imposer:
     def __init__(self, engine: Any):
         self._compute = engine.get_logits
         self._tokenizer = engine.tokenizer
-        self._text = b""
+        self._text: bytes | None = b""
         self._prompt = b""
         self._known: dict[int, int] = {}
         self.passes = 0
         engine.get_logits = self.get_logits
 
-    def impose(self, prompt: str, text: str) -> int:
-        """The text that follows a prompt; returns the number of its tokens."""
-        self._prompt, self._text, self.passes = prompt.encode(), text.encode(), 0
-        tokens, at = self._tokenizer.encode(self._text), 0
-        self._known = {}
-        for token in tokens:
+    def impose(self, prompt: str, text: str | None) -> None:
+        """The text that follows a prompt; None: what the model says."""
+        self._prompt, self._text, self.passes = prompt.encode(), None, 0
+        self._known, at = {}, 0
+        if text is None:
+            return
+        self._text = text.encode()
+        for token in self._tokenizer.encode(self._text):
             self._known[at] = token
             at += len(self._tokenizer.decode([token]))
-        return len(tokens)
+
+    def count(self, text: str) -> int:
+        """The number of its tokens."""
+        return len(self._tokenizer.encode(text.encode()))
 
     def get_logits(self, token_ids: list[int], *args: Any, **kwargs: Any) -> Any:
         """As that of the engine."""
         made = self._compute(token_ids, *args, **kwargs)
         self.passes += made["n_tokens"] > made["n_cached"]
-        made["logits"][-1, self._next(token_ids)] = CERTAIN
+        if self._text is not None:
+            made["logits"][-1, self._next(token_ids, self._text)] = CERTAIN
         return made
 
-    def _next(self, tokens: list[int]) -> int:
+    def _next(self, tokens: list[int], text: bytes) -> int:
         whole = self._tokenizer.decode(tokens)
         at = len(whole) - whole.rindex(self._prompt) - len(self._prompt)
-        if at >= len(self._text):
+        if at >= len(text):
             return self._tokenizer.eos_token_id
         known = self._known.get(at)  # else a forced token ends elsewhere
-        return self._tokenizer.encode(self._text[at:])[0] if known is None else known
+        return self._tokenizer.encode(text[at:])[0] if known is None else known
 
 
 @cache
-def read_grammar(schema: str) -> Any:
-    """The grammar, made before the time is taken, as a program would that asks again and again."""
-    return guidance.json(NAME, schema=json.loads(schema), temperature=0.0)
+def read_grammar(schema: str, max_tokens: int, temperature: float) -> Any:
+    """The grammar, kept, as a program would that asks again and again."""
+    limits = {"max_tokens": max_tokens, "temperature": temperature}
+    return guidance.json(NAME, schema=json.loads(schema), **limits)
 
 
 def answer(model: Any, imposer: Imposer, ask: Ask) -> Answer:
     """One generation."""
-    grammar, tokens = read_grammar(json.dumps(ask.schema)), imposer.impose(ask.prompt, ask.text)
+    imposer.impose(ask.prompt, ask.text)
     begin = time.perf_counter()
+    grammar = read_grammar(json.dumps(ask.schema), ask.max_tokens, ask.temperature)
     if ask.stream:
         text, seconds = _read(model.stream() + ask.prompt + grammar, ask.prompt)
     else:
         text, seconds = (model + ask.prompt + grammar)[NAME], time.perf_counter()
-    size = len(imposer._tokenizer.encode(ask.prompt.encode()))
-    return Answer(text, seconds - begin, size, tokens, imposer.passes)
+    return Answer(
+        text, seconds - begin, imposer.count(ask.prompt), imposer.count(text), imposer.passes
+    )
 
 
 def _read(stream: Any, prompt: str) -> tuple[str, float]:

