@@ -251,6 +251,21 @@ class Buffer:
                 return self.take(count)
         raise NotACallError
 
+    def begins(self, text: str) -> Steps[bool]:
+        """Does `text` come next? Takes nothing.
+
+        Raises:
+            CutError: the text ends before that is certain.
+        """
+        return self._begins(text, 0)
+
+    def _begins(self, text: str, at: int) -> Steps[bool]:
+        """Does `text` come behind so many characters?"""
+        for i, character in enumerate(text, at):
+            if (yield from self.need(i + 1))[i] != character:
+                return False
+        return True
+
     def sees(self, text: str) -> Steps[bool]:
         """Does `text` come next, behind at most 8 characters of white space? Takes nothing.
 
@@ -260,10 +275,7 @@ class Buffer:
         space = 0
         while space < _WHITE_SPACE_SEEN and (yield from self.need(space + 1))[space].isspace():
             space += 1
-        for i, character in enumerate(text, space):
-            if (yield from self.need(i + 1))[i] != character:
-                return False
-        return True
+        return (yield from self._begins(text, space))
 
     def peek(self, steps: Steps[bool]) -> Steps[bool]:
         """Do these steps find what they look for? Takes nothing."""

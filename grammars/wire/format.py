@@ -25,6 +25,7 @@ from grammars.wire.nodes import NestedArguments as NestedArguments
 from grammars.wire.nodes import Node as Node
 from grammars.wire.nodes import PythonArguments as PythonArguments
 from grammars.wire.nodes import TaggedArguments as TaggedArguments
+from grammars.wire.nodes import TextWrapper as TextWrapper
 from grammars.wire.variants import Variant
 
 T = TypeVar("T")
@@ -242,6 +243,8 @@ class Format:
         if isinstance(hole, TaggedArguments):
             texts += [hole.open, hole.after_key, hole.close, hole.end]
             texts += [hole.empty or "", hole.after_kind]
+            if hole.wrapper is not None:
+                texts += [hole.wrapper.opener, hole.wrapper.closer]
         elif isinstance(hole, PythonArguments):
             texts += [hole.item, hole.after_key]
         elif isinstance(hole, NestedArguments):
