@@ -41,7 +41,7 @@ from grammars.wire.format import (
     PythonArguments,
     TaggedArguments,
 )
-from grammars.wire.variants import Handle, OneOf
+from grammars.wire.variants import Handle
 
 # What models write in recovery in place of the key of the arguments, and beside it.
 _ARGUMENT_KEYS = ("arguments", "parameters", "args")
@@ -105,14 +105,18 @@ class CallReader:
         self._recover = recover
         self._sink = sink
 
-    def read(self, nodes: Sequence[CallNode]) -> Steps[ToolCall]:
+    def read(self, nodes: Sequence[CallNode], name: str = "") -> Steps[ToolCall]:
         """Reads these nodes as a call.
+
+        Args:
+            nodes: the rest of a call.
+            name: that of the call, if what stands in front of them has told it.
 
         Raises:
             NotACallError: the text is something else.
             CutError: the text ends inside the call.
         """
-        parts = _CallParts()
+        parts = _CallParts(name)
         for number, node in enumerate(nodes, 1):
             try:
                 yield from self._read_node(node, nodes[number:], parts)
@@ -129,8 +133,6 @@ class CallReader:
                 yield from self._loose(text)
             case Marker(text):
                 yield from self._closer(text)
-            case OneOf(texts):
-                yield from self._buffer.literal(*texts)
             case Name():
                 name = yield from self._name(_find_stops(behind))
                 if not parts.name:
