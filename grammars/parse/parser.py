@@ -469,7 +469,8 @@ class Parser:
     def _read_header(
         self, stop: str, headers: MessageHeaders
     ) -> Steps[tuple[str, MessageHeader] | None]:
-        """Takes the header that begins so, up to the message; takes nothing if it is none."""
+        """Takes the header that begins so, up to the message; takes nothing if it is none. At the
+        end of the text it may be cut behind the role."""
         self._buffer.mark()
         text = stop
         try:
@@ -478,7 +479,8 @@ class Parser:
                 text += self._buffer.take(1)
             header = headers.read(text.removesuffix(headers.body))
         except CutError:
-            header = None
+            is_role = text.split() == (headers.start + headers.role).split()
+            header = headers.read(text) if is_role else None
         taken = self._buffer.forget()
         if header is None:
             self._buffer.unread(taken)

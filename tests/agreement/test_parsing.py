@@ -129,7 +129,7 @@ def assert_accounted(read: Turn, case: Case, text: str) -> None:
     assert squeeze(rest).startswith(squeeze(head))
     assert squeeze(rest).endswith(squeeze(tail))
     called = squeeze(rest)[len(squeeze(head)) : len(squeeze(rest)) - len(squeeze(tail))]
-    assert called.startswith(opener) == bool(read.calls)
+    assert called.startswith(squeeze(opener)) == bool(read.calls)
     assert bool(called) == bool(read.calls)
     closing = "".join(node.text for node in case.format.closing)
     cut_closing = closing.lstrip().startswith(read.unfinished.lstrip())
