@@ -70,7 +70,7 @@ def play(number: int, seed: int, text: str | None = None) -> Outcome:
 def _find_fault(given: Input, format: Format, turn: Turn) -> str:
     ids = "\n".join(call.id or "" for call in turn.calls)
     heard = as_reading(replace(turn, unfinished=f"{turn.unfinished}\n{ids}"), [])
-    if find_lost(given.text, heard, damaged=given.kind != "truncated", tags=format.texts):
+    if find_lost(given.text, heard, damaged=given.kind != "truncated", tags=format.structure):
         return "lost"
     is_plain = not any(part.strip() in given.text for part in _parts(format))
     whole = turn.content + turn.unfinished
@@ -79,7 +79,7 @@ def _find_fault(given: Input, format: Format, turn: Turn) -> str:
 
 @lru_cache
 def _parts(format: Format) -> tuple[str, ...]:
-    parts = ("{", *format.texts, *format.recovered, *format.inner_ends)
+    parts = ("{", *format.structure)
     return tuple(p for p in parts if p.strip())
 
 

@@ -12,7 +12,7 @@ from grammars.errors import RenderError
 from grammars.names import check_name
 from grammars.schema.nodes import Constant, Json, Object, escape, flatten
 from grammars.schema.numbers import are_equal
-from grammars.spelling.coerce import coerce_members
+from grammars.spelling.coerce import Raw, Told, coerce_members
 from grammars.spelling.json_call import (
     begin_call,
     close_json_call,
@@ -24,7 +24,13 @@ from grammars.spelling.nested import is_key as is_nested_key
 from grammars.spelling.python import find_ends, is_word, spell_fixed
 from grammars.spelling.python_values import RAW
 from grammars.spelling.styles import holds, spell
-from grammars.spelling.tagged import excludes_containers, is_key
+from grammars.spelling.tagged import (
+    excludes_containers,
+    is_key,
+    is_wrappable,
+    is_writable,
+    spell_string,
+)
 from grammars.turn import Start, State, Tool, ToolCall, Turn
 from grammars.wire.format import (
     CallId,
@@ -224,9 +230,10 @@ class _CallWriter:
     def _tagged(self, tags: TaggedArguments) -> str:
         arguments = self._call.arguments
         raws = {key: _spell_raw(value, tags) for key, value in arguments.items()}
+        told = {key: _tell(value, raws[key], tags) for key, value in arguments.items()}
         read = arguments
         if self._tool:
-            read = coerce_members(raws, self._tool.schema, tags.style)[0]
+            read = coerce_members(told, self._tool.schema, tags.style)[0]
         text = ""
         for key, value in arguments.items():
             self._refuse_tagged(key, raws[key], read[key], tags)
@@ -243,11 +250,13 @@ class _CallWriter:
         value, where = self._call.arguments[key], self._at(key)
         if not is_key(key, tags):
             raise RenderError(f"the key {key!r} cannot be written between tags", where=where)
-        if tags.close + tags.open[:1] in "\n" + raw + tags.close:
+        is_wrapped = raw != value and isinstance(value, str)
+        is_closed = is_wrappable(value, tags) if is_wrapped else is_writable(raw, tags)
+        if not is_closed:
             raise RenderError("the value contains its own closing tag", where=where)
         if not are_equal(read, value):
             raise RenderError(f"{value!r} would be read back as {read!r}", where=where)
-        if self._tool is None or not isinstance(value, str):
+        if self._tool is None or not isinstance(value, str) or is_wrapped:
             return
         if not _is_told_apart(value, key, self._tool, tags):
             raise RenderError("text beside objects or lists cannot begin as they do", where=where)
@@ -307,7 +316,7 @@ def _is_told_apart(text: str, key: str, tool: Tool, tags: TaggedArguments) -> bo
 def _spell_raw(value: Json, tags: TaggedArguments) -> str:
     match value:
         case str():
-            return value
+            return spell_string(value, tags)
         case True:
             return tags.true[0]
         case False:
@@ -316,6 +325,13 @@ def _spell_raw(value: Json, tags: TaggedArguments) -> str:
             return tags.null[0]
         case _:
             return spell(value, tags.style)
+
+
+def _tell(value: Json, raw: str, tags: TaggedArguments) -> Raw:
+    """The raw text of a value as it is read: in a wrapper, it is told to be text."""
+    if isinstance(value, str) and raw != value:
+        return Told(value, is_text=True, style=tags.style)
+    return raw
 
 
 def _spell_in_python(value: Json, hole: PythonArguments) -> str:

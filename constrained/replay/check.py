@@ -21,8 +21,7 @@ from constrained.vocabulary.vocabulary import Tokenizer
 from grammars.build.turn import build_grammar
 from grammars.errors import Error
 from grammars.parse.parser import parse
-from grammars.turn import Policy, Start, State, Tool, ToolCall, Turn
-from grammars.wire.format import Format, count_common
+from grammars.turn import Policy, State, Tool, ToolCall, Turn
 
 
 def check_rows(rows: Iterable[Mapping[str, Any] | Error]) -> Iterator[dict[str, Any]]:
@@ -66,8 +65,8 @@ def _check(row: Any) -> dict[str, Any]:
         count, complete = _match(text, grammar, context)
     except Error as e:
         error = error or e
-    read = _parse_with_tags if reasoning_format == "none" else parse
-    turn = read(text, format, tools, state, recover=not complete)
+    is_inline = reasoning_format == "none"
+    turn = parse(text, format, tools, state, recover=not complete, inline=is_inline)
     valid = complete and error is None
     if turn.calls:
         valid = all(call.valid for call in turn.calls)
@@ -119,14 +118,17 @@ def _find_end(text: str, context: ReplayContext) -> int:
     """The offset of the first end of turn; the length of the text if there is none.
 
     What ends a turn may also stand inside one, in front of what the format writes there
-    (`<|end|><|start|>assistant`).
+    (`<|end|><|start|>assistant`) or what else begins a message.
     """
     first = len(text)
+    headers = context.format.headers
+    starts = () if headers is None else headers.starts
     for end in context.ends:
         following = {run.partition(end)[2] for run in context.format.runs}
         inside = tuple(following - {""})
-        for match in re.finditer(re.escape(end), text):
-            if not text.startswith(inside, match.end()):
+        for match in re.finditer(rf"{re.escape(end)}(\s*)", text):
+            is_inside = text.startswith(inside, match.start(1))
+            if not is_inside and not text.startswith(starts, match.end()):
                 first = min(first, match.start())
                 break
     return first
@@ -156,38 +158,6 @@ def _match(text: str, grammar: str, context: ReplayContext) -> tuple[int, bool]:
 @lru_cache(maxsize=16)
 def _compile(tokenizer: Tokenizer, grammar: str) -> Matcher:
     return Matcher.compile(tokenizer, grammar)
-
-
-def _parse_with_tags(
-    text: str, format: Format, tools: tuple[Tool, ...], state: State, *, recover: bool
-) -> Turn:
-    """The turn with its reasoning left in the content, tags and white space included.
-
-    So llama-server does with --reasoning-format none.
-    """
-    end = _end_of_reasoning(text, format, state)
-    bare = replace(format, reasoning=None)
-    inside = parse(text[:end], bare, tools, recover=recover)
-    rest = parse(text[end:], bare, tools, recover=recover)
-    return Turn(
-        content=inside.content + rest.content,
-        calls=inside.calls + rest.calls,
-        unfinished=inside.unfinished + rest.unfinished,
-    )
-
-
-def _end_of_reasoning(text: str, format: Format, state: State) -> int:
-    """The offset behind the reasoning block and its white space; 0 if there is none."""
-    block = format.reasoning
-    if block is None or state.start is Start.CLOSED:
-        return 0
-    if state.start is Start.PLAIN and not text.lstrip().startswith(block.opener.text):
-        return 0
-    closer = text.find(block.closer.text)
-    if closer < 0:
-        return len(text)
-    end = closer + len(block.closer.text)
-    return end + count_common(text[end:], block.after)
 
 
 def _refuse(row: Any, error: Error) -> dict[str, Any]:

@@ -4,7 +4,7 @@ Nothing is escaped in such a format, so a raw value ends only where its closing 
 the next opening tag or by the end of the arguments (a composite terminator).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias, cast
 
@@ -27,6 +27,7 @@ from grammars.regex.writing import escape_regex, match_any
 from grammars.schema.bits import KEEP, NEVER, Condition, both, negate
 from grammars.schema.members import Unordered, arrange
 from grammars.schema.nodes import (
+    AnyValue,
     Boolean,
     Constant,
     Extra,
@@ -48,6 +49,7 @@ from grammars.spelling.tagged import (
     excludes_containers,
     find_extra_keys,
     is_key,
+    is_wrappable,
     is_writable,
     spell_words,
     tell_kinds,
@@ -238,7 +240,8 @@ class _TaggedValues:
 
     def has_value(self, node: Node, definitions: Definitions) -> bool:
         """Can one of its values be written?"""
-        return any(self._find_writable(branch) is not None for branch in flatten(node, definitions))
+        branches = list(flatten(node, definitions))
+        return bool(self._find_writable(branches) or self._find_wrappable(branches))
 
     def write(self, node: Node, definitions: Definitions, follow: Follow) -> Expression:
         """What follows a key: how the type is told, if it is, the value, and what follows that."""
@@ -248,19 +251,23 @@ class _TaggedValues:
             after = tags.after_key
             if tags.kinds:
                 after += kind + tags.after_kind
-            writable = [self._find_writable(branch) for branch in branches]
-            nodes = [branch for branch in writable if branch is not None]
-            if nodes:
-                value = self._write_value(nodes, definitions, follow)
-                options.append(sequence(self._builder.fixed(after), value))
+            values: list[Expression] = []
+            if nodes := self._find_writable(branches):
+                values.append(self._write_value(nodes, definitions, follow))
+            if nodes := self._find_wrappable(branches):
+                values.append(self._write_wrapped(nodes, follow))
+            if values:
+                options.append(sequence(self._builder.fixed(after), choice(values)))
         return choice(options)
 
     def _write_value(
         self, nodes: Sequence[Flat], definitions: Definitions, follow: Follow
     ) -> Expression:
-        """A value of one of these nodes, and what follows it."""
+        """A value of one of these nodes without a wrapper, and what follows it."""
+        tags = self._tags
         if admits_any_text(nodes):
-            return self._write_text([ANY_TEXT], follow, can_be_empty=True)
+            raw = self._exclude_wrapper(ANY_TEXT)
+            return self._write_text([raw], follow, tags.close, can_be_empty=True)
         has_text = any(isinstance(node, String) for node in nodes)
         excludes = excludes_containers(nodes)
         texts: list[Expression] = []
@@ -274,11 +281,41 @@ class _TaggedValues:
                 continue
             if excludes and isinstance(node, String):
                 text = intersection(text, Complement(Pattern(CONTAINER)))
-            texts.append(text)
+            texts.append(self._exclude_wrapper(text))
             can_be_empty = can_be_empty or admits_empty_text(node)
         if texts:
-            options.append(self._write_text(texts, follow, can_be_empty=can_be_empty))
+            text = self._write_text(texts, follow, tags.close, can_be_empty=can_be_empty)
+            options.append(text)
         return choice(options)
+
+    def _exclude_wrapper(self, text: Expression) -> Expression:
+        """Of these texts, those that do not begin as a wrapper does: the lexer would take the
+        wrapper for a part of the text."""
+        wrapper = self._tags.wrapper
+        if wrapper is None:
+            return text
+        return intersection(text, Complement(Pattern(f"{escape_regex(wrapper.opener)}(?s:.*)")))
+
+    def _write_wrapped(self, nodes: Sequence[Flat], follow: Follow) -> Expression:
+        """A string of one of these nodes in its wrapper, and what follows it."""
+        tags = self._tags
+        assert tags.wrapper is not None
+        texts: list[Expression] = []
+        for node in nodes:
+            match node:
+                case String():
+                    texts.append(self._builder.terminal(write_text(node), "TEXT"))
+                case Constant(values):
+                    texts.append(Pattern(match_any([str(value) for value in values])))
+                case _:
+                    texts.append(ANY_TEXT)
+        text = self._write_text(
+            texts,
+            follow,
+            tags.wrapper.closer + tags.close,
+            can_be_empty=any(map(admits_empty_text, nodes)),
+        )
+        return sequence(self._builder.fixed(tags.wrapper.opener), text)
 
     def _match_text(self, node: Flat) -> Expression | None:
         """The text of a node for a terminal; None where it is not regular.
@@ -325,12 +362,32 @@ class _TaggedValues:
     def _spell_words(self, value: Json) -> tuple[str, ...]:
         return spell_words(value, self._tags, self._values.spell)
 
-    def _find_writable(self, node: Flat) -> Flat | None:
-        """The node without those constants that contain a closing tag; None if none is left."""
-        if not isinstance(node, Constant):
-            return node
-        values = tuple([value for value in node.values if is_writable(value, self._tags)])
-        return Constant(values) if values else None
+    def _find_writable(self, nodes: Iterable[Flat]) -> list[Flat]:
+        """The nodes without those constants that cannot be written as they are."""
+        found: list[Flat] = []
+        for node in nodes:
+            if isinstance(node, Constant):
+                values = tuple([value for value in node.values if is_writable(value, self._tags)])
+                found += [Constant(values)] if values else []
+            else:
+                found.append(node)
+        return found
+
+    def _find_wrappable(self, nodes: Iterable[Flat]) -> list[Flat]:
+        """The nodes of which strings can be written in a wrapper, without all other constants."""
+        if self._tags.wrapper is None:
+            return []
+        found: list[Flat] = []
+        for node in nodes:
+            match node:
+                case String() | AnyValue():
+                    found.append(node)
+                case Constant(values):
+                    kept = tuple([value for value in values if is_wrappable(value, self._tags)])
+                    found += [Constant(kept)] if kept else []
+                case _:
+                    pass
+        return found
 
     def _close(self, follow: Follow) -> Expression:
         """What stands behind a value that tells its own end."""
@@ -346,22 +403,23 @@ class _TaggedValues:
         return self._builder.define(body, "close")
 
     def _write_text(
-        self, texts: Sequence[Expression], follow: Follow, *, can_be_empty: bool
+        self, texts: Sequence[Expression], follow: Follow, close: str, *, can_be_empty: bool
     ) -> Expression:
-        """Raw text up to its terminator; two lexemes, because what follows differs."""
+        """Raw text up to its terminator, which begins with `close`; two lexemes, because what
+        follows differs."""
         tags = self._tags
-        text = intersection(choice(texts), Complement(Pattern(self._match_terminator(follow))))
-        raw = self._builder.terminal(text, "RAW")
+        terminated = Pattern(self._match_terminator(follow, close))
+        raw = self._builder.terminal(intersection(choice(texts), Complement(terminated)), "RAW")
         options: list[Expression] = []
         if follow.more is not None:
-            ended = self._end_text(raw, tags.close + tags.open, can_be_empty=can_be_empty)
+            ended = self._end_text(raw, close + tags.open, can_be_empty=can_be_empty)
             options.append(sequence(ended, follow.more))
         if follow.end:
-            ended = self._end_text(raw, tags.close + tags.end, can_be_empty=can_be_empty)
+            ended = self._end_text(raw, close + tags.end, can_be_empty=can_be_empty)
             options.append(ended)
         return choice(options)
 
-    def _match_terminator(self, follow: Follow) -> str:
+    def _match_terminator(self, follow: Follow, close: str) -> str:
         """A regular expression for texts that contain the terminator of a raw value.
 
         Of a tag that cannot follow here, as much as tells it from the other one is no text either.
@@ -371,9 +429,9 @@ class _TaggedValues:
         opening = tags.open if follow.more is not None else tags.open[:apart]
         end = tags.end if follow.end else tags.end[:apart]
         stop = f"{escape_regex(opening)}|{escape_regex(end)}"
-        line, tag = escape_regex(tags.close[:1]), escape_regex(tags.close[1:])
+        line, tag = escape_regex(close[:1]), escape_regex(close[1:])
         before = f"(?s:.*){line}"
-        if tags.close[:1] == "\n":
+        if close[:1] == "\n":
             # The newline in front of a value counts too: `>\n</parameter>` is no value that
             # starts so.
             before = f"({before})?"

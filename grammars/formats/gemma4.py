@@ -26,4 +26,5 @@ GEMMA4 = Format(
     ),
     reasoning=Reasoning(Marker("<|channel>thought"), Marker("<channel|>"), "\n", "\n"),
     ends=("<turn|>", "<|tool_response>"),
+    strays=("<|channel>", "<channel|>"),
 )

@@ -1,9 +1,18 @@
-"""MiniCPM5: compact XML, Python's words.
+"""MiniCPM5: compact XML, Python's words, CDATA around strings that hold XML's own characters.
 
 Read from the template of MiniCPM5 1B.
 """
 
-from grammars.wire.format import PYTHON, Format, Literal, Marker, Name, Reasoning, TaggedArguments
+from grammars.wire.format import (
+    PYTHON,
+    Format,
+    Literal,
+    Marker,
+    Name,
+    Reasoning,
+    TaggedArguments,
+    TextWrapper,
+)
 
 MINICPM5 = Format(
     name="minicpm5",
@@ -20,6 +29,7 @@ MINICPM5 = Format(
             false=PYTHON.false,
             null=PYTHON.null,
             style=PYTHON,
+            wrapper=TextWrapper("<![CDATA[", "]]>", triggers=("<", "&", "\n")),
         ),
     ),
     reasoning=Reasoning(Marker("<think>"), Marker("</think>"), "\n", "\n", "\n\n"),

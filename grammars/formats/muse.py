@@ -24,7 +24,11 @@ MUSE = Format(
         Literal("\n"),
         Marker("</atem:function_calls>"),
     ),
-    reasoning=Reasoning(Marker(" to=self<|message|>"), Marker("<|eom|><|start|>assistant")),
+    reasoning=Reasoning(
+        Marker(" to=self<|message|>"),
+        Marker("<|eom|><|start|>assistant"),
+        next_opener="<|start|>assistant",
+    ),
     contents=(Content(" to=user<|message|>", calls=False),),
     between="<|eom|><|start|>assistant",
     ends=("<|eot|>",),

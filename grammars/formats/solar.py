@@ -17,7 +17,11 @@ SOLAR = Format(
         JsonArguments(),
         Marker("<|tool_call:end|>"),
     ),
-    reasoning=Reasoning(Marker("<|think|>"), Marker("<|end|><|begin|>assistant")),
+    reasoning=Reasoning(
+        Marker("<|think|>"),
+        Marker("<|end|><|begin|>assistant"),
+        next_opener="<|begin|>assistant",
+    ),
     contents=(Content("<|content|>", calls=False),),
     ends=("<|calls|>", "<|end|>"),
 )

@@ -178,8 +178,14 @@ def _name_format(format: Format, *, measured: bool) -> Format:
     """
     for known in NATIVE:
         if _normalise(format) == _normalise(known):
-            before = format.before if measured else known.before
-            return replace(format, name=known.name, before=before, variants=known.variants)
+            return replace(
+                format,
+                name=known.name,
+                before=format.before if measured else known.before,
+                variants=known.variants,
+                strays=known.strays,
+                headers=known.headers,
+            )
     return format
 
 
@@ -200,6 +206,8 @@ def _normalise(format: Format) -> Format:
         after="",
         ends=(),
         variants=(),
+        strays=(),
+        headers=None,
     )
 
 

@@ -13,6 +13,7 @@ T = TypeVar("T")
 Steps: TypeAlias = Generator[None, None, T]
 """A computation that yields whenever it needs more text, and returns a T."""
 
+_BEHIND_BRACKETS = re.compile(r"(?<=[\]}])(?=.)", re.DOTALL)
 _WHITE_SPACE_SEEN = 8  # characters of white space that `Buffer.sees` looks behind
 
 
@@ -164,13 +165,15 @@ def make_scanner(style: JsonStyle, levels: int = 0) -> Scanner:
 
 
 class Buffer:
-    """Text that arrives in pieces. What was taken since `mark()` can be given back."""
+    """Text that arrives in pieces. What was taken since `mark()` can be given back; a record of
+    what is taken can be kept beside that."""
 
     def __init__(self) -> None:
         self._text = ""
         self._at = 0
         self._pushed = 0
         self._taken: list[str] | None = None
+        self._record: list[str] | None = None
         self.closed = False
 
     def push(self, text: str) -> None:
@@ -199,10 +202,31 @@ class Buffer:
         self._taken = None
         return taken
 
+    def record(self, text: str = "") -> None:
+        """From here on, keep a record of what is taken; it begins with this text."""
+        self._record = [text]
+
+    def recorded(self) -> str:
+        """Ends `record()`; returns what was taken since, without what was put back."""
+        text = "".join(self._record or ())
+        self._record = None
+        return text
+
     def unread(self, text: str) -> None:
         """Puts text back in front."""
         self._text = text + self._text[self._at :]
         self._at = 0
+        if self._record is not None:
+            self._strike(len(text))
+
+    def _strike(self, count: int) -> None:
+        """Takes so many characters off the end of the record."""
+        assert self._record is not None
+        while count and self._record:
+            last = self._record.pop()
+            if len(last) > count:
+                self._record.append(last[: len(last) - count])
+            count -= min(count, len(last))
 
     def take(self, count: int) -> str:
         """Removes and returns the next characters (fewer if fewer are there)."""
@@ -210,6 +234,8 @@ class Buffer:
         self._at += len(text)
         if self._taken is not None:
             self._taken.append(text)
+        if self._record is not None:
+            self._record.append(text)
         return text
 
     def drain(self) -> str:
@@ -251,6 +277,21 @@ class Buffer:
                 return self.take(count)
         raise NotACallError
 
+    def begins(self, text: str) -> Steps[bool]:
+        """Does `text` come next? Takes nothing.
+
+        Raises:
+            CutError: the text ends before that is certain.
+        """
+        return self._begins(text, 0)
+
+    def _begins(self, text: str, at: int) -> Steps[bool]:
+        """Does `text` come behind so many characters?"""
+        for i, character in enumerate(text, at):
+            if (yield from self.need(i + 1))[i] != character:
+                return False
+        return True
+
     def sees(self, text: str) -> Steps[bool]:
         """Does `text` come next, behind at most 8 characters of white space? Takes nothing.
 
@@ -260,10 +301,7 @@ class Buffer:
         space = 0
         while space < _WHITE_SPACE_SEEN and (yield from self.need(space + 1))[space].isspace():
             space += 1
-        for i, character in enumerate(text, space):
-            if (yield from self.need(i + 1))[i] != character:
-                return False
-        return True
+        return (yield from self._begins(text, space))
 
     def peek(self, steps: Steps[bool]) -> Steps[bool]:
         """Do these steps find what they look for? Takes nothing."""
@@ -284,6 +322,19 @@ class Buffer:
         self.mark()
         try:
             yield from self._option(options, after_space=after_space)
+        except (CutError, NotACallError):
+            self.unread(self.forget())
+            return False
+        self.forget()
+        return True
+
+    def accept_loosely(self, text: str) -> Steps[bool]:
+        """Takes this text if it comes next, with any white space in front of it, and behind each
+        bracket in it. If not, takes nothing."""
+        self.mark()
+        try:
+            for part in _BEHIND_BRACKETS.split(text):
+                yield from self._option((part.strip(),), after_space=True)
         except (CutError, NotACallError):
             self.unread(self.forget())
             return False

@@ -41,7 +41,7 @@ from grammars.wire.format import (
     PythonArguments,
     TaggedArguments,
 )
-from grammars.wire.variants import Handle, OneOf
+from grammars.wire.variants import Handle
 
 # What models write in recovery in place of the key of the arguments, and beside it.
 _ARGUMENT_KEYS = ("arguments", "parameters", "args")
@@ -105,14 +105,18 @@ class CallReader:
         self._recover = recover
         self._sink = sink
 
-    def read(self, nodes: Sequence[CallNode]) -> Steps[ToolCall]:
+    def read(self, nodes: Sequence[CallNode], name: str = "") -> Steps[ToolCall]:
         """Reads these nodes as a call.
+
+        Args:
+            nodes: the rest of a call.
+            name: that of the call, if what stands in front of them has told it.
 
         Raises:
             NotACallError: the text is something else.
             CutError: the text ends inside the call.
         """
-        parts = _CallParts()
+        parts = _CallParts(name)
         for number, node in enumerate(nodes, 1):
             try:
                 yield from self._read_node(node, nodes[number:], parts)
@@ -129,8 +133,6 @@ class CallReader:
                 yield from self._loose(text)
             case Marker(text):
                 yield from self._closer(text)
-            case OneOf(texts):
-                yield from self._buffer.literal(*texts)
             case Name():
                 name = yield from self._name(_find_stops(behind))
                 if not parts.name:
@@ -247,9 +249,13 @@ class CallReader:
         while has_more:
             key = yield from self._name(_find_first(tags.after_key))
             is_text = yield from self._kind(tags)
+            is_wrapped = yield from self._unwrap(tags)
+            is_text = True if is_wrapped else is_text
             writer.open(key, is_text)
-            yield from self._container(tags.style, writer)
-            found = yield from self._buffer.until(self._terminators(tags), writer.feed)
+            if not is_wrapped:
+                yield from self._container(tags.style, writer)
+            stops = self._terminators(tags, is_wrapped=is_wrapped)
+            found = yield from self._buffer.until(stops, writer.feed)
             if found is None:
                 raise CutError
             raw: Raw = writer.close()
@@ -259,6 +265,20 @@ class CallReader:
             has_more = found.rstrip().endswith(opener)  # `open` may end with a space
         self._type(raws, tool, tags.style, parts)
         writer.end(parts.arguments)
+
+    def _unwrap(self, tags: TaggedArguments) -> Steps[bool]:
+        """Takes the opener of a wrapper around a string; says whether one is there."""
+        if tags.wrapper is None:
+            return False
+        opener = tags.wrapper.opener
+        if self._recover:
+            found = yield from self._buffer.sees(opener)
+        else:
+            found = yield from self._buffer.begins(opener)
+        if found:
+            yield from self._buffer.space()
+            self._buffer.take(len(opener))
+        return found
 
     def _container(self, style: JsonStyle, writer: TaggedWriter) -> Steps[None]:
         """A list or object where no text can stand: its strings may hold what ends a raw value.
@@ -322,14 +342,16 @@ class CallReader:
         yield from self._buffer.literal(visible)
         yield from self._buffer.skip(text[len(visible) :])
 
-    def _terminators(self, tags: TaggedArguments) -> tuple[str, ...]:
-        """What ends a raw value: its closing tag, but only in front of another tag."""
+    def _terminators(self, tags: TaggedArguments, *, is_wrapped: bool) -> tuple[str, ...]:
+        """What ends a raw value: its closing tag, but only in front of another tag; behind the
+        closer of its wrapper, if it has one."""
         following = (tags.open, tags.end)
-        terminators = [tags.close + tag for tag in following]
+        end = tags.wrapper.closer if tags.wrapper and is_wrapped else ""
+        terminators = [end + tags.close + tag for tag in following]
         if self._recover:
-            lines = ("\n", "") if tags.close.startswith("\n") else ("",)
+            lines = ("\n", "") if tags.close.startswith("\n") or is_wrapped else ("",)
             for before, behind in product(lines, ("\n", "", "\n\n")):
-                closer = before + tags.close.strip() + behind
+                closer = end + before + tags.close.strip() + behind
                 terminators += [closer + tag.strip() for tag in following]
         return tuple(dict.fromkeys(terminators))
 

@@ -1,7 +1,8 @@
 """Push parser: text -> events. Total, linear, and the same for every cut into chunks."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from grammars.parse.arguments import CallSink
 from grammars.parse.buffer import Buffer, CutError, NotACallError, Steps
@@ -24,7 +25,32 @@ from grammars.turn import (
     collect,
     find_reasoning_start,
 )
-from grammars.wire.format import CallNode, Content, Format, JsonCall, Reasoning
+from grammars.wire.format import (
+    LONGEST_NAME,
+    CallNode,
+    Content,
+    Format,
+    JsonCall,
+    Reasoning,
+)
+from grammars.wire.variants import MessageHeader, MessageHeaders
+
+
+@dataclass
+class _HeldCalls:
+    """The calls inside a reasoning block, in recovery. If the model goes on behind the block, it
+    has only thought about them; if it never closes the block, or ends the turn behind it, it means
+    them. So nobody is told of them before that is known.
+
+    Args:
+        count: how many calls there were before.
+        blank: the white space under way before.
+        events: what to tell if they are meant.
+    """
+
+    count: int
+    blank: str | None
+    events: list[Event] = field(default_factory=list[Event])
 
 
 class Parser:
@@ -44,6 +70,8 @@ class Parser:
             none is a `CallCut` then.
         thoughts: what opens and closes thoughts in ordinary text, at the head of a turn: they are
             reasoning, also where the text or a call ends them. Not beside an `answer`.
+        inline: tell of the reasoning block as content, as it is written, tags included; its opener
+            also where the prompt has written that.
 
     Attributes:
         began: where the last call or the answer began, in characters of the turn: a call behind
@@ -62,6 +90,7 @@ class Parser:
         answer: bool = False,
         stream: bool = False,
         thoughts: tuple[str, str] | None = None,
+        inline: bool = False,
     ):
         self._format = format
         self._tools = {tool.name: tool for tool in tools}
@@ -72,10 +101,15 @@ class Parser:
         # In front of an answer, a call without a marker is certain only when it is complete.
         self._streams = stream and not recover and not (answer and format.bare)
         self._thoughts = None if answer else thoughts
+        self._inline = inline
+        self._headers = format.headers if recover else None
         self._buffer = Buffer()
         sink = CallSink(self._open_call, self._add_arguments)
         self._reader = CallReader(format, self._buffer, self._tools, recover, sink)
-        if recover:
+        if self._headers is not None:
+            self._openings: Mapping[str, Sequence[Sequence[CallNode]]] = {}
+            self._ways: Sequence[Sequence[CallNode]] = ()
+        elif recover:
             self._openings = format.recovered
             self._ways = (format.call, *format.variants)
         else:
@@ -83,6 +117,7 @@ class Parser:
             self._ways = (format.call,)
         self._start = find_reasoning_start(format.reasoning, self._state)
         self._events: list[Event] = []
+        self._held: _HeldCalls | None = None  # in the reasoning block
         self._count = 0  # of calls
         self._in_block = self._start.is_open  # of reasoning
         self._in_thoughts = False  # between the tags of `thoughts`
@@ -134,13 +169,24 @@ class Parser:
             yield from self._stopped(stop)
         if not self._cut_tag():
             self._emit(self._buffer.drain())
+        self._release()
         if self._blank and not self._count:
-            self._events.append(ContentDelta(self._blank))
+            self._tell(ContentDelta(self._blank))
+
+    def _tell(self, event: Event) -> None:
+        events = self._events if self._held is None else self._held.events
+        events.append(event)
 
     def _head(self) -> Steps[None]:
         """What may stand in front of content: padding, and the opener of a reasoning block."""
+        if self._state.start is Start.OPEN:
+            self._show_opener()
         if self._state.start is not Start.PLAIN:
+            self._buffer.record()
             yield from self._buffer.skip(self._state.pad)
+            pad = self._buffer.recorded()
+            if self._in_block:
+                self._show(pad)
         if self._format.reasoning is not None:
             yield from self._block_start(self._format.reasoning)
         if not self._in_block:
@@ -151,14 +197,28 @@ class Parser:
     def _block_start(self, block: Reasoning) -> Steps[None]:
         """The opener of the reasoning block, or a closer without one."""
         opener = block.opener.text.lstrip()
-        if self._start.may_open and (yield from self._buffer.accept(opener)):
+        may_open = self._start.may_open or (self._recover and not self._in_block)
+        self._buffer.record()
+        if may_open and (yield from self._buffer.accept(opener)):
             self._in_block = True
             yield from self._buffer.skip(block.pad_open)
-            return
-        if self._start.may_close and (yield from self._buffer.accept(block.closer.text)):
+        elif self._start.may_close and (yield from self._buffer.accept(block.closer.text)):
             yield from self._buffer.skip(block.after)
-        if self._start.may_open and self._buffer.closed:
+        self._show(self._buffer.recorded())
+        if self._start.may_open and not self._in_block and self._buffer.closed:
             self._cut_tag()
+
+    def _show_opener(self) -> None:
+        """Tells of what the prompt has written of the reasoning block."""
+        block = self._format.reasoning
+        if block is not None:
+            self._show(block.head.removesuffix(self._state.pad))
+
+    def _show(self, tags: str) -> None:
+        """Tells of the tags of a reasoning block that is content."""
+        if self._inline and tags:
+            self._blank = None
+            self._tell(ContentDelta(tags))
 
     def _open_thoughts(self) -> Steps[None]:
         """Thoughts between tags that the format does not know."""
@@ -246,18 +306,21 @@ class Parser:
 
     def _stops(self) -> tuple[str, ...]:
         """What ends the text under way."""
+        if self._headers is not None:
+            return self._find_header_stops(self._headers)
         format, wrapping = self._format, self._wrapping
         calls: tuple[str, ...] = ()
         if self._calls:
             befores = dict.fromkeys((format.before, ""))
             calls = tuple(before + opener for opener in self._openings for before in befores)
-        if self._in_block and format.reasoning is not None:
+        is_inside = self._in_block or self._held is not None
+        if is_inside and format.reasoning is not None:
             closer = format.reasoning.closer.text
             closers = (format.reasoning.pad_close + closer, closer)
             return (*closers, *calls) if self._recover else closers
         wrappers = tuple(content.opener for content in format.contents if content.opener)
         tail = (format.tail,) if format.tail else ()
-        outside = (*calls, *wrappers, *format.inner_ends, *tail)
+        outside = (*calls, *wrappers, *format.inner_ends, *tail, *self._strays)
         if self._in_thoughts and self._thoughts:  # a call in there is one to the grammar, too
             closer = self._thoughts[1]
             return (f"\n{closer}", closer, *outside)
@@ -265,15 +328,34 @@ class Parser:
             return outside
         if not self._recover and (not wrapping.calls or wrapping.closer):
             calls = ()
-        return (wrapping.closer, *calls) if wrapping.closer else (*calls, *format.inner_ends)
+        closers = (wrapping.closer,) if wrapping.closer else ()
+        return (*closers, *calls, *format.inner_ends)
+
+    @property
+    def _strays(self) -> tuple[str, ...]:
+        """The markers of a reasoning block that may stand anywhere; none where nothing is known of
+        such."""
+        block = self._format.reasoning
+        if not self._recover or block is None or not self._format.strays:
+            return ()
+        return (block.opener.text, *self._format.strays)
+
+    def _find_header_stops(self, headers: MessageHeaders) -> tuple[str, ...]:
+        """What ends a message, or begins one."""
+        ends = (f" {headers.end}", headers.end, *self._format.inner_ends)
+        if self._in_block:  # where the words of a recipient are text
+            return (*ends, headers.start, headers.channel)
+        return (*ends, *headers.starts)
 
     def _stopped(self, stop: str) -> Steps[None]:
         """Goes on behind one of the `_stops`."""
+        if self._headers is not None:
+            yield from self._message_stopped(stop, self._headers)
+            return
         block = self._format.reasoning
-        if self._in_block and block is not None and stop.endswith(block.closer.text):
-            self._in_block = False
-            yield from self._buffer.skip(block.after)
-            yield from self._body()
+        is_inside = self._in_block or self._held is not None
+        if is_inside and block is not None and stop.endswith(block.closer.text):
+            yield from self._close_block(stop, block)
             return
         if self._in_thoughts and self._thoughts and stop.endswith(self._thoughts[1]):
             self._in_thoughts = False
@@ -284,10 +366,41 @@ class Parser:
         openings = [opening for opening in self._openings if stop.endswith(opening)]
         if openings and self._calls:
             yield from self._opened(stop, max(openings, key=len))
+        elif stop in self._strays:
+            yield from self._strayed(stop)
         elif self._wrapping is not None:
             self._wrapping, self._blank = None, ""
         elif stop != self._format.tail and stop not in self._format.inner_ends:
             self._begin_content(next(c for c in self._format.contents if c.opener == stop))
+
+    def _close_block(self, stop: str, block: Reasoning) -> Steps[None]:
+        """Goes on behind the closer of the reasoning block."""
+        if self._held is not None:
+            has_more = yield from self._buffer.peek(self._sees_more())
+            if has_more:
+                self._forget_calls(stop)
+            else:
+                self._release()
+        self._in_block = False
+        self._buffer.record(stop.removesuffix(block.next_opener))
+        yield from self._buffer.skip(block.after)
+        self._show(self._buffer.recorded())
+        yield from self._body()
+
+    def _sees_more(self) -> Steps[bool]:
+        """Is there more than white space?"""
+        yield from self._buffer.space()
+        return True
+
+    def _strayed(self, stop: str) -> Steps[None]:
+        """Goes on behind a marker of the reasoning block that stands elsewhere than at the head."""
+        block = self._format.reasoning
+        if block is None or stop != block.opener.text:
+            return
+        self._in_block = True
+        self._buffer.record(stop)
+        yield from self._buffer.skip(block.pad_open)
+        self._show(self._buffer.recorded())
 
     def _opened(self, stop: str, opening: str) -> Steps[None]:
         """Goes on behind what opens calls; or content, where that begins alike."""
@@ -299,9 +412,82 @@ class Parser:
             if (yield from self._buffer.accept(rest, after_space=False)):
                 self._begin_content(wrapping)
                 return
+        if self._recover and self._in_block and self._held is None:
+            yield from self._hold(stop, opening)
+            return
         is_call = yield from self._attempt(stop, self._openings[opening])
         if is_call and not self._recover:
             self._in_thoughts = False
+
+    def _hold(self, stop: str, opening: str) -> Steps[None]:
+        """Reads the first call inside the reasoning block, if it is one."""
+        self._held = _HeldCalls(self._count, self._blank)
+        self._buffer.record(stop)
+        if (yield from self._attempt(stop, self._openings[opening])):
+            self._in_block = False  # a call ends the block, unless its closer comes
+        else:
+            self._release()
+
+    def _release(self) -> None:
+        """Tells of the calls that were held."""
+        if self._held is not None:
+            self._events += self._held.events
+            self._held = None
+            self._buffer.recorded()
+
+    def _forget_calls(self, stop: str) -> None:
+        """The calls that were held, and what stands beside them, are reasoning."""
+        assert self._held is not None
+        self._count, self._blank = self._held.count, self._held.blank
+        self._held, self._in_block = None, True
+        self._emit(self._buffer.recorded().removesuffix(stop))
+
+    # Messages with a header, in recovery.
+
+    def _message_stopped(self, stop: str, headers: MessageHeaders) -> Steps[None]:
+        """Goes on behind what ends a message, or begins one."""
+        if stop not in headers.starts:
+            if self._in_block:
+                self._show(stop)
+            self._in_block, self._blank = False, ""
+            return
+        found = yield from self._read_header(stop, headers)
+        if found is None:
+            self._emit(stop)
+            return
+        text, header = found
+        self._in_block = False
+        tool = headers.find_tool(header.recipient, self._tools)
+        if tool is not None and self._calls:
+            yield from self._read_call(text, ((self._format.hole,),), name=tool)
+            return
+        self._blank = None
+        self._in_block = header.channel in headers.thoughts
+        if self._in_block:
+            self._show(text)
+        if header.is_spaced:
+            yield from self._buffer.skip(" ")
+
+    def _read_header(
+        self, stop: str, headers: MessageHeaders
+    ) -> Steps[tuple[str, MessageHeader] | None]:
+        """Takes the header that begins so, up to the message; takes nothing if it is none. At the
+        end of the text it may be cut behind the role."""
+        self._buffer.mark()
+        text = stop
+        try:
+            while not text.endswith(headers.body) and len(text) <= LONGEST_NAME:
+                yield from self._buffer.need()
+                text += self._buffer.take(1)
+            header = headers.read(text.removesuffix(headers.body))
+        except CutError:
+            is_role = text.split() == (headers.start + headers.role).split()
+            header = headers.read(text) if is_role else None
+        taken = self._buffer.forget()
+        if header is None:
+            self._buffer.unread(taken)
+            return None
+        return text, header
 
     def _begin_content(self, wrapping: Content) -> None:
         self._wrapping, self._blank, self._in_thoughts = wrapping, None, False
@@ -310,14 +496,17 @@ class Parser:
         """Passes on text that is no part of a call."""
         if not text:
             return
+        if self._in_block and self._inline:
+            self._tell(ContentDelta(text))
+            return
         if self._in_block or self._in_thoughts:
-            self._events.append(ReasoningDelta(text))
+            self._tell(ReasoningDelta(text))
             return
         if self._blank is not None:
             text = self._blank + text
             self._blank = text if text.isspace() else None
         if self._blank is None:
-            self._events.append(ContentDelta(text))
+            self._tell(ContentDelta(text))
 
     # Calls.
 
@@ -344,7 +533,7 @@ class Parser:
         closing = spell_fixed(self._format.closing).strip()
         nexts = [text for text in (between, self._format.start) if text]
         while True:
-            if closing and (yield from self._buffer.accept(closing)):
+            if closing and (yield from self._accept_closing(closing)):
                 return
             if not (yield from self._buffer.peek_text(*nexts)):
                 self._cut_behind_call(closing, between, self._format.start)
@@ -352,8 +541,18 @@ class Parser:
             if not (yield from self._read_call("", self._ways, between)):
                 return
 
+    def _accept_closing(self, closing: str) -> Steps[bool]:
+        """Takes what closes the calls; models put white space into it."""
+        if self._recover:
+            return self._buffer.accept_loosely(closing)
+        return self._buffer.accept(closing)
+
     def _read_call(
-        self, opener: str, ways: Sequence[Sequence[CallNode]], between: str | None = None
+        self,
+        opener: str,
+        ways: Sequence[Sequence[CallNode]],
+        between: str | None = None,
+        name: str = "",
     ) -> Steps[bool]:
         """Reads one call; says whether it is one.
 
@@ -361,6 +560,7 @@ class Parser:
             opener: what has been taken in front of it.
             ways: how it may be written behind that.
             between: what may stand between it and the call before; None where it is the first.
+            name: its name, where the opener has told it.
         """
         is_cut, taken = False, ""
         self.began = self._buffer.position
@@ -370,7 +570,7 @@ class Parser:
                 if between and (yield from self._buffer.sees(between)):
                     yield from self._buffer.space()
                     self._buffer.take(len(between))
-                call = yield from self._reader.read(nodes)
+                call = yield from self._reader.read(nodes, name)
                 if not opener and between is None and call.name not in self._tools:
                     raise NotACallError  # an object that happens to stand at the start
             except (NotACallError, CutError) as e:
@@ -392,18 +592,18 @@ class Parser:
         """The name of the call under way is known."""
         if self._streams:
             self._is_call_open = True
-            self._events.append(CallOpened(self._count, name))
+            self._tell(CallOpened(self._count, name))
         else:
             self.began = self._buffer.position
 
     def _add_arguments(self, text: str, boundaries: Sequence[Boundary]) -> None:
         """More is known of the arguments of the call under way."""
         if self._streams and text:
-            self._events.append(ArgumentsDelta(self._count, text, tuple(boundaries)))
+            self._tell(ArgumentsDelta(self._count, text, tuple(boundaries)))
 
     def _close_call(self, call: ToolCall) -> None:
         """The call under way is complete."""
-        self._events.append(CallRead(self._count, call))
+        self._tell(CallRead(self._count, call))
         self.call_ends.append(self._buffer.position)
         self._count += 1
         self._blank = ""
@@ -412,7 +612,7 @@ class Parser:
     def _refuse(self, opener: str, taken: str) -> None:
         """What was taken for a call is text, unless an event has told of the call."""
         if self._is_call_open:
-            self._events.append(CallCut(opener + self._buffer.take(len(taken))))
+            self._tell(CallCut(opener + self._buffer.take(len(taken))))
             self._count += 1
         else:
             self._emit(opener or self._buffer.take(1))
@@ -423,7 +623,7 @@ class Parser:
         if self._recover:
             self._emit(text)
         else:
-            self._events.append(CallCut(text))
+            self._tell(CallCut(text))
 
     def _cut_tag(self) -> bool:
         """Where the text ended inside a tag, that is no content: it holds a marker already, or
@@ -453,7 +653,8 @@ def parse(
     *,
     recover: bool = False,
     thoughts: tuple[str, str] | None = None,
+    inline: bool = False,
 ) -> Turn:
     """Reads a whole turn at once."""
-    parser = Parser(format, tools, state, recover=recover, thoughts=thoughts)
+    parser = Parser(format, tools, state, recover=recover, thoughts=thoughts, inline=inline)
     return collect([*parser.feed(text), *parser.close()])

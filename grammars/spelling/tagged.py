@@ -43,9 +43,29 @@ def read_stops(tags: TaggedArguments) -> str:
 
 
 def is_writable(value: Json, tags: TaggedArguments) -> bool:
-    """Can a constant stand between these tags? Not if it contains their end."""
+    """Can a constant stand between these tags as it is? Not if it contains their end, or begins as
+    a wrapper does."""
+    if not isinstance(value, str):
+        return True
     ends = tags.close + tags.open[0]
-    return not isinstance(value, str) or ends not in "\n" + value + tags.close
+    looks_wrapped = tags.wrapper is not None and value.startswith(tags.wrapper.opener)
+    return not looks_wrapped and ends not in "\n" + value + tags.close
+
+
+def is_wrappable(value: Json, tags: TaggedArguments) -> bool:
+    """Can a constant stand between these tags in their wrapper? Not if it contains their end."""
+    if tags.wrapper is None or not isinstance(value, str):
+        return False
+    close = tags.wrapper.closer + tags.close
+    return close + tags.open[0] not in value + close
+
+
+def spell_string(text: str, tags: TaggedArguments) -> str:
+    """The string as the template writes it between these tags."""
+    wrapper = tags.wrapper
+    if wrapper is None or not wrapper.wraps(text):
+        return text
+    return wrapper.opener + text + wrapper.closer
 
 
 def admits_any_text(branches: Iterable[Flat]) -> bool:

@@ -95,7 +95,7 @@ def survives_edits(factory: Factory, format: Format, data: DataObject) -> None:
     written = data.draw(wire_texts(format))
     text = data.draw(mutations(written.text, format.texts))
     got, _ = listen(factory, written.tools, [text], check="survives_edits")
-    if message := find_lost(text, got, damaged=True, tags=format.texts):
+    if message := find_lost(text, got, damaged=True, tags=format.structure):
         raise ParserFailure("survives_edits", message, [text], got=got)
 
 
@@ -135,7 +135,7 @@ CHECKS: tuple[Check, ...] = (
 
 def _find_tags(format: Format) -> set[str]:
     """The texts that are structure: the tags, but no words or punctuation, which may be content."""
-    texts = map(str.strip, (*format.texts, *format.recovered))
+    texts = map(str.strip, format.structure)
     return {text for text in texts if len(text) >= SHORTEST_TAG}
 
 

@@ -19,6 +19,7 @@ from grammars.wire.nodes import (
     NestedArguments,
     PythonArguments,
     TaggedArguments,
+    TextWrapper,
 )
 
 __all__ = [
@@ -36,5 +37,6 @@ __all__ = [
     "PythonArguments",
     "Reasoning",
     "TaggedArguments",
+    "TextWrapper",
     "find_format",
 ]

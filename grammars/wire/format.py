@@ -25,7 +25,8 @@ from grammars.wire.nodes import NestedArguments as NestedArguments
 from grammars.wire.nodes import Node as Node
 from grammars.wire.nodes import PythonArguments as PythonArguments
 from grammars.wire.nodes import TaggedArguments as TaggedArguments
-from grammars.wire.variants import Variant
+from grammars.wire.nodes import TextWrapper as TextWrapper
+from grammars.wire.variants import MessageHeaders, Variant
 
 T = TypeVar("T")
 CallNode: TypeAlias = Node | Variant
@@ -55,6 +56,7 @@ class Reasoning:
 
     Args:
         starts_closed: a turn without reasoning may begin with the closer.
+        next_opener: the end of the closer, where that is the beginning of the next message.
     """
 
     opener: Marker
@@ -63,6 +65,17 @@ class Reasoning:
     pad_close: str = ""
     after: str = ""
     starts_closed: bool = False
+    next_opener: str = ""
+
+    @property
+    def head(self) -> str:
+        """What the template writes in front of the text."""
+        return self.opener.text + self.pad_open
+
+    @property
+    def foot(self) -> str:
+        """What the template writes behind the text, without what belongs to the next message."""
+        return self.pad_close + self.closer.text.removesuffix(self.next_opener) + self.after
 
 
 @dataclass(frozen=True)
@@ -88,6 +101,11 @@ class Format:
         single: the template can write one call in a turn, no more.
         variants: other ways in which models write a call, a marker first; only the parser knows
             them, and only in recovery.
+        strays: markers of the reasoning block that models also write around an answer, where they
+            mean nothing, as they do with empty blocks; in recovery the parser drops them, and a
+            block may open anywhere.
+        headers: how models write the headers of messages, where each part of a turn is one; the
+            parser reads by it in recovery, in place of all else that opens and closes parts.
 
     Raises:
         TypeError: nothing that a parser can recognise opens the calls, or a variant; or calls of
@@ -107,6 +125,8 @@ class Format:
     ends: tuple[str, ...] = ()
     single: bool = False
     variants: tuple[tuple[CallNode, ...], ...] = ()
+    strays: tuple[str, ...] = ()
+    headers: MessageHeaders | None = None
 
     def __post_init__(self) -> None:
         first = next(iter(self.opening + self.call), None)
@@ -242,6 +262,8 @@ class Format:
         if isinstance(hole, TaggedArguments):
             texts += [hole.open, hole.after_key, hole.close, hole.end]
             texts += [hole.empty or "", hole.after_kind]
+            if hole.wrapper is not None:
+                texts += [hole.wrapper.opener, hole.wrapper.closer]
         elif isinstance(hole, PythonArguments):
             texts += [hole.item, hole.after_key]
         elif isinstance(hole, NestedArguments):
@@ -254,6 +276,14 @@ class Format:
             texts += hole.style.quotes
         texts += [self.between, self.tail]
         return _unique(filter(None, texts))
+
+    @property
+    def structure(self) -> tuple[str, ...]:
+        """All that a parser may take for structure: the `texts`, and what models write instead."""
+        texts = [*self.texts, *self.recovered, *self.inner_ends, *self.strays]
+        if self.headers is not None:
+            texts += self.headers.marks
+        return _unique(texts)
 
 
 def _unique(values: Iterable[T]) -> tuple[T, ...]:

@@ -115,12 +115,31 @@ class JsonArguments:
 
 
 @dataclass(frozen=True)
+class TextWrapper:
+    """A string is written `opener TEXT closer` where it holds one of these texts; XML has
+    `<![CDATA[TEXT]]>` for that. Nothing is escaped in there.
+
+    Args:
+        triggers: the texts.
+    """
+
+    opener: str
+    closer: str
+    triggers: tuple[str, ...]
+
+    def wraps(self, text: str) -> bool:
+        """Is this string written in the wrapper?"""
+        return any(trigger in text for trigger in self.triggers)
+
+
+@dataclass(frozen=True)
 class TaggedArguments:
     """A hole: every argument between tags of its own; strings raw, the rest JSON.
 
     An argument is written `open KEY after_key VALUE close`, or `open KEY after_key KIND after_kind
     VALUE close` where its type is named; `end` stands after the last one. No such format escapes
-    anything, so a value ends only at `close` followed by `open` or `end`.
+    anything, so a value ends only at `close` followed by `open` or `end`; one in a wrapper, at the
+    closer of that followed by these.
 
     Args:
         true, false, null: the accepted spellings, the template's own first.
@@ -128,6 +147,7 @@ class TaggedArguments:
         kinds: types of JSON Schema, each with the name that is written for it, `""` for all others;
             () where none is.
         after_kind: what stands behind that name.
+        wrapper: what stands around some strings; None: they are written as they are.
     """
 
     open: str
@@ -141,6 +161,7 @@ class TaggedArguments:
     empty: str | None = None
     kinds: tuple[tuple[str, str], ...] = ()
     after_kind: str = ""
+    wrapper: TextWrapper | None = None
 
 
 PYTHON = JsonStyle(

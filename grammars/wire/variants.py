@@ -10,13 +10,6 @@ from typing import TypeAlias
 
 
 @dataclass(frozen=True)
-class OneOf:
-    """One of these texts, the first that comes next; "" at the end says that there may be none."""
-
-    texts: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class Handle:
     """A hole: the name and perhaps the number of a call, in one text.
 
@@ -42,5 +35,91 @@ class Handle:
         return None
 
 
-Variant: TypeAlias = OneOf | Handle
+Variant: TypeAlias = Handle
 """A node of such a call."""
+
+
+@dataclass(frozen=True)
+class MessageHeader:
+    """What the header of a message tells.
+
+    Args:
+        channel: the last channel that it names; "" for none.
+        recipient: to whom the message goes; "" for nobody.
+        is_spaced: white space stands behind its markers, as some models write it everywhere.
+    """
+
+    channel: str
+    recipient: str
+    is_spaced: bool
+
+
+@dataclass(frozen=True)
+class MessageHeaders:
+    """Messages with a header, which models write in many ways: its parts in any order, some twice
+    or not at all, white space around them. A header goes from one of its markers to `body`.
+
+    Args:
+        start: what stands in front of the role.
+        role: that of the model.
+        channel, recipient, kind: what stands in front of the name of each. The kind is that of the
+            content; its name may also stand alone.
+        kinds: names of kinds that may stand alone.
+        body: what ends the header.
+        end: what ends a message.
+        thoughts: the channels of reasoning; all others have content.
+        tools: what the name of a tool has in front of it as a recipient; models leave it out.
+    """
+
+    start: str
+    role: str
+    channel: str
+    recipient: str
+    kind: str
+    kinds: tuple[str, ...]
+    body: str
+    end: str
+    thoughts: tuple[str, ...]
+    tools: str
+
+    @property
+    def starts(self) -> tuple[str, ...]:
+        """What a header can begin with."""
+        return (self.start, self.channel, f" {self.recipient}")
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """The markers of headers, and of what ends a message."""
+        return (*self.starts, self.kind, self.body, self.end)
+
+    def read(self, text: str) -> MessageHeader | None:
+        """What a header tells, from its first marker up to `body`; None if it is none."""
+        if self._compile().fullmatch(text) is None:
+            return None
+        channels: list[str] = re.findall(rf"{re.escape(self.channel)}\s*(\w+)", text)
+        recipients: list[str] = re.findall(rf"{re.escape(self.recipient)}([^\s<]+)", text)
+        return MessageHeader(
+            channel=channels[-1] if channels else "",
+            recipient=recipients[-1] if recipients else "",
+            is_spaced=re.search(rf"{re.escape(self.channel)}\s", text) is not None,
+        )
+
+    def _compile(self) -> re.Pattern[str]:
+        """An expression for whole headers."""
+        start, channel, kind = map(re.escape, (self.start, self.channel, self.kind))
+        parts = (
+            rf"{start}\s*{re.escape(self.role)}",
+            rf"{channel}(\s*\w+)?",
+            rf"(?<!\w){re.escape(self.recipient)}[^\s<]+",
+            rf"{kind}\s*[\w./+-]+",
+            rf"(?<!\w)({'|'.join(map(re.escape, self.kinds))})(?!\w)",
+        )
+        return re.compile(rf"(\s*({'|'.join(parts)}))+\s*")
+
+    def find_tool(self, recipient: str, names: Collection[str]) -> str | None:
+        """The tool to which a message goes, perhaps one that is not on offer; None for others."""
+        for name in (recipient, recipient.removeprefix(self.tools)):
+            if name in names:
+                return name
+        is_tool = recipient.startswith(self.tools)
+        return recipient.removeprefix(self.tools) if is_tool else None

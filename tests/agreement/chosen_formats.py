@@ -27,6 +27,7 @@ _CONSTRUCTS = (
     "glm47",  # a name in front of tags
     "dsml",  # told types, and all others
     "seed_oss",  # Python's spelling between tags
+    "minicpm5",  # strings in a wrapper
     "gemma4",  # raw strings between tokens
     "command_r",  # indented
     "apertus",  # the name as a key

@@ -156,7 +156,7 @@ def _find_tags(compiled: CompiledRequest) -> tuple[str, str]:
     block = compiled.turn.format.reasoning
     if block is None:
         return "<think>", "</think>"
-    return block.opener.text, block.closer.text
+    return block.head, block.foot
 
 
 def fold(chunks: Sequence[Json]) -> Json:

@@ -131,10 +131,11 @@ def test_start_states():
         (HERMES, f"so\n{CALL}", "so"),
         (HERMES, CALL, ""),
         (HERMES, "<think>\nhm", "<think>\nhm"),
-        (HERMES, f"<think>\nhm\n{CALL}\n</think>\n\nhi", "<think>\nhm\n</think>\n\nhi"),
-        (OPEN, "hm\n</think>\n\nhi", "hm\n</think>\n\nhi"),
-        (OPEN, f"hm\n</think>\n\n{CALL}", "hm\n</think>\n\n"),
-        (OPEN, "hm", "hm"),
+        (HERMES, f"<think>\nhm {CALL}\n</think>\n\nhi", f"<think>\nhm {CALL}\n</think>\n\nhi"),
+        (HERMES, f"<think>\nhm\n{CALL}", "<think>\nhm"),
+        (OPEN, "hm\n</think>\n\nhi", "<think>\nhm\n</think>\n\nhi"),
+        (OPEN, f"hm\n</think>\n\n{CALL}", "<think>\nhm\n</think>\n\n"),
+        (OPEN, "hm", "<think>\nhm"),
     ],
 )
 def test_reasoning_format_none(source: str, text: str, content: str, markers: str):

@@ -70,7 +70,7 @@ def test_white_space_and_a_missing_opener_matter_to_nobody(
         (
             QWEN3_CODER,
             f"<think>so\n{TAGS}\n</tool_call> on\n</think>\n\nHi",
-            Turn("Hi", "so on", (F,)),
+            Turn("Hi", f"so\n{TAGS}\n</tool_call> on"),
         ),
         (HERMES, '<tool_call>\n{"name": "f", "argu', Turn('<tool_call>\n{"name": "f", "argu')),
     ],

@@ -140,7 +140,7 @@ def test_forms_of_reasoning(form: str, thinking: bool | None, is_streamed: bool)
         assert "reasoning_content" not in message
         assert message["content"] == "Hello."
     elif form == "none":
-        assert message["content"] == "<think>I wonder.</think>Hello."
+        assert message["content"] == "<think>\nI wonder.\n</think>\n\nHello."
         assert "reasoning_content" not in message
     else:
         assert message["reasoning_content"] == "I wonder."
