@@ -21,6 +21,7 @@ from grammars.infer.text import (
     tokenise,
 )
 from grammars.schema.nodes import Json
+from grammars.schema.subschemas import is_object
 from grammars.turn import ToolCall, Turn
 from grammars.wire.format import (
     CallId,
@@ -301,7 +302,8 @@ def _make_hole(piece: Piece, sample: CallSample, tagged: Tagged | None) -> Node:
         case "arguments":
             return JsonArguments(_read_style(sample))
         case _:
-            assert tagged
+            if tagged is None:
+                raise DetectError("something else than its end stands behind a call's arguments")
             return tagged.hole
 
 
@@ -360,11 +362,10 @@ def _require_style(value: Json, text: str, quote: str = "") -> JsonStyle:
 
 def _read_json_call(sample: CallSample) -> JsonCall:
     call, text = _write_rich_call(sample)
-    members: dict[str, Json] = json.loads(text)
+    members = _read_object(text)
     keys = list(members)
-    values = list(members.values())
-    name_key = keys[values.index(call.name)]
-    arguments_key = keys[values.index(call.arguments)]
+    name_key = _find_key(members, call.name)
+    arguments_key = _find_key(members, call.arguments)
     node = JsonCall(name_key, arguments_key, _require_style(members, text))
     expected = [name_key, arguments_key]
     others = [key for key in keys if key not in expected]
@@ -378,15 +379,43 @@ def _read_json_call(sample: CallSample) -> JsonCall:
     return node
 
 
+def _read_object(text: str) -> dict[str, Json]:
+    """The members of a call that is one object.
+
+    Raises:
+        DetectError: the text is no JSON object. Templates that put arguments together by hand
+            write JSON as long as a value is a text.
+    """
+    try:
+        members = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise DetectError(f"the JSON of a call cannot be read: {text!r}") from error
+    if not is_object(members):
+        raise DetectError(f"a call is no JSON object: {text!r}")
+    return members
+
+
+def _find_key(members: Mapping[str, Json], value: Json) -> str:
+    """The key of a member with this value.
+
+    Raises:
+        DetectError: there is none.
+    """
+    for key, member in members.items():
+        if member == value:
+            return key
+    raise DetectError(f"a call does not hold {value!r} as it is: {dict(members)!r}")
+
+
 def _read_id(key: str, value: Json, *, call: ToolCall, sample: CallSample) -> CallId | CallIndex:
     if value == call.id:
         return _find_id(sample.chat)
     # Command R7B counts the calls of a conversation, as a text: "0", "1".
     if isinstance(value, str) and value.isdecimal():
         following = str(int(value) + 1)
-        second: dict[str, Json] = {}
+        second: Mapping[str, Json] = {}
         if sample.pair:
-            second = json.loads(sample.pair[1].pieces[0].text)
+            second = _read_object(sample.pair[1].pieces[0].text)
         if second.get(key, following) == following:
             return CallIndex(int(value))
     raise DetectError(f"the member {key!r} of a call is neither its id nor its number")
