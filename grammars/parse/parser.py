@@ -365,8 +365,9 @@ class Parser:
         for nodes in ways:
             self._buffer.mark()
             try:
-                if between and (yield from self._buffer.sees(between)):
+                if between is not None:  # templates write any amount of white space there
                     yield from self._buffer.space()
+                if between and (yield from self._buffer.sees(between)):
                     self._buffer.take(len(between))
                 call = yield from self._reader.read(nodes)
                 if not opener and between is None and call.name not in self._tools:
