@@ -249,7 +249,8 @@ class ChatTemplate:
             named = (True, False)
         if any("tool_calls" in message for message in normal):
             # Most templates write arguments with tojson, some put them into the text as they are.
-            empty, as_text = self._empty, (False, True)
+            # Command A reasoning looks into the first part of the content, which has to be there.
+            empty, as_text = (*self._empty, " "), (False, True)
         if any(is_text_parts(message["content"]) for message in normal):
             joined = self._part_forms
         choices = (blank, named, offer, empty, as_text, joined)  # as the fields of `_Form`

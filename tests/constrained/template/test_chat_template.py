@@ -177,6 +177,10 @@ def test_content_beside_tool_calls():
     # It asks, but only after it has used the content.
     late = "{{ messages[0].content + '.' }}{{ messages[0].content is none }}"
     assert render(late, [call({})]) == ".False"
+    # It looks into the first part, or the first character, which has to be there.
+    first = "{% if messages[0].content[0].thinking %}thought{% endif %}{{ messages[0].content }}|"
+    assert render(first, [call({})]) == " |"
+    assert render(first, [call({}, "text")]) == "text|"
 
 
 @pytest.mark.parametrize("role", ["user", "assistant", "tool"])
