@@ -27,7 +27,7 @@ from grammars.ir.nodes import (
 from grammars.regex.writing import escape_regex, match_any
 from grammars.spelling.json_call import begin_call, style_answer, style_arguments
 from grammars.turn import Choice, JsonAnswer, Policy, RegexAnswer, Start, State, Think, Tool
-from grammars.wire.format import Content, Format, JsonCall, Marker, Reasoning
+from grammars.wire.format import Content, Format, JsonCall, Marker, Reasoning, cut_lead
 
 
 def build_grammar(
@@ -160,8 +160,10 @@ class _TurnRules:
             options += map(Costly, self._opened_calls(own))
             for opening in others:  # which models use, and the template does not
                 options += [Costly(Costly(calls)) for calls in self._opened_calls(opening)]
-        if not options:  # the prompt has begun with what nothing can follow
-            return EMPTY
+        if not options:
+            hint = "Leave the tool choice to the model, or use a template that begins no message"
+            message = f"the prompt has begun with {self._state.lead!r}, which no such turn does"
+            raise PolicyError(message, hint=hint)
         if must_call or answer is not None or self._state.lead:
             return choice(options)
         if Content() in self._format.contents:  # which may be empty
@@ -187,9 +189,9 @@ class _TurnRules:
         calls = self._calls.calls(nodes, opening)
         at_once: list[Expression] = []
         if self._state.lead:
-            head = self._opener(opening)
-            if head is not None:
-                at_once.append(sequence(head, calls))
+            rest = cut_lead((Marker(opening), *nodes), self._state.lead)
+            if rest is not None:
+                at_once.append(self._calls.calls(rest, opening))
         elif self._is_shared(opening):
             # The lexer would not give up `to=user` for `to=`: the name goes into one terminal.
             at_once.append(self._calls.calls((Marker(opening), *nodes), opening, spaced=True))

@@ -261,6 +261,26 @@ def _unique(values: Iterable[T]) -> tuple[T, ...]:
     return tuple(dict.fromkeys(values))
 
 
+def cut_lead(nodes: Sequence[Node], lead: str) -> tuple[Node, ...] | None:
+    """The nodes behind a text with which they begin; None where they begin with another one.
+
+    Args:
+        nodes: of a call, from its opener on.
+        lead: what the prompt has written already; it may end inside a node.
+    """
+    for i, node in enumerate(nodes):
+        if not isinstance(node, Fixed):
+            return tuple(nodes[i:]) if not lead else None
+        if node.text.startswith(lead):
+            rest = node.text.removeprefix(lead)
+            # What is left of a marker is no marker: no token stands for half of one.
+            return (Literal(rest), *nodes[i + 1 :]) if rest else tuple(nodes[i + 1 :])
+        if not lead.startswith(node.text):
+            return None
+        lead = lead.removeprefix(node.text)
+    return () if not lead else None
+
+
 def is_taggable(name: str) -> bool:
     """True if a name between tags is read back as it is."""
     has_breaks = not {"<", ">", "\n"}.isdisjoint(name)
