@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from grammars.errors import DetectError
 from grammars.formats import NATIVE
+from grammars.infer.behind_prompt import try_behind_prompt
 from grammars.infer.calls import CallLayout, CallSample, Cut, build_call, cut_call, find_layout
 from grammars.infer.probes import (
     KEYS,
@@ -116,6 +117,7 @@ class _TemplateReader:
             Evidence("content and a call", mixed.text, mixed.conclusion),
             *verify(chat, format, tails, mixed=is_mixed),
         ]
+        evidence += try_behind_prompt(chat, format)
         if chat.reasoning:
             evidence += compare_reasoning(chat, format, tails)
         return Inference(format, tuple(evidence))

@@ -9,14 +9,16 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Any
 
 from grammars.errors import Error
 from grammars.infer.probes import TEXT, USER, Render, make_tool, show_call
 from grammars.infer.text import leading_space
 from grammars.schema.nodes import Json
+from grammars.spelling.python import spell_fixed
 from grammars.turn import Start, State, ToolCall
-from grammars.wire.format import Format, Marker, Reasoning, count_common
+from grammars.wire.format import Fixed, Format, Marker, Node, Reasoning, count_common
 
 _THOUGHT = "PROBE-THOUGHT"
 _QUESTION: dict[str, Json] = {"role": "user", "content": USER}
@@ -199,13 +201,18 @@ def find_state(
         calls: how many calls the conversation has, if that is known.
     """
     block = format.reasoning
-    prompt = with_prompt[count_common(with_prompt, without_prompt) :]
+    prompt = find_prompt(with_prompt, without_prompt)
     state = State(calls=calls)
     if block is not None:
         state = replace(_find_block(prompt or _find_end(with_prompt, block), block), calls=calls)
     if state.start is Start.OPEN:
         return state
     return replace(state, lead=_find_lead(prompt, format))
+
+
+def find_prompt(with_prompt: str, without_prompt: str) -> str:
+    """The generation prompt: what only the first of the two renders has."""
+    return with_prompt[count_common(with_prompt, without_prompt) :]
 
 
 def _find_end(prompt: str, block: Reasoning) -> str:
@@ -230,11 +237,25 @@ def _find_block(prompt: str, block: Reasoning) -> State:
 
 def _find_lead(prompt: str, format: Format) -> str:
     """What the prompt has written of content or of a call: `>>>`, where `>>>all` opens content."""
-    for content in format.contents:
-        for length in range(len(content.opener), 1, -1):  # a single character could be anything
-            if prompt.endswith(content.opener[:length]):
-                return content.opener[:length]
+    heads = [content.opener for content in format.contents]
+    heads.append(_spell_head(format))
+    for head in heads:
+        for length in range(len(head), 1, -1):  # a single character could be anything
+            lead = head[:length]
+            if lead.strip() and prompt.endswith(lead):
+                return lead
     return ""
+
+
+def _spell_head(format: Format) -> str:
+    """The text of a call up to its first hole."""
+    if format.opener is None:
+        return ""  # it begins as any JSON does
+    return spell_fixed(list(takewhile(_is_fixed, format.opening + format.call)))
+
+
+def _is_fixed(node: Node) -> bool:
+    return isinstance(node, Fixed)
 
 
 def _find_missing(pad: str, written: str) -> str:
