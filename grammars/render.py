@@ -22,7 +22,6 @@ from grammars.spelling.json_call import (
 from grammars.spelling.nested import Tree, TreeReader, is_text
 from grammars.spelling.nested import is_key as is_nested_key
 from grammars.spelling.python import find_ends, is_word, spell_fixed
-from grammars.spelling.python_values import RAW
 from grammars.spelling.styles import holds, spell
 from grammars.spelling.tagged import excludes_containers, is_key
 from grammars.turn import Start, State, Tool, ToolCall, Turn
@@ -260,7 +259,8 @@ class _CallWriter:
             if not is_word(key):
                 message = f"the key {key!r} cannot be written in such a call"
                 raise RenderError(message, where=self._at(key))
-            if isinstance(value, str) and not ends.holds(value, RAW):
+            is_raw = isinstance(value, str) and bool(hole.quote)
+            if is_raw and not ends.holds(str(value), hole.quote):
                 raise RenderError("the value contains what would end it", where=self._at(key))
             items.append(key + hole.after_key + _spell_in_python(value, hole))
         return hole.item.join(items)
@@ -321,7 +321,7 @@ def _spell_raw(value: Json, tags: TaggedArguments) -> str:
 def _spell_in_python(value: Json, hole: PythonArguments) -> str:
     match value:
         case str():
-            return RAW + value + RAW
+            return hole.quote + value + hole.quote if hole.quote else spell(value, hole.style)
         case dict():
             return spell(value, hole.objects)
         case _:

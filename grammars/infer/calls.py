@@ -10,6 +10,7 @@ from typing import Literal as OneOf
 from grammars.errors import DetectError
 from grammars.infer.arguments import Tagged, infer_tagged
 from grammars.infer.probes import KEYS, RICH, VALUES, ProbedTemplate, long_id
+from grammars.infer.python_call import PythonCall, infer_python
 from grammars.infer.styles import find_member, find_objects, find_style
 from grammars.infer.text import (
     common_prefix,
@@ -267,15 +268,15 @@ def build_call(sample: CallSample) -> tuple[Node, ...]:
     if sample.pair:
         first, second = sample.pair
         pieces = list(_find_counters(first.pieces, second.pieces))
-    tagged = None
+    written = None
     if pieces[-1].kind == "tagged":
         *pieces, arguments = pieces
         gap = ""
         if pieces[-1].kind == "text":
             gap = pieces.pop().text
-        tagged = _read_tagged(sample, len(gap))
-        pieces += [Piece("text", tagged.before), arguments]
-        suffix = tagged.rest
+        written = _read_written_out(sample, len(gap))
+        pieces += [Piece("text", written.before), arguments]
+        suffix = written.rest
     loose = find_loose(prefix, suffix, *(p.text for p in pieces if p.kind == "text"))
     begins_with_object = pieces[0].kind == "call" and not prefix
     opens = not sample.layout.opening and not begins_with_object
@@ -284,12 +285,12 @@ def build_call(sample: CallSample) -> tuple[Node, ...]:
         if piece.kind == "text":
             nodes += make_nodes(piece.text, loose)
         else:
-            nodes.append(_make_hole(piece, sample, tagged))
+            nodes.append(_make_hole(piece, sample, written))
     nodes += make_nodes(suffix, loose)
     return _describe_ids(merge_literals(nodes))
 
 
-def _make_hole(piece: Piece, sample: CallSample, tagged: Tagged | None) -> Node:
+def _make_hole(piece: Piece, sample: CallSample, written: Tagged | PythonCall | None) -> Node:
     match piece.kind:
         case "name":
             return Name()
@@ -302,9 +303,9 @@ def _make_hole(piece: Piece, sample: CallSample, tagged: Tagged | None) -> Node:
         case "arguments":
             return JsonArguments(_read_style(sample))
         case _:
-            if tagged is None:
+            if written is None:
                 raise DetectError("something else than its end stands behind a call's arguments")
-            return tagged.hole
+            return written.hole
 
 
 def _find_id(chat: ProbedTemplate) -> CallId:
@@ -421,12 +422,13 @@ def _read_id(key: str, value: Json, *, call: ToolCall, sample: CallSample) -> Ca
     raise DetectError(f"the member {key!r} of a call is neither its id nor its number")
 
 
-def _read_tagged(sample: CallSample, gap: int) -> Tagged:
-    """The arguments between tags; `gap` characters stand between the name and them."""
+def _read_written_out(sample: CallSample, gap: int) -> Tagged | PythonCall:
+    """The arguments of a call in Python, or between tags; `gap` characters stand between the name
+    and them."""
     frame = _find_frame(sample, gap, sample.suffix)
 
     def write_call(arguments: Mapping[str, Json]) -> str:
         (call,) = sample.chat.calls(arguments)
         return frame.cut(sample.chat, call)
 
-    return infer_tagged(write_call, sample.suffix)
+    return infer_python(write_call) or infer_tagged(write_call, sample.suffix)

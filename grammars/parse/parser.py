@@ -344,8 +344,10 @@ class Parser:
         while True:
             if closing and (yield from self._buffer.accept(closing)):
                 return
-            if not (yield from self._buffer.peek_text(*nexts)):
+            if nexts and not (yield from self._buffer.peek_text(*nexts)):
                 self._cut_behind_call(closing, between, self._format.start)
+                return
+            if not nexts and self._cut_behind_call(closing):  # a name comes next, or this
                 return
             if not (yield from self._read_call("", self._ways, between)):
                 return
@@ -434,13 +436,16 @@ class Parser:
         self._cut("")
         return True
 
-    def _cut_behind_call(self, *texts: str) -> None:
-        """Where the text ended inside what stands behind a call, nothing of that is content."""
+    def _cut_behind_call(self, *texts: str) -> bool:
+        """Where the text ended inside what stands behind a call, nothing of that is content; says
+        whether it did."""
         if self._recover or not self._buffer.closed:
-            return
+            return False
         rest = self._buffer.rest.strip()
-        if rest and any(text.startswith(rest) for text in texts):
+        is_cut = bool(rest) and any(text.startswith(rest) for text in texts)
+        if is_cut:
             self._cut("")
+        return is_cut
 
 
 def parse(

@@ -135,8 +135,10 @@ class Format:
 
     @property
     def start(self) -> str:
-        """The text that one call begins with, behind what opens all calls."""
+        """The text that one call begins with, behind what opens all; "" where that is a name."""
         first = self.call[0]
+        if isinstance(first, Name):
+            return ""
         return first.text.strip() if isinstance(first, Fixed) else "{"
 
     @property

@@ -23,6 +23,7 @@ from grammars.wire.format import (
     Literal,
     Marker,
     Name,
+    PythonArguments,
     TaggedArguments,
 )
 
@@ -149,6 +150,39 @@ CALLS: dict[str, Format] = {
                 empty=" none</call>",
             ),
         ),
+    ),
+    "calls in Python": Format(
+        "inferred",
+        (Name(), Literal("("), PythonArguments(), Literal(")")),
+        opening=(Marker("<calls>"), Literal("[")),
+        closing=(Literal("]"), Marker("</calls>")),
+        between=", ",
+    ),
+    "calls in Python on lines of their own": Format(
+        "inferred",
+        (
+            Name(),
+            Literal("("),
+            PythonArguments(",", ": ", style=JsonStyle(), quote="'"),
+            Literal(")"),
+        ),
+        opening=(Marker("<calls>"), Literal("\n")),
+        closing=(Literal("\n"), Marker("</calls>")),
+        between="\n",
+    ),
+    "calls in Python, double quotes": Format(
+        "inferred",
+        (Name(), Literal("("), PythonArguments(objects=PYTHON, quote='"'), Literal(")")),
+        opening=(Marker("Tools:"), Literal(" ")),
+        closing=(Literal("."),),
+        between=" and ",
+    ),
+    "calls in Python with escapes": Format(
+        "inferred",
+        (Name(), Literal("("), PythonArguments(style=JsonStyle(), quote=""), Literal(")")),
+        opening=(Marker("<calls>"),),
+        closing=(Marker("</calls>"),),
+        between="; ",
     ),
     "one call in a turn": Format("inferred", (Marker("<a>"), JsonCall()), single=True),
     "wrapped content": Format(
