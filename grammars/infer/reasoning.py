@@ -49,6 +49,15 @@ _KNOWN = (
 )
 
 _TAG = r"(?:<[^<>\s]+>|\[/?[A-Z_]+\])"
+# What a prompt may open a block with, each with the closer that belongs to it. Only to open one
+# takes such a tag: one that also stands in front of the content of the history opens content.
+_OPENED: tuple[tuple[str, str], ...] = (
+    (r"<([a-z]\w*)>", r"</\1>"),
+    (r"\[([A-Z_]+)\]", r"[/\1]"),
+    (r"<\|(\w+?)_(?:start|begin)\|>", r"<|\1_end|>"),
+    (r"<\|(?:start|begin)_(\w+)\|>", r"<|end_\1|>"),
+    (r"<\|(?:START|BEGIN)_(\w+)\|>", r"<|END_\1|>"),
+)
 _TAGS_AND_WORD = rf"{_TAG}(?P<word>\w+){_TAG}"  # Kimi K3: <|open|>think<|sep|>
 _TAG_AND_WORD = rf"{_TAG}\w+"  # Gemma 4: <|channel>thought
 
@@ -64,7 +73,7 @@ def find_reasoning(render_chat: Render) -> Reasoning | None:
     for surroundings in template.find_thoughts():
         if block := _read_block(surroundings):
             return block
-    return template.find_known()
+    return template.find_opened() or template.find_known()
 
 
 def _show_thought(text: str) -> list[dict[str, Any]]:
@@ -127,6 +136,20 @@ class _Template:
                     headers = (of_user.rstrip(), of_assistant.rstrip())
                     yield _Surroundings(head, tail, headers)
 
+    def find_opened(self) -> Reasoning | None:
+        """The block that a prompt opens with a tag of its own: KAT writes `<judge>`."""
+        history = self.render({"role": "assistant", "content": TEXT})
+        header = history.partition(TEXT)[0].rstrip()
+        known = [block.opener.text for block in _KNOWN]
+        for kwargs in (_ON, {}, _OFF):
+            opened, plain = (self.render(opening=on, **kwargs) for on in (True, False))
+            block = _read_opened(find_prompt(opened, plain))
+            if block is None or block.opener.text in known:
+                continue
+            if not header.endswith(block.opener.text):
+                return block
+        return None
+
     def find_known(self) -> Reasoning | None:
         """The block of a template that never writes a thought."""
         prompts = [self.render(opening=True, **kwargs) for kwargs in (_ON, {}, _OFF)]
@@ -175,6 +198,26 @@ def _read_block(surroundings: _Surroundings) -> Reasoning | None:
         pad_close=leading_space(surroundings.tail),
         after=leading_space(tail[closing.end() :]),
     )
+
+
+def _read_opened(prompt: str) -> Reasoning | None:
+    """The block that a prompt ends with the opener of; None if it ends with something else.
+
+    No template that never writes a thought shows what stands in front of the closer and behind it:
+    as in the known blocks, that is white space where such stands behind the opener.
+    """
+    head = prompt.rstrip()
+    pad = prompt[len(head) :]
+    for opener, closer in _OPENED:
+        if tag := re.search(f"{opener}$", head):
+            return Reasoning(
+                Marker(tag[0]),
+                Marker(tag.expand(closer)),
+                pad_open=pad,
+                pad_close=pad,
+                after=pad * 2,
+            )
+    return None
 
 
 def _read_pads(block: Reasoning, prompts: list[str]) -> Reasoning:
