@@ -114,7 +114,7 @@ def _refuse_overlap(content: str, format: Format) -> None:
 
 
 def _refuse_bare(turn: Turn, format: Format) -> None:
-    """Where no marker opens calls, a turn is content or one call."""
+    """Where no marker opens calls, a turn is content or calls."""
     if format.single and len(turn.calls) > 1:
         raise RenderError(f"format {format.name} has one call in a turn", where="/calls/1")
     if format.bare is None:
@@ -122,7 +122,7 @@ def _refuse_bare(turn: Turn, format: Format) -> None:
     if turn.calls and turn.content:
         message = f"format {format.name} has no content beside a call"
         raise RenderError(message, where="/content")
-    if re.match(begin_call(format.bare), turn.content):
+    if re.match(begin_call(format), turn.content):
         raise RenderError("the content begins as a call does", where="/content")
 
 

@@ -154,7 +154,8 @@ class _TurnRules:
                 options += self._content_alone(way)
         if tools and self._format.bare is not None:
             self._refuse_ambiguous(self._format.bare)
-            options.append(Costly(self._calls.calls(self._format.call, spaced=True)))
+            nodes = (*self._format.opening, *self._format.call)
+            options.append(Costly(self._calls.calls(nodes, spaced=True)))
         elif tools:
             own, *others = self._format.openings
             options += map(Costly, self._opened_calls(own))
@@ -273,6 +274,12 @@ class _TurnRules:
                 where="/response_format",
                 hint="Use a JSON schema for the answer, or tool_choice none",
             )
+        if self._format.opening and answer.schema.can_be_list:
+            raise PolicyError(
+                "an answer that is a list could be read as a list of calls",
+                where="/response_format",
+                hint="Put the list into an object, or use tool_choice none",
+            )
         keys = (bare.name_key, bare.arguments_key)
         if answer.schema.can_have(keys):
             raise PolicyError(
@@ -302,5 +309,5 @@ class _TurnRules:
             markers = match_any(self._format.reserved)
             excluded.append(Complement(Pattern(f"(?s:.*){markers}(?s:.*)")))
         if content and self._format.bare and self._turn.tools:
-            excluded.append(Complement(Pattern(begin_call(self._format.bare))))
+            excluded.append(Complement(Pattern(begin_call(self._format))))
         return self._builder.terminal(intersection(ANY_TEXT, *excluded), "FREE")

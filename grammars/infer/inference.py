@@ -5,6 +5,7 @@ tells where that thing goes. Nothing here knows a model. What was inferred must 
 of turns as the template does, byte for byte; if it does not, there is no answer.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from grammars.errors import DetectError
@@ -28,6 +29,7 @@ from grammars.spelling.python import spell_fixed
 from grammars.turn import ToolCall, Turn
 from grammars.wire.format import (
     Content,
+    Fixed,
     Format,
     JsonArguments,
     JsonCall,
@@ -152,12 +154,12 @@ class _TemplateReader:
 
 
 def _assemble(sample: CallSample, ending: TurnEnding, mixed: Mixed) -> Format:
-    layout = sample.layout
+    layout, call = sample.layout, build_call(sample)
     try:
         return Format(
             name="inferred",
-            call=build_call(sample),
-            opening=make_nodes(layout.opening, opens=bool(layout.opening)),
+            call=call,
+            opening=_open_calls(layout, call),
             closing=make_nodes(sample.closing if sample.pair else ""),
             reasoning=sample.chat.reasoning,
             contents=(mixed.content,),
@@ -169,6 +171,13 @@ def _assemble(sample: CallSample, ending: TurnEnding, mixed: Mixed) -> Format:
         )
     except TypeError as error:
         raise DetectError(str(error)) from error
+
+
+def _open_calls(layout: CallLayout, call: Sequence[Node]) -> tuple[Fixed, ...]:
+    """The nodes of what opens all calls: a marker, or the bracket of a list of bare calls."""
+    is_bracket = layout.opening.strip() in ("[", "(")
+    opens = bool(layout.opening) and not (is_bracket and isinstance(call[0], JsonCall))
+    return make_nodes(layout.opening, opens=opens)
 
 
 def _name_format(format: Format, *, measured: bool) -> Format:

@@ -1,6 +1,5 @@
 """Push parser: text -> events. Total, linear, and the same for every cut into chunks."""
 
-import json
 from collections.abc import Sequence
 
 from grammars.parse.arguments import CallSink
@@ -177,7 +176,7 @@ class Parser:
         elif not self._calls:
             return
         elif bare is not None:
-            yield from self._bare_calls(bare)
+            yield from self._bare_calls()
         elif self._recover:
             yield from self._bare_objects()
 
@@ -207,15 +206,19 @@ class Parser:
                 return
             self._emit(stop)
 
-    def _bare_calls(self, bare: JsonCall) -> Steps[None]:
-        """Calls that no marker opens: one; in recovery, one behind the other."""
-        name_key = json.dumps(bare.name_key, ensure_ascii=bare.style.ascii)
+    def _bare_calls(self) -> Steps[None]:
+        """Calls that no marker opens, as many as the format has; in recovery, any number, and also
+        without what opens a list of them."""
+        format, start = self._format, self._format.bare_start
+        starts = {start: (*format.opening, *format.call)}
+        if self._recover:
+            starts[start[-2:]] = format.call
         is_first = True
-        while is_first or self._recover:
+        while is_first or self._recover or not (format.single or format.opening):
             count = self._count
-            if not (yield from self._buffer.peek(self._sees_object(name_key))):
-                return
-            yield from self._attempt("", (self._format.call,))
+            for texts, nodes in starts.items():
+                if self._count == count and (yield from self._buffer.peek(self._sees(texts))):
+                    yield from self._attempt("", (nodes,))
             if self._count == count:
                 return
             is_first = False
@@ -232,9 +235,9 @@ class Parser:
             if self._count == count:
                 return
 
-    def _sees_object(self, first_key: str) -> Steps[bool]:
-        """Does a JSON object come next that begins with this key?"""
-        for part in ("{", first_key):
+    def _sees(self, texts: Sequence[str]) -> Steps[bool]:
+        """Do these texts come next, perhaps behind white space?"""
+        for part in texts:
             if (yield from self._buffer.space()).strip(" \t\r\n"):
                 return False  # white space that JSON does not have
             yield from self._buffer.literal(part)
@@ -332,7 +335,9 @@ class Parser:
             if between and not (yield from self._buffer.accept(between)):  # a header for each call
                 self._cut_behind_call(between)
             return True
-        if format.opener is not None and (self._recover or opener.endswith(format.opener.text)):
+        is_bare = format.bare is not None and ways[0] != format.call
+        is_opened = format.opener is not None and opener.endswith(format.opener.text)
+        if is_bare or is_opened or (format.opener is not None and self._recover):
             yield from self._further_calls()
         return True
 

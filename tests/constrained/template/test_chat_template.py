@@ -163,6 +163,12 @@ def test_the_first_of_two_failures_is_reported():
     assert "True" in refusal(source, [call({"a": 1})]).message
 
 
+def test_arguments_are_not_written_as_python_writes_them():
+    called = "{{ messages[-1].tool_calls[0].function.arguments }}"
+    assert render(called, [call({"a": "it's", "b": None})]) == """{"a": "it's", "b": null}"""
+    assert render("{{ messages[0].tool_calls[0].function.arguments.a }}", [call({"a": 1})]) == "1"
+
+
 def test_content_beside_tool_calls():
     written = "{{ messages[0].content }}|"
     for content in (None, ""):

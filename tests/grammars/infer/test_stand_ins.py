@@ -184,6 +184,14 @@ CALLS: dict[str, Format] = {
         closing=(Marker("</calls>"),),
         between="; ",
     ),
+    "a bare list": Format(
+        "inferred",
+        (JsonCall("tool", "input"),),
+        opening=(Literal("["),),
+        closing=(Literal("]"),),
+        between=", ",
+    ),
+    "bare objects": Format("inferred", (JsonCall(),), between=";"),
     "one call in a turn": Format("inferred", (Marker("<a>"), JsonCall()), single=True),
     "wrapped content": Format(
         "inferred", (Marker("<a>"), JsonCall()), contents=(Content("<text>", "</text>"),)
