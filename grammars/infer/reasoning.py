@@ -49,8 +49,7 @@ _KNOWN = (
 )
 
 _TAG = r"(?:<[^<>\s]+>|\[/?[A-Z_]+\])"
-# What a prompt may open a block with, each with the closer that belongs to it. Only to open one
-# takes such a tag: one that also stands in front of the content of the history opens content.
+# What a prompt may open a block with, each with the closer that belongs to it.
 _OPENED: tuple[tuple[str, str], ...] = (
     (r"<([a-z]\w*)>", r"</\1>"),
     (r"\[([A-Z_]+)\]", r"[/\1]"),
@@ -137,16 +136,16 @@ class _Template:
                     yield _Surroundings(head, tail, headers)
 
     def find_opened(self) -> Reasoning | None:
-        """The block that a prompt opens with a tag of its own: KAT writes `<judge>`."""
-        history = self.render({"role": "assistant", "content": TEXT})
-        header = history.partition(TEXT)[0].rstrip()
+        """The block that a prompt opens with a tag that no answer and no call of the history has:
+        KAT writes `<judge>`."""
+        answer = self.render({"role": "assistant", "content": TEXT})
+        call = self.render({"role": "assistant", "content": "", "tool_calls": [_CALL]})
+        history = answer.rpartition(USER)[2] + call.rpartition(USER)[2]
         known = [block.opener.text for block in _KNOWN]
         for kwargs in (_ON, {}, _OFF):
             opened, plain = (self.render(opening=on, **kwargs) for on in (True, False))
             block = _read_opened(find_prompt(opened, plain))
-            if block is None or block.opener.text in known:
-                continue
-            if not header.endswith(block.opener.text):
+            if block is not None and block.opener.text not in (*known, *_find_tags(history)):
                 return block
         return None
 
@@ -198,6 +197,10 @@ def _read_block(surroundings: _Surroundings) -> Reasoning | None:
         pad_close=leading_space(surroundings.tail),
         after=leading_space(tail[closing.end() :]),
     )
+
+
+def _find_tags(text: str) -> list[str]:
+    return re.findall(_TAG, text)
 
 
 def _read_opened(prompt: str) -> Reasoning | None:

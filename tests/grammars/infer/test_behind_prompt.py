@@ -147,3 +147,25 @@ def test_an_open_block_comes_before_the_call() -> None:
     assert found.format.call[0] == Marker("<call>")
     assert isinstance(found.format.hole, JsonCall)
     assert State(Start.OPEN).lead == ""
+
+
+def test_a_call_may_go_on_with_the_header_of_the_turn() -> None:
+    calls = (
+        '{{ " calls tools\\n[" }}{% for t in m.tool_calls %}{{ ", " if not loop.first }}'
+        '{"name": "{{ t.function.name }}", "arguments": {{ t.function.arguments|tojson }}}'
+        "{% endfor %}]<end><stop>"
+    )
+    said = "{{ '\\n' + m.content }}<end><next>"
+    template = made_up(
+        "<from>me{% if m.tool_calls %}" + calls + "{% else %}" + said + "{% endif %}",
+        prompt="<from>me",
+    )
+    format = detect(template.render).format
+    assert format.opening == (Marker("calls tools"), Literal("\n["))
+    assert (format.closing, format.ends) == ((Literal("]"),), ("<end>", "<stop>"))
+    first, second = '{"name": "ping", "arguments": {"a": "x"}}', '{"name": "ping", "arguments": {}}'
+    two = f" calls tools\n[{first}, {second}]"
+    for choice in Choice.AUTO, Choice.REQUIRED:
+        assert Completer(build_turn(format, [PING], Policy(choice))).complete(two) == ""
+    assert parse(two, format, [PING]).calls == (ToolCall("ping", {"a": "x"}), ToolCall("ping", {}))
+    assert parse("\nWell.", format, [PING]).content.strip() == "Well."
