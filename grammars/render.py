@@ -22,7 +22,6 @@ from grammars.spelling.json_call import (
 from grammars.spelling.nested import Tree, TreeReader, is_text
 from grammars.spelling.nested import is_key as is_nested_key
 from grammars.spelling.python import find_ends, is_word, spell_fixed
-from grammars.spelling.python_values import RAW
 from grammars.spelling.styles import holds, spell
 from grammars.spelling.tagged import (
     excludes_containers,
@@ -121,7 +120,7 @@ def _refuse_overlap(content: str, format: Format) -> None:
 
 
 def _refuse_bare(turn: Turn, format: Format) -> None:
-    """Where no marker opens calls, a turn is content or one call."""
+    """Where no marker opens calls, a turn is content or calls."""
     if format.single and len(turn.calls) > 1:
         raise RenderError(f"format {format.name} has one call in a turn", where="/calls/1")
     if format.bare is None:
@@ -129,7 +128,7 @@ def _refuse_bare(turn: Turn, format: Format) -> None:
     if turn.calls and turn.content:
         message = f"format {format.name} has no content beside a call"
         raise RenderError(message, where="/content")
-    if re.match(begin_call(format.bare), turn.content):
+    if re.match(begin_call(format), turn.content):
         raise RenderError("the content begins as a call does", where="/content")
 
 
@@ -269,7 +268,8 @@ class _CallWriter:
             if not is_word(key):
                 message = f"the key {key!r} cannot be written in such a call"
                 raise RenderError(message, where=self._at(key))
-            if isinstance(value, str) and not ends.holds(value, RAW):
+            is_raw = isinstance(value, str) and bool(hole.quote)
+            if is_raw and not ends.holds(str(value), hole.quote):
                 raise RenderError("the value contains what would end it", where=self._at(key))
             items.append(key + hole.after_key + _spell_in_python(value, hole))
         return hole.item.join(items)
@@ -337,7 +337,7 @@ def _tell(value: Json, raw: str, tags: TaggedArguments) -> Raw:
 def _spell_in_python(value: Json, hole: PythonArguments) -> str:
     match value:
         case str():
-            return RAW + value + RAW
+            return hole.quote + value + hole.quote if hole.quote else spell(value, hole.style)
         case dict():
             return spell(value, hole.objects)
         case _:

@@ -123,10 +123,10 @@ class _PrefilledTurn:
         if found:
             size = len(reasoning[: min(found)].encode())
             raise _refuse(self.prefill, size, is_content=False)
-        bare, content = turn.format.bare, "".join(self.prefill.content.split())
-        if not bare or not content or not turn.policy.select(turn.tools):
+        opener = "".join(turn.format.bare_start)
+        content = "".join(self.prefill.content.split())
+        if not opener or not content or not turn.policy.select(turn.tools):
             return
-        opener = f'{{"{bare.name_key}"'
         if opener.startswith(content) or content.startswith(opener):
             raise RequestError(
                 "the text begins as a call does",

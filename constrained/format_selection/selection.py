@@ -140,7 +140,7 @@ class _TemplateFacts:
 
 
 def _find_facts(template: ChatTemplate) -> _TemplateFacts:
-    """Probing takes some 0.3 s, so its findings are kept for the next template of that text."""
+    """Probing takes some 0.4 s, so its findings are kept for the next template of that text."""
     if type(template) is not ChatTemplate:
         return _TemplateFacts(template)  # a subclass may render what its source does not tell
     texts = [template.source]

@@ -29,6 +29,18 @@ from constrained.messages import (
 from constrained.template.simplify import simplify_tools
 
 _PROBE = "PROBE-OF-A-TEXT"
+_PROBE_ARGUMENTS = {"probe_key": "probe value"}
+_PROBE_CALL = {
+    "role": "assistant",
+    "content": None,
+    "tool_calls": [
+        {
+            "id": "abcdefgh1",
+            "type": "function",
+            "function": {"name": "probe", "arguments": _PROBE_ARGUMENTS},
+        }
+    ],
+}
 RESERVED = ("messages", "tools", "add_generation_prompt", "bos_token", "eos_token")
 
 _FAILURES = (
@@ -249,7 +261,8 @@ class ChatTemplate:
             named = (True, False)
         if any("tool_calls" in message for message in normal):
             # Most templates write arguments with tojson, some put them into the text as they are.
-            empty, as_text = self._empty, (False, True)
+            # Command A reasoning looks into the first part of the content, which has to be there.
+            empty, as_text = (*self._empty, " "), self._argument_forms
         if any(is_text_parts(message["content"]) for message in normal):
             joined = self._part_forms
         choices = (blank, named, offer, empty, as_text, joined)  # as the fields of `_Form`
@@ -273,6 +286,23 @@ class ChatTemplate:
         except TemplateError:
             writes_text = True
         return writes_text, not writes_text
+
+    @cached_property
+    def _argument_forms(self) -> tuple[bool, bool]:
+        """The ways to give arguments, as JSON text or not: as objects first, except where the
+        template would write an object as Python does. Phi-4-mini puts them into its text so."""
+        normal = normalise([{"role": "user", "content": _PROBE}, _PROBE_CALL])
+        variables = {**self._extras(None), "tools": None, "add_generation_prompt": False}
+        written = write_messages(
+            normal, empty=self._empty[0], as_text=False, joined=False, named=False, blank=""
+        )
+        try:
+            with self.failures():
+                text = self._template.render({**variables, "messages": written})
+        except TemplateError:
+            return False, True
+        is_python = str(_PROBE_ARGUMENTS) in text
+        return is_python, not is_python
 
     def _extras(self, tools: Any) -> dict[str, Any]:
         variables: dict[str, Any] = {"documents": None, **self.tokens}

@@ -100,7 +100,7 @@ class CallRules:
             spaced: white space may stand in front.
         """
         format = self._format
-        several = self._turn.policy.parallel and not format.single and format.bare is None
+        several = self._turn.policy.parallel and not format.single
         after = optional(ir.Literal(format.after)) if format.after else EMPTY
         if isinstance(format.hole, PythonArguments):
             for tool in self._turn.tools:
@@ -118,7 +118,7 @@ class CallRules:
     def _opens_all(self, opener: str) -> bool:
         """Can another call follow one that was opened so?"""
         format = self._format
-        if not format.opening:
+        if not format.opening or format.bare is not None:
             return True
         return format.opener is not None and opener == format.opener.text
 

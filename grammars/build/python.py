@@ -37,7 +37,8 @@ from grammars.spelling.python import (
     is_word,
     spell_fixed,
 )
-from grammars.spelling.python_values import ESCAPED, RAW, sort_kinds
+from grammars.spelling.python_values import sort_kinds
+from grammars.spelling.quoted import find_strings
 from grammars.turn import Tool
 from grammars.wire.format import Format, Name, PythonArguments
 from grammars.wire.format import Node as FormatNode
@@ -102,7 +103,7 @@ class PythonRules:
         self.format, self.hole, self.tools, self.names = format, format.hole, tools, names
         self.values, self.builder = values, values.builder
         self.around = find_around(format)
-        self.escaped = StyledStrings(replace(self.hole.style, quotes=(ESCAPED,)), self.builder)
+        self.escaped = StyledStrings(self.hole.escaped, self.builder)
         self._several = several
         self._arguments: dict[str, Expression] = {}
 
@@ -237,7 +238,7 @@ class _Arguments:
         if value.whole is not None:
             options.append(sequence(value.whole, RuleReference("follow", KEEP)))
         if value.raw is not None:
-            options.append(sequence(Literal(RAW), RuleReference(f"raw_{hint}", KEEP)))
+            options.append(sequence(Literal(self._hole.quote), RuleReference(f"raw_{hint}", KEEP)))
             ended = [(sequence(self._end(value.raw, w), w.rest), w.condition) for w in ways]
             bodies[f"raw_{hint}"] = guarded(ended)
         return {hint: choice(options), **bodies}
@@ -277,17 +278,27 @@ class _Arguments:
         for other in kinds.others:
             options.append(self._calls.values.value(other, definitions))
         for string in kinds.strings:
-            options.append(self._calls.escaped.string(string))
+            options.append(self._escaped(string))
         for word in kinds.words:
             options.append(self._calls.escaped.scalar(word))
-        words = [word for word in kinds.words if self._ends.holds(word, RAW)]
-        if not kinds.strings:
-            options += [Literal(RAW + word + RAW) for word in words]
+        quote, raw = self._hole.quote, None
+        if quote:
+            words = [word for word in kinds.words if self._ends.holds(word, quote)]
+            if kinds.strings:
+                raw = self._raw(kinds.strings, words)
+            else:
+                options += [Literal(quote + word + quote) for word in words]
         written = [option for option in options if option is not None]
-        return Value(
-            whole=self._builder.define(choice(written), "plain") if written else None,
-            raw=self._raw(kinds.strings, words) if kinds.strings else None,
-        )
+        whole = self._builder.define(choice(written), "plain") if written else None
+        return Value(whole=whole, raw=raw)
+
+    def _escaped(self, node: String) -> Expression | None:
+        """The strings of a node with escapes; None where only JSON's quotes could hold its pattern,
+        and those stand around raw text."""
+        escaped = self._calls.escaped
+        if '"' not in escaped.style.quotes and find_strings(node, escaped.style) is None:
+            return None
+        return escaped.string(node)
 
     def _raw(self, nodes: Sequence[String], words: Sequence[str]) -> Expression:
         """A terminal for raw strings."""
@@ -300,7 +311,7 @@ class _Arguments:
     @cached_property
     def _endless(self) -> Expression:
         """What has no end of a string in it; as long as all keys together."""
-        return Complement(Pattern(f"(?s:.*){self._ends.write_regex(RAW)}(?s:.*)"))
+        return Complement(Pattern(f"(?s:.*){self._ends.write_regex(self._hole.quote)}(?s:.*)"))
 
     def _write_value(self, value: Value, ways: Sequence[ChainContinuation]) -> Expression:
         """A rule for a value and what follows it."""
@@ -310,7 +321,7 @@ class _Arguments:
             options.append(sequence(value.whole, follow))
         if value.raw is not None:
             ended = [sequence(self._end(value.raw, way), way.rest) for way in ways]
-            options.append(sequence(Literal(RAW), choice(ended)))
+            options.append(sequence(Literal(self._hole.quote), choice(ended)))
         return self._builder.define(choice(options), "value")
 
     def _follow(self, ways: Sequence[ChainContinuation]) -> Expression:
@@ -333,5 +344,6 @@ class _Arguments:
     def _end(self, raw: Expression, way: ChainContinuation) -> Expression:
         """A raw string up to what follows it; that ends with a token, or at once."""
         if way.keys is None:
-            return self._builder.end_raw(raw, RAW + way.text)
-        return self._builder.lazy(sequence(raw, self._key(RAW + way.text, way.keys)), "text")
+            return self._builder.end_raw(raw, self._hole.quote + way.text)
+        key = self._key(self._hole.quote + way.text, way.keys)
+        return self._builder.lazy(sequence(raw, key), "text")

@@ -27,7 +27,7 @@ from grammars.ir.nodes import (
 from grammars.regex.writing import escape_regex, match_any
 from grammars.spelling.json_call import begin_call, style_answer, style_arguments
 from grammars.turn import Choice, JsonAnswer, Policy, RegexAnswer, Start, State, Think, Tool
-from grammars.wire.format import Content, Format, JsonCall, Marker, Reasoning
+from grammars.wire.format import Content, Format, JsonCall, Marker, Reasoning, cut_lead
 
 
 def build_grammar(
@@ -154,14 +154,17 @@ class _TurnRules:
                 options += self._content_alone(way)
         if tools and self._format.bare is not None:
             self._refuse_ambiguous(self._format.bare)
-            options.append(Costly(self._calls.calls(self._format.call, spaced=True)))
+            nodes = (*self._format.opening, *self._format.call)
+            options.append(Costly(self._calls.calls(nodes, spaced=True)))
         elif tools:
             own, *others = self._format.openings
             options += map(Costly, self._opened_calls(own))
             for opening in others:  # which models use, and the template does not
                 options += [Costly(Costly(calls)) for calls in self._opened_calls(opening)]
-        if not options:  # the prompt has begun with what nothing can follow
-            return EMPTY
+        if not options:
+            hint = "Leave the tool choice to the model, or use a template that begins no message"
+            message = f"the prompt has begun with {self._state.lead!r}, which no such turn does"
+            raise PolicyError(message, hint=hint)
         if must_call or answer is not None or self._state.lead:
             return choice(options)
         if Content() in self._format.contents:  # which may be empty
@@ -187,9 +190,9 @@ class _TurnRules:
         calls = self._calls.calls(nodes, opening)
         at_once: list[Expression] = []
         if self._state.lead:
-            head = self._opener(opening)
-            if head is not None:
-                at_once.append(sequence(head, calls))
+            rest = cut_lead((Marker(opening), *nodes), self._state.lead)
+            if rest is not None:
+                at_once.append(self._calls.calls(rest, opening))
         elif self._is_shared(opening):
             # The lexer would not give up `to=user` for `to=`: the name goes into one terminal.
             at_once.append(self._calls.calls((Marker(opening), *nodes), opening, spaced=True))
@@ -271,6 +274,12 @@ class _TurnRules:
                 where="/response_format",
                 hint="Use a JSON schema for the answer, or tool_choice none",
             )
+        if self._format.opening and answer.schema.can_be_list:
+            raise PolicyError(
+                "an answer that is a list could be read as a list of calls",
+                where="/response_format",
+                hint="Put the list into an object, or use tool_choice none",
+            )
         keys = (bare.name_key, bare.arguments_key)
         if answer.schema.can_have(keys):
             raise PolicyError(
@@ -300,5 +309,5 @@ class _TurnRules:
             markers = match_any(self._format.reserved)
             excluded.append(Complement(Pattern(f"(?s:.*){markers}(?s:.*)")))
         if content and self._format.bare and self._turn.tools:
-            excluded.append(Complement(Pattern(begin_call(self._format.bare))))
+            excluded.append(Complement(Pattern(begin_call(self._format))))
         return self._builder.terminal(intersection(ANY_TEXT, *excluded), "FREE")

@@ -1,6 +1,7 @@
 """Which wire format a chat template teaches: read off what it renders, or found in the registry.
 
-Needs `render`, `formats`, `wire`. Start with `detect`, then `inference`.
+Needs `render`, `formats`, `wire`; and `build`, `parse`, `lowering` to try a format out behind the
+prompt. Start with `detect`, then `inference`.
 """
 
 from grammars.infer.detect import detect

@@ -29,8 +29,8 @@ _SCALARS: dict[str, _Spelled] = {
     "boolean": _WORDS["true"],
     "null": _WORDS["null"],
 }
-_ARRAY: Json = [1, "é/", [True, None], {"b": False, "A": 1.5}]
-_OBJECT: Json = {"b": [1, "é/", True], "A": {"deep": None}, "c": False}
+ARRAY: Json = [1, "é/", [True, None], {"b": False, "A": 1.5}]
+OBJECT: Json = {"b": [1, "é/", True], "A": {"deep": None}, "c": False}
 
 
 @dataclass(frozen=True)
@@ -147,8 +147,8 @@ class _Values:
                     raise DetectError(f"{value!r} is written in an unknown way: {text!r}")
                 found[kind] = text.removesuffix(own)
         shortest = min(map(len, found.values()))
-        found["array"] = self._read_up_to("[", _ARRAY, shortest)
-        found["object"] = self._read_up_to("{", _OBJECT, shortest)
+        found["array"] = self._read_up_to("[", ARRAY, shortest)
+        found["object"] = self._read_up_to("{", OBJECT, shortest)
         return found
 
     def _read_up_to(self, bracket: str, value: Json, shortest: int) -> str:
@@ -167,7 +167,7 @@ class _Values:
     def read_style(self) -> JsonStyle:
         """The style in which lists and objects are spelled."""
         pairs: list[tuple[Json, str]] = []
-        for bracket, value in (("[", _ARRAY), ("{", _OBJECT)):
+        for bracket, value in (("[", ARRAY), ("{", OBJECT)):
             text = self.write(value) or ""
             pairs.append((value, text[text.find(bracket) :]))
         style = find_style(*pairs)

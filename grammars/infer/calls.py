@@ -10,6 +10,7 @@ from typing import Literal as OneOf
 from grammars.errors import DetectError
 from grammars.infer.arguments import Tagged, infer_tagged
 from grammars.infer.probes import KEYS, RICH, VALUES, ProbedTemplate, long_id
+from grammars.infer.python_call import PythonCall, infer_python
 from grammars.infer.styles import find_member, find_objects, find_style
 from grammars.infer.text import (
     common_prefix,
@@ -21,6 +22,7 @@ from grammars.infer.text import (
     tokenise,
 )
 from grammars.schema.nodes import Json
+from grammars.schema.subschemas import is_object
 from grammars.turn import ToolCall, Turn
 from grammars.wire.format import (
     CallId,
@@ -266,15 +268,15 @@ def build_call(sample: CallSample) -> tuple[Node, ...]:
     if sample.pair:
         first, second = sample.pair
         pieces = list(_find_counters(first.pieces, second.pieces))
-    tagged = None
+    written = None
     if pieces[-1].kind == "tagged":
         *pieces, arguments = pieces
         gap = ""
         if pieces[-1].kind == "text":
             gap = pieces.pop().text
-        tagged = _read_tagged(sample, len(gap))
-        pieces += [Piece("text", tagged.before), arguments]
-        suffix = tagged.rest
+        written = _read_written_out(sample, len(gap))
+        pieces += [Piece("text", written.before), arguments]
+        suffix = written.rest
     loose = find_loose(prefix, suffix, *(p.text for p in pieces if p.kind == "text"))
     begins_with_object = pieces[0].kind == "call" and not prefix
     opens = not sample.layout.opening and not begins_with_object
@@ -283,12 +285,12 @@ def build_call(sample: CallSample) -> tuple[Node, ...]:
         if piece.kind == "text":
             nodes += make_nodes(piece.text, loose)
         else:
-            nodes.append(_make_hole(piece, sample, tagged))
+            nodes.append(_make_hole(piece, sample, written))
     nodes += make_nodes(suffix, loose)
     return _describe_ids(merge_literals(nodes))
 
 
-def _make_hole(piece: Piece, sample: CallSample, tagged: Tagged | None) -> Node:
+def _make_hole(piece: Piece, sample: CallSample, written: Tagged | PythonCall | None) -> Node:
     match piece.kind:
         case "name":
             return Name()
@@ -301,8 +303,9 @@ def _make_hole(piece: Piece, sample: CallSample, tagged: Tagged | None) -> Node:
         case "arguments":
             return JsonArguments(_read_style(sample))
         case _:
-            assert tagged
-            return tagged.hole
+            if written is None:
+                raise DetectError("something else than its end stands behind a call's arguments")
+            return written.hole
 
 
 def _find_id(chat: ProbedTemplate) -> CallId:
@@ -360,11 +363,10 @@ def _require_style(value: Json, text: str, quote: str = "") -> JsonStyle:
 
 def _read_json_call(sample: CallSample) -> JsonCall:
     call, text = _write_rich_call(sample)
-    members: dict[str, Json] = json.loads(text)
+    members = _read_object(text)
     keys = list(members)
-    values = list(members.values())
-    name_key = keys[values.index(call.name)]
-    arguments_key = keys[values.index(call.arguments)]
+    name_key = _find_key(members, call.name)
+    arguments_key = _find_key(members, call.arguments)
     node = JsonCall(name_key, arguments_key, _require_style(members, text))
     expected = [name_key, arguments_key]
     others = [key for key in keys if key not in expected]
@@ -378,26 +380,55 @@ def _read_json_call(sample: CallSample) -> JsonCall:
     return node
 
 
+def _read_object(text: str) -> dict[str, Json]:
+    """The members of a call that is one object.
+
+    Raises:
+        DetectError: the text is no JSON object. Templates that put arguments together by hand
+            write JSON as long as a value is a text.
+    """
+    try:
+        members = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise DetectError(f"the JSON of a call cannot be read: {text!r}") from error
+    if not is_object(members):
+        raise DetectError(f"a call is no JSON object: {text!r}")
+    return members
+
+
+def _find_key(members: Mapping[str, Json], value: Json) -> str:
+    """The key of a member with this value.
+
+    Raises:
+        DetectError: there is none.
+    """
+    for key, member in members.items():
+        if member == value:
+            return key
+    raise DetectError(f"a call does not hold {value!r} as it is: {dict(members)!r}")
+
+
 def _read_id(key: str, value: Json, *, call: ToolCall, sample: CallSample) -> CallId | CallIndex:
     if value == call.id:
         return _find_id(sample.chat)
     # Command R7B counts the calls of a conversation, as a text: "0", "1".
     if isinstance(value, str) and value.isdecimal():
         following = str(int(value) + 1)
-        second: dict[str, Json] = {}
+        second: Mapping[str, Json] = {}
         if sample.pair:
-            second = json.loads(sample.pair[1].pieces[0].text)
+            second = _read_object(sample.pair[1].pieces[0].text)
         if second.get(key, following) == following:
             return CallIndex(int(value))
     raise DetectError(f"the member {key!r} of a call is neither its id nor its number")
 
 
-def _read_tagged(sample: CallSample, gap: int) -> Tagged:
-    """The arguments between tags; `gap` characters stand between the name and them."""
+def _read_written_out(sample: CallSample, gap: int) -> Tagged | PythonCall:
+    """The arguments of a call in Python, or between tags; `gap` characters stand between the name
+    and them."""
     frame = _find_frame(sample, gap, sample.suffix)
 
     def write_call(arguments: Mapping[str, Json]) -> str:
         (call,) = sample.chat.calls(arguments)
         return frame.cut(sample.chat, call)
 
-    return infer_tagged(write_call, sample.suffix)
+    return infer_python(write_call) or infer_tagged(write_call, sample.suffix)

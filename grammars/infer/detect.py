@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from grammars.errors import DetectError
+from grammars.infer.behind_prompt import try_behind_prompt
 from grammars.infer.inference import infer
-from grammars.infer.probes import Evidence, Render
+from grammars.infer.probes import Evidence, ProbedTemplate, Render
 from grammars.infer.registered import find_registered
 from grammars.wire.format import Format
 
@@ -37,7 +38,28 @@ def detect(render_chat: Render) -> Detection:
     try:
         found = infer(render_chat)
     except DetectError as refusal:
-        format = find_registered(render_chat)
-        conclusion = f"{refusal.message}; calls are written as those of {format.name}"
-        return Detection(format, Origin.REGISTERED, (Evidence("registry", "", conclusion),))
+        return _find_registered(render_chat, refusal)
     return Detection(found.format, Origin.INFERRED, found.evidence)
+
+
+def _find_registered(render_chat: Render, refusal: DetectError) -> Detection:
+    """The format of the registry that the template writes.
+
+    Args:
+        render_chat: the template.
+        refusal: why no format is inferred.
+
+    Raises:
+        DetectError: none is known, or it does not hold behind the generation prompt; tells the
+            refusal as well.
+    """
+    try:
+        format = find_registered(render_chat)
+        tried = tuple(try_behind_prompt(ProbedTemplate(render_chat, format.reasoning), format))
+    except DetectError as e:
+        message = e.message
+        if not refusal.message.startswith(message):
+            message += f" ({refusal.message})"
+        raise DetectError(message, where=e.where, hint=e.hint) from refusal
+    conclusion = f"{refusal.message}; calls are written as those of {format.name}"
+    return Detection(format, Origin.REGISTERED, (Evidence("registry", "", conclusion), *tried))

@@ -5,10 +5,13 @@ tells where that thing goes. Nothing here knows a model. What was inferred must 
 of turns as the template does, byte for byte; if it does not, there is no answer.
 """
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from grammars.errors import DetectError
 from grammars.formats import NATIVE
+from grammars.infer.behind_prompt import try_behind_prompt
 from grammars.infer.calls import CallLayout, CallSample, Cut, build_call, cut_call, find_layout
 from grammars.infer.probes import (
     KEYS,
@@ -20,20 +23,25 @@ from grammars.infer.probes import (
     telling_id,
 )
 from grammars.infer.reasoning import find_reasoning
-from grammars.infer.text import make_nodes
+from grammars.infer.text import find_tag, make_nodes
 from grammars.infer.turn import Mixed, TurnEnding, infer_ending, infer_mixed, read_content
 from grammars.infer.verify import Tails, compare_reasoning, verify
 from grammars.spelling.python import spell_fixed
 from grammars.turn import ToolCall, Turn
 from grammars.wire.format import (
     Content,
+    Fixed,
     Format,
     JsonArguments,
     JsonCall,
     JsonStyle,
+    Marker,
     Node,
     TaggedArguments,
 )
+
+# A word or more without quotes and brackets: HyperCLOVAX writes `-> tool/function_call`.
+_HEADER = re.compile(r"""[^"'{}\[\]]*\w{3,}[^"'{}\[\]]*""")
 
 
 @dataclass(frozen=True)
@@ -104,7 +112,8 @@ class _TemplateReader:
         call, _ = self._calls
         mixed = infer_mixed(chat, content, call=call, first=first)
         is_mixed = mixed.before is not None
-        format = _name_format(_assemble(sample, ending, mixed), measured=is_mixed)
+        written = _assemble(sample, ending, mixed, header=self._find_header(layout))
+        format = _name_format(written, measured=is_mixed)
         tails = Tails(
             content=plain.tail.removeprefix(ending.closer),
             calls=layout.rest[len(sample.closing) :],
@@ -116,9 +125,18 @@ class _TemplateReader:
             Evidence("content and a call", mixed.text, mixed.conclusion),
             *verify(chat, format, tails, mixed=is_mixed),
         ]
+        evidence += try_behind_prompt(chat, format)
         if chat.reasoning:
             evidence += compare_reasoning(chat, format, tails)
         return Inference(format, tuple(evidence))
+
+    def _find_header(self, layout: CallLayout) -> str:
+        """The rest of the turn's header, where calls have one of their own: content begins on the
+        next line, and calls go on with the line; "" where they do not."""
+        body = self.chat.body(Turn(TEXT)) or ""
+        line, found, _ = (layout.opening + layout.prefix).partition("\n")
+        is_header = found and _HEADER.fullmatch(line) and not find_tag(line)
+        return line if is_header and body.startswith("\n") else ""
 
     @property
     def _calls(self) -> tuple[ToolCall, ...]:
@@ -149,13 +167,13 @@ class _TemplateReader:
         return find_layout(header=header, head=head, behind=behind, amid=amid)
 
 
-def _assemble(sample: CallSample, ending: TurnEnding, mixed: Mixed) -> Format:
-    layout = sample.layout
+def _assemble(sample: CallSample, ending: TurnEnding, mixed: Mixed, *, header: str) -> Format:
+    layout, call = sample.layout, build_call(sample)
     try:
         return Format(
             name="inferred",
-            call=build_call(sample),
-            opening=make_nodes(layout.opening, opens=bool(layout.opening)),
+            call=call,
+            opening=_open_calls(layout, call, header),
             closing=make_nodes(sample.closing if sample.pair else ""),
             reasoning=sample.chat.reasoning,
             contents=(mixed.content,),
@@ -167,6 +185,16 @@ def _assemble(sample: CallSample, ending: TurnEnding, mixed: Mixed) -> Format:
         )
     except TypeError as error:
         raise DetectError(str(error)) from error
+
+
+def _open_calls(layout: CallLayout, call: Sequence[Node], header: str) -> tuple[Fixed, ...]:
+    """The nodes of what opens all calls: a marker, the header of calls, or the bracket of a list of
+    bare calls."""
+    if header and layout.opening.startswith(header):
+        return (Marker(header), *make_nodes(layout.opening.removeprefix(header)))
+    is_bracket = layout.opening.strip() in ("[", "(")
+    opens = bool(layout.opening) and not (is_bracket and isinstance(call[0], JsonCall))
+    return make_nodes(layout.opening, opens=opens)
 
 
 def _name_format(format: Format, *, measured: bool) -> Format:

@@ -68,13 +68,15 @@ def long_id(name: str, index: int) -> str:
     return f"call_probe-12345678{index}"
 
 
+def make_parameters(properties: Mapping[str, Json]) -> dict[str, Json]:
+    """The schema of arguments, of which the first is required."""
+    required: Json = [next(iter(properties))]
+    return {"type": "object", "properties": dict(properties), "required": required}
+
+
 def make_tool(name: str, description: str, properties: Mapping[str, Json]) -> dict[str, Json]:
     """A tool in OpenAI's shape, whose first parameter is required."""
-    parameters: Json = {
-        "type": "object",
-        "properties": dict(properties),
-        "required": [next(iter(properties))],
-    }
+    parameters: Json = make_parameters(properties)
     function: Json = {"name": name, "description": description, "parameters": parameters}
     return {"type": "function", "function": function}
 
@@ -86,6 +88,8 @@ def show_call(call: ToolCall) -> dict[str, Json]:
 
 
 _PROPERTIES: dict[str, Json] = {key: {"type": "string", "description": key} for key in KEYS}
+PARAMETERS = make_parameters(_PROPERTIES)
+"""The schema of the arguments of every probed tool."""
 _TOOLS = [make_tool(name, "Probe", _PROPERTIES) for name in NAMES]
 
 

@@ -9,14 +9,16 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Any
 
 from grammars.errors import Error
 from grammars.infer.probes import TEXT, USER, Render, make_tool, show_call
 from grammars.infer.text import leading_space
 from grammars.schema.nodes import Json
+from grammars.spelling.python import spell_fixed
 from grammars.turn import Start, State, ToolCall
-from grammars.wire.format import Format, Marker, Reasoning, count_common
+from grammars.wire.format import Fixed, Format, Marker, Node, Reasoning, count_common
 
 _THOUGHT = "PROBE-THOUGHT"
 _QUESTION: dict[str, Json] = {"role": "user", "content": USER}
@@ -47,6 +49,14 @@ _KNOWN = (
 )
 
 _TAG = r"(?:<[^<>\s]+>|\[/?[A-Z_]+\])"
+# What a prompt may open a block with, each with the closer that belongs to it.
+_OPENED: tuple[tuple[str, str], ...] = (
+    (r"<([a-z]\w*)>", r"</\1>"),
+    (r"\[([A-Z_]+)\]", r"[/\1]"),
+    (r"<\|(\w+?)_(?:start|begin)\|>", r"<|\1_end|>"),
+    (r"<\|(?:start|begin)_(\w+)\|>", r"<|end_\1|>"),
+    (r"<\|(?:START|BEGIN)_(\w+)\|>", r"<|END_\1|>"),
+)
 _TAGS_AND_WORD = rf"{_TAG}(?P<word>\w+){_TAG}"  # Kimi K3: <|open|>think<|sep|>
 _TAG_AND_WORD = rf"{_TAG}\w+"  # Gemma 4: <|channel>thought
 
@@ -62,7 +72,7 @@ def find_reasoning(render_chat: Render) -> Reasoning | None:
     for surroundings in template.find_thoughts():
         if block := _read_block(surroundings):
             return block
-    return template.find_known()
+    return template.find_opened() or template.find_known()
 
 
 def _show_thought(text: str) -> list[dict[str, Any]]:
@@ -125,6 +135,20 @@ class _Template:
                     headers = (of_user.rstrip(), of_assistant.rstrip())
                     yield _Surroundings(head, tail, headers)
 
+    def find_opened(self) -> Reasoning | None:
+        """The block that a prompt opens with a tag that no answer and no call of the history has:
+        KAT writes `<judge>`."""
+        answer = self.render({"role": "assistant", "content": TEXT})
+        call = self.render({"role": "assistant", "content": "", "tool_calls": [_CALL]})
+        history = answer.rpartition(USER)[2] + call.rpartition(USER)[2]
+        known = [block.opener.text for block in _KNOWN]
+        for kwargs in (_ON, {}, _OFF):
+            opened, plain = (self.render(opening=on, **kwargs) for on in (True, False))
+            block = _read_opened(find_prompt(opened, plain))
+            if block is not None and block.opener.text not in (*known, *_find_tags(history)):
+                return block
+        return None
+
     def find_known(self) -> Reasoning | None:
         """The block of a template that never writes a thought."""
         prompts = [self.render(opening=True, **kwargs) for kwargs in (_ON, {}, _OFF)]
@@ -175,6 +199,30 @@ def _read_block(surroundings: _Surroundings) -> Reasoning | None:
     )
 
 
+def _find_tags(text: str) -> list[str]:
+    return re.findall(_TAG, text)
+
+
+def _read_opened(prompt: str) -> Reasoning | None:
+    """The block that a prompt ends with the opener of; None if it ends with something else.
+
+    No template that never writes a thought shows what stands in front of the closer and behind it:
+    as in the known blocks, that is white space where such stands behind the opener.
+    """
+    head = prompt.rstrip()
+    pad = prompt[len(head) :]
+    for opener, closer in _OPENED:
+        if tag := re.search(f"{opener}$", head):
+            return Reasoning(
+                Marker(tag[0]),
+                Marker(tag.expand(closer)),
+                pad_open=pad,
+                pad_close=pad,
+                after=pad * 2,
+            )
+    return None
+
+
 def _read_pads(block: Reasoning, prompts: list[str]) -> Reasoning:
     """The block with the pads that the prompts write."""
     for prompt in prompts:
@@ -199,13 +247,18 @@ def find_state(
         calls: how many calls the conversation has, if that is known.
     """
     block = format.reasoning
-    prompt = with_prompt[count_common(with_prompt, without_prompt) :]
+    prompt = find_prompt(with_prompt, without_prompt)
     state = State(calls=calls)
     if block is not None:
         state = replace(_find_block(prompt or _find_end(with_prompt, block), block), calls=calls)
     if state.start is Start.OPEN:
         return state
     return replace(state, lead=_find_lead(prompt, format))
+
+
+def find_prompt(with_prompt: str, without_prompt: str) -> str:
+    """The generation prompt: what only the first of the two renders has."""
+    return with_prompt[count_common(with_prompt, without_prompt) :]
 
 
 def _find_end(prompt: str, block: Reasoning) -> str:
@@ -230,11 +283,25 @@ def _find_block(prompt: str, block: Reasoning) -> State:
 
 def _find_lead(prompt: str, format: Format) -> str:
     """What the prompt has written of content or of a call: `>>>`, where `>>>all` opens content."""
-    for content in format.contents:
-        for length in range(len(content.opener), 1, -1):  # a single character could be anything
-            if prompt.endswith(content.opener[:length]):
-                return content.opener[:length]
+    heads = [content.opener for content in format.contents]
+    heads.append(_spell_head(format))
+    for head in heads:
+        for length in range(len(head), 1, -1):  # a single character could be anything
+            lead = head[:length]
+            if lead.strip() and prompt.endswith(lead):
+                return lead
     return ""
+
+
+def _spell_head(format: Format) -> str:
+    """The text of a call up to its first hole."""
+    if format.opener is None:
+        return ""  # it begins as any JSON does
+    return spell_fixed(list(takewhile(_is_fixed, format.opening + format.call)))
+
+
+def _is_fixed(node: Node) -> bool:
+    return isinstance(node, Fixed)
 
 
 def _find_missing(pad: str, written: str) -> str:

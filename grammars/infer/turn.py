@@ -49,7 +49,10 @@ def infer_ending(chat: ProbedTemplate, *, opener: str, tail: str, rest: str) -> 
     ends = _find_ends(tail)
     if not find_tag(last):
         return TurnEnding(rest.rstrip(), ends)
-    return TurnEnding(rest.rstrip().removesuffix(last), tuple(dict.fromkeys([*ends, last])))
+    behind_calls = rest.rstrip().removesuffix(last)
+    if ends and ends[0] in behind_calls:  # HyperCLOVAX ends a call with it, and with another tag
+        behind_calls = behind_calls[: behind_calls.rindex(ends[0])]
+    return TurnEnding(behind_calls, tuple(dict.fromkeys([*ends, last])))
 
 
 def _find_ends(text: str) -> tuple[str, ...]:

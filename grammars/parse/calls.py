@@ -131,6 +131,8 @@ class CallReader:
         match node:
             case Literal(text):
                 yield from self._loose(text)
+                if text.isspace() and behind and isinstance(behind[0], Name):
+                    yield from self._buffer.space()
             case Marker(text):
                 yield from self._closer(text)
             case Name():

@@ -1,6 +1,5 @@
 """Push parser: text -> events. Total, linear, and the same for every cut into chunks."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -239,7 +238,7 @@ class Parser:
         elif not self._calls:
             return
         elif bare is not None:
-            yield from self._bare_calls(bare)
+            yield from self._bare_calls()
         elif self._recover:
             yield from self._bare_objects()
 
@@ -269,15 +268,19 @@ class Parser:
                 return
             self._emit(stop)
 
-    def _bare_calls(self, bare: JsonCall) -> Steps[None]:
-        """Calls that no marker opens: one; in recovery, one behind the other."""
-        name_key = json.dumps(bare.name_key, ensure_ascii=bare.style.ascii)
+    def _bare_calls(self) -> Steps[None]:
+        """Calls that no marker opens, as many as the format has; in recovery, any number, and also
+        without what opens a list of them."""
+        format, start = self._format, self._format.bare_start
+        starts = {start: (*format.opening, *format.call)}
+        if self._recover:
+            starts[start[-2:]] = format.call
         is_first = True
-        while is_first or self._recover:
+        while is_first or self._recover or not (format.single or format.opening):
             count = self._count
-            if not (yield from self._buffer.peek(self._sees_object(name_key))):
-                return
-            yield from self._attempt("", (self._format.call,))
+            for texts, nodes in starts.items():
+                if self._count == count and (yield from self._buffer.peek(self._sees(texts))):
+                    yield from self._attempt("", (nodes,))
             if self._count == count:
                 return
             is_first = False
@@ -294,9 +297,9 @@ class Parser:
             if self._count == count:
                 return
 
-    def _sees_object(self, first_key: str) -> Steps[bool]:
-        """Does a JSON object come next that begins with this key?"""
-        for part in ("{", first_key):
+    def _sees(self, texts: Sequence[str]) -> Steps[bool]:
+        """Do these texts come next, perhaps behind white space?"""
+        for part in texts:
             if (yield from self._buffer.space()).strip(" \t\r\n"):
                 return False  # white space that JSON does not have
             yield from self._buffer.literal(part)
@@ -523,7 +526,9 @@ class Parser:
             if between and not (yield from self._buffer.accept(between)):  # a header for each call
                 self._cut_behind_call(between)
             return True
-        if format.opener is not None and (self._recover or opener.endswith(format.opener.text)):
+        is_bare = format.bare is not None and ways[0] != format.call
+        is_opened = format.opener is not None and opener.endswith(format.opener.text)
+        if is_bare or is_opened or (format.opener is not None and self._recover):
             yield from self._further_calls()
         return True
 
@@ -535,8 +540,10 @@ class Parser:
         while True:
             if closing and (yield from self._accept_closing(closing)):
                 return
-            if not (yield from self._buffer.peek_text(*nexts)):
+            if nexts and not (yield from self._buffer.peek_text(*nexts)):
                 self._cut_behind_call(closing, between, self._format.start)
+                return
+            if not nexts and self._cut_behind_call(closing):  # a name comes next, or this
                 return
             if not (yield from self._read_call("", self._ways, between)):
                 return
@@ -567,8 +574,9 @@ class Parser:
         for nodes in ways:
             self._buffer.mark()
             try:
-                if between and (yield from self._buffer.sees(between)):
+                if between is not None:  # templates write any amount of white space there
                     yield from self._buffer.space()
+                if between and (yield from self._buffer.sees(between)):
                     self._buffer.take(len(between))
                 call = yield from self._reader.read(nodes, name)
                 if not opener and between is None and call.name not in self._tools:
@@ -636,13 +644,16 @@ class Parser:
         self._cut("")
         return True
 
-    def _cut_behind_call(self, *texts: str) -> None:
-        """Where the text ended inside what stands behind a call, nothing of that is content."""
+    def _cut_behind_call(self, *texts: str) -> bool:
+        """Where the text ended inside what stands behind a call, nothing of that is content; says
+        whether it did."""
         if self._recover or not self._buffer.closed:
-            return
+            return False
         rest = self._buffer.rest.strip()
-        if rest and any(text.startswith(rest) for text in texts):
+        is_cut = bool(rest) and any(text.startswith(rest) for text in texts)
+        if is_cut:
             self._cut("")
+        return is_cut
 
 
 def parse(

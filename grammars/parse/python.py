@@ -57,15 +57,15 @@ class PythonArgumentsReader:
         return key.strip()
 
     def _value(self, key: str) -> Steps[Raw]:
-        own, other = self._hole.style.quotes
+        own, escaped = self._hole.quote, self._hole.escaped
         yield from self._buffer.space()
         first = yield from self._buffer.need()
-        if first == own:
+        if own and first == own:
             self._buffer.take(1)
             self._writer.open(key, is_text=True)
             yield from self._buffer.string(self._ends, own, self._writer.feed)
             return Told(self._writer.close(), is_text=True, style=self._hole.style)
-        is_text = first == other
+        is_text = first in escaped.quotes
         self._writer.open(key, is_text)
         if is_text:
             text = yield from self._string()
@@ -84,7 +84,7 @@ class PythonArgumentsReader:
             escaped = text[-1] == "\\" and not escaped
         text += self._buffer.take(1)
         try:
-            return str(read_value(text, self._hole.style))
+            return str(read_value(text, self._hole.escaped))
         except ValueError:
             return text[1:-1]
 

@@ -266,6 +266,20 @@ class Schema:
                     pass
         return False
 
+    @property
+    def can_be_list(self) -> bool:
+        """True if the schema admits a list."""
+        for branch in flatten(self.node, self.definitions):
+            match branch:
+                case AnyValue() | Array():
+                    return True
+                case Constant(values):
+                    if any(isinstance(value, list) for value in values):
+                        return True
+                case _:
+                    pass
+        return False
+
     def find_errors(self, value: Json) -> tuple[Unfit, ...]:
         """The validation errors of `value`, formats asserted; empty if it fits."""
         errors: list[Unfit] = []

@@ -1,12 +1,11 @@
 """A call that is one JSON object: what stands around its arguments."""
 
-import json
 from dataclasses import replace
 from typing import TypeAlias
 
 from grammars.regex.writing import escape_regex
 from grammars.spelling.styles import find_breaks, speaks_json, spell
-from grammars.wire.format import CallId, CallIndex, Hole, JsonCall, JsonStyle
+from grammars.wire.format import CallId, CallIndex, Format, Hole, JsonCall, JsonStyle
 
 BLANK = r"[ \t\r\n]"
 """A character of white space."""
@@ -15,10 +14,10 @@ Piece: TypeAlias = str | CallId | CallIndex
 """Text, or the characters of an id that is not known."""
 
 
-def begin_call(bare: JsonCall) -> str:
-    """An expression for texts that begin as this JSON object does."""
-    key = escape_regex(json.dumps(bare.name_key, ensure_ascii=bare.style.ascii))
-    return rf"{BLANK}*\{{{BLANK}*{key}(?s:.*)"
+def begin_call(format: Format) -> str:
+    """An expression for texts that begin as the bare calls of a format do."""
+    start = [f"{BLANK}*{escape_regex(text)}" for text in format.bare_start]
+    return "".join(start) + "(?s:.*)"
 
 
 def cut_opening(node: JsonCall, name: str, id: str | None = None) -> list[Piece]:

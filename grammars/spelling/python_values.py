@@ -17,8 +17,6 @@ from grammars.schema.nodes import (
     flatten,
 )
 
-RAW, ESCAPED = "'", '"'
-"""What stands around raw strings, and around those of Python."""
 _ANY: tuple[Flat, ...] = (String(), Number(), Boolean(), Null(), Array(), Object())
 
 

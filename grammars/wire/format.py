@@ -4,6 +4,7 @@ A `Format` is generative: literals, markers and typed holes. The grammar (`build
 (`parse`) and the renderer (`render`) are interpreters of it; none of them knows a model's name.
 """
 
+import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -82,14 +83,15 @@ class Reasoning:
 class Format:
     """A wire format: `[reasoning] [content before] [opening] call (between call)* [closing] after`.
 
-    A format whose call opens with a `JsonCall` has no marker: its turn is either content or calls,
-    and content may not begin as a call does.
+    A format without a marker in front of its first `JsonCall` is bare: its turn is either content
+    or calls, and content may not begin as a call does.
 
     Args:
         name: its name in the registry.
         call: one call; where nothing opens the calls together, its first node is the marker that
             opens it, or a `JsonCall`.
-        opening: what opens the calls of a turn together, a marker first; () if nothing does.
+        opening: what opens the calls of a turn together, a marker first, or the bracket of a list
+            of bare calls; () if nothing does.
         closing: what closes them together.
         reasoning: the reasoning block, or None where the template knows none.
         contents: how content is written, the usual way first.
@@ -130,10 +132,8 @@ class Format:
 
     def __post_init__(self) -> None:
         first = next(iter(self.opening + self.call), None)
-        if not isinstance(first, Marker | JsonCall) or (self.opening and self.bare):
+        if not isinstance(first, Marker) and self.bare is None:
             raise TypeError(f"format {self.name}: calls open with a marker or a JsonCall")
-        if self.between.strip() and not self.opening and self.bare:
-            raise TypeError(f"format {self.name}: nothing stands between such calls")
         for nodes in self.variants:
             if nodes and not isinstance(nodes[0], Marker):
                 raise TypeError(f"format {self.name}: variants open with a marker")
@@ -150,13 +150,28 @@ class Format:
     @property
     def bare(self) -> JsonCall | None:
         """The JSON object that is a call by itself; None where a marker opens calls."""
-        first = (self.opening + self.call)[0]
-        return first if isinstance(first, JsonCall) else None
+        first = self.call[0]
+        is_marked = any(isinstance(node, Marker) for node in self.opening)
+        return first if isinstance(first, JsonCall) and not is_marked else None
+
+    @property
+    def bare_start(self) -> tuple[str, ...]:
+        """The texts that bare calls begin with, between which white space may stand: what opens
+        the list, a brace, the first key; () where a marker opens calls."""
+        bare = self.bare
+        if bare is None:
+            return ()
+        key = bare.id_key if bare.id is not None and bare.id_first else bare.name_key
+        opening = "".join(node.text for node in self.opening).strip()
+        texts = (opening, "{", json.dumps(key, ensure_ascii=bare.style.ascii))
+        return tuple(filter(None, texts))
 
     @property
     def start(self) -> str:
-        """The text that one call begins with, behind what opens all calls."""
+        """The text that one call begins with, behind what opens all; "" where that is a name."""
         first = self.call[0]
+        if isinstance(first, Name):
+            return ""
         return first.text.strip() if isinstance(first, Fixed) else "{"
 
     @property
@@ -194,7 +209,9 @@ class Format:
         return {opening: _unique(ways) for opening, ways in found.items()}
 
     def closes(self, opening: str) -> tuple[Fixed, ...]:
-        """The closing nodes of calls that were opened by that text."""
+        """The closing nodes of calls that were opened by that text; "" opens bare ones."""
+        if self.bare is not None:
+            return self.closing
         if self.opener is not None and opening == self.opener.text:
             return self.closing
         return ()
@@ -289,6 +306,26 @@ class Format:
 def _unique(values: Iterable[T]) -> tuple[T, ...]:
     """The values in their order, each once."""
     return tuple(dict.fromkeys(values))
+
+
+def cut_lead(nodes: Sequence[Node], lead: str) -> tuple[Node, ...] | None:
+    """The nodes behind a text with which they begin; None where they begin with another one.
+
+    Args:
+        nodes: of a call, from its opener on.
+        lead: what the prompt has written already; it may end inside a node.
+    """
+    for i, node in enumerate(nodes):
+        if not isinstance(node, Fixed):
+            return tuple(nodes[i:]) if not lead else None
+        if node.text.startswith(lead):
+            rest = node.text.removeprefix(lead)
+            # What is left of a marker is no marker: no token stands for half of one.
+            return (Literal(rest), *nodes[i + 1 :]) if rest else tuple(nodes[i + 1 :])
+        if not lead.startswith(node.text):
+            return None
+        lead = lead.removeprefix(node.text)
+    return () if not lead else None
 
 
 def is_taggable(name: str) -> bool:

@@ -1,6 +1,6 @@
 """The nodes of a call: text that stands as it is, and typed holes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 
@@ -178,23 +178,33 @@ class PythonArguments:
     """A hole: the arguments as those of a call in Python, `KEY after_key VALUE`, with `item`
     between two.
 
-    A string among them is raw text between single quotes, or one of Python between double quotes;
-    only strings are quoted. Raw text may hold its own quote: it ends where what follows the quote
-    can follow the string.
+    A string among them is raw text between quotes of one kind, or one of Python between those of
+    the other kind; only strings are quoted. Raw text may hold its own quote: it ends where what
+    follows the quote can follow the string.
 
     Args:
         style: how values inside a list are spelled, and all others but strings and objects.
         objects: how an object is spelled.
+        quote: what stands around raw text; "" where every string has escapes, as `style` has it.
     """
 
     item: str = ", "
     after_key: str = "="
     style: JsonStyle = PYTHON
     objects: JsonStyle = JsonStyle()
+    quote: str = "'"
 
     def __post_init__(self) -> None:
-        if self.style.quotes != PYTHON.quotes or not self.style.escapes:
-            raise TypeError("strings of Python have single and double quotes, and escapes")
+        if not {*self.style.quotes, self.quote} <= {*PYTHON.quotes, ""} or not self.style.escapes:
+            raise TypeError("strings of Python have single or double quotes, and escapes")
+
+    @property
+    def escaped(self) -> JsonStyle:
+        """The style of strings with escapes."""
+        if not self.quote:
+            return self.style
+        others = tuple(quote for quote in PYTHON.quotes if quote != self.quote)
+        return replace(self.style, quotes=others)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
 """Which markers may come next, place by place: read off the format, not off its grammar."""
 
-import json
 import re
 from dataclasses import dataclass
 
@@ -94,10 +93,10 @@ class Place:
         if not self.tools:
             return False
         text = self.text.decode(errors="replace")
-        if (bare := self.format.bare) is not None:
-            key = re.escape(json.dumps(bare.name_key))
+        if start := self.format.bare_start:
             required = self.policy.choice is Choice.REQUIRED
-            return required or re.match(rf"\s*\{{\s*{key}", text) is not None
+            pattern = "".join(rf"\s*{re.escape(text)}" for text in start)
+            return required or re.match(pattern, text) is not None
         tags = [opening for opening in self.format.openings if opening not in self.format.markers]
         if self.policy.choice is Choice.REQUIRED:
             return bool(text.strip(BLANK))

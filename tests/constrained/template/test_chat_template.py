@@ -163,6 +163,12 @@ def test_the_first_of_two_failures_is_reported():
     assert "True" in refusal(source, [call({"a": 1})]).message
 
 
+def test_arguments_are_not_written_as_python_writes_them():
+    called = "{{ messages[-1].tool_calls[0].function.arguments }}"
+    assert render(called, [call({"a": "it's", "b": None})]) == """{"a": "it's", "b": null}"""
+    assert render("{{ messages[0].tool_calls[0].function.arguments.a }}", [call({"a": 1})]) == "1"
+
+
 def test_content_beside_tool_calls():
     written = "{{ messages[0].content }}|"
     for content in (None, ""):
@@ -177,6 +183,10 @@ def test_content_beside_tool_calls():
     # It asks, but only after it has used the content.
     late = "{{ messages[0].content + '.' }}{{ messages[0].content is none }}"
     assert render(late, [call({})]) == ".False"
+    # It looks into the first part, or the first character, which has to be there.
+    first = "{% if messages[0].content[0].thinking %}thought{% endif %}{{ messages[0].content }}|"
+    assert render(first, [call({})]) == " |"
+    assert render(first, [call({}, "text")]) == "text|"
 
 
 @pytest.mark.parametrize("role", ["user", "assistant", "tool"])

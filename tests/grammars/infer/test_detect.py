@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from constrained.template.chat_template import ChatTemplate
 from grammars.errors import DetectError, Error
 from grammars.formats import HERMES, QWEN3_CODER
 from grammars.infer.detect import Origin, detect
@@ -156,3 +157,38 @@ def test_a_template_that_always_opens_the_turn() -> None:
         ("<|user|><think>a<|assistant|>", State()),
     ):
         assert find_state(text, text, HERMES) == state
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        '{% for k, v in c.arguments.items() %}"{{ k }}": "{{ v }}"{% endfor %}',
+        '{% for k, v in c.arguments.items() %}"{{ k }}": {{ v }}, {% endfor %}',
+        "{% for k, v in c.arguments.items() %}{{ k }}: {{ v }}; {% endfor %}",
+    ],
+)
+@pytest.mark.parametrize(
+    "call",
+    [
+        '<c>{"name": "{{ c.name }}", "arguments": ARGUMENTS}</c>',
+        '<c>{"arguments": ARGUMENTS, "name": "{{ c.name }}", "id": "{{ t.id }}"}</c>',
+        "<c>ARGUMENTS {{ c.name }} {{ t.id }}</c>",
+    ],
+)
+def test_arguments_put_together_by_hand_are_refused(call: str, arguments: str) -> None:
+    written = call.replace("ARGUMENTS", "{{ '{' }}" + arguments + "{{ '}' }}")
+    template = ChatTemplate(
+        "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% for t in m.tool_calls or [] %}"
+        "{% set c = t.function %}" + written + "{% endfor %}<|end|>{% endfor %}"
+    )
+    with pytest.raises(DetectError, match="in a format that is not known"):
+        detect(template.render)
+
+
+def test_why_nothing_is_inferred_is_told_where_nothing_is_registered() -> None:
+    template = ChatTemplate(
+        "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% for t in m.tool_calls or [] %}"
+        "{{ t.function }}{% endfor %}<|end|>{% endfor %}"
+    )
+    with pytest.raises(DetectError, match=r"not known \(the calls of this chat template follow no"):
+        detect(template.render)

@@ -21,6 +21,7 @@ from grammars.wire.format import (
     Literal,
     Marker,
     Name,
+    PythonArguments,
     TaggedArguments,
     find_format,
 )
@@ -43,6 +44,8 @@ def sketch(format: Format) -> dict[str, Any]:
                 call += f"JSON({first}{name}, {arguments}{f', {key}' * bool(id and not first)})"
             case JsonArguments(style):
                 call += f"{{KEY{style.key}{style.quotes[0]}VALUE{style.quotes[0]}}}"
+            case PythonArguments(item, after_key, quote=quote):
+                call += f"KEY{after_key}{quote}VALUE{quote}{item}..."
             case TaggedArguments():
                 kind = f"KIND{node.after_kind}" if node.kinds else ""
                 call += f"{node.open}KEY{node.after_key}{kind}VALUE{node.close}...{node.end}"
@@ -60,7 +63,7 @@ def sketch(format: Format) -> dict[str, Any]:
 
 def test_the_table_is_about_all_templates() -> None:
     assert [row["template"] for row in ROWS] == list(real_templates())
-    assert sum("format" in row for row in ROWS) == 56
+    assert sum("format" in row for row in ROWS) == 57
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row["template"])

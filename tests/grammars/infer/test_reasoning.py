@@ -10,6 +10,7 @@ import pytest
 from constrained.template.chat_template import ChatTemplate
 from grammars.formats import HERMES
 from grammars.infer.reasoning import find_reasoning, find_state
+from grammars.parse.parser import parse
 from grammars.turn import Start, State
 from grammars.wire.format import Format, Marker, Reasoning
 from tests.real_templates import real_templates
@@ -176,6 +177,37 @@ def test_a_thought_that_is_no_block(source: str) -> None:
 def test_a_block_that_is_taken_out_of_the_history(source: str, knows: bool) -> None:
     block = find_reasoning(small(source).render)
     assert block == (HERMES.reasoning if knows else None)
+
+
+@pytest.mark.parametrize(
+    ("opened", "closer"),
+    [
+        ("<judge>", "</judge>"),
+        ("<judge>\n", "</judge>"),
+        ("[REASON]", "[/REASON]"),
+        ("<|plan_start|>\n", "<|plan_end|>"),
+        ("<|begin_plan|>", "<|end_plan|>"),
+        ("<|START_PLAN|>", "<|END_PLAN|>"),
+    ],
+)
+@pytest.mark.parametrize("drops", ["{{ m.content }}", "{{ m.content.split('</think>')[-1] }}"])
+def test_a_block_of_any_tag_that_the_prompt_opens(opened: str, closer: str, drops: str) -> None:
+    head = "{% for m in messages %}<|{{ m.role }}|>"
+    tail = "{% endfor %}{% if add_generation_prompt %}<|assistant|>"
+    template = ChatTemplate(head + drops + tail + opened + "{% endif %}")
+    block = find_reasoning(template.render)
+    assert block is not None
+    assert (block.opener.text, block.closer.text) == (opened.strip(), closer)
+    format = replace(HERMES, reasoning=block)
+    assert state_of(template, format) == State(Start.OPEN)
+    text = (
+        f'Hm.{block.pad_close}{closer}{block.after}<tool_call>\n{{"name": "f", "arguments": {{}}}}'
+    )
+    turn = parse(f"{text}\n</tool_call>", format, [], State(Start.OPEN))
+    assert (turn.reasoning, turn.content) == ("Hm.", "")
+    # What the history writes in front of an answer, too, opens the answer.
+    answers = ChatTemplate(head + opened + drops + tail + opened + "{% endif %}")
+    assert find_reasoning(answers.render) in (None, HERMES.reasoning)
 
 
 def test_kwargs_that_no_template_knows_change_nothing() -> None:

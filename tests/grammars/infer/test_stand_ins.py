@@ -23,6 +23,7 @@ from grammars.wire.format import (
     Literal,
     Marker,
     Name,
+    PythonArguments,
     TaggedArguments,
 )
 
@@ -150,6 +151,47 @@ CALLS: dict[str, Format] = {
             ),
         ),
     ),
+    "calls in Python": Format(
+        "inferred",
+        (Name(), Literal("("), PythonArguments(), Literal(")")),
+        opening=(Marker("<calls>"), Literal("[")),
+        closing=(Literal("]"), Marker("</calls>")),
+        between=", ",
+    ),
+    "calls in Python on lines of their own": Format(
+        "inferred",
+        (
+            Name(),
+            Literal("("),
+            PythonArguments(",", ": ", style=JsonStyle(), quote="'"),
+            Literal(")"),
+        ),
+        opening=(Marker("<calls>"), Literal("\n")),
+        closing=(Literal("\n"), Marker("</calls>")),
+        between="\n",
+    ),
+    "calls in Python, double quotes": Format(
+        "inferred",
+        (Name(), Literal("("), PythonArguments(objects=PYTHON, quote='"'), Literal(")")),
+        opening=(Marker("Tools:"), Literal(" ")),
+        closing=(Literal("."),),
+        between=" and ",
+    ),
+    "calls in Python with escapes": Format(
+        "inferred",
+        (Name(), Literal("("), PythonArguments(style=JsonStyle(), quote=""), Literal(")")),
+        opening=(Marker("<calls>"),),
+        closing=(Marker("</calls>"),),
+        between="; ",
+    ),
+    "a bare list": Format(
+        "inferred",
+        (JsonCall("tool", "input"),),
+        opening=(Literal("["),),
+        closing=(Literal("]"),),
+        between=", ",
+    ),
+    "bare objects": Format("inferred", (JsonCall(),), between=";"),
     "one call in a turn": Format("inferred", (Marker("<a>"), JsonCall()), single=True),
     "wrapped content": Format(
         "inferred", (Marker("<a>"), JsonCall()), contents=(Content("<text>", "</text>"),)

@@ -7,7 +7,7 @@ from grammars.lowering.lower import lower
 from grammars.parse.parser import Parser, collect, parse
 from grammars.render import render
 from grammars.turn import Event, JsonAnswer, Policy, Start, State, Tool, ToolCall, Turn
-from grammars.wire.format import Format, Literal, Marker, Name, TaggedArguments
+from grammars.wire.format import Format, JsonArguments, Literal, Marker, Name, TaggedArguments
 from tests.turn_completer import turn_completer
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "array", "items": {"type": "string"}}}}
@@ -89,3 +89,19 @@ def test_a_tag_of_an_argument_may_end_with_a_space() -> None:
     tool = Tool("f", lower({"type": "object", "properties": {"a": {}, "b": {"type": "integer"}}}))
     turn = Turn(content="Look:", calls=(ToolCall("f", {"a": "x", "b": 3}),))
     assert parse(render(turn, format, [tool]), format, [tool]) == turn
+
+
+@pytest.mark.parametrize("step", [1, 7, 1000])
+@pytest.mark.parametrize(("between", "closing"), [(" " * 16 + "\n", " " * 8), ("\n" * 12, "\n")])
+def test_a_separator_and_a_closing_that_begin_alike(between: str, closing: str, step: int) -> None:
+    format = Format(
+        "spaced",
+        (Marker("<call>"), Name(), JsonArguments(), Marker("</call>")),
+        opening=(Marker("<calls>"),),
+        closing=(Literal(closing), Marker("</calls>")),
+        between=between,
+    )
+    calls = (ToolCall("f", {"a": []}), ToolCall("f", {}), ToolCall("f", {"a": ["b"]}))
+    text = render(Turn(calls=calls), format, TOOLS)
+    assert read(text, format, State(), step, answer=False) == Turn(calls=calls)
+    assert turn_completer(format, TOOLS, Policy(), State()).complete(text) == ""

@@ -1,0 +1,140 @@
+"""Tries a format out behind the template's own generation prompt: what the grammar lets through has
+to be read back as the calls that it is.
+
+That the format writes turns as the template does is not enough: a prompt may have written the
+beginning of a call already, or something that the history does not have.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+
+from grammars.build.turn import build_turn
+from grammars.errors import DetectError, Error, RenderError
+from grammars.infer.probes import KEYS, NAMES, PARAMETERS, TEXT, Evidence, ProbedTemplate
+from grammars.infer.reasoning import find_prompt, find_state
+from grammars.ir.completion import Completer
+from grammars.lowering.lower import lower
+from grammars.parse.parser import parse
+from grammars.render import render
+from grammars.turn import Choice, Policy, Start, State, Tool, Turn
+from grammars.wire.format import Format
+
+_THOUGHT = "I think."
+_ARGUMENTS = ({KEYS[0]: "Rome"}, {KEYS[0]: "two words", KEYS[1]: "Oslo"})
+
+
+def try_behind_prompt(chat: ProbedTemplate, format: Format) -> Iterator[Evidence]:
+    """Writes turns behind the generation prompt, and reads them back.
+
+    Args:
+        chat: the template.
+        format: what it teaches.
+
+    Raises:
+        DetectError: the grammar refuses such a turn, or takes one that is read as something else.
+    """
+    opened, plain = chat.ask(opening=True), chat.ask(opening=False)
+    if opened is None or plain is None:
+        yield Evidence("generation prompt", "", "the template refuses a conversation without turns")
+        return
+    state = find_state(opened, plain, format, calls=0)
+    _refuse_repetition(find_prompt(opened, plain), format, state)
+    rehearsal = _Rehearsal(format, state)
+    for probe, turn in _corpus(chat, format):
+        for choice in (Choice.AUTO, Choice.REQUIRED):
+            if turn.calls or choice is Choice.AUTO:
+                text = rehearsal.run(turn, choice)
+                yield Evidence(f"{probe} behind the prompt, {choice.value}", text, "read back")
+    shortest = rehearsal.require_call()
+    yield Evidence("the shortest call behind the prompt", shortest, "read as a call")
+
+
+def _refuse_repetition(prompt: str, format: Format, state: State) -> None:
+    """Refuses calls that begin with what the prompt has written already."""
+    opener = format.opener
+    if opener is not None and not state.lead and opener.text.strip() in prompt:
+        message = f"the generation prompt has written {opener.text!r} already, which opens a call"
+        raise DetectError(f"{message}: {prompt!r}")
+
+
+def _corpus(chat: ProbedTemplate, format: Format) -> Iterator[tuple[str, Turn]]:
+    one, two = chat.calls(_ARGUMENTS[0]), chat.calls(*_ARGUMENTS)
+    yield "content", Turn(TEXT)
+    yield "one call", Turn(calls=one)
+    if not format.single:
+        yield "two calls", Turn(calls=two)
+    if format.bare is None and any(content.calls for content in format.contents):
+        yield "content and a call", Turn(TEXT, calls=one)
+
+
+@dataclass(frozen=True)
+class _Rehearsal:
+    """Turns in a format behind a prompt.
+
+    Args:
+        format: how they are written.
+        state: where the prompt ends.
+    """
+
+    format: Format
+    state: State
+
+    def run(self, turn: Turn, choice: Choice) -> str:
+        """Returns the text of a turn, which the grammar takes and the parser reads back.
+
+        Raises:
+            DetectError: it does not.
+        """
+        if self.state.start is Start.OPEN:
+            turn = replace(turn, reasoning=_THOUGHT)
+        if choice is Choice.REQUIRED:
+            turn = replace(turn, content="")
+        try:
+            text = render(turn, self.format, _lower_tools(), self.state)
+        except RenderError as error:
+            message = f"behind the generation prompt, a turn cannot be written: {error.message}"
+            raise DetectError(message) from error
+        if self._complete(text, choice) != "":
+            raise DetectError(f"behind the generation prompt, the grammar refuses {text!r}")
+        self._read(text, turn)
+        return text
+
+    def require_call(self) -> str:
+        """Returns the shortest turn that the grammar takes where a call is required.
+
+        Raises:
+            DetectError: it is read as something else.
+        """
+        text = self._complete("", Choice.REQUIRED)
+        if text is None or not parse(text, self.format, _lower_tools(), self.state).calls:
+            raise DetectError(f"with a call required, the grammar takes {text!r}, which is no call")
+        return text
+
+    def _complete(self, text: str, choice: Choice) -> str | None:
+        """Returns what the grammar wants behind a text; None if it does not take it."""
+        try:
+            grammar = build_turn(self.format, _lower_tools(), Policy(choice), self.state)
+        except Error as error:
+            message = f"behind the generation prompt, there is no grammar: {error.message}"
+            raise DetectError(message) from error
+        return Completer(grammar).complete(text)
+
+    def _read(self, text: str, turn: Turn) -> None:
+        """Refuses a text that is read as another turn."""
+        read = parse(text, self.format, _lower_tools(), self.state)
+        is_alike = _list_calls(read) == _list_calls(turn) and not read.unfinished
+        if not is_alike or read.content.strip() != turn.content:
+            message = f"behind the generation prompt, {text!r} is read as"
+            calls = [name for name, _ in _list_calls(read)]
+            raise DetectError(f"{message} the content {read.content!r} and calls of {calls!r}")
+
+
+def _list_calls(turn: Turn) -> list[tuple[str, object]]:
+    return [(call.name, call.arguments) for call in turn.calls]
+
+
+@cache
+def _lower_tools() -> tuple[Tool, ...]:
+    schema = lower(PARAMETERS)
+    return tuple(Tool(name, schema) for name in NAMES)

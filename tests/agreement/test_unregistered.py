@@ -1,0 +1,172 @@
+"""Grammar, parser and renderer agree also for formats that the registry does not have."""
+
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from grammars.build.turn import build_turn
+from grammars.errors import PolicyError
+from grammars.lowering.lower import lower
+from grammars.parse.parser import Parser, collect, parse
+from grammars.render import render
+from grammars.turn import JsonAnswer, Policy, State, Tool, ToolCall, Turn
+from grammars.wire.format import (
+    CallId,
+    Format,
+    JsonCall,
+    JsonStyle,
+    Literal,
+    Marker,
+    Name,
+    PythonArguments,
+    Reasoning,
+)
+from tests.agreement.chosen_formats import SCALE
+from tests.agreement.matching import Masked
+from tests.agreement.test_agreement import (
+    SLOW,
+    assert_obeys,
+    is_held_whole,
+    masked,
+    spell,
+)
+from tests.turn_strategies import cases, chunkings, mutate, seeds
+
+
+def in_python(name: str, hole: PythonArguments, between: str = ", ") -> Format:
+    """A format whose calls are those of Python, in a list between tags."""
+    return Format(
+        name,
+        (Name(), Literal("("), hole, Literal(")")),
+        opening=(Marker("<calls>"), Literal("[")),
+        closing=(Literal("]"), Marker("</calls>")),
+        between=between,
+        reasoning=Reasoning(Marker("<think>"), Marker("</think>")),
+    )
+
+
+BARE_LIST = Format(
+    "bare list",
+    (JsonCall(),),
+    opening=(Literal("["),),
+    closing=(Literal("]"),),
+    between=", ",
+    reasoning=Reasoning(Marker("<think>"), Marker("</think>")),
+)
+BARE_OBJECTS = Format("bare objects", (JsonCall(arguments_key="parameters"),), between=",")
+BARE_LINES = Format(
+    "bare lines",
+    (JsonCall(style=JsonStyle(indent=2, level=1), id=CallId(), id_first=True),),
+    opening=(Literal("[\n  "),),
+    closing=(Literal("\n]"),),
+    between=",\n  ",
+)
+FORMATS = {
+    format.name: format
+    for format in (
+        in_python("double quotes", PythonArguments(quote='"')),
+        in_python("lists of JSON", PythonArguments(style=JsonStyle()), between="\n"),
+        in_python("double quotes and JSON", PythonArguments(style=JsonStyle(), quote='"')),
+        in_python("escapes", PythonArguments(quote="")),
+        in_python("escapes of JSON", PythonArguments(style=JsonStyle(), quote="")),
+        BARE_LIST,
+        BARE_OBJECTS,
+        BARE_LINES,
+    )
+}
+EACH = pytest.mark.parametrize("name", FORMATS)
+
+
+@EACH
+@settings(suppress_health_check=SLOW, max_examples=12 * SCALE)
+@given(data=st.data())
+def test_what_is_rendered_is_accepted_and_read_back(name: str, data: st.DataObject) -> None:
+    case = data.draw(cases(FORMATS[name]))
+    if all(is_held_whole(tool, case.format) for tool in case.tools):
+        for grammar in masked(case):
+            assert grammar.accepts(case.text), (grammar.prefix(case.text), grammar.grammar)
+    assert spell(parse(case.text, case.format, case.tools, case.state)) == spell(case.turn)
+    parser = Parser(case.format, case.tools, case.state)
+    events = [e for piece in data.draw(chunkings(case.text)) for e in parser.feed(piece)]
+    assert spell(collect([*events, *parser.close()])) == spell(case.turn)
+
+
+@EACH
+@settings(suppress_health_check=SLOW, max_examples=8 * SCALE)
+@given(data=st.data())
+def test_what_is_accepted_is_read(name: str, data: st.DataObject) -> None:
+    case = data.draw(cases(FORMATS[name]))
+    rng = random.Random(data.draw(seeds()))
+    for grammar in masked(case):
+        texts = [mutate(case.text, rng) for _ in range(20)]
+        texts = [text for text in texts if grammar.accepts(text)]
+        walks = (grammar.walk(rng, case.text[: rng.randint(0, len(case.text))]) for _ in range(3))
+        texts += [walk for walk in walks if walk is not None]
+        for text in texts:
+            assert_obeys(parse(text, case.format, case.tools, case.state), case)
+
+
+PING = Tool("ping", lower({"type": "object", "properties": {"a": {"type": "string"}}}))
+BOTH = (ToolCall("ping", {"a": "x"}), ToolCall("ping", {}))
+
+
+@pytest.mark.parametrize(
+    ("format", "text"),
+    [
+        (
+            BARE_LIST,
+            '[{"name": "ping", "arguments": {"a": "x"}}, {"name": "ping", "arguments": {}}]',
+        ),
+        (
+            BARE_OBJECTS,
+            '{"name": "ping", "parameters": {"a": "x"}},{"name": "ping", "parameters": {}}',
+        ),
+    ],
+    ids=["list", "objects"],
+)
+def test_several_calls_that_no_marker_opens(format: Format, text: str) -> None:
+    grammar = Masked(format, [PING], Policy(), State())
+    assert render(Turn(calls=BOTH), format) == text
+    assert grammar.accepts(text)
+    assert grammar.accepts("\n" + text)
+    assert not grammar.accepts(text[:-2])
+    alone = Masked(format, [PING], Policy(parallel=False), State())
+    assert not alone.accepts(text)
+    assert parse(text, format, [PING]).calls == BOTH
+    quoted = f"As in {text}."
+    assert grammar.accepts(quoted)
+    assert parse(quoted, format, [PING]) == Turn(quoted)
+
+
+def test_a_list_of_calls_that_is_none_is_content() -> None:
+    for text in ("[1, 2]", '[{"title": "x"}]', "[see above]"):
+        assert Masked(BARE_LIST, [PING], Policy(), State()).accepts(text)
+        assert parse(text, BARE_LIST, [PING]) == Turn(text)
+
+
+def test_a_call_without_its_list_is_recovered() -> None:
+    text = '{"name": "ping", "arguments": {"a": "x"}}'
+    assert parse(text, BARE_LIST, [PING]) == Turn(text)
+    assert parse(text, BARE_LIST, [PING], recover=True).calls == BOTH[:1]
+    assert parse(f"[{text}]", BARE_LIST, [PING], recover=True).calls == BOTH[:1]
+    lines = "[\n" + text + ",\n" + text + "\n]"
+    assert parse(lines, BARE_LIST, [PING], recover=True).calls == BOTH[:1] * 2
+
+
+def test_an_answer_may_not_be_taken_for_a_list_of_calls() -> None:
+    def answer(schema: dict[str, Any]) -> Policy:
+        return Policy(answer=JsonAnswer(lower(schema, only_object=False)))
+
+    titled = {"type": "object", "properties": {"title": {"type": "string"}}}
+    closed = titled | {"additionalProperties": False}
+    grammar = Masked(BARE_LIST, [PING], answer(closed), State())
+    assert grammar.accepts('{"title": "x"}')
+    assert grammar.accepts('[{"name": "ping", "arguments": {}}]')
+    assert not grammar.accepts("[1]")
+    for schema in ({"type": "array"}, {"enum": [[1]]}, {}):
+        with pytest.raises(PolicyError, match="a list could be read as a list of calls") as info:
+            build_turn(BARE_LIST, [PING], answer(schema))
+        assert info.value.where == "/response_format"
