@@ -1,6 +1,7 @@
-"""LFM2.5: a list of calls in Python, strings without escapes.
+"""LFM2 and LFM2.5: a list of calls in Python, strings without escapes.
 
-Read from the template of LFM2.5 8B A1B; those of LFM2 and LFM2.5 Instruct write no calls.
+Read from the template of LFM2.5 8B A1B; those of LFM2 and LFM2.5 Instruct show the tools, but write
+no calls.
 """
 
 from grammars.wire.format import Format, Literal, Marker, Name, PythonArguments, Reasoning
@@ -14,3 +15,5 @@ LFM2 = Format(
     between=", ",
     ends=("<|im_end|>",),
 )
+
+SIGNS = (Marker("<|tool_list_start|>"), Literal("List of tools: ["))
