@@ -16,9 +16,9 @@ from constrained.errors import TemplateError
 from constrained.messages import is_text_parts, normalise
 from constrained.template.chat_template import ChatTemplate
 from grammars.errors import RenderError, ToolError
-from grammars.render import render
+from grammars.render import join_before, render
 from grammars.turn import State, ToolCall, Turn
-from grammars.wire.format import Format
+from grammars.wire.format import Format, Place
 
 CHATML = (
     "{%- for message in messages -%}"
@@ -193,14 +193,16 @@ def _write_calls_of(message: Message, format: Format, state: State, *, where: st
     for i, call in enumerate(message["tool_calls"]):
         calls.append(_read_call(call, format, f"{where}/tool_calls/{i}"))
     content = read_content(message, where)
-    if content.strip():
-        content += format.before
-        if format.bare and not format.before:
-            content += "\n"  # no marker in front of the call: it would run into the text
-    else:
+    text = _render_calls(calls, format, state, where=f"{where}/tool_calls") + format.after
+    if not content.strip():
         content = ""
-    content += _render_calls(calls, format, state, where=f"{where}/tool_calls") + format.after
-    written = message | {"content": content}
+    elif format.bare and not format.before:
+        content += "\n"  # no marker in front of the call: it would run into the text
+    if format.beside[0] is Place.BEHIND:
+        text += content
+    else:
+        text = join_before(content, text, format)
+    written = message | {"content": text}
     del written["tool_calls"]
     return written
 

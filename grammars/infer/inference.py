@@ -32,6 +32,7 @@ from grammars.wire.format import (
     JsonCall,
     JsonStyle,
     Node,
+    Place,
     TaggedArguments,
 )
 
@@ -102,7 +103,7 @@ class _TemplateReader:
         first = layout.opening + layout.prefix + calls.one[calls.only.start : calls.only.end]
         content = Content(plain.opener, ending.closer)
         call, _ = self._calls
-        mixed = infer_mixed(chat, content, call=call, first=first)
+        mixed = infer_mixed(chat, content, call=call, first=first, turn=calls.one)
         is_mixed = mixed.before is not None
         format = _name_format(_assemble(sample, ending, mixed), measured=is_mixed)
         tails = Tails(
@@ -114,7 +115,7 @@ class _TemplateReader:
             Evidence("one call", calls.one, f"a call is {format.call!r}"),
             Evidence("two calls", calls.two, _describe_calls(format)),
             Evidence("content and a call", mixed.text, mixed.conclusion),
-            *verify(chat, format, tails, mixed=is_mixed),
+            *verify(chat, format, tails, mixed=is_mixed or mixed.is_behind),
         ]
         if chat.reasoning:
             evidence += compare_reasoning(chat, format, tails)
@@ -159,6 +160,7 @@ def _assemble(sample: CallSample, ending: TurnEnding, mixed: Mixed) -> Format:
             closing=make_nodes(sample.closing if sample.pair else ""),
             reasoning=sample.chat.reasoning,
             contents=(mixed.content,),
+            beside=(Place.BEHIND, Place.BEFORE) if mixed.is_behind else (Place.BEFORE,),
             before=mixed.before or "",
             between=layout.between,
             after=ending.behind_calls[len(sample.closing) :],
@@ -178,8 +180,13 @@ def _name_format(format: Format, *, measured: bool) -> Format:
     """
     for known in NATIVE:
         if _normalise(format) == _normalise(known):
-            before = format.before if measured else known.before
-            return replace(format, name=known.name, before=before, variants=known.variants)
+            return replace(
+                format,
+                name=known.name,
+                beside=tuple(dict.fromkeys([*format.beside, *known.beside])),
+                before=format.before if measured else known.before,
+                variants=known.variants,
+            )
     return format
 
 
@@ -195,6 +202,7 @@ def _normalise(format: Format) -> Format:
         name="",
         call=tuple(nodes),
         reasoning=None,
+        beside=(Place.BEFORE,),
         before="",
         between="",
         after="",
