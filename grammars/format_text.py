@@ -76,7 +76,7 @@ def _load(value: Any, kind: Any, where: str) -> Any:
     it: a scalar, a class of the algebra, a tuple, or a union of scalars and classes."""
     if get_origin(kind) is tuple:
         return _load_items(value, get_args(kind), where)
-    if isinstance(kind, type) and issubclass(kind, StrEnum):
+    if _is_choice(kind):
         return _load_word(value, kind, where)
     kinds: Sequence[type[Any]] = [kind]
     if get_origin(kind) in (UnionType, Union):
@@ -90,6 +90,11 @@ def _load(value: Any, kind: Any, where: str) -> Any:
     if classes and len(kinds) == 1:
         expected = f"an object: {expected}"
     raise FormatError(f"{value!r} is not {expected}", where=where)
+
+
+def _is_choice(kind: Any) -> bool:
+    """Is it a choice of words?"""
+    return isinstance(kind, type) and issubclass(kind, StrEnum)
 
 
 def _load_word(value: Any, kind: type[StrEnum], where: str) -> StrEnum:
