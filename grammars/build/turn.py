@@ -184,8 +184,8 @@ class _TurnRules:
     def _opened_calls(self, opening: str) -> list[Expression]:
         """Calls that are opened in this way: at once, or behind content."""
         nodes = self._format.openings[opening]
-        behind = self._content_behind()
-        calls = self._calls.calls(nodes, opening, behind=behind)
+        trailing = self._content_behind()
+        calls = self._calls.calls(nodes, opening, behind=trailing)
         at_once: list[Expression] = []
         if self._state.lead:
             head = self._opener(opening)
@@ -194,7 +194,7 @@ class _TurnRules:
         elif self._is_shared(opening):
             # The lexer would not give up `to=user` for `to=`: the name goes into one terminal.
             whole = (Marker(opening), *nodes)
-            at_once.append(self._calls.calls(whole, opening, spaced=True, behind=behind))
+            at_once.append(self._calls.calls(whole, opening, spaced=True, behind=trailing))
         else:
             at_once.append(sequence(self._calls.spaced(opening), calls))
         if self._policy.choice is Choice.REQUIRED or self._policy.answer is not None:
