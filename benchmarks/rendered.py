@@ -93,7 +93,8 @@ def render_turns(teaching: SelectedFormat) -> Iterator[Rendered]:
             lost, closing = _find_lost(message, text), teaching.format.closes(_open(teaching))
             if "tool_calls" in message and not lost and any(n.text not in text for n in closing):
                 text, lost = text + "".join(n.text for n in closing), "end of the calls"
-            if "tool_calls" in message and -1 < text.rfind("get_weather") < text.rfind(CONTENT):
+            is_behind = -1 < text.rfind("get_weather") < text.rfind(CONTENT)
+            if "tool_calls" in message and is_behind and not teaching.format.has_content_behind:
                 text, lost = text[: text.rfind(CONTENT)], "content in front of the call"
             if not teaching.format.ends:
                 text = (text[: text.rfind(end)] if end and end in text else text).rstrip()

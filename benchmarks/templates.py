@@ -2,9 +2,10 @@
 
     python -m benchmarks.templates [FOLDER] [--markdown]
 
-A row tells the format of a template, whether it was inferred, found in the registry, or is the
-generic one; how the prompt starts a turn with thinking on, off and unset; and whether turns as the
-template itself writes them are verified: the grammar accepts them, and the parser reads them back.
+A row tells the format of a template, whether it was inferred, found in the registry, is shown by
+its prompt, or is the generic one; how the prompt starts a turn with thinking on, off and unset; and
+whether turns as the template itself writes them are verified: the grammar accepts them, and the
+parser reads them back.
 FOLDER holds templates; without one, those of llama.cpp.
 """
 
@@ -25,9 +26,11 @@ HEADS = ("template", "format", "origin", *(f"thinking {s}" for s in SWITCHES), "
 INTRODUCTION = """# Chat templates and their formats
 
 The chat templates of llama.cpp, and the wire format that each of them teaches: inferred from what
-it renders, found in the registry, or the generic format where it writes no calls. Then how the
-prompt leaves the reasoning of a turn, and whether the turns that the template writes (content, one
-call, two calls, content and a call) are accepted by the grammar and read back by the parser.
+it renders, found in the registry, told by what its prompt shows around the tools, or the generic
+format where it writes no calls. (The vocabulary of a model may tell more: with it, LFM2.5-Instruct
+is lfm2, too.) Then how the prompt leaves the reasoning of a turn, and whether the turns that the
+template writes (content, one call, two calls, content and a call) are accepted by the grammar and
+read back by the parser.
 
 Written by `python -m benchmarks.templates --markdown`; a test holds that it is up to date.
 """

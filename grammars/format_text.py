@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass
+from enum import StrEnum
 from types import NoneType, UnionType
 from typing import Any, Union, cast, get_args, get_origin, get_type_hints
 
@@ -75,6 +76,8 @@ def _load(value: Any, kind: Any, where: str) -> Any:
     it: a scalar, a class of the algebra, a tuple, or a union of scalars and classes."""
     if get_origin(kind) is tuple:
         return _load_items(value, get_args(kind), where)
+    if _is_choice(kind):
+        return _load_word(value, kind, where)
     kinds: Sequence[type[Any]] = [kind]
     if get_origin(kind) in (UnionType, Union):
         kinds = get_args(kind)
@@ -87,6 +90,18 @@ def _load(value: Any, kind: Any, where: str) -> Any:
     if classes and len(kinds) == 1:
         expected = f"an object: {expected}"
     raise FormatError(f"{value!r} is not {expected}", where=where)
+
+
+def _is_choice(kind: Any) -> bool:
+    """Is it a choice of words?"""
+    return isinstance(kind, type) and issubclass(kind, StrEnum)
+
+
+def _load_word(value: Any, kind: type[StrEnum], where: str) -> StrEnum:
+    words = [word.value for word in kind]
+    if value not in words:
+        raise FormatError(f"{value!r} is not {' or '.join(words)}", where=where)
+    return kind(value)
 
 
 def _load_items(value: Any, kinds: Sequence[Any], where: str) -> tuple[Any, ...]:

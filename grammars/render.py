@@ -42,6 +42,7 @@ from grammars.wire.format import (
     Marker,
     Name,
     NestedArguments,
+    Place,
     PythonArguments,
     TaggedArguments,
     find_kind,
@@ -68,14 +69,21 @@ def render(
     _refuse_bare(turn, format)
     body = _content(turn, format)
     if turn.calls:
-        _refuse_overlap(turn.content, format)
-        if turn.content:
-            body += format.before
-        body += _calls(turn.calls, format, tools, state)
+        calls = _calls(turn.calls, format, tools, state)
+        if format.beside[0] is Place.BEHIND:
+            body = calls + body
+        else:
+            _refuse_overlap(turn.content, format)
+            body = join_before(body, calls, format)
     if body and not body.startswith(state.lead):
         message = f"the prompt has begun with {state.lead!r}, which such a turn does not"
         raise RenderError(message, where="/content" if turn.content else "/calls")
     return _reasoning(turn, format, state) + body.removeprefix(state.lead)
+
+
+def join_before(content: str, calls: str, format: Format) -> str:
+    """The calls, with content in front of them if there is some."""
+    return content + format.before + calls if content else calls
 
 
 def _content(turn: Turn, format: Format) -> str:

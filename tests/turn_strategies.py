@@ -14,7 +14,7 @@ from grammars.errors import RenderError, SchemaError
 from grammars.lowering.lower import lower
 from grammars.render import render
 from grammars.turn import Choice, KeyOrder, Policy, Start, State, Think, Tool, ToolCall, Turn
-from grammars.wire.format import Format, Name
+from grammars.wire.format import Format, Name, Place
 from tests.schema_strategies import Shape, fitting, parameters
 from tests.text_strategies import FRAGMENTS, KEYS, TEXTS, UNTAGGED_KEYS
 
@@ -42,7 +42,8 @@ def _starts(format: Format) -> SearchStrategy[State]:
 
 @dataclass(frozen=True)
 class Case:
-    """A request, a turn that it allows, and how the format writes it."""
+    """A request, a turn that it allows, and how the format writes it: with its content in one of
+    the places that the format knows."""
 
     format: Format
     tools: tuple[Tool, ...]
@@ -50,6 +51,7 @@ class Case:
     state: State
     turn: Turn
     text: str
+    place: Place = Place.BEFORE
 
     def __repr__(self) -> str:
         schemas = {t.name: t.schema.source for t in self.tools}
@@ -133,10 +135,12 @@ def cases(
         reasoning=draw(thoughts(format, policy, state)),
         calls=tuple(calls),
     )
+    place = draw(st.sampled_from(format.beside))
     try:
-        return Case(format, tools, policy, state, turn, render(turn, format, tools, state))
+        text = render(turn, replace(format, beside=(place,)), tools, state)
     except RenderError:
         reject()
+    return Case(format, tools, policy, state, turn, text, place=place)
 
 
 def prose(format: Format, before_call: bool = False) -> SearchStrategy[str]:

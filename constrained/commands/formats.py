@@ -10,10 +10,11 @@ from constrained.commands.input import read_text
 from constrained.commands.output import print_json, print_text
 from constrained.engine.header import choose_template
 from constrained.engine.host import GGUF
-from constrained.format_selection.selection import detect_format
+from constrained.format_selection.selection import detect_shown
 from constrained.template.chat_template import ChatTemplate
 from grammars.format_text import dump_format
 from grammars.formats import FORMATS
+from grammars.infer.detect import Detection
 from grammars.render import render
 from grammars.turn import ToolCall, Turn
 from grammars.wire.format import Format
@@ -72,7 +73,7 @@ def _show(format: Format) -> str:
 
 
 def _detect(options: argparse.Namespace) -> int:
-    found = detect_format(_read_template(options.source))
+    found = _detect_in(options.source)
     written = dump_format(found.format)
     if options.save:
         Path(options.save).write_text(written, encoding="utf-8")
@@ -90,17 +91,19 @@ def _detect(options: argparse.Namespace) -> int:
     return 0
 
 
-def _read_template(path: str) -> ChatTemplate:
+def _detect_in(path: str) -> Detection:
+    """What a template says of its format, or a GGUF file, whose vocabulary counts as well."""
     name = Path(path).name
     if not _is_gguf(path):
         source = read_text(path, "TEMPLATE_OR_GGUF")
-        return ChatTemplate(source, bos_token="<s>", eos_token="</s>", name=name)
+        return detect_shown(ChatTemplate(source, bos_token="<s>", eos_token="</s>", name=name))
     from constrained.engine.llama_files import read_header
 
     header = read_header(path)
     source = choose_template(header.chat_templates, with_tools=True)
     tokens = {"bos_token": header.bos_text, "eos_token": header.eos_text}
-    return ChatTemplate(source, **tokens, name=name)
+    special = frozenset(header.vocabulary.named.values())
+    return detect_shown(ChatTemplate(source, **tokens, name=name), special)
 
 
 def _is_gguf(path: str) -> bool:

@@ -133,10 +133,11 @@ class Compiler:
         context_length: int | None = None,
     ):
         self.vocabulary = vocabulary
-        self._taught = select_format(tool_template or template, tool_format)
+        special = frozenset(vocabulary.named.values())
+        self._taught = select_format(tool_template or template, tool_format, special_tokens=special)
         self._plain = self._taught
         if tool_template is not None:
-            self._plain = select_format(template)
+            self._plain = select_format(template, special_tokens=special)
         self.template, self.format = self._taught.template, self._taught.format
         self.notices = tuple(filter(None, [self._taught.notice]))
         formats = (self._taught.format, self._plain.format)

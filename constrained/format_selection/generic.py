@@ -1,4 +1,5 @@
-"""Tools for chat templates that know none: instructions, and calls and results as plain text.
+"""Tools for chat templates that know none, or only some of it: instructions, and calls and results
+as plain text.
 
 The instructions teach one wire format, and `grammars.render` writes the example as well as the
 calls of the history: what is taught is what is enforced.
@@ -6,6 +7,7 @@ calls of the history: what is taught is what is enforced.
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
 from typing import Any
@@ -14,9 +16,9 @@ from constrained.errors import TemplateError
 from constrained.messages import is_text_parts, normalise
 from constrained.template.chat_template import ChatTemplate
 from grammars.errors import RenderError, ToolError
-from grammars.render import render
+from grammars.render import join_before, render
 from grammars.turn import State, ToolCall, Turn
-from grammars.wire.format import Format
+from grammars.wire.format import Format, Place
 
 CHATML = (
     "{%- for message in messages -%}"
@@ -54,8 +56,23 @@ _JSON = json.JSONEncoder(ensure_ascii=False)
 Message = dict[str, Any]
 
 
+@dataclass(frozen=True)
+class Abilities:
+    """What a chat template writes itself.
+
+    Args:
+        tools: it describes the tools to the model.
+        calls: it writes the calls of the history.
+        results: it writes the results of calls.
+    """
+
+    tools: bool = False
+    calls: bool = False
+    results: bool = False
+
+
 class GenericTemplate(ChatTemplate):
-    """A chat template that is not asked to write tools, calls or results.
+    """A chat template that is not asked to write tools, calls or results, or not all of that.
 
     The instructions go to the end of the system message, or to the head of the first user message
     where the template has no system role (a system message goes there, too). Calls become text of
@@ -64,14 +81,15 @@ class GenericTemplate(ChatTemplate):
     Args:
         template: what writes the conversation.
         format: the wire format that is taught.
-        keeps_history: the template writes calls and results itself, in this format; it only does
-            not describe the tools.
+        abilities: what the template is asked to write nevertheless.
     """
 
-    def __init__(self, template: ChatTemplate, format: Format, *, keeps_history: bool = False):
+    def __init__(
+        self, template: ChatTemplate, format: Format, *, abilities: Abilities | None = None
+    ):
         super().__init__(template.source, name=template.name, **template.tokens)
         self.format = format
-        self._keeps_history = keeps_history
+        self._abilities = abilities or Abilities()
 
     def render(
         self,
@@ -90,8 +108,15 @@ class GenericTemplate(ChatTemplate):
         """
         with self.failures():
             plain = normalise(messages)
-            if not self._keeps_history:
-                plain = _write_results(_write_calls(plain, self.format))
+            if not self._abilities.calls:
+                plain = _write_calls(plain, self.format)
+            if not self._abilities.results:
+                plain = _write_results(plain)
+        if self._abilities.tools:
+            return super().render(
+                plain, tools, add_generation_prompt=add_generation_prompt, **kwargs
+            )
+        with self.failures():
             instructions = self._instruct(tools) if tools else ""
         if not self._has_system_role:
             plain = _put_into_user_message(plain, instructions)
@@ -121,7 +146,7 @@ class GenericTemplate(ChatTemplate):
             tools="\n".join(map(_JSON.encode, tools)),
             example=write_example(self.format),
             several=several,
-            results="" if self._keeps_history else _RESULTS,
+            results="" if self._abilities.results else _RESULTS,
         )
 
 
@@ -168,14 +193,16 @@ def _write_calls_of(message: Message, format: Format, state: State, *, where: st
     for i, call in enumerate(message["tool_calls"]):
         calls.append(_read_call(call, format, f"{where}/tool_calls/{i}"))
     content = read_content(message, where)
-    if content.strip():
-        content += format.before
-        if format.bare and not format.before:
-            content += "\n"  # no marker in front of the call: it would run into the text
-    else:
+    text = _render_calls(calls, format, state, where=f"{where}/tool_calls") + format.after
+    if not content.strip():
         content = ""
-    content += _render_calls(calls, format, state, where=f"{where}/tool_calls") + format.after
-    written = message | {"content": content}
+    elif format.bare and not format.before:
+        content += "\n"  # no marker in front of the call: it would run into the text
+    if format.beside[0] is Place.BEHIND:
+        text += content
+    else:
+        text = join_before(content, text, format)
+    written = message | {"content": text}
     del written["tool_calls"]
     return written
 

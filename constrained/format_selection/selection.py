@@ -7,20 +7,28 @@ describe the tools, the prompt does so with instructions; see `generic`.
 
 import hashlib
 import os
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 
-from constrained.errors import RequestError
-from constrained.format_selection.generic import EXAMPLES, GenericTemplate, write_example
+from constrained.errors import RequestError, TemplateError
+from constrained.format_selection.generic import (
+    EXAMPLES,
+    Abilities,
+    GenericTemplate,
+    write_example,
+)
 from constrained.template.chat_template import ChatTemplate
 from grammars.errors import DetectError, FormatError, RenderError
 from grammars.format_text import load_format
-from grammars.formats import FORMATS, GENERIC
+from grammars.formats import FORMATS, GENERIC, SIGNS
 from grammars.infer.detect import Detection, Origin, detect
+from grammars.infer.probes import Evidence
 from grammars.infer.reasoning import find_reasoning
+from grammars.infer.shown import ShownFormat, find_shown
 from grammars.schema.nodes import Json
-from grammars.wire.format import Content, Format, Reasoning, find_format
+from grammars.wire.format import Content, Format, Marker, Reasoning, find_format
 
 REMEMBERED = 64  # templates
 _PROBE = "probe_of_a_tool"
@@ -43,13 +51,19 @@ class SelectedFormat:
     notice: str = ""
 
 
-def select_format(template: ChatTemplate, chosen: Format | None = None) -> SelectedFormat:
+def select_format(
+    template: ChatTemplate,
+    chosen: Format | None = None,
+    *,
+    special_tokens: Collection[str] | None = None,
+) -> SelectedFormat:
     """Selects the wire format for a chat template.
 
     Args:
         chosen: the format that the user wants; the template is used as it is if it teaches that
             one, else instructions in the prompt teach it. None: the format that the template
-            teaches, or the generic one where it writes no calls, or in a way that is not known.
+            teaches, or that its prompt tells of; or the generic one where neither is known.
+        special_tokens: the texts of the model's special tokens; None: not known.
 
     Raises:
         RequestError: the chosen format cannot be taught to this template; says why.
@@ -60,13 +74,19 @@ def select_format(template: ChatTemplate, chosen: Format | None = None) -> Selec
     try:
         return _select_own(template)
     except DetectError as e:
-        format = replace(GENERIC, reasoning=find_block(template))
-        notice = (
-            f"{template.name}: {e.message}: the generic tool format is used, and explained in the "
-            "prompt (--chat-template-file names another template)"
-        )
-        teacher = GenericTemplate(template, format)
-        return SelectedFormat(teacher, format, Origin.GENERIC, notice=notice)
+        reason = e.message
+    if _find_facts(template).only_shows_tools:
+        try:
+            return _select_shown(template, find_shown(template.render, special_tokens))
+        except DetectError as e:
+            reason += f", and {e.message}"
+    format = replace(GENERIC, reasoning=find_block(template))
+    notice = (
+        f"{template.name}: {reason}: the generic tool format is used, and explained in the "
+        "prompt (--chat-template-file names another template)"
+    )
+    teacher = GenericTemplate(template, format)
+    return SelectedFormat(teacher, format, Origin.GENERIC, notice=notice)
 
 
 def _select_own(template: ChatTemplate) -> SelectedFormat:
@@ -85,8 +105,53 @@ def _select_own(template: ChatTemplate) -> SelectedFormat:
     if found.origin is not Origin.INFERRED:
         raise DetectError(message)
     notice = f"{template.name}: {message}: the prompt explains them, in the model's own tool format"
-    teacher = GenericTemplate(template, found.format, keeps_history=True)
+    abilities = Abilities(calls=True, results=True)
+    teacher = GenericTemplate(template, found.format, abilities=abilities)
     return SelectedFormat(teacher, found.format, found.origin, notice=notice)
+
+
+def _select_shown(template: ChatTemplate, told: ShownFormat) -> SelectedFormat:
+    """The format that a prompt with tools tells of. The template describes the tools; calls of the
+    history become text of their message, in that format.
+
+    Raises:
+        DetectError: the template changes the calls.
+    """
+    abilities = Abilities(tools=True, results=_find_facts(template).writes_results)
+    teacher = GenericTemplate(template, told.format, abilities=abilities)
+    if _count_examples(teacher) < 1:
+        raise DetectError(f"the chat template changes calls of the tool format {told.format.name}")
+    notice = (
+        f"{template.name}: the chat template writes no tool calls; {told.sign!r} in its prompt "
+        f"tells of the tool format {told.format.name}, in which the calls of the history are "
+        "written into their messages (--tool-format generic uses another one)"
+    )
+    return SelectedFormat(teacher, told.format, Origin.SHOWN, notice=notice)
+
+
+def detect_shown(
+    template: ChatTemplate, special_tokens: Collection[str] | None = None
+) -> Detection:
+    """The wire format that a template teaches, or that its prompt tells of.
+
+    Args:
+        special_tokens: the texts of the model's special tokens; None: not known.
+
+    Raises:
+        TemplateError, DetectError: as `detect_format`.
+    """
+    try:
+        return detect_format(template)
+    except DetectError as e:
+        if not _find_facts(template).only_shows_tools:
+            raise
+        try:
+            told = find_shown(template.render, special_tokens)
+        except DetectError as doubt:
+            raise DetectError(f"{e.message}, and {doubt.message}", hint=e.hint) from doubt
+    conclusion = f"the template writes no tool calls; {told.sign!r} tells of {told.format.name}"
+    evidence = Evidence("a prompt with a tool", "", conclusion)
+    return Detection(told.format, Origin.SHOWN, (evidence,))
 
 
 def detect_format(template: ChatTemplate) -> Detection:
@@ -127,6 +192,35 @@ class _TemplateFacts:
     @cached_property
     def reasoning_block(self) -> Reasoning | None:
         return find_reasoning(self._template.render)
+
+    @cached_property
+    def only_shows_tools(self) -> bool:
+        """True if the prompt names the tools, but calls of the history are not in it in any form,
+        not even their names."""
+        function: Json = {"name": _PROBE, "arguments": {}}
+        call: Json = {"id": "abcdefgh1", "type": "function", "function": function}
+        messages: list[dict[str, Json]] = [
+            {"role": "user", "content": "Hello"},
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+        ]
+        try:
+            text = self._template.render(messages, add_generation_prompt=False)
+        except TemplateError:
+            text = ""
+        return self.describes_tools and _PROBE not in text
+
+    @cached_property
+    def writes_results(self) -> bool:
+        """True if a result is in the prompt, also behind a message whose calls are its text."""
+        messages: list[dict[str, Json]] = [
+            {"role": "user", "content": "Hello"},
+            {"role": "assistant", "content": "A call"},
+            {"role": "tool", "content": _PROBE},
+        ]
+        try:
+            return _PROBE in self._template.render(messages)
+        except TemplateError:
+            return False
 
     @cached_property
     def describes_tools(self) -> bool:
@@ -196,6 +290,10 @@ def _select_chosen(template: ChatTemplate, format: Format) -> SelectedFormat:
     registered = find_format(format.name, FORMATS) == format
     if own is not None and (own == format or (registered and own.name == format.name)):
         return SelectedFormat(template, own, Origin.CHOSEN)
+    if own is None and registered:
+        shown = _select_confirmed(template, format)
+        if shown is not None:
+            return shown
     adapted = _adapt(format, own, template)
     teacher = GenericTemplate(template, adapted)
     _check_prompt(teacher)
@@ -203,6 +301,18 @@ def _select_chosen(template: ChatTemplate, format: Format) -> SelectedFormat:
     if own is not None:
         notice += f" in place of {own.name}, which the template teaches"
     return SelectedFormat(teacher, adapted, Origin.CHOSEN, notice=notice)
+
+
+def _select_confirmed(template: ChatTemplate, format: Format) -> SelectedFormat | None:
+    """The chosen format as one that the prompt tells of, if it does: the user confirms it."""
+    if not _find_facts(template).only_shows_tools:
+        return None
+    signs = tuple(Marker(sign.text) for sign in SIGNS[format.name])
+    try:
+        told = find_shown(template.render, formats=(format,), signs={format.name: signs})
+        return replace(_select_shown(template, told), origin=Origin.CHOSEN)
+    except DetectError:
+        return None
 
 
 def _adapt(format: Format, own: Format | None, template: ChatTemplate) -> Format:
@@ -235,11 +345,21 @@ def _marks(block: Reasoning) -> str:
 
 def _check_prompt(teacher: GenericTemplate) -> None:
     """Refuses a template that changes the example, or a call of the history."""
-    format = teacher.format
     try:
-        example = write_example(format).strip()
+        count = _count_examples(teacher)
     except RenderError as e:
-        raise _refuse(format, str(e)) from e
+        raise _refuse(teacher.format, str(e)) from e
+    if count < 2:  # in the instructions, and in the history
+        raise _refuse(teacher.format, "the chat template changes what explains it")
+
+
+def _count_examples(teacher: GenericTemplate) -> int:
+    """How often the example call is in a prompt with that call in its history.
+
+    Raises:
+        RenderError: the format cannot write the example.
+    """
+    example = write_example(teacher.format).strip()
     name = EXAMPLES[0].name
     call = {"type": "function", "function": {"name": name, "arguments": EXAMPLES[0].arguments}}
     properties = {"text": {"type": "string"}, "count": {"type": "integer"}}
@@ -253,8 +373,7 @@ def _check_prompt(teacher: GenericTemplate) -> None:
         ],
         [{"type": "function", "function": function}],
     )
-    if text.count(example) < 2:  # in the instructions, and in the history
-        raise _refuse(format, "the chat template changes what explains it")
+    return text.count(example)
 
 
 def _refuse(format: Format, why: str, hint: str = _HINT) -> RequestError:

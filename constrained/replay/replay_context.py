@@ -154,9 +154,17 @@ def _read_source(source: str) -> str:
 
 
 @lru_cache(maxsize=128)
-def _read_template(source: str, *, bos: str, eos: str, chosen: str) -> tuple[ChatTemplate, Format]:
+def _read_template(
+    source: str,
+    *,
+    bos: str,
+    eos: str,
+    chosen: str,
+    special_tokens: frozenset[str] | None = None,
+) -> tuple[ChatTemplate, Format]:
     template = ChatTemplate(source, bos_token=bos, eos_token=eos)
-    selected = select_format(template, read_tool_format(chosen) if chosen else None)
+    format = read_tool_format(chosen) if chosen else None
+    selected = select_format(template, format, special_tokens=special_tokens)
     return selected.template, selected.format
 
 
@@ -175,10 +183,14 @@ def _read_model(path: str, source: str, chosen: str) -> ReplayContext:
     header = read_header(path)
     if not source and header.chat_templates:
         source = choose_template(header.chat_templates, with_tools=True)
-    template, format = _read_template(
-        source or CHATML, bos=header.bos_text, eos=header.eos_text, chosen=chosen
-    )
     vocabulary = header.vocabulary
+    template, format = _read_template(
+        source or CHATML,
+        bos=header.bos_text,
+        eos=header.eos_text,
+        chosen=chosen,
+        special_tokens=frozenset(vocabulary.named.values()),
+    )
     # A GGUF often has more ends of generation than its template writes; recorded turns have any.
     names = [vocabulary.names[token] for token in vocabulary.end if token in vocabulary.names]
     return ReplayContext(

@@ -90,7 +90,12 @@ class CallRules:
         return optional(choice(map(self._builder.fixed, texts))) if texts else EMPTY
 
     def calls(
-        self, first: tuple[Node, ...], opener: str = "", *, spaced: bool = False
+        self,
+        first: tuple[Node, ...],
+        opener: str = "",
+        *,
+        spaced: bool = False,
+        behind: Expression = EMPTY,
     ) -> Expression:
         """The calls, from behind the first opener to the end of the turn.
 
@@ -98,6 +103,7 @@ class CallRules:
             first: the nodes of the first call, as far as they are not written.
             opener: what has opened the calls.
             spaced: white space may stand in front.
+            behind: the content that may stand behind them.
         """
         format = self._format
         several = self._turn.policy.parallel and not format.single
@@ -107,13 +113,15 @@ class CallRules:
                 check_name(format, tool.name)
             tools, names = self._turn.tools, self._turn.names
             chain = PythonRules(format, tools, names, self._values, several=several)
-            return self._builder.define(sequence(chain.calls(first), after, self.tail), "calls")
+            written = sequence(chain.calls(first), after, behind, self.tail)
+            return self._builder.define(written, "calls")
         more = EMPTY
         if several and self._opens_all(opener):
             more = self._more(1)
         close = self._builder.fixed("".join([node.text for node in format.closes(opener)]))
         call = self._any_tool(first, 0, spaced=spaced)
-        return self._builder.define(sequence(call, more, close, after, self.tail), "calls")
+        written = sequence(call, more, close, after, behind, self.tail)
+        return self._builder.define(written, "calls")
 
     def _opens_all(self, opener: str) -> bool:
         """Can another call follow one that was opened so?"""

@@ -187,7 +187,8 @@ class _TurnRules:
     def _opened_calls(self, opening: str) -> list[Expression]:
         """Calls that are opened in this way: at once, or behind content."""
         nodes = self._format.openings[opening]
-        calls = self._calls.calls(nodes, opening)
+        trailing = self._content_behind()
+        calls = self._calls.calls(nodes, opening, behind=trailing)
         at_once: list[Expression] = []
         if self._state.lead:
             rest = cut_lead((Marker(opening), *nodes), self._state.lead)
@@ -195,7 +196,8 @@ class _TurnRules:
                 at_once.append(self._calls.calls(rest, opening))
         elif self._is_shared(opening):
             # The lexer would not give up `to=user` for `to=`: the name goes into one terminal.
-            at_once.append(self._calls.calls((Marker(opening), *nodes), opening, spaced=True))
+            whole = (Marker(opening), *nodes)
+            at_once.append(self._calls.calls(whole, opening, spaced=True, behind=trailing))
         else:
             at_once.append(sequence(self._calls.spaced(opening), calls))
         if self._policy.choice is Choice.REQUIRED or self._policy.answer is not None:
@@ -207,6 +209,14 @@ class _TurnRules:
         for way in ways:
             behind += self._calls_behind(way, opening, calls)
         return at_once + behind
+
+    def _content_behind(self) -> Expression:
+        """The content that may stand behind calls: none beside a call that is asked for, and none
+        in place of an answer."""
+        required = self._policy.choice is Choice.REQUIRED or self._policy.answer is not None
+        if required or not self._format.has_content_behind:
+            return EMPTY
+        return optional(self._free())
 
     def _is_shared(self, opening: str) -> bool:
         """Does something else begin as calls do?"""

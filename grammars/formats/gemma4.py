@@ -1,9 +1,18 @@
 """Gemma 4: an own spelling of objects: bare keys, strings between tokens.
 
-Read from the template of Gemma 4 31B.
+Read from the template of Gemma 4 31B, which writes content behind the calls.
 """
 
-from grammars.wire.format import Format, JsonArguments, JsonStyle, Literal, Marker, Name, Reasoning
+from grammars.wire.format import (
+    Format,
+    JsonArguments,
+    JsonStyle,
+    Literal,
+    Marker,
+    Name,
+    Place,
+    Reasoning,
+)
 
 GEMMA4 = Format(
     name="gemma4",
@@ -25,6 +34,7 @@ GEMMA4 = Format(
         Marker("<tool_call|>"),
     ),
     reasoning=Reasoning(Marker("<|channel>thought"), Marker("<channel|>"), "\n", "\n"),
+    beside=(Place.BEHIND, Place.BEFORE),
     ends=("<turn|>", "<|tool_response>"),
     strays=("<|channel>", "<channel|>"),
 )

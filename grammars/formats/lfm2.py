@@ -1,9 +1,10 @@
-"""LFM2.5: a list of calls in Python, strings without escapes.
+"""LFM2 and LFM2.5: a list of calls in Python, strings without escapes.
 
-Read from the template of LFM2.5 8B A1B; those of LFM2 and LFM2.5 Instruct write no calls.
+Read from the template of LFM2.5 8B A1B; those of LFM2 and LFM2.5 Instruct show the tools, but write
+no calls. The model card of LFM2 shows text behind the calls.
 """
 
-from grammars.wire.format import Format, Literal, Marker, Name, PythonArguments, Reasoning
+from grammars.wire.format import Format, Literal, Marker, Name, Place, PythonArguments, Reasoning
 
 LFM2 = Format(
     name="lfm2",
@@ -11,6 +12,9 @@ LFM2 = Format(
     call=(Name(), Literal("("), PythonArguments(), Literal(")")),
     closing=(Literal("]"), Marker("<|tool_call_end|>")),
     reasoning=Reasoning(Marker("<think>"), Marker("</think>")),
+    beside=(Place.BEFORE, Place.BEHIND),
     between=", ",
     ends=("<|im_end|>",),
 )
+
+SIGNS = (Marker("<|tool_list_start|>"), Literal("List of tools: ["))

@@ -16,6 +16,7 @@ class Origin(StrEnum):
 
     INFERRED = "inferred"
     REGISTERED = "registered"
+    SHOWN = "shown"
     GENERIC = "generic"
     CHOSEN = "chosen"
 

@@ -37,6 +37,7 @@ from grammars.wire.format import (
     JsonStyle,
     Marker,
     Node,
+    Place,
     TaggedArguments,
 )
 
@@ -110,7 +111,7 @@ class _TemplateReader:
         first = layout.opening + layout.prefix + calls.one[calls.only.start : calls.only.end]
         content = Content(plain.opener, ending.closer)
         call, _ = self._calls
-        mixed = infer_mixed(chat, content, call=call, first=first)
+        mixed = infer_mixed(chat, content, call=call, first=first, turn=calls.one)
         is_mixed = mixed.before is not None
         written = _assemble(sample, ending, mixed, header=self._find_header(layout))
         format = _name_format(written, measured=is_mixed)
@@ -123,7 +124,7 @@ class _TemplateReader:
             Evidence("one call", calls.one, f"a call is {format.call!r}"),
             Evidence("two calls", calls.two, _describe_calls(format)),
             Evidence("content and a call", mixed.text, mixed.conclusion),
-            *verify(chat, format, tails, mixed=is_mixed),
+            *verify(chat, format, tails, mixed=is_mixed or mixed.is_behind),
         ]
         evidence += try_behind_prompt(chat, format)
         if chat.reasoning:
@@ -177,6 +178,7 @@ def _assemble(sample: CallSample, ending: TurnEnding, mixed: Mixed, *, header: s
             closing=make_nodes(sample.closing if sample.pair else ""),
             reasoning=sample.chat.reasoning,
             contents=(mixed.content,),
+            beside=(Place.BEHIND, Place.BEFORE) if mixed.is_behind else (Place.BEFORE,),
             before=mixed.before or "",
             between=layout.between,
             after=ending.behind_calls[len(sample.closing) :],
@@ -209,6 +211,7 @@ def _name_format(format: Format, *, measured: bool) -> Format:
             return replace(
                 format,
                 name=known.name,
+                beside=tuple(dict.fromkeys([*format.beside, *known.beside])),
                 before=format.before if measured else known.before,
                 variants=known.variants,
                 strays=known.strays,
@@ -229,6 +232,7 @@ def _normalise(format: Format) -> Format:
         name="",
         call=tuple(nodes),
         reasoning=None,
+        beside=(Place.BEFORE,),
         before="",
         between="",
         after="",

@@ -97,15 +97,19 @@ class Mixed:
         content: how content is written, and whether calls may follow.
         conclusion: what follows from the turn.
         before: what stands between content and calls; None: not known.
+        is_behind: content stands behind the calls.
     """
 
     text: str
     content: Content
     conclusion: str
     before: str | None = None
+    is_behind: bool = False
 
 
-def infer_mixed(chat: ProbedTemplate, content: Content, *, call: ToolCall, first: str) -> Mixed:
+def infer_mixed(
+    chat: ProbedTemplate, content: Content, *, call: ToolCall, first: str, turn: str
+) -> Mixed:
     """Returns what stands between content and calls.
 
     Args:
@@ -113,6 +117,7 @@ def infer_mixed(chat: ProbedTemplate, content: Content, *, call: ToolCall, first
         content: how content is written where no call follows.
         call: a call.
         first: what the first call begins with.
+        turn: the turn with that call alone.
 
     Raises:
         DetectError: in front of a call, content is written in another way.
@@ -124,6 +129,8 @@ def infer_mixed(chat: ProbedTemplate, content: Content, *, call: ToolCall, first
     if not found:
         return Mixed(text, alone, "content beside a call is refused or left out")
     before, found, _ = behind.partition(first)
+    if is_plain and head.startswith(first) and head + behind == turn:
+        return Mixed(text, content, "content stands behind calls", is_behind=True)
     if not found:
         return Mixed(text, alone, "content and calls are not written in one turn")
     if head != content.opener:

@@ -635,11 +635,13 @@ class Parser:
 
     def _cut_tag(self) -> bool:
         """Where the text ended inside a tag, that is no content: it holds a marker already, or
-        stands behind calls. Elsewhere it may be content that ends like that."""
+        stands behind calls that no content follows. Elsewhere it may be content that ends like
+        that."""
         rest = self._buffer.rest
         if self._recover or not rest.strip():
             return False
-        if not self._count and not any(marker in rest for marker in self._format.reserved):
+        is_behind = self._count and not self._format.has_content_behind
+        if not is_behind and not any(marker in rest for marker in self._format.reserved):
             return False
         self._cut("")
         return True

@@ -6,7 +6,7 @@ that only the parser knows, in recovery.
 Needs `grammars.errors`, and `grammars.schema.subschemas` for JSON pointers.
 """
 
-from grammars.wire.format import Content, Format, Reasoning, find_format
+from grammars.wire.format import Content, Format, Place, Reasoning, find_format
 from grammars.wire.nodes import (
     CallId,
     CallIndex,
@@ -34,6 +34,7 @@ __all__ = [
     "Marker",
     "Name",
     "NestedArguments",
+    "Place",
     "PythonArguments",
     "Reasoning",
     "TaggedArguments",

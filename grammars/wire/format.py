@@ -9,6 +9,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TypeAlias, TypeVar
 
 from grammars.wire.nodes import PYTHON as PYTHON
@@ -49,6 +50,13 @@ class Content:
     calls: bool = True
 
 
+class Place(StrEnum):
+    """Where content stands in a turn with calls."""
+
+    BEFORE = "before"
+    BEHIND = "behind"
+
+
 @dataclass(frozen=True)
 class Reasoning:
     """A reasoning block: `opener pad_open TEXT pad_close closer after`.
@@ -81,7 +89,8 @@ class Reasoning:
 
 @dataclass(frozen=True)
 class Format:
-    """A wire format: `[reasoning] [content before] [opening] call (between call)* [closing] after`.
+    """A wire format: `[reasoning] [content before] [opening] call (between call)* [closing] after
+    [content]`.
 
     A format without a marker in front of its first `JsonCall` is bare: its turn is either content
     or calls, and content may not begin as a call does.
@@ -95,6 +104,8 @@ class Format:
         closing: what closes them together.
         reasoning: the reasoning block, or None where the template knows none.
         contents: how content is written, the usual way first.
+        beside: where content stands in a turn with calls, the template's own place first. Only
+            content without opener and closer can stand behind calls.
         before: what stands between content and the calls.
         between: what stands between two calls.
         after: white space that the template writes after the calls.
@@ -120,6 +131,7 @@ class Format:
     closing: tuple[Fixed, ...] = ()
     reasoning: Reasoning | None = None
     contents: tuple[Content, ...] = (Content(),)
+    beside: tuple[Place, ...] = (Place.BEFORE,)
     before: str = ""
     between: str = ""
     after: str = ""
@@ -134,12 +146,21 @@ class Format:
         first = next(iter(self.opening + self.call), None)
         if not isinstance(first, Marker) and self.bare is None:
             raise TypeError(f"format {self.name}: calls open with a marker or a JsonCall")
+        if not self.beside:
+            raise TypeError(f"format {self.name}: no place for content beside calls")
+        if self.has_content_behind and (self.bare or Content() not in self.contents):
+            raise TypeError(f"format {self.name}: nothing tells calls from content behind them")
         for nodes in self.variants:
             if nodes and not isinstance(nodes[0], Marker):
                 raise TypeError(f"format {self.name}: variants open with a marker")
         is_python = any(isinstance(node, PythonArguments) for node in self.call)
         if is_python and (Name() not in self.call or not self.closing):
             raise TypeError(f"format {self.name}: calls in Python have a name, and are closed")
+
+    @property
+    def has_content_behind(self) -> bool:
+        """May content stand behind calls?"""
+        return Place.BEHIND in self.beside
 
     @property
     def opener(self) -> Marker | None:

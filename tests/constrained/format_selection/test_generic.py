@@ -14,7 +14,7 @@ from constrained.format_selection.generic import CHATML, GenericTemplate
 from constrained.template.chat_template import ChatTemplate
 from constrained.template.special_tokens import render_prompt
 from constrained.vocabulary.vocabulary import byte_vocabulary
-from grammars.formats import QWEN3_CODER
+from grammars.formats import GEMMA4, QWEN3_CODER
 from grammars.formats.generic import GENERIC
 from grammars.infer.reasoning import find_reasoning
 from grammars.parse.parser import parse
@@ -229,6 +229,12 @@ def test_a_call_that_a_raw_format_cannot_write() -> None:
     broken["tool_calls"][0]["function"]["arguments"] = "[1]"
     with pytest.raises(TemplateError, match="cannot write this call"):
         template.render([USER, broken])
+
+
+def test_content_of_the_history_stands_where_the_format_has_it() -> None:
+    template = GenericTemplate(ChatTemplate(CHATML), GEMMA4)
+    text = template.render([USER, calls("Paris", content="I look.")], add_generation_prompt=False)
+    assert text.endswith('{city:<|"|>Paris<|"|>}<tool_call|>I look.<|im_end|>\n')
 
 
 def test_the_data_of_the_caller_are_not_changed() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from constrained.template.chat_template import ChatTemplate
 from grammars.errors import DetectError
 from grammars.format_text import dump_format, load_format
 from grammars.formats import NATIVE
@@ -21,6 +22,7 @@ from grammars.wire.format import (
     Literal,
     Marker,
     Name,
+    Place,
     PythonArguments,
     TaggedArguments,
     find_format,
@@ -102,3 +104,29 @@ def test_the_evidence_tells_what_was_seen() -> None:
     assert told["null"][0].count("<arg_value:opensource>null</arg_value:opensource>") == 1
     assert told["content and three calls"][1] == "written alike"
     assert {"content", "one call", "content and a call", "reasoning and a call"} < told.keys()
+
+
+BEHIND = """
+{%- for m in messages -%}
+<|{{ m.role }}|>
+{%- for c in m.tool_calls -%}
+<call>{{ {'name': c.function.name, 'arguments': c.function.arguments} | tojson }}</call>
+{%- endfor -%}
+AMID{{ m.content }}<|end|>
+{%- endfor -%}
+{%- if add_generation_prompt %}<|assistant|>{% endif -%}
+"""
+
+
+def test_content_that_a_template_writes_behind_calls_stands_there() -> None:
+    found = infer(ChatTemplate(BEHIND.replace("AMID", "")).render)
+    assert found.format.beside == (Place.BEHIND, Place.BEFORE)
+    told = {row.probe: row.conclusion for row in found.evidence}
+    assert told["content and a call"] == "content stands behind calls"
+    assert told["content and three calls"] == "written alike"
+
+
+def test_what_stands_behind_the_end_of_a_turn_is_no_content_of_it() -> None:
+    header = "{% if m.tool_calls and m.content %}<|end|><|assistant|>{% endif %}"
+    found = infer(ChatTemplate(BEHIND.replace("AMID", header)).render)
+    assert found.format.beside == (Place.BEFORE,)

@@ -1,0 +1,107 @@
+"""The format of a model whose chat template shows the tools, but writes no calls.
+
+What such a model was trained to write is known from what its prompt has around the tools, and from
+its special tokens: `SIGNS` of the registry says which texts tell of which format.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from grammars.errors import DetectError, Error
+from grammars.formats import NATIVE, SIGNS
+from grammars.infer.probes import TEXT, USER, Render, make_tool
+from grammars.infer.reasoning import find_reasoning
+from grammars.schema.nodes import Json
+from grammars.wire.format import Fixed, Format, Marker
+
+_QUESTION: dict[str, Json] = {"role": "user", "content": USER}
+_ANSWER: dict[str, Json] = {"role": "assistant", "content": TEXT}
+_TOOL = make_tool("probe_of_a_tool", "Probe", {"probe_key": {"type": "string"}})
+
+
+@dataclass(frozen=True)
+class ShownFormat:
+    """A format, and the text of the prompt that tells of it."""
+
+    format: Format
+    sign: str
+
+
+def find_shown(
+    render_chat: Render,
+    special_tokens: Collection[str] | None = None,
+    *,
+    formats: Sequence[Format] = NATIVE,
+    signs: Mapping[str, tuple[Fixed, ...]] = SIGNS,
+) -> ShownFormat:
+    """The known format that a prompt with tools tells of, though the template writes no calls.
+
+    Args:
+        render_chat: renders a conversation.
+        special_tokens: the texts of the model's special tokens; None: not known, as where there is
+            a template alone.
+        formats: those to look for.
+        signs: what tells of them, by their names.
+
+    Raises:
+        DetectError: nothing tells of a format, or not enough, or more than one is told of.
+    """
+    shown = _render(render_chat, [_QUESTION], [_TOOL])
+    plain = _render(render_chat, [_QUESTION])
+    found: list[ShownFormat] = []
+    doubts: list[str] = []
+    for format in formats:
+        for sign in signs.get(format.name, ()):
+            if sign.text not in shown or sign.text in plain:
+                continue
+            doubt = _doubt(format, sign, special_tokens)
+            if doubt:
+                doubts.append(doubt)
+                continue
+            found.append(ShownFormat(format, sign.text))
+            break
+    if len(found) > 1:
+        names = " and ".join(told.format.name for told in found)
+        raise DetectError(f"the prompt tells of more than one tool format: {names}")
+    if not found:
+        raise DetectError("; ".join(doubts) or "the prompt tells of no tool format that is known")
+    (told,) = found
+    return replace(told, format=_adapt(told.format, render_chat))
+
+
+def _doubt(format: Format, sign: Fixed, special_tokens: Collection[str] | None) -> str:
+    """Why the sign is not enough to tell that the model was trained on the format; "" if it is."""
+    told = f"{sign.text!r} in the prompt tells of the tool format {format.name}"
+    if special_tokens is None:
+        if isinstance(sign, Marker):
+            return ""
+        return f"{told}, but the special tokens of the model, which could confirm it, are not known"
+    nodes = (sign, *format.opening, *format.call, *format.closing)
+    needed = [node.text for node in nodes if isinstance(node, Marker)]
+    missing = [text for text in needed if text not in special_tokens]
+    if not missing:
+        return ""
+    return f"{told}, but the model has no special token {' or '.join(missing)}"
+
+
+def _adapt(known: Format, render_chat: Render) -> Format:
+    """The format with the reasoning block and the end of turn that the template writes."""
+    block, own = find_reasoning(render_chat), known.reasoning
+    if block and own and (block.opener, block.closer) == (own.opener, own.closer):
+        block = own  # a template that only drops the block does not tell its white space
+    end = _render(render_chat, [_QUESTION, _ANSWER]).partition(TEXT)[2].strip()
+    ends = tuple(dict.fromkeys(filter(None, [end, *known.ends])))
+    return replace(known, reasoning=block, ends=ends)
+
+
+def _render(
+    render_chat: Render,
+    messages: Sequence[Mapping[str, Json]],
+    tools: Sequence[Mapping[str, Json]] | None = None,
+) -> str:
+    """The prompt for these messages, "" where the template refuses them."""
+    is_asked = messages[-1]["role"] != "assistant"
+    try:
+        return render_chat(messages, tools, add_generation_prompt=is_asked)
+    except Error:
+        return ""
