@@ -114,7 +114,7 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         "-m",
         "--model",
         metavar="GGUF",
-        help="a file (LLAMA_ARG_MODEL); default: a small demo model",
+        help="a file, demo or smollm2 (LLAMA_ARG_MODEL); default: demo, at temperature 0",
     )
     add(
         "-hf",
@@ -287,7 +287,11 @@ def find_model(options: argparse.Namespace) -> str | None:
     if not options.hf_repo:
         if options.hf_file:
             raise RequestError("--hf-file needs a repository", hint="Give it with -hf USER/REPO")
-        return options.model
+        if not options.model:
+            return None
+        from constrained.model.packaged import find_packaged
+
+        return str(find_packaged(options.model) or options.model)
     if options.model:
         raise RequestError("both -m and -hf name a model", hint="Give one of them")
     from constrained.model.hub import fetch

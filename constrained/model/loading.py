@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
@@ -15,6 +16,7 @@ from constrained.format_selection.generic import CHATML
 from constrained.format_selection.selection import read_tool_format
 from constrained.kv.snapshots import CACHE_RAM, Cache
 from constrained.model.model import Model
+from constrained.model.packaged import find_packaged
 from constrained.template.chat_template import ChatTemplate
 from grammars.wire.format import Format
 
@@ -47,8 +49,10 @@ def load(
 
     Args:
         source: a GGUF file, or `hf:user/repo[:quant]` for one of the Hugging Face Hub, which is
-            downloaded once. None: the file that the environment variable LLAMA_ARG_MODEL names,
-            else the demo model of the package; `notices` of the model say so.
+            downloaded once, or the name of a model that a package brings: `demo`, or `smollm2`
+            of the extra `real` (a file of that name goes first). None: what the environment
+            variable LLAMA_ARG_MODEL names, else the demo model, which then answers at
+            temperature 0; `notices` of the model say so.
         chat_template: Jinja text to use in place of those in the file.
         tool_format: how calls are written, in place of what the template teaches: the name of a
             known format, or a file of `formats detect --save`. Where the template does not teach
@@ -69,7 +73,8 @@ def load(
             `gpu_layers`; see `EngineOptions`.
 
     Raises:
-        ModelError: the file is missing, damaged or not supported, or the Hub does not give it.
+        ModelError: the file is missing, damaged or not supported, the Hub does not give it, or its
+            package is not installed.
         TemplateError: its chat template is broken.
         RequestError: the tool format is not known, or cannot be taught to this model; an option is
             not one of those that there are; the folder cannot be used.
@@ -93,6 +98,7 @@ def load(
     model = _make(engine, path.name, chat_template=chat_template, format=format, build=build)
     if source is embedded.PATH:
         model.notices = (embedded.NOTICE, *model.notices)
+        model.sampling = replace(model.sampling, temperature=0)
     return model
 
 
@@ -144,7 +150,7 @@ def _find(
         from constrained.model.hub import fetch
 
         return fetch(source, token=token, offline=offline, progress=progress)
-    return Path(source)
+    return find_packaged(source) or Path(source)
 
 
 def _make(

