@@ -17,7 +17,7 @@ from constrained.prompt.prompts import ComposedPrompt
 from constrained.tools.offer import Refusal
 from constrained.vocabulary.vocabulary import Vocabulary
 from grammars.ir.completion import Completer
-from grammars.lowering.checked import Held, find_held
+from grammars.lowering.checked import CheckedArguments, find_checked
 from grammars.parse.parser import Parser
 from grammars.schema.extent import bound_length
 from grammars.schema.nodes import Schema
@@ -120,10 +120,10 @@ class CompiledTurn:
     def watch(self) -> Watch:
         """The values that wait until they are checked. Calls of a tool that is not strict are
         delivered either way, so nothing of them waits."""
-        checked: dict[str, tuple[Schema, Held]] = {}
+        checked: dict[str, tuple[Schema, CheckedArguments]] = {}
         for tool in self.tools:
             if tool.strict:
-                checked[tool.name] = tool.schema, find_held(tool.schema)
+                checked[tool.name] = tool.schema, find_checked(tool.schema)
         answer = self.policy.answer
         if isinstance(answer, JsonAnswer) and answer.schema.report.checked:
             return Watch(checked, answer)

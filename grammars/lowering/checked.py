@@ -20,7 +20,7 @@ _ELSEWHERE = (*_MEMBERS, "$defs", "definitions")
 
 
 @dataclass(frozen=True)
-class Held:
+class CheckedArguments:
     """The parts of a call that are buffered until they are checked.
 
     Args:
@@ -38,25 +38,25 @@ class Held:
     def __bool__(self) -> bool:
         return self.whole or self.others or bool(self.keys)
 
-    def holds(self, key: str) -> bool:
+    def covers(self, key: str) -> bool:
         """True if this argument is buffered."""
         return self.whole or key in self.keys or (self.others and key not in self.declared)
 
 
-def find_held(schema: Schema) -> Held:
+def find_checked(schema: Schema) -> CheckedArguments:
     """The parts of a call with these arguments that are buffered."""
     found = {finding.pointer for finding in schema.report.checked}
     if not found:
-        return Held()
+        return CheckedArguments()
     if len(schema.objects) != 1:
-        return Held(whole=True)
+        return CheckedArguments(whole=True)
     try:
-        return _find_held(schema, found)
+        return _find_checked(schema, found)
     except SchemaError:  # a reference that only a validator follows, or data that look like one
-        return Held(whole=True)
+        return CheckedArguments(whole=True)
 
 
-def _find_held(schema: Schema, found: set[str]) -> Held:
+def _find_checked(schema: Schema, found: set[str]) -> CheckedArguments:
     (object_,) = schema.objects
     keys: set[str] = set()
     reached: set[str] = set()
@@ -72,7 +72,7 @@ def _find_held(schema: Schema, found: set[str]) -> Held:
             rest |= _concern(found, f"/{keyword}", extra.source, root=schema.root)
     level = {pointer for pointer, _ in _walk("", schema.source, schema.root, skipped=_ELSEWHERE)}
     unreached = found - reached - rest
-    return Held(
+    return CheckedArguments(
         whole=bool(found & level or unreached),
         keys=frozenset(keys),
         declared=frozenset(declared.key for declared in object_.properties),

@@ -36,7 +36,7 @@ from grammars.wire.variants import MessageHeader, MessageHeaders
 
 
 @dataclass
-class _HeldCalls:
+class _PendingCalls:
     """The calls inside a reasoning block, in recovery. If the model goes on behind the block, it
     has only thought about them; if it never closes the block, or ends the turn behind it, it means
     them. So nobody is told of them before that is known.
@@ -116,7 +116,7 @@ class Parser:
             self._ways = (format.call,)
         self._start = find_reasoning_start(format.reasoning, self._state)
         self._events: list[Event] = []
-        self._held: _HeldCalls | None = None  # in the reasoning block
+        self._pending: _PendingCalls | None = None  # in the reasoning block
         self._count = 0  # of calls
         self._in_block = self._start.is_open  # of reasoning
         self._in_thoughts = False  # between the tags of `thoughts`
@@ -170,10 +170,10 @@ class Parser:
             self._emit(self._buffer.drain())
         self._release()
         if self._blank and not self._count:
-            self._tell(ContentDelta(self._blank))
+            self._emit_event(ContentDelta(self._blank))
 
-    def _tell(self, event: Event) -> None:
-        events = self._events if self._held is None else self._held.events
+    def _emit_event(self, event: Event) -> None:
+        events = self._events if self._pending is None else self._pending.events
         events.append(event)
 
     def _head(self) -> Steps[None]:
@@ -217,7 +217,7 @@ class Parser:
         """Tells of the tags of a reasoning block that is content."""
         if self._inline and tags:
             self._blank = None
-            self._tell(ContentDelta(tags))
+            self._emit_event(ContentDelta(tags))
 
     def _open_thoughts(self) -> Steps[None]:
         """Thoughts between tags that the format does not know."""
@@ -316,7 +316,7 @@ class Parser:
         if self._calls:
             befores = dict.fromkeys((format.before, ""))
             calls = tuple(before + opener for opener in self._openings for before in befores)
-        is_inside = self._in_block or self._held is not None
+        is_inside = self._in_block or self._pending is not None
         if is_inside and format.reasoning is not None:
             closer = format.reasoning.closer.text
             closers = (format.reasoning.pad_close + closer, closer)
@@ -356,7 +356,7 @@ class Parser:
             yield from self._message_stopped(stop, self._headers)
             return
         block = self._format.reasoning
-        is_inside = self._in_block or self._held is not None
+        is_inside = self._in_block or self._pending is not None
         if is_inside and block is not None and stop.endswith(block.closer.text):
             yield from self._close_block(stop, block)
             return
@@ -378,7 +378,7 @@ class Parser:
 
     def _close_block(self, stop: str, block: Reasoning) -> Steps[None]:
         """Goes on behind the closer of the reasoning block."""
-        if self._held is not None:
+        if self._pending is not None:
             has_more = yield from self._buffer.peek(self._sees_more())
             if has_more:
                 self._forget_calls(stop)
@@ -415,7 +415,7 @@ class Parser:
             if (yield from self._buffer.accept(rest, after_space=False)):
                 self._begin_content(wrapping)
                 return
-        if self._recover and self._in_block and self._held is None:
+        if self._recover and self._in_block and self._pending is None:
             yield from self._hold(stop, opening)
             return
         is_call = yield from self._attempt(stop, self._openings[opening])
@@ -424,7 +424,7 @@ class Parser:
 
     def _hold(self, stop: str, opening: str) -> Steps[None]:
         """Reads the first call inside the reasoning block, if it is one."""
-        self._held = _HeldCalls(self._count, self._blank)
+        self._pending = _PendingCalls(self._count, self._blank)
         self._buffer.record(stop)
         if (yield from self._attempt(stop, self._openings[opening])):
             self._in_block = False  # a call ends the block, unless its closer comes
@@ -433,16 +433,16 @@ class Parser:
 
     def _release(self) -> None:
         """Tells of the calls that were held."""
-        if self._held is not None:
-            self._events += self._held.events
-            self._held = None
+        if self._pending is not None:
+            self._events += self._pending.events
+            self._pending = None
             self._buffer.recorded()
 
     def _forget_calls(self, stop: str) -> None:
         """The calls that were held, and what stands beside them, are reasoning."""
-        assert self._held is not None
-        self._count, self._blank = self._held.count, self._held.blank
-        self._held, self._in_block = None, True
+        assert self._pending is not None
+        self._count, self._blank = self._pending.count, self._pending.blank
+        self._pending, self._in_block = None, True
         self._emit(self._buffer.recorded().removesuffix(stop))
 
     # Messages with a header, in recovery.
@@ -500,16 +500,16 @@ class Parser:
         if not text:
             return
         if self._in_block and self._inline:
-            self._tell(ContentDelta(text))
+            self._emit_event(ContentDelta(text))
             return
         if self._in_block or self._in_thoughts:
-            self._tell(ReasoningDelta(text))
+            self._emit_event(ReasoningDelta(text))
             return
         if self._blank is not None:
             text = self._blank + text
             self._blank = text if text.isspace() else None
         if self._blank is None:
-            self._tell(ContentDelta(text))
+            self._emit_event(ContentDelta(text))
 
     # Calls.
 
@@ -600,18 +600,18 @@ class Parser:
         """The name of the call under way is known."""
         if self._streams:
             self._is_call_open = True
-            self._tell(CallOpened(self._count, name))
+            self._emit_event(CallOpened(self._count, name))
         else:
             self.began = self._buffer.position
 
     def _add_arguments(self, text: str, boundaries: Sequence[Boundary]) -> None:
         """More is known of the arguments of the call under way."""
         if self._streams and text:
-            self._tell(ArgumentsDelta(self._count, text, tuple(boundaries)))
+            self._emit_event(ArgumentsDelta(self._count, text, tuple(boundaries)))
 
     def _close_call(self, call: ToolCall) -> None:
         """The call under way is complete."""
-        self._tell(CallRead(self._count, call))
+        self._emit_event(CallRead(self._count, call))
         self.call_ends.append(self._buffer.position)
         self._count += 1
         self._blank = ""
@@ -620,7 +620,7 @@ class Parser:
     def _refuse(self, opener: str, taken: str) -> None:
         """What was taken for a call is text, unless an event has told of the call."""
         if self._is_call_open:
-            self._tell(CallCut(opener + self._buffer.take(len(taken))))
+            self._emit_event(CallCut(opener + self._buffer.take(len(taken))))
             self._count += 1
         else:
             self._emit(opener or self._buffer.take(1))
@@ -631,7 +631,7 @@ class Parser:
         if self._recover:
             self._emit(text)
         else:
-            self._tell(CallCut(text))
+            self._emit_event(CallCut(text))
 
     def _cut_tag(self) -> bool:
         """Where the text ended inside a tag, that is no content: it holds a marker already, or

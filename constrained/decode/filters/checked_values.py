@@ -14,7 +14,7 @@ from constrained.answers import read_answer
 from constrained.decode.filters.events import StreamEvent
 from constrained.errors import ReplyError
 from constrained.logits import TokenDrawn
-from grammars.lowering.checked import Held
+from grammars.lowering.checked import CheckedArguments
 from grammars.schema.nodes import Schema
 from grammars.turn import (
     ArgumentEnd,
@@ -45,7 +45,9 @@ class Watch:
         answer: the schema of the content, if that waits for its check.
     """
 
-    tools: Mapping[str, tuple[Schema, Held]] = field(default_factory=dict[str, tuple[Schema, Held]])
+    tools: Mapping[str, tuple[Schema, CheckedArguments]] = field(
+        default_factory=dict[str, tuple[Schema, CheckedArguments]]
+    )
     answer: JsonAnswer | None = None
 
 
@@ -79,7 +81,7 @@ class EventBuffer:
         self._queue: list[StreamEvent] = []
         self._content: list[str] = []
         # Of the call under way: which arguments are checked, by which schema (None: no more).
-        self._checked = Held()
+        self._checked = CheckedArguments()
         self._schema: Schema | None = None
         self._index = -1
         # Positions in the turn, in tokens: of the token that is read, of the call or answer that
@@ -156,7 +158,7 @@ class EventBuffer:
                 pass
 
     def _open(self, index: int, name: str) -> None:
-        self._schema, self._checked = self._watch.tools.get(name, (None, Held()))
+        self._schema, self._checked = self._watch.tools.get(name, (None, CheckedArguments()))
         self._index = index
         self._opened_at = self._position
         self._arguments_at = -1
@@ -189,7 +191,7 @@ class EventBuffer:
         part = (self._index, boundary.key)
         match boundary:
             case ArgumentStart(key):
-                if self._checked.holds(key):
+                if self._checked.covers(key):
                     self._wait(part, self._find_value_start())
             case ArgumentEnd(key, value):
                 if self._waiting != part:
@@ -226,7 +228,7 @@ class EventBuffer:
             if index != self._index:
                 self._since = self._began
             self._blame((index, None), is_final=True)
-        self._waiting, self._checked, self._schema = None, Held(), None
+        self._waiting, self._checked, self._schema = None, CheckedArguments(), None
 
     def _blame(self, part: CheckedPart, *, is_final: bool = False) -> None:
         """The first fault of a turn counts; what follows only completes it."""

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from grammars.lowering.checked import Held, find_held
+from grammars.lowering.checked import CheckedArguments, find_checked
 from grammars.lowering.lower import lower
 
 HOST = {"type": "string", "pattern": "(?=a)b"}
@@ -64,14 +64,14 @@ ODD = {"patternProperties": {"(?=a)b": False}}  # no mask holds that it is not s
     ],
 )
 def test_what_the_report_says_is_held(schema: dict[str, Any], expected: Any) -> None:
-    found = find_held(lower({"type": "object", **schema}))
+    found = find_checked(lower({"type": "object", **schema}))
     assert (found.whole, set(found.keys), found.others) == expected
 
 
 def test_which_keys_are_held() -> None:
-    assert not Held()
-    assert Held(whole=True).holds("a")
-    others = Held(declared=frozenset("a"), others=True)
+    assert not CheckedArguments()
+    assert CheckedArguments(whole=True).covers("a")
+    others = CheckedArguments(declared=frozenset("a"), others=True)
     assert others
-    assert (others.holds("a"), others.holds("b")) == (False, True)
-    assert Held(keys=frozenset("a")).holds("a")
+    assert (others.covers("a"), others.covers("b")) == (False, True)
+    assert CheckedArguments(keys=frozenset("a")).covers("a")

@@ -27,7 +27,7 @@ from constrained.template.chat_template import ChatTemplate
 from constrained.tools.shapes import read_tools
 from grammars.build.turn import build_grammar
 from grammars.formats import FORMATS, HERMES
-from grammars.lowering.checked import find_held
+from grammars.lowering.checked import find_checked
 from grammars.parse.parser import Parser
 from grammars.render import render
 from grammars.turn import (
@@ -93,7 +93,7 @@ def write(
         [0],
         lambda: Parser(format, tools, state, stream=stream),
         Matcher.compile(tokenizer, grammar),
-        watch=Watch({t.name: (t.schema, find_held(t.schema)) for t in tools if t.strict}),
+        watch=Watch({t.name: (t.schema, find_checked(t.schema)) for t in tools if t.strict}),
     )
     options = DecodeOptions(max_tokens=2000, sampling=GREEDY)
     request = Request(turn, options, sink=run.sent.extend)
