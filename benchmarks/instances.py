@@ -91,7 +91,7 @@ def try_out(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Prints the table; 1 if an instance is refused silently where nothing is escaped without need."""
+    """Prints the table; 1 if an instance written plainly is refused silently."""
     parser = argparse.ArgumentParser(description="Searches for valid instances that are refused.")
     parser.add_argument("paths", nargs="*")
     parser.add_argument("--count", type=int, default=_COUNT, metavar="N", help="draws per schema")
