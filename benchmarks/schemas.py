@@ -71,8 +71,8 @@ class Tally:
     ) -> None:
         kind = "valid" if valid else "invalid"
         self.counts[kind] += 1
-        for state, yes in result.items():
-            self.counts[f"{kind} {state}"] += yes
+        for state in ("accepted", "delivered"):
+            self.counts[f"{kind} {state}"] += result[state]
         if valid and not result["delivered"]:
             self.misses["valid refused"].append(f"{row['id']} #{number}")
         if not valid and result["accepted"]:

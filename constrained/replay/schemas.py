@@ -1,19 +1,14 @@
 """JSON Schemas tried out without a model: what of each the mask enforces, and which instances it
 lets through."""
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from constrained.errors import GrammarError, RequestError
-from constrained.mask import Matcher
-from constrained.replay.replay_context import byte_tokenizer
+from constrained.replay.instances import InstanceTrial, to_json
 from constrained.tools.reports import STATES, explain_refusal, show_report
-from grammars.build.values import Values
 from grammars.errors import Error, SchemaError
-from grammars.ir.grammar import GrammarBuilder
 from grammars.lowering.lower import lower
-from grammars.schema.nodes import Schema
 
 _HINT = "Write it as a schema of 2020-12; `pointer` says where it is none"
 
@@ -29,14 +24,16 @@ def check_schemas(
         close: objects that declare properties and are silent about others admit no others.
 
     Yields:
-        one answer for each row, in order: `{id, compiles, enforced, checked, repaired, ignored,
-        refused, results, error}`. The lists hold `{pointer, keyword, reason}`: what the mask
-        holds, what is checked after generation, what is read as something else than what stands
-        there, what is no keyword, and why there is no mask (with a `hint`). `results` has
+        one answer for each row, in order: `{id, compiles, enforced, checked, repaired, narrowed,
+        ignored, refused, results, error}`. The lists hold `{pointer, keyword, reason}`: what the
+        mask holds, what is checked after generation, what is read as something else than what
+        stands there, of what the mask refuses a part, what is no keyword, and why there is no mask
+        (with a `hint`). `results` has
         `{accepted, delivered}` for each test: the mask takes the instance as
         `json.dumps(data, ensure_ascii=False)` writes it; and it is valid, too (formats asserted;
-        the draft of `$schema`, else 2020-12). A row that cannot be checked has the reason in
-        `error`.
+        the draft of `$schema`, else 2020-12). Where the mask refuses it, `refused_at` is the
+        place: `{pointer, offset, found, expected}` (JSON pointer, offset in bytes). A row that
+        cannot be checked has the reason in `error`.
     """
     for row in rows:
         try:
@@ -64,16 +61,23 @@ def _check(row: Mapping[str, Any] | Error, close: bool) -> dict[str, Any]:
     instances = _read_instances(row)
     try:
         schema = lower(row["schema"], close=close, only_object=False)
-        trial = _Trial(schema)
+        trial = InstanceTrial(schema)
     except (SchemaError, GrammarError) as e:
         nothing = [{"accepted": False, "delivered": False} for _ in instances]
         return {"refused": [explain_refusal(e, _HINT)], "results": nothing, "error": str(e)}
     return {
         "compiles": True,
         **show_report(schema.report),
-        "results": [trial.run(instance) for instance in instances],
+        "results": [_try_out(instance, trial) for instance in instances],
         "error": trial.error,
     }
+
+
+def _try_out(instance: Any, trial: InstanceTrial) -> dict[str, Any]:
+    place = trial.find_refusal(instance)
+    if place is not None:
+        return {"accepted": False, "delivered": False, "refused_at": to_json(place)}
+    return {"accepted": True, "delivered": trial.schema.admits(instance)}
 
 
 def _read_instances(row: Mapping[str, Any]) -> list[Any]:
@@ -86,37 +90,3 @@ def _read_instances(row: Mapping[str, Any]) -> list[Any]:
         if not isinstance(test, Mapping) or "data" not in test:
             raise RequestError("the test has no data", where=f"/tests/{i}/data")
     return [test["data"] for test in tests]
-
-
-class _Trial:
-    """A compiled schema to try instances on; `error` is the last failure of its matcher."""
-
-    def __init__(self, schema: Schema):
-        self.schema = schema
-        self.error: str | None = None
-        self._vocabulary, self._tokenizer = byte_tokenizer(())
-        builder = GrammarBuilder()
-        start = Values(builder).value(schema.node, schema.definitions)
-        self._grammar = builder.build(start).lark
-        self._matcher = self._compile()
-
-    def run(self, instance: Any) -> dict[str, bool]:
-        """Returns whether the mask accepts an instance, and whether it is valid, too."""
-        try:
-            accepted = self._accepts(instance)
-        except GrammarError as e:
-            self.error = str(e)
-            self._matcher = self._compile()  # llguidance: a failure spoils all forks of a matcher
-            accepted = False
-        return {"accepted": accepted, "delivered": accepted and self.schema.admits(instance)}
-
-    def _compile(self) -> Matcher:
-        return Matcher.compile(self._tokenizer, self._grammar)
-
-    def _accepts(self, instance: Any) -> bool:
-        try:
-            tokens = self._vocabulary.encode(json.dumps(instance, ensure_ascii=False))
-        except UnicodeEncodeError:  # a lone surrogate: no model can write it
-            return False
-        matcher = self._matcher.fork()
-        return matcher.takes(tokens) and matcher.is_complete

@@ -18,6 +18,7 @@ _WORDS = {
     "enforced": "held by the mask",
     "checked": "checked after generation",
     "repaired": "repaired",
+    "narrowed": "refused in part by the mask",
     "ignored": "ignored",
 }
 

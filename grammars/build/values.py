@@ -35,6 +35,7 @@ from grammars.regex.writing import escape_regex, escape_slashes
 from grammars.schema.counted import Items, find_items
 from grammars.schema.members import KeyOrder, arrange
 from grammars.schema.nodes import (
+    LARGEST_MULTIPLE,
     AnyValue,
     Array,
     Boolean,
@@ -51,7 +52,14 @@ from grammars.schema.nodes import (
     Union,
     escape,
 )
-from grammars.spelling.lexemes import LARGEST, Multiples, PatternStrings, fits_string
+from grammars.spelling.lexemes import (
+    WHOLE_TAIL,
+    Multiples,
+    PatternStrings,
+    divide_by_places,
+    find_whole,
+    fits_string,
+)
 from grammars.spelling.parts import sort_properties, take_apart
 from grammars.spelling.quoted import express_key_character, find_extra_keys, find_raw, find_strings
 from grammars.spelling.styles import (
@@ -190,13 +198,26 @@ class Values:
         return self.builder.terminal(Pattern(regex), "NUMBER")
 
     def _multiple(self, node: Number) -> Expression:
-        """Multiples, which no regular expression of a bearable size matches."""
+        """Multiples, which no regular expression of a bearable size matches.
+
+        llguidance takes a multiple as a whole number or with all the decimals of the divisor, so
+        those with fewer decimals are multiples of another one: 0.5 for 0.25 with one decimal.
+        """
+        whole = find_whole(node)
+        if whole is not None:
+            zeros = optional(self.builder.terminal(Pattern(WHOLE_TAIL), "ZEROS"))
+            return self.builder.define(sequence(self._hold_multiple(whole), zeros), "number")
+        options = [self._hold_multiple(part) for part in divide_by_places(node)]
+        return self.builder.define(choice(options), "number")
+
+    def _hold_multiple(self, node: Number) -> Expression:
+        """Multiples as llguidance spells them."""
         keywords = " ".join(node.bounds).lower()
         schema: dict[str, Json] = {"type": "integer" if node.integer else "number", **TIGHT}
         if "minimum" not in keywords:
-            schema["minimum"] = -LARGEST
+            schema["minimum"] = -LARGEST_MULTIPLE
         if "maximum" not in keywords:
-            schema["maximum"] = LARGEST
+            schema["maximum"] = LARGEST_MULTIPLE
         schema.update(node.bounds)
         text = json.dumps(schema, ensure_ascii=False)
         return self.builder.define(JsonSchema(text, Multiples(node)), "number")

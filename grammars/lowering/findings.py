@@ -17,6 +17,7 @@ class Findings:
         self._keywords = find_keywords(root)
         self.enforced: dict[tuple[str, str], Finding] = {}
         self.checked: dict[tuple[str, str], Finding] = {}
+        self._narrowed: dict[tuple[str, str], Finding] = {}
         self._ignored: dict[tuple[str, str], Finding] = {}
 
     def enforce(self, at: str, keyword: str) -> None:
@@ -27,6 +28,10 @@ class Findings:
     def check(self, at: str, keyword: str, reason: str) -> None:
         """The validator checks the keyword after generation."""
         self.checked.setdefault((at, keyword), Finding(at, keyword, reason))
+
+    def narrow(self, at: str, keyword: str, reason: str) -> None:
+        """The mask refuses some values that the keyword admits."""
+        self._narrowed.setdefault((at, keyword), Finding(at, keyword, reason))
 
     def ignore(self, at: str, keyword: str) -> None:
         """Nobody knows the keyword."""
@@ -48,5 +53,6 @@ class Findings:
         return Report(
             enforced=tuple(enforced.values()),
             checked=tuple(self.checked.values()),
+            narrowed=tuple(self._narrowed.values()),
             ignored=tuple(self._ignored.values()),
         )

@@ -6,6 +6,7 @@ both are exact. It is one regex in which all that has begun can be ended, no int
 several: llguidance fails where a token follows a number that one of these could go on with alone.
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
@@ -24,6 +25,8 @@ _DIGITS = 21
 """As many as Python writes of a double, zeros in front included. A longer decimal may become the
 bound itself, which is no harm unless that is excluded; and none but zero becomes zero."""
 _LONGEST = 19
+_SMALLEST, _LARGEST = 1e-12, 1e20
+"""Other bounds than these are excluded by few digits, not by the next double: it has too many."""
 _LEAST, _GREATEST = -300, 307
 """Exponents of doubles that are finite, and not so small that they have fewer digits."""
 _ZEROS = rf"(\.0{{1,{_EXACT}}})?"
@@ -90,6 +93,8 @@ def _express(bounds: tuple[tuple[str, float], ...], integer: bool) -> str | None
         limit = Limit(_read(bound), keyword.startswith("exclusive"))
         if integer:
             limit = _round(limit, is_lower)
+        elif limit.strict and bound:
+            limit = _step_over(limit, is_lower)
         if is_lower:
             lows.append(limit)
         else:
@@ -108,6 +113,15 @@ def _express(bounds: tuple[tuple[str, float], ...], integer: bool) -> str | None
 def _read(bound: float) -> Decimal:
     """A bound, to the last digit; without a sign where it is zero."""
     return Decimal(repr(bound)) if bound else Decimal(0)
+
+
+def _step_over(limit: Limit, is_lower: bool) -> Limit:
+    """The next double behind an excluded bound, in its place: whatever is written from there on is
+    read as a double that is not the bound. An extreme bound stays as it is."""
+    if not Decimal(_SMALLEST) <= abs(limit.value) <= Decimal(_LARGEST):
+        return limit
+    beyond = math.inf if is_lower else -math.inf
+    return Limit(Decimal(repr(math.nextafter(float(limit.value), beyond))))
 
 
 def _round(limit: Limit, is_lower: bool) -> Limit:
@@ -139,7 +153,9 @@ def _positive(kind: _Kind, low: Limit, high: Limit | None) -> list[str]:
 def _plain(kind: _Kind, low: Limit, high: Limit | None) -> list[str]:
     """Decimals: those with as many integer digits as a limit, then those with more or fewer."""
     first = low.whole
-    last = _LONGEST if high is None else min(high.whole, _LONGEST)
+    last = _LONGEST
+    if high is not None:
+        last = high.whole if high.value < 2**64 else min(high.whole, _LONGEST)
     if not kind.integer:
         last = min(last, kind.digits)
     options: list[str | None] = []

@@ -5,9 +5,21 @@ or classes that depend on flags.
 """
 
 import re
+from collections.abc import Iterator
+from functools import lru_cache
 
 from grammars.regex.characters import EVERY, Characters, find_category
-from grammars.regex.expressions import BLANK, Expression, One, chain, either, repeat
+from grammars.regex.expressions import (
+    BLANK,
+    Chain,
+    Either,
+    Expression,
+    One,
+    Repeat,
+    chain,
+    either,
+    repeat,
+)
 
 _LETTERS = {"n": "\n", "r": "\r", "t": "\t", "f": "\f", "v": "\v"}
 _ESCAPE = re.compile(
@@ -43,6 +55,40 @@ def read(regex: str) -> Expression:
     if reader.at < len(regex):
         raise UnreadableError(f"{regex[reader.at]!r} at {reader.at} in {regex!r}")
     return expression
+
+
+@lru_cache(maxsize=512)
+def counts_words(regex: str | None) -> bool:
+    """True if the expression counts a group in which several parts can have any length, such as
+    words and the spaces between them: `(\\w+\\s+){2,8}`."""
+    if regex is None:
+        return False
+    try:
+        return any(map(_is_counted_group, _list_repeats(read(regex))))
+    except (UnreadableError, RecursionError):
+        return False
+
+
+def _is_counted_group(repeated: Repeat) -> bool:
+    is_counted = repeated.fewest > 1 or (repeated.most is not None and repeated.most > 1)
+    inner = [part for part in _list_repeats(repeated.body) if part.most is None or part.most > 1]
+    return is_counted and len(inner) > 1
+
+
+def _list_repeats(expression: Expression) -> Iterator[Repeat]:
+    """All repetitions in an expression."""
+    match expression:
+        case Chain(first, rest):
+            yield from _list_repeats(first)
+            yield from _list_repeats(rest)
+        case Either(options):
+            for option in options:
+                yield from _list_repeats(option)
+        case Repeat(body):
+            yield expression
+            yield from _list_repeats(body)
+        case _:
+            return
 
 
 class _RegexReader:

@@ -123,5 +123,20 @@ FORMATS = {
 }
 """By name, in the syntax of Rust."""
 
+_LEAP_SECONDS = "leap seconds only where the offset is of whole or half hours"
+NARROWED = {
+    "time": _LEAP_SECONDS,
+    "date-time": _LEAP_SECONDS,
+    "email": "no quoted local part, no address in brackets",
+    "idn-email": "no quoted local part, no address in brackets; letters of the commonest scripts",
+    "hostname": "no Punycode (xn--), at most 10 labels",
+    "iri": "no address of a future version in brackets",
+    "iri-reference": "no address of a future version in brackets",
+    "uri": "no address of a future version in brackets",
+    "uri-reference": "no address of a future version in brackets",
+    "uri-template": "no percent-encoded names of variables, no apostrophe",
+}
+"""What the expressions above refuse of formats, although it belongs to them."""
+
 ASSERTED = frozenset(["idn-hostname", "regex"])
 """Formats that the mask does not hold, but the validator checks; all others are annotations."""

@@ -20,6 +20,8 @@ from grammars.schema.subschemas import escape as escape
 from grammars.schema.subschemas import is_list, is_object, map_parts, point_to
 
 LATEST = "https://json-schema.org/draft/2020-12/schema"
+LARGEST_MULTIPLE = 10**15
+"""Multiples (`multipleOf`) are no larger where the schema sets no bound."""
 _ROOT = "urn:root"  # the URI under which the validator knows the document
 
 
@@ -195,12 +197,14 @@ class Report:
         enforced: the mask enforces them.
         checked: the validator checks them after generation.
         repaired: read as something else than what stands there, for it is plain what is meant.
+        narrowed: the mask refuses some values that these keywords admit.
         ignored: no keywords of JSON Schema; they may be misspelled.
     """
 
     enforced: tuple[Finding, ...] = ()
     checked: tuple[Finding, ...] = ()
     repaired: tuple[Finding, ...] = ()
+    narrowed: tuple[Finding, ...] = ()
     ignored: tuple[Finding, ...] = ()
 
 

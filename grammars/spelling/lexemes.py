@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, floor
 
@@ -10,10 +10,10 @@ from grammars.ir.nodes import Language
 from grammars.regex.automaton import compile_regexes
 from grammars.regex.ranges import NUMBER, express_range
 from grammars.regex.spelled import spell_as_llguidance
-from grammars.schema.nodes import Number, String
+from grammars.schema.nodes import LARGEST_MULTIPLE, Number, String
 
-LARGEST = 10**15
-"""Multiples are no larger where the schema sets no bound."""
+WHOLE_TAIL = r"\.0{1,15}"
+"""What may stand behind a whole number."""
 
 _DECIMAL = re.compile(r"-?[0-9]*(\.[0-9]*)?")
 
@@ -69,7 +69,7 @@ class Multiples(Language):
     def _continue(self, digits: str, *, negative: bool) -> Iterator[str | None]:
         """Ends of these digits: for each count of further digits the least number that fits."""
         whole, point, fraction = digits.partition(".")
-        places = self._places
+        places = self.places
         if point:
             left = places - len(fraction)
             if left >= 0:
@@ -91,8 +91,15 @@ class Multiples(Language):
     def _divisor(self) -> Fraction:
         return Fraction(repr(self.node.bounds["multipleOf"]))
 
+    def find_step(self, places: int) -> float:
+        """The least multiple with so many decimals, none of them superfluous to its divisor: all
+        multiples with these are multiples of it."""
+        unit = Fraction(1, 10**places)
+        ratio = self._divisor / unit
+        return float(ratio.numerator * unit)
+
     @property
-    def _places(self) -> int:
+    def places(self) -> int:
         """The decimal places of the divisor."""
         if self.node.integer:
             return 0
@@ -107,7 +114,7 @@ class Multiples(Language):
 
     def _limits(self, places: int, negative: bool) -> tuple[int, int]:
         """The least and the greatest n within the bounds."""
-        low, high = Fraction(-LARGEST), Fraction(LARGEST)
+        low, high = Fraction(-LARGEST_MULTIPLE), Fraction(LARGEST_MULTIPLE)
         spoken = " ".join(self.node.bounds).lower()
         lows, highs = list[int](), list[int]()
         scale = 10**places
@@ -130,6 +137,26 @@ class Multiples(Language):
                     pass
         low_n, high_n = max(lows), min(highs)
         return (-high_n, -low_n) if negative else (low_n, high_n)
+
+
+def find_whole(node: Number) -> Number | None:
+    """The same multiples as integers; None where some are none."""
+    divisor = node.bounds["multipleOf"]
+    if node.integer or float(divisor).is_integer():
+        return replace(node, integer=True)
+    return None
+
+
+def divide_by_places(node: Number) -> list[Number]:
+    """Multiples by how many decimals they have: one, two, up to all of the divisor; whole numbers
+    are among each of them."""
+    multiples = Multiples(node)
+    parts: list[Number] = []
+    for places in range(1, multiples.places + 1):
+        step = multiples.find_step(places)
+        if not parts or step != parts[-1].bounds["multipleOf"]:
+            parts.append(replace(node, bounds={**node.bounds, "multipleOf": step}))
+    return parts
 
 
 def _point(number: int, places: int) -> str:

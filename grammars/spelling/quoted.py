@@ -84,6 +84,8 @@ def express_key_character(declared: Sequence[str]) -> str:
     escapes = [r'["\\bfnrt]']
     if not any("/" in key for key in declared):
         escapes.append(r"\/")
+    if not any(character in key for key in declared for character in "<>&\x7f"):
+        escapes.append("u00(26|3[cCeE]|7[fF])")  # as encoders write for HTML (Go), and Python
     if all(map(str.isascii, declared)):
         escapes.append(_BEYOND_ASCII)
     return rf'[^"\\\x00-\x1f]|\\({"|".join(escapes)})'

@@ -27,9 +27,12 @@ from grammars.lowering.rewrite.merging import conjoin
 from grammars.lowering.rewrite.negation import is_expressible, negate
 from grammars.lowering.rewrite.presence import find_presence
 from grammars.regex.ecma import translate
-from grammars.regex.string_formats import ASSERTED, FORMATS
+from grammars.regex.reader import counts_words
+from grammars.regex.string_formats import ASSERTED, FORMATS, NARROWED
 from grammars.schema.counted import MOST_STATES, Counted
+from grammars.schema.members import MOST_KEYS
 from grammars.schema.nodes import (
+    LARGEST_MULTIPLE,
     LATEST,
     AnyValue,
     Array,
@@ -52,6 +55,9 @@ from grammars.schema.presence import simplify
 from grammars.schema.subschemas import omit
 
 _LONG = 50  # characters
+_LONG_BESIDE_WORDS = 100
+"""A longer `maxLength` beside counted words is checked: llguidance would follow both counts at
+once, refuse texts that fit, or fail by its limit of expressions."""
 _LONGEST_PATTERN = 10_000  # characters
 _MOST_COUNTED = 2**31 - 1
 _REPEATED = re.compile(r"\)[*+{]")
@@ -193,6 +199,9 @@ class FlatLowering:
             self._findings.check(at, "minProperties", "an undeclared key may be written twice")
         number = None if extras else len(properties)
         presence = simplify(present.presence, required, number)
+        if len(properties) > MOST_KEYS:
+            reason = f"more than {MOST_KEYS} keys, so they stand in this order, others behind them"
+            self._findings.narrow(at, "properties", reason)
         return Object(tuple(properties), None, presence=presence, patterned=tuple(extras))
 
     def _lower_array(self, flat: Mapping[str, Json], at: str) -> Node:
@@ -266,6 +275,9 @@ class FlatLowering:
         if "multipleOf" in bounds and not is_light(bounds["multipleOf"]):
             self._findings.check(at, "multipleOf", "too many digits for a mask")
             del bounds["multipleOf"]
+        elif "multipleOf" in bounds and _reaches_beyond(bounds, LARGEST_MULTIPLE):
+            reason = "no multiples beyond 10^15, and none with an exponent"
+            self._findings.narrow(at, "multipleOf", reason)
         return Number(integer, bounds)
 
     def _lower_string(self, flat: Mapping[str, Json], at: str) -> Node:
@@ -280,13 +292,19 @@ class FlatLowering:
                 pattern = None
         if name in FORMATS and pattern is None:
             pattern = FORMATS[name]
+            if name in NARROWED:
+                self._findings.narrow(at, "format", NARROWED[name])
         elif name in FORMATS or name in ASSERTED:
             self._findings.check(at, "format", f"{name!r} is not held by the mask")
         shortest = self._read_length(flat, "minLength", at) or 0
         if shortest > _LONG and pattern is not None and _REPEATED.search(pattern):
             self._findings.check(at, "minLength", "too much for a mask beside that pattern")
             shortest = 0
-        return String(shortest, self._read_length(flat, "maxLength", at), pattern)
+        longest = self._read_length(flat, "maxLength", at)
+        if longest is not None and longest > _LONG_BESIDE_WORDS and counts_words(pattern):
+            self._findings.check(at, "maxLength", "too much for a mask beside that pattern")
+            longest = None
+        return String(shortest, longest, pattern)
 
     def _read_length(self, flat: Mapping[str, Json], keyword: str, at: str) -> int | None:
         """The length that something has to have or may have, as far as a mask counts."""
@@ -304,6 +322,13 @@ class FlatLowering:
 def _counts(flat: Mapping[str, Json]) -> bool:
     """True if `contains` excludes anything."""
     return "contains" in flat and (flat.get("minContains", 1) > 0 or "maxContains" in flat)
+
+
+def _reaches_beyond(bounds: Mapping[str, float], largest: int) -> bool:
+    """True if numbers within the bounds can be larger than that, with either sign."""
+    lows = [bounds[k] for k in ("minimum", "exclusiveMinimum") if k in bounds]
+    highs = [bounds[k] for k in ("maximum", "exclusiveMaximum") if k in bounds]
+    return not lows or not highs or max(lows) < -largest or min(highs) > largest
 
 
 def find_types(values: Sequence[Json]) -> list[str]:

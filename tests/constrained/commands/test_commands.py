@@ -207,7 +207,9 @@ def test_schema(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     assert first["results"] == [{"accepted": True, "delivered": True}]
     assert second["error"].startswith("line 3 is not JSON")
     closed = run("schema", path, "--closed")[1].splitlines()[0]
-    assert json.loads(closed)["results"] == [{"accepted": False, "delivered": False}]
+    (result,) = json.loads(closed)["results"]
+    assert (result["accepted"], result["delivered"]) == (False, False)
+    assert (result["refused_at"]["pointer"], result["refused_at"]["offset"]) == ("/b", 2)
     for words in (["schema"], ["schema", "-"], ["schema", "--json"]):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
         assert run(*words) == (0, out, "")

@@ -149,6 +149,7 @@ def test_rows_that_cannot_be_read(line: str, error: str):
         "enforced": [],
         "checked": [],
         "repaired": [],
+        "narrowed": [],
         "ignored": [],
         "refused": [],
         "results": [],

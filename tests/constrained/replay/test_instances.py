@@ -1,0 +1,66 @@
+"""Single instances: valid ones get through in each usual spelling, refused ones name the place."""
+
+from typing import Any
+
+import pytest
+
+from constrained.replay.instances import InstanceTrial, Place
+from grammars.lowering.lower import lower
+
+_WORDS = "one two three four five"
+
+
+def find_refusal(schema: Any, instance: Any) -> Place | None:
+    """The place at which the mask of that schema refuses the instance."""
+    return InstanceTrial(lower(schema, close=False, only_object=False)).find_refusal(instance)
+
+
+@pytest.mark.parametrize(
+    ("step", "values"),
+    [
+        (0.25, [2.0, 2, 0.5, 0.25, -1.5, 0]),
+        (0.01, [9.9, 10.0, 9.99, 3]),
+        (5, [10, 10.0, -5.0, 0]),
+    ],
+)
+def test_multiples_with_fewer_decimals(step: float, values: list[float]) -> None:
+    schema = {"type": "number", "multipleOf": step}
+    assert [v for v in values if find_refusal(schema, v) is not None] == []
+    for value in (step / 2, step * 1.5, "x"):
+        assert find_refusal(schema, value) is not None
+
+
+def test_a_long_text_of_counted_words() -> None:
+    schema = {"type": "string", "pattern": r"^(\S+\s+){0,199}\S+$", "maxLength": 1000}
+    assert find_refusal(schema, _WORDS) is None
+    checked = lower(schema, only_object=False).report.checked
+    assert [finding.keyword for finding in checked] == ["maxLength"]
+
+
+def test_doubles_beside_an_excluded_bound() -> None:
+    schema = {"type": "number", "exclusiveMinimum": 0.001, "exclusiveMaximum": 1}
+    for value in (0.30000000000000004, 0.9999999999999999, 0.0010000000000000002):
+        assert find_refusal(schema, value) is None
+    assert find_refusal(schema, 0.001) is not None
+    assert find_refusal(schema, 1.0) is not None
+
+
+def test_an_integer_of_64_bits_without_a_sign() -> None:
+    schema = {"type": "integer", "minimum": 0, "maximum": 2**64 - 1}
+    assert find_refusal(schema, 2**64 - 1) is None
+    assert find_refusal(schema, 2**64) is not None
+
+
+def test_what_is_narrowed_is_reported() -> None:
+    many = {f"k{number}": {} for number in range(61)}
+    schema = {"properties": {"m": {"type": "number", "multipleOf": 5}, **many}, "type": "object"}
+    found = {(f.pointer, f.keyword) for f in lower(schema).report.narrowed}
+    assert found == {("", "properties"), ("/properties/m", "multipleOf")}
+    bounded = {"type": "integer", "multipleOf": 5, "minimum": 0, "maximum": 100}
+    assert lower(bounded, only_object=False).report.narrowed == ()
+
+
+def test_the_place_of_a_refusal() -> None:
+    schema = {"type": "object", "properties": {"é": {"type": "array", "items": {"enum": ["a"]}}}}
+    place = find_refusal(schema, {"é": ["a", "b"]})
+    assert place == Place(pointer="/é/1", offset=14, found='b"]}', expected="'a'")
