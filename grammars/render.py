@@ -34,6 +34,7 @@ from grammars.turn import Start, State, Tool, ToolCall, Turn
 from grammars.wire.format import (
     CallId,
     CallIndex,
+    ContentPlace,
     Format,
     JsonArguments,
     JsonCall,
@@ -42,7 +43,6 @@ from grammars.wire.format import (
     Marker,
     Name,
     NestedArguments,
-    Place,
     PythonArguments,
     TaggedArguments,
     find_kind,
@@ -70,7 +70,7 @@ def render(
     body = _content(turn, format)
     if turn.calls:
         calls = _calls(turn.calls, format, tools, state)
-        if format.beside[0] is Place.BEHIND:
+        if format.beside[0] is ContentPlace.BEHIND:
             body = calls + body
         else:
             _refuse_overlap(turn.content, format)

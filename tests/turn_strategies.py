@@ -14,7 +14,7 @@ from grammars.errors import RenderError, SchemaError
 from grammars.lowering.lower import lower
 from grammars.render import render
 from grammars.turn import Choice, KeyOrder, Policy, Start, State, Think, Tool, ToolCall, Turn
-from grammars.wire.format import Format, Name, Place
+from grammars.wire.format import ContentPlace, Format, Name
 from tests.schema_strategies import Shape, fitting, parameters
 from tests.text_strategies import FRAGMENTS, KEYS, TEXTS, UNTAGGED_KEYS
 
@@ -51,7 +51,7 @@ class Case:
     state: State
     turn: Turn
     text: str
-    place: Place = Place.BEFORE
+    place: ContentPlace = ContentPlace.BEFORE
 
     def __repr__(self) -> str:
         schemas = {t.name: t.schema.source for t in self.tools}

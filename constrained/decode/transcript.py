@@ -214,8 +214,10 @@ class Transcript:
         self, checked: Sequence[StreamEvent], *, is_over: bool = False
     ) -> Sequence[StreamEvent]:
         """The events that may be sent of those that need no check any more."""
-        own = self._sent_filter.take(self._limiter.take(checked))
-        return self._stop(own, is_over=is_over)
+        wanted = self._limiter.take(checked)
+        if is_over:
+            wanted = [*wanted, *self._limiter.close()]
+        return self._stop(self._sent_filter.take(wanted), is_over=is_over)
 
     def _stop(
         self, events: Sequence[StreamEvent], *, is_over: bool = False

@@ -18,7 +18,7 @@ from constrained.template.chat_template import ChatTemplate
 from grammars.errors import RenderError, ToolError
 from grammars.render import join_before, render
 from grammars.turn import State, ToolCall, Turn
-from grammars.wire.format import Format, Place
+from grammars.wire.format import ContentPlace, Format
 
 CHATML = (
     "{%- for message in messages -%}"
@@ -198,7 +198,7 @@ def _write_calls_of(message: Message, format: Format, state: State, *, where: st
         content = ""
     elif format.bare and not format.before:
         content += "\n"  # no marker in front of the call: it would run into the text
-    if format.beside[0] is Place.BEHIND:
+    if format.beside[0] is ContentPlace.BEHIND:
         text += content
     else:
         text = join_before(content, text, format)

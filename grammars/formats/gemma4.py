@@ -4,13 +4,13 @@ Read from the template of Gemma 4 31B, which writes content behind the calls.
 """
 
 from grammars.wire.format import (
+    ContentPlace,
     Format,
     JsonArguments,
     JsonStyle,
     Literal,
     Marker,
     Name,
-    Place,
     Reasoning,
 )
 
@@ -34,7 +34,7 @@ GEMMA4 = Format(
         Marker("<tool_call|>"),
     ),
     reasoning=Reasoning(Marker("<|channel>thought"), Marker("<channel|>"), "\n", "\n"),
-    beside=(Place.BEHIND, Place.BEFORE),
+    beside=(ContentPlace.BEHIND, ContentPlace.BEFORE),
     ends=("<turn|>", "<|tool_response>"),
     strays=("<|channel>", "<channel|>"),
 )

@@ -4,7 +4,15 @@ Read from the template of LFM2.5 8B A1B; those of LFM2 and LFM2.5 Instruct show 
 no calls. The model card of LFM2 shows text behind the calls.
 """
 
-from grammars.wire.format import Format, Literal, Marker, Name, Place, PythonArguments, Reasoning
+from grammars.wire.format import (
+    ContentPlace,
+    Format,
+    Literal,
+    Marker,
+    Name,
+    PythonArguments,
+    Reasoning,
+)
 
 LFM2 = Format(
     name="lfm2",
@@ -12,7 +20,7 @@ LFM2 = Format(
     call=(Name(), Literal("("), PythonArguments(), Literal(")")),
     closing=(Literal("]"), Marker("<|tool_call_end|>")),
     reasoning=Reasoning(Marker("<think>"), Marker("</think>")),
-    beside=(Place.BEFORE, Place.BEHIND),
+    beside=(ContentPlace.BEFORE, ContentPlace.BEHIND),
     between=", ",
     ends=("<|im_end|>",),
 )

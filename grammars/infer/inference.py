@@ -30,6 +30,7 @@ from grammars.spelling.python import spell_fixed
 from grammars.turn import ToolCall, Turn
 from grammars.wire.format import (
     Content,
+    ContentPlace,
     Fixed,
     Format,
     JsonArguments,
@@ -37,7 +38,6 @@ from grammars.wire.format import (
     JsonStyle,
     Marker,
     Node,
-    Place,
     TaggedArguments,
 )
 
@@ -178,7 +178,9 @@ def _assemble(sample: CallSample, ending: TurnEnding, mixed: Mixed, *, header: s
             closing=make_nodes(sample.closing if sample.pair else ""),
             reasoning=sample.chat.reasoning,
             contents=(mixed.content,),
-            beside=(Place.BEHIND, Place.BEFORE) if mixed.is_behind else (Place.BEFORE,),
+            beside=(ContentPlace.BEHIND, ContentPlace.BEFORE)
+            if mixed.is_behind
+            else (ContentPlace.BEFORE,),
             before=mixed.before or "",
             between=layout.between,
             after=ending.behind_calls[len(sample.closing) :],
@@ -232,7 +234,7 @@ def _normalise(format: Format) -> Format:
         name="",
         call=tuple(nodes),
         reasoning=None,
-        beside=(Place.BEFORE,),
+        beside=(ContentPlace.BEFORE,),
         before="",
         between="",
         after="",

@@ -6,7 +6,7 @@ that only the parser knows, in recovery.
 Needs `grammars.errors`, and `grammars.schema.subschemas` for JSON pointers.
 """
 
-from grammars.wire.format import Content, Format, Place, Reasoning, find_format
+from grammars.wire.format import Content, ContentPlace, Format, Reasoning, find_format
 from grammars.wire.nodes import (
     CallId,
     CallIndex,
@@ -26,6 +26,7 @@ __all__ = [
     "CallId",
     "CallIndex",
     "Content",
+    "ContentPlace",
     "Format",
     "JsonArguments",
     "JsonCall",
@@ -34,7 +35,6 @@ __all__ = [
     "Marker",
     "Name",
     "NestedArguments",
-    "Place",
     "PythonArguments",
     "Reasoning",
     "TaggedArguments",

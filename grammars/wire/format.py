@@ -50,7 +50,7 @@ class Content:
     calls: bool = True
 
 
-class Place(StrEnum):
+class ContentPlace(StrEnum):
     """Where content stands in a turn with calls."""
 
     BEFORE = "before"
@@ -131,7 +131,7 @@ class Format:
     closing: tuple[Fixed, ...] = ()
     reasoning: Reasoning | None = None
     contents: tuple[Content, ...] = (Content(),)
-    beside: tuple[Place, ...] = (Place.BEFORE,)
+    beside: tuple[ContentPlace, ...] = (ContentPlace.BEFORE,)
     before: str = ""
     between: str = ""
     after: str = ""
@@ -160,7 +160,7 @@ class Format:
     @property
     def has_content_behind(self) -> bool:
         """May content stand behind calls?"""
-        return Place.BEHIND in self.beside
+        return ContentPlace.BEHIND in self.beside
 
     @property
     def opener(self) -> Marker | None:

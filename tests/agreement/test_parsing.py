@@ -18,7 +18,7 @@ from grammars.turn import (
     Tool,
     Turn,
 )
-from grammars.wire.format import Format, Place
+from grammars.wire.format import ContentPlace, Format
 from tests.agreement.chosen_formats import EACH, SCALE, each, is_plain
 from tests.agreement.test_agreement import by_name, spell
 from tests.text_strategies import FRAGMENTS, TEXTS
@@ -122,7 +122,7 @@ def assert_accounted(read: Turn, case: Case, text: str) -> None:
     """What is not in a call that was delivered is reasoning, content or unfinished."""
     opener = case.format.opener.text if case.format.opener else "{"
     rest = without_tags(text, case.format, case.state)
-    is_said = bool(read.calls) and case.place is Place.BEFORE
+    is_said = bool(read.calls) and case.place is ContentPlace.BEFORE
     said = case.turn.content if is_said else ""
     assert read.content.startswith(said)
     head = read.reasoning + said

@@ -11,7 +11,8 @@ TWICE = "[TOOL_CALLS]ping[CALL_ID]abcDEF123[ARGS]{}" * 2
 
 def reply_to(history: list[dict], text: str = TWICE) -> Reply:
     with scripted(text, source=MISTRAL, turn=rb"\[/(INST|TOOL_RESULTS)\]") as model:
-        return model.call([{"role": "user", "content": "Ping"}, *history], [PING])
+        messages = [{"role": "user", "content": "Ping"}, *history]
+        return model.call(messages, [PING], max_identical_calls=2)
 
 
 def test_ids_differ_within_a_turn() -> None:

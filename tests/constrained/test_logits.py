@@ -104,7 +104,8 @@ def test_before_the_mask():
     """The model wants something else than the grammar allows, sometimes but one token."""
     engine = ScriptedEngine(BYTES, random_logits(BYTES), context_length=20_000)
     with Model(engine, ChatTemplate(HERMES)) as model:
-        job = Job([{"role": "user", "content": "Hi"}], [WRITE], "required")
+        messages = [{"role": "user", "content": "Hi"}]
+        job = Job(messages, [WRITE], "required", reasoning_budget=1_000_000)
         turn = model.compile(job)
         sampling = Sampling(temperature=2, seed=1, logit_bias={65: 5}, presence_penalty=1)
         (reply,) = model.complete([turn], sampling=sampling, logprobs=2)

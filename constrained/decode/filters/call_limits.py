@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from constrained.decode.filters.events import StreamEvent
 from constrained.job import CallLimits
+from constrained.logits import TokenDrawn
 from grammars.schema.nodes import Json
 from grammars.turn import ArgumentEnd, ArgumentsDelta, CallCut, CallOpened, CallRead, ToolCall
 
@@ -36,6 +37,7 @@ class CallLimiter:
         self._exhausted: dict[str, list[Mapping[str, str]]] = defaultdict(list)
         self._candidates: list[Mapping[str, str]] = []  # those that the call under way may become
         self._waiting: list[StreamEvent] = []
+        self._is_behind_call = False
         self.last: int | None = None
         self.suspect: int | None = None
 
@@ -49,13 +51,25 @@ class CallLimiter:
             if isinstance(event, CallRead) and self.last == event.index - 1:
                 break
             self._waiting.append(event)
-            if not self._candidates:
+            if not self._candidates and not self._may_begin_call(event):
                 self.suspect = None
                 sent += self._waiting
                 self._waiting.clear()
         return sent
 
+    def close(self) -> Sequence[StreamEvent]:
+        """The turn is over; returns what has waited."""
+        waiting, self._waiting = self._waiting, []
+        return () if self.last is not None else waiting
+
+    def _may_begin_call(self, event: StreamEvent) -> bool:
+        """True if nothing but this token has come behind a call, and the next one may be one too
+        many: what stands between them goes with it."""
+        return self._is_behind_call and bool(self._exhausted) and isinstance(event, TokenDrawn)
+
     def _note(self, event: StreamEvent) -> None:
+        if not isinstance(event, TokenDrawn):
+            self._is_behind_call = isinstance(event, CallRead)
         match event:
             case CallOpened(index, name):
                 self._candidates = list(self._exhausted[name])

@@ -1,5 +1,6 @@
 """A turn ends behind the last call that it may have, in every format; none beyond is sent."""
 
+import json
 from typing import Any
 
 import pytest
@@ -12,10 +13,12 @@ from constrained.decode.filters.call_limits import CallLimiter
 from constrained.engine.scripted import scripted_logits
 from constrained.errors import RequestError
 from constrained.job import CallLimits, Job
+from constrained.logits import TokenDrawn
 from constrained.reply import Reply
 from grammars.render import render
 from grammars.turn import CallRead, ToolCall, Turn
 from tests.scripted_model import scripted
+from tests.templates import hermes_call
 
 SPEC = {"type": "object", "properties": {"sides": {"type": "integer"}, "to": {"type": "string"}}}
 ROLL = {"type": "function", "function": {"name": "roll", "parameters": SPEC}}
@@ -72,6 +75,16 @@ def test_a_stream_sends_nothing_of_the_call_beyond() -> None:
     assert read == list_calls(stream.result)
     assert [event.index for event in sent if hasattr(event, "index")][-1] == 2
     assert list_calls(stream.result) == [{"sides": 6}, {"sides": 6}, {"sides": 4}]
+
+
+@pytest.mark.parametrize("script", [[SIX, SIX], [SIX, FOUR, SIX, SIX], [SIX]])
+def test_the_tokens_of_a_stream_are_those_of_the_reply(script: list[ToolCall]) -> None:
+    texts = [hermes_call("roll", json.dumps(call.arguments)) for call in script]
+    model = scripted("\n".join(texts))
+    stream = model.stream("Roll!", [ROLL], tool_choice="required", logprobs=1)
+    drawn = [event for event in stream if isinstance(event, TokenDrawn)]
+    assert tuple(drawn) == stream.result.logprobs
+    assert b"".join(one.text for one in drawn).decode() == stream.result.text
 
 
 def test_a_turn_whose_tokens_run_out_in_the_call_beyond() -> None:
