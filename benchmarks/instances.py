@@ -19,7 +19,7 @@ from benchmarks.drawn_instances import draw_instances
 from benchmarks.limits import Limited
 from benchmarks.schemas import read
 from constrained.errors import GrammarError
-from constrained.replay.instances import InstanceTrial
+from constrained.replay.instances import InstanceTrial, spell_plain
 from grammars.errors import SchemaError
 from grammars.lowering.lower import lower
 from grammars.schema.nodes import Json
@@ -34,18 +34,13 @@ def write_python(value: Json) -> str:
     return json.dumps(value)
 
 
-def write_plain(value: Json) -> str:
-    """`json.dumps` with `ensure_ascii=False`."""
-    return json.dumps(value, ensure_ascii=False)
-
-
 def write_javascript(value: Json) -> str:
     """`JSON.stringify`: a whole number below 1e21 has no point and no exponent."""
     if isinstance(value, float):
         if value.is_integer() and abs(value) < 1e21:
             return str(int(value))
         return _EXPONENT.sub(r"e\1", repr(value))
-    return json.dumps(value, ensure_ascii=False)
+    return spell_plain(value)
 
 
 def write_go(value: Json) -> str:
@@ -57,7 +52,7 @@ def write_go(value: Json) -> str:
 
 
 WRITERS = {
-    "plain": write_plain,
+    "plain": spell_plain,
     "Python": write_python,
     "JavaScript": write_javascript,
     "Go": write_go,

@@ -29,6 +29,9 @@ class CallLimits:
     identical: int | None = None
 
 
+NO_LIMITS = CallLimits()
+
+
 def limit_identical(parallel: bool | None) -> int:
     """How often a turn may hold the same call, where a client has said so much of parallel calls
     (None: nothing), and no more."""

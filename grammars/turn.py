@@ -313,6 +313,11 @@ class Policy:
     answer: Answer | None = None
     key_order: KeyOrder = KeyOrder.ANY
 
+    @property
+    def requires_output(self) -> bool:
+        """True if the turn has to have a call, or an answer of a given form."""
+        return self.choice is Choice.REQUIRED or self.answer is not None
+
     @classmethod
     def named(cls, name: str, think: Think = Think.OPTIONAL) -> "Policy":
         """Exactly one call of exactly that tool."""

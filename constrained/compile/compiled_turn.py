@@ -10,8 +10,8 @@ from constrained.decode.assistant_prefix import AssistantPrefix
 from constrained.decode.completion_reserve import CompletionReserve
 from constrained.decode.filters.checked_values import Watch
 from constrained.decode.reasoning_budget import ReasoningBudget
-from constrained.decode.request import NO_LIMITS, DecodeInput
-from constrained.job import CallLimits
+from constrained.decode.request import DecodeInput
+from constrained.job import NO_LIMITS, CallLimits
 from constrained.mask import Matcher
 from constrained.prompt.prompts import ComposedPrompt
 from constrained.tools.offer import Refusal
@@ -85,7 +85,7 @@ class CompiledTurn:
     @property
     def requires_output(self) -> bool:
         """True if a call or an answer has to be there, even if the tokens run out first."""
-        return self.policy.choice is Choice.REQUIRED or self.policy.answer is not None
+        return self.policy.requires_output
 
     def make_input(self) -> DecodeInput:
         """The input of decoding this turn, with a matcher of its own."""

@@ -29,7 +29,6 @@ from grammars.ir.completion import Completer
 from grammars.ir.grammar import Grammar
 from grammars.turn import (
     Answer,
-    Choice,
     GrammarAnswer,
     KeyOrder,
     Policy,
@@ -246,15 +245,14 @@ class Compiler:
         teaching = self._taught if offer.tools else self._plain
         format = teaching.format
         prompt = self.prompts.compose(job, offer.given, teaching)
-        requires_output = policy.answer is not None or policy.choice is Choice.REQUIRED
-        budget = self._budget(job, format, requires_output=requires_output)
+        budget = self._budget(job, format, policy)
         if budget is not None and budget.tokens == 0:
             policy = replace(policy, think=_forbid(policy.think))
         policy = narrow_policy(prefill, policy)
         state = narrow_state(prefill, prompt.state, format)
         limits_thinking = policy.think is not Think.OPTIONAL or budget is not None
         completer, matcher = None, None
-        if offer.kept or limits_thinking or requires_output:
+        if offer.kept or limits_thinking or policy.requires_output:
             source = GrammarSource(format, tools=offer.tools, policy=policy, state=state)
             completer, matcher = self._constrain(source, offer)
         turn = CompiledTurn(
@@ -275,14 +273,14 @@ class Compiler:
         )
         return add_prefill(turn, prefill)
 
-    def _budget(self, job: Job, format: Format, *, requires_output: bool) -> ReasoningBudget | None:
+    def _budget(self, job: Job, format: Format, policy: Policy) -> ReasoningBudget | None:
         """The reasoning budget; None where nothing bounds the reasoning, or the format knows none.
 
         Where a call or an answer has to follow, a model that reasons without end would leave no
         tokens for it.
         """
         block = format.reasoning
-        if block is None or (job.reasoning_budget is None and not requires_output):
+        if block is None or (job.reasoning_budget is None and not policy.requires_output):
             return None
         for marker in format.reserved:
             if marker in job.reasoning_close:

@@ -11,7 +11,7 @@ from constrained.decode.filters.checked_values import Watch
 from constrained.decode.filters.events import StreamEvent
 from constrained.decode.reasoning_budget import ReasoningBudget
 from constrained.engine.protocol import Sampling
-from constrained.job import CallLimits
+from constrained.job import NO_LIMITS, CallLimits
 from constrained.logits import TokenDrawn
 from constrained.mask import Matcher
 from constrained.prompt.cache_breakpoints import NO_BREAKPOINTS, CacheBreakpoints
@@ -19,7 +19,6 @@ from grammars.parse.parser import Parser
 from grammars.turn import Event
 
 DEFAULT_SAMPLING = Sampling()
-NO_LIMITS = CallLimits()
 
 
 @dataclass(frozen=True)

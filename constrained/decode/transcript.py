@@ -12,7 +12,7 @@ from constrained.decode.filters.events import StreamEvent, find_events
 from constrained.decode.filters.stop_texts import StopFilter
 from constrained.decode.request import Request
 from constrained.decode.turn_part import TurnProgress
-from constrained.job import CallLimits
+from constrained.job import NO_LIMITS
 from constrained.logits import Scores, TokenDrawn, describe_token
 from constrained.mask import Matcher
 from constrained.vocabulary.vocabulary import Vocabulary
@@ -183,7 +183,7 @@ class Transcript:
         if count < len(self._ends) and self._ends[count] == end:
             count += 1
         head = self.cut(count)
-        head._limiter = CallLimiter(CallLimits())  # only the ending of the turn follows
+        head._limiter = CallLimiter(NO_LIMITS)  # only the ending of the turn follows
         start = head._ends[-1] if head._ends else self._prefix_length
         behind = self.data[len(head.data) :].decode("utf-8", "replace")
         return head, behind[: end - start].encode()

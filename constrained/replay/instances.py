@@ -17,6 +17,11 @@ Spell: TypeAlias = Callable[[Json], str]
 """Writes a string, a number, a boolean or null as JSON."""
 
 
+def spell_plain(value: Json) -> str:
+    """As `json.dumps` with `ensure_ascii=False`."""
+    return dumps(value, ensure_ascii=False)
+
+
 @dataclass(frozen=True)
 class Place:
     """The place at which a mask refuses a text.
@@ -54,15 +59,14 @@ class InstanceTrial:
         self._grammar = builder.build(start).lark
         self._matcher = self._compile()
 
-    def find_refusal(self, instance: Json, spell: Spell | None = None) -> Place | None:
+    def find_refusal(self, instance: Json, spell: Spell = spell_plain) -> Place | None:
         """The place at which the mask refuses an instance; None if it takes all of it.
 
         Args:
             instance: the value, written in the order of its keys.
-            spell: how strings and numbers are written; without it as `json.dumps` does it with
-                `ensure_ascii=False`.
+            spell: how strings and numbers are written.
         """
-        pieces = list(write_pieces(instance, "", spell or _spell))
+        pieces = list(write_pieces(instance, "", spell))
         try:
             tokens = self._vocabulary.encode("".join(text for text, _ in pieces))
         except UnicodeEncodeError:
@@ -155,7 +159,3 @@ def describe_bytes(allowed: list[int]) -> str:
 def to_json(place: Place) -> Mapping[str, Json]:
     """The place as JSON."""
     return cast(Mapping[str, Json], vars(place))
-
-
-def _spell(value: Json) -> str:
-    return dumps(value, ensure_ascii=False)

@@ -200,7 +200,7 @@ class _TurnRules:
             at_once.append(self._calls.calls(whole, opening, spaced=True, behind=trailing))
         else:
             at_once.append(sequence(self._calls.spaced(opening), calls))
-        if self._policy.choice is Choice.REQUIRED or self._policy.answer is not None:
+        if self._policy.requires_output:
             return at_once
         ways = [way for way in self._format.contents if way.calls]
         if ways == [Content()] and not self._state.lead:
@@ -213,8 +213,7 @@ class _TurnRules:
     def _content_behind(self) -> Expression:
         """The content that may stand behind calls: none beside a call that is asked for, and none
         in place of an answer."""
-        required = self._policy.choice is Choice.REQUIRED or self._policy.answer is not None
-        if required or not self._format.has_content_behind:
+        if self._policy.requires_output or not self._format.has_content_behind:
             return EMPTY
         return optional(self._free())
 

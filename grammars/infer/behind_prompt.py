@@ -6,7 +6,7 @@ beginning of a call already, or something that the history does not have.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 from grammars.build.turn import build_turn
@@ -79,6 +79,7 @@ class _Rehearsal:
 
     format: Format
     state: State
+    _completers: dict[Choice, Completer] = field(default_factory=dict[Choice, Completer])
 
     def run(self, turn: Turn, choice: Choice) -> str:
         """Returns the text of a turn, which the grammar takes and the parser reads back.
@@ -113,12 +114,16 @@ class _Rehearsal:
 
     def _complete(self, text: str, choice: Choice) -> str | None:
         """Returns what the grammar wants behind a text; None if it does not take it."""
+        if choice not in self._completers:
+            self._completers[choice] = self._make_completer(choice)
+        return self._completers[choice].complete(text)
+
+    def _make_completer(self, choice: Choice) -> Completer:
         try:
-            grammar = build_turn(self.format, _lower_tools(), Policy(choice), self.state)
+            return Completer(build_turn(self.format, _lower_tools(), Policy(choice), self.state))
         except Error as error:
             message = f"behind the generation prompt, there is no grammar: {error.message}"
             raise DetectError(message) from error
-        return Completer(grammar).complete(text)
 
     def _read(self, text: str, turn: Turn) -> None:
         """Refuses a text that is read as another turn."""

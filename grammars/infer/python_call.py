@@ -41,7 +41,8 @@ def infer_python(write_call: WriteCall) -> PythonCall | None:
     one = _CALL.fullmatch(write_call({KEYS[0]: VALUES[0]}))
     if one is None:
         return None
-    before, after_key, quote, rest = one["before"], one["after_key"], one["quote"], one["rest"]
+    before, after_key = one["before"], one["after_key"]
+    quote, rest = one["quote"], one["rest"]
     two = write_call({KEYS[0]: VALUES[0], KEYS[1]: VALUES[1]})
     head = before + KEYS[0] + after_key + quote + VALUES[0] + quote
     item = two.removeprefix(head).partition(KEYS[1])[0]

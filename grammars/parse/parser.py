@@ -316,8 +316,7 @@ class Parser:
         if self._calls:
             befores = dict.fromkeys((format.before, ""))
             calls = tuple(before + opener for opener in self._openings for before in befores)
-        is_inside = self._in_block or self._pending is not None
-        if is_inside and format.reasoning is not None:
+        if self._is_inside and format.reasoning is not None:
             closer = format.reasoning.closer.text
             closers = (format.reasoning.pad_close + closer, closer)
             return (*closers, *calls) if self._recover else closers
@@ -333,6 +332,11 @@ class Parser:
             calls = ()
         closers = (wrapping.closer,) if wrapping.closer else ()
         return (*closers, *calls, *format.inner_ends)
+
+    @property
+    def _is_inside(self) -> bool:
+        """True inside the reasoning block, also behind a call that may be a thought."""
+        return self._in_block or self._pending is not None
 
     @property
     def _strays(self) -> tuple[str, ...]:
@@ -356,8 +360,7 @@ class Parser:
             yield from self._message_stopped(stop, self._headers)
             return
         block = self._format.reasoning
-        is_inside = self._in_block or self._pending is not None
-        if is_inside and block is not None and stop.endswith(block.closer.text):
+        if self._is_inside and block is not None and stop.endswith(block.closer.text):
             yield from self._close_block(stop, block)
             return
         if self._in_thoughts and self._thoughts and stop.endswith(self._thoughts[1]):

@@ -4,7 +4,7 @@ The derivative of an expression by a character matches what may follow that char
 intersections and complements cost nothing extra, and counted repetitions are not unrolled.
 """
 
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass
 from functools import reduce
 from typing import TypeAlias
@@ -162,6 +162,23 @@ def repeat(body: Expression, fewest: int, most: int | None) -> Expression:
     if fewest == most == 1:
         return body
     return Repeat(body, 0 if is_nullable(body) else fewest, most)
+
+
+def list_parts(expression: Expression) -> Iterator[Expression]:
+    """The expression and all that it is made of, outermost first; not the parts of intersections
+    and complements, whose texts need not be texts of the whole."""
+    yield expression
+    match expression:
+        case Chain(first, rest):
+            yield from list_parts(first)
+            yield from list_parts(rest)
+        case Either(options):
+            for option in options:
+                yield from list_parts(option)
+        case Repeat(body):
+            yield from list_parts(body)
+        case _:
+            return
 
 
 def is_nullable(expression: Expression) -> bool:

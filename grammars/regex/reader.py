@@ -5,19 +5,17 @@ or classes that depend on flags.
 """
 
 import re
-from collections.abc import Iterator
 from functools import lru_cache
 
 from grammars.regex.characters import EVERY, Characters, find_category
 from grammars.regex.expressions import (
     BLANK,
-    Chain,
-    Either,
     Expression,
     One,
     Repeat,
     chain,
     either,
+    list_parts,
     repeat,
 )
 
@@ -75,20 +73,9 @@ def _is_counted_group(repeated: Repeat) -> bool:
     return is_counted and len(inner) > 1
 
 
-def _list_repeats(expression: Expression) -> Iterator[Repeat]:
+def _list_repeats(expression: Expression) -> list[Repeat]:
     """All repetitions in an expression."""
-    match expression:
-        case Chain(first, rest):
-            yield from _list_repeats(first)
-            yield from _list_repeats(rest)
-        case Either(options):
-            for option in options:
-                yield from _list_repeats(option)
-        case Repeat(body):
-            yield expression
-            yield from _list_repeats(body)
-        case _:
-            return
+    return [part for part in list_parts(expression) if isinstance(part, Repeat)]
 
 
 class _RegexReader:

@@ -4,7 +4,7 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from grammars.regex.characters import Characters
-from grammars.regex.expressions import Blank, Chain, Either, Expression, One, Repeat
+from grammars.regex.expressions import Blank, Chain, Either, Expression, One, Repeat, list_parts
 from grammars.regex.reader import UnreadableError, read
 from grammars.regex.texts import ANY, Texts, match_words
 
@@ -141,16 +141,6 @@ def _is_misread(characters: Characters) -> bool:
 
 def _find_sets(expression: Expression) -> Iterator[Characters]:
     """The sets of characters that the expression is made of."""
-    match expression:
-        case One(characters):
-            yield characters
-        case Chain(first, rest):
-            yield from _find_sets(first)
-            yield from _find_sets(rest)
-        case Either(options):
-            for option in options:
-                yield from _find_sets(option)
-        case Repeat(body):
-            yield from _find_sets(body)
-        case _:
-            return
+    for part in list_parts(expression):
+        if isinstance(part, One):
+            yield part.characters

@@ -28,10 +28,10 @@ from grammars.wire.nodes import Node as Node
 from grammars.wire.nodes import PythonArguments as PythonArguments
 from grammars.wire.nodes import TaggedArguments as TaggedArguments
 from grammars.wire.nodes import TextWrapper as TextWrapper
-from grammars.wire.variants import MessageHeaders, Variant
+from grammars.wire.variants import Handle, MessageHeaders
 
 T = TypeVar("T")
-CallNode: TypeAlias = Node | Variant
+CallNode: TypeAlias = Node | Handle
 LONGEST_NAME = 256  # characters; a parser buffers no more than that in search of a name
 SHORTEST_TAG = 4  # characters; a shorter text could stand anywhere
 _TAG = re.compile(r"<[^<>\s]*>|\[[A-Z_/]+\]")

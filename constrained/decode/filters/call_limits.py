@@ -7,14 +7,13 @@ still turn out to be the same once too often wait until it differs: nothing that
 taken back.
 """
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
 from constrained.decode.filters.events import StreamEvent
 from constrained.job import CallLimits
 from constrained.logits import TokenDrawn
-from grammars.schema.nodes import Json
+from grammars.schema.nodes import identify
 from grammars.turn import ArgumentEnd, ArgumentsDelta, CallCut, CallOpened, CallRead, ToolCall
 
 
@@ -27,19 +26,23 @@ class CallLimiter:
     Attributes:
         last: the number, from 0, of the call behind which the turn has to end; nothing is let
             through from there on. None: it need not end so far.
-        suspect: the number of the call under way, as long as it may become one too many.
     """
 
     def __init__(self, limits: CallLimits):
         self._limits = limits
         self._counts = Counter[str]()
-        # The arguments of calls that must not come again, by tool; each value as canonical text.
+        # The arguments of calls that must not come again, by tool; each value as `identify` has it.
         self._exhausted: dict[str, list[Mapping[str, str]]] = defaultdict(list)
         self._candidates: list[Mapping[str, str]] = []  # those that the call under way may become
         self._waiting: list[StreamEvent] = []
+        self._index = -1  # of the call under way
         self._is_behind_call = False
         self.last: int | None = None
-        self.suspect: int | None = None
+
+    @property
+    def suspect(self) -> int | None:
+        """The number of the call under way, as long as it may become one too many."""
+        return self._index if self._candidates else None
 
     def take(self, events: Sequence[StreamEvent]) -> Sequence[StreamEvent]:
         """Notes what was read; returns what may be sent."""
@@ -52,7 +55,6 @@ class CallLimiter:
                 break
             self._waiting.append(event)
             if not self._candidates and not self._may_begin_call(event):
-                self.suspect = None
                 sent += self._waiting
                 self._waiting.clear()
         return sent
@@ -73,7 +75,7 @@ class CallLimiter:
         match event:
             case CallOpened(index, name):
                 self._candidates = list(self._exhausted[name])
-                self.suspect = index
+                self._index = index
             case ArgumentsDelta():
                 for boundary in event.boundaries:
                     if self._candidates and isinstance(boundary, ArgumentEnd):
@@ -87,32 +89,17 @@ class CallLimiter:
                 pass
 
     def _compare(self, end: ArgumentEnd) -> None:
-        value = _canonical(end.value)
+        value = identify(end.value)
         self._candidates = [known for known in self._candidates if known.get(end.key) == value]
 
     def _count(self, call: ToolCall, index: int) -> None:
-        text = _canonical([call.name, call.arguments])
+        text = identify([call.name, call.arguments])
         self._counts[text] += 1
         count, most = self._counts[text], self._limits.identical
         if count == most:
-            arguments = {name: _canonical(value) for name, value in call.arguments.items()}
+            arguments = {name: identify(value) for name, value in call.arguments.items()}
             self._exhausted[call.name].append(arguments)
         if most is not None and count > most:
             self.last = index - 1
         elif index + 1 == self._limits.calls:
             self.last = index
-
-
-def _canonical(value: Json) -> str:
-    """One text for equal values: keys in order, and 2.0 as 2, which JSON Schema takes for equal."""
-    return json.dumps(_unify(value), sort_keys=True)
-
-
-def _unify(value: Json) -> Json:
-    if isinstance(value, dict):
-        return {key: _unify(inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_unify(inner) for inner in value]
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    return value
