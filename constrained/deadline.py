@@ -64,7 +64,7 @@ class Deadline:
         """The error of a request that was not running yet."""
         return self._fail("it was still waiting", "load the model with more sequences")
 
-    def fail_begun(self, read: int, size: int, generated: int) -> DeadlineError:
+    def fail_running(self, read: int, size: int, generated: int) -> DeadlineError:
         """The error of a request that was running.
 
         Args:

@@ -203,11 +203,11 @@ class Transcript:
             return ()
         self.events += self._read_filter.take(find_events(events))
         # A token in the middle of which the call begins belongs to what was there before.
-        start = self._parser.began
-        began = 0
+        start = self._parser.output_start
+        output_start = 0
         if start > self._prefix_length:
-            began = bisect_left(self._ends, start) + 1
-        checked = self._checks.take(events, position, began)
+            output_start = bisect_left(self._ends, start) + 1
+        checked = self._checks.take(events, position, output_start)
         return self._pass(checked)
 
     def _pass(

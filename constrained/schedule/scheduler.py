@@ -162,7 +162,7 @@ class Schedule:
                 turn = running.turn
                 size = len(turn.input.prompt)
                 read = size - turn.input.unread
-                self._fail(number, deadline.fail_begun(read, size, turn.generated))
+                self._fail(number, deadline.fail_running(read, size, turn.generated))
 
     def _admit(self) -> None:
         """Gives waiting requests a sequence, as long as there is one."""

@@ -48,11 +48,11 @@ from grammars.spelling.tagged import (
     admits_any_text,
     excludes_containers,
     find_extra_keys,
+    group_by_kind,
     is_key,
     is_wrappable,
     is_writable,
     spell_words,
-    tell_kinds,
 )
 from grammars.wire.format import TaggedArguments, count_common
 
@@ -247,7 +247,7 @@ class _TaggedValues:
         """What follows a key: how the type is told, if it is, the value, and what follows that."""
         tags = self._tags
         options: list[Expression] = []
-        for kind, branches in tell_kinds(flatten(node, definitions), tags):
+        for kind, branches in group_by_kind(flatten(node, definitions), tags):
             after = tags.after_key
             if tags.kinds:
                 after += kind + tags.after_kind

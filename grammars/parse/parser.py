@@ -73,8 +73,8 @@ class Parser:
             also where the prompt has written that.
 
     Attributes:
-        began: where the last call or the answer began, in characters of the turn: a call behind
-            its opener, or behind its name if it is not streamed.
+        output_start: where the last call or the answer began, in characters of the turn: a call
+            behind its opener, or behind its name if it is not streamed.
         call_ends: where each call ended that was read, likewise.
     """
 
@@ -124,7 +124,7 @@ class Parser:
         self._wrapping: Content | None = None  # of the content under way
         # White space that is content only if more content follows; None: content has begun.
         self._blank: str | None = ""
-        self.began = 0
+        self.output_start = 0
         self.call_ends: list[int] = []
         self._steps = self._turn()
         next(self._steps)
@@ -229,7 +229,7 @@ class Parser:
     def _body(self) -> Steps[None]:
         """What the place behind the reasoning alone may hold: a call without its opener, or an
         answer in which nothing is a call."""
-        self.began = self._buffer.position
+        self.output_start = self._buffer.position
         bare = self._format.bare
         if self._answer and (bare is None or not self._calls):
             self._calls = self._calls and (yield from self._opens_calls())
@@ -258,7 +258,7 @@ class Parser:
             if not (yield from self._buffer.accept(wrapping.opener)):
                 return
             self._blank = None
-            self.began = self._buffer.position
+            self.output_start = self._buffer.position
         closers = (wrapping.closer + tail, wrapping.closer, tail, *self._format.inner_ends)
         ends = tuple(closer for closer in closers if closer)
         while (stop := (yield from self._buffer.until(ends, self._emit))) is not None:
@@ -573,7 +573,7 @@ class Parser:
             name: its name, where the opener has told it.
         """
         is_cut, taken = False, ""
-        self.began = self._buffer.position
+        self.output_start = self._buffer.position
         for nodes in ways:
             self._buffer.mark()
             try:
@@ -605,7 +605,7 @@ class Parser:
             self._is_call_open = True
             self._emit_event(CallOpened(self._count, name))
         else:
-            self.began = self._buffer.position
+            self.output_start = self._buffer.position
 
     def _add_arguments(self, text: str, boundaries: Sequence[Boundary]) -> None:
         """More is known of the arguments of the call under way."""

@@ -105,7 +105,7 @@ def spell_words(
             return (spell(value),)
 
 
-def tell_kinds(
+def group_by_kind(
     nodes: Iterable[Flat], tags: TaggedArguments
 ) -> tuple[tuple[str, tuple[Flat, ...]], ...]:
     """The nodes by the way in which their type is told; one group where no type is told."""
