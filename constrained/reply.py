@@ -140,7 +140,7 @@ def _mark(
         ended_at = len(generation.events)
     whole = _count(generation.events[:ended_at], CallRead)
     invented = _count(generation.events[ended_at:], CallOpened)
-    fewest = int(turn.requires_output)
+    fewest = int(turn.policy.requires_output)
     kept_calls = calls[: max(fewest, len(calls) - invented)]
     ids = TurnCallIds(turn)
     marked: list[ToolCall] = []

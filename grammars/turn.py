@@ -315,7 +315,7 @@ class Policy:
 
     @property
     def requires_output(self) -> bool:
-        """True if the turn has to have a call, or an answer of a given form."""
+        """True if a call or an answer has to be there, even if the tokens run out first."""
         return self.choice is Choice.REQUIRED or self.answer is not None
 
     @classmethod

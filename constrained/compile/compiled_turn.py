@@ -82,11 +82,6 @@ class CompiledTurn:
         """All that the model reads before it generates: the prompt and the prefix."""
         return self.prompt.tokens + self.prefix.tokens
 
-    @property
-    def requires_output(self) -> bool:
-        """True if a call or an answer has to be there, even if the tokens run out first."""
-        return self.policy.requires_output
-
     def make_input(self) -> DecodeInput:
         """The input of decoding this turn, with a matcher of its own."""
         return DecodeInput(

@@ -204,10 +204,10 @@ class Transcript:
         self.events += self._read_filter.take(find_events(events))
         # A token in the middle of which the call begins belongs to what was there before.
         start = self._parser.output_start
-        output_start = 0
+        first_token = 0
         if start > self._prefix_length:
-            output_start = bisect_left(self._ends, start) + 1
-        checked = self._checks.take(events, position, output_start)
+            first_token = bisect_left(self._ends, start) + 1
+        checked = self._checks.take(events, position, first_token)
         return self._pass(checked)
 
     def _pass(

@@ -89,7 +89,7 @@ class CallStream:
                 pass
 
     def _open(self, index: int, name: str) -> Iterator[CallStarted]:
-        if self._exhausted and (self.count or not self._turn.requires_output):
+        if self._exhausted and (self.count or not self._turn.policy.requires_output):
             self._dropped.add(index)
             return
         self._ids[index] = id = self._own_ids.choose(index)

@@ -88,7 +88,7 @@ class EventBuffer:
         # began last, of the token that brought the call and of the one that brought its first
         # arguments (-1: none has).
         self._position = 0
-        self._output_start = 0
+        self._first_token = 0
         self._opened_at = -1
         self._arguments_at = -1
         self._waiting: CheckedPart | None = None
@@ -96,17 +96,17 @@ class EventBuffer:
         self.fault: Fault | None = None
 
     def take(
-        self, events: Sequence[StreamEvent], position: int, output_start: int
+        self, events: Sequence[StreamEvent], position: int, first_token: int
     ) -> Sequence[StreamEvent]:
         """Notes the events of one token; returns those that may be sent.
 
         Args:
             events: those that were read in the token.
             position: of the token in the turn.
-            output_start: the position of the call or answer that began last.
+            first_token: the position of the first token of the call or answer that began last.
         """
         self._position = position
-        self._output_start = output_start
+        self._first_token = first_token
         for event in events:
             self._note(event)
             if isinstance(event, CallCut) and self._waiting is not None:  # it never became whole
@@ -152,7 +152,7 @@ class EventBuffer:
             case ContentDelta(text) if self._watch.answer is not None:
                 if not self._content:
                     is_opener = text.strip() in _OPENERS
-                    self._wait(ANSWER, self._position + 1 if is_opener else self._output_start)
+                    self._wait(ANSWER, self._position + 1 if is_opener else self._first_token)
                 self._content.append(text)
             case _:
                 pass
@@ -208,7 +208,7 @@ class EventBuffer:
             return self._position + 1
         if self._opened_at < self._position:
             return self._opened_at + 1
-        return self._output_start
+        return self._first_token
 
     def _find_value_start(self) -> int:
         """The position to write a value again from. The arguments of some formats come only when
@@ -226,7 +226,7 @@ class EventBuffer:
         """A call is complete. One that was not opened before begins where the parser says."""
         if call.name in self._watch.tools and not call.valid:
             if index != self._index:
-                self._since = self._output_start
+                self._since = self._first_token
             self._blame((index, None), is_final=True)
         self._waiting, self._checked, self._schema = None, CheckedArguments(), None
 
