@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from constrained.model.model import Model
 
 HOST, PORT = "127.0.0.1", 8080
+SEQUENCES = 4
+"""Eight clients wait a quarter of the time that they wait for one sequence, and no less with eight
+(`python -m benchmarks.queueing`). llama-server has four, too."""
 FAILED = 2
 LOCAL = ("127.0.0.1", "localhost", "::1")
 LOG = logging.getLogger("constrained.server")
@@ -36,7 +39,7 @@ def add(commands: Any) -> None:
     _add_server_options(parser)
     shared.add_model_options(parser)
     shared.add_tool_format(parser)
-    shared.add_engine_options(parser)
+    shared.add_engine_options(parser, sequences=SEQUENCES)
     shared.add_sampling_options(parser)
 
 
@@ -75,6 +78,7 @@ def _run(options: argparse.Namespace) -> int:
     settings = read_settings(options)
     shared.read_sampling(options, Sampling())
     shared.complete(options)
+    shared.choose_sequences(options, SEQUENCES)
     read_options(shared.read_engine_options(options))
     logging.basicConfig(level=options.log_level.upper(), format="%(levelname)s: %(message)s")
     if settings.api_keys == () and options.host not in LOCAL:

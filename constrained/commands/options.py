@@ -162,12 +162,19 @@ def add_reasoning_options(parser: argparse.ArgumentParser) -> None:
     add("--no-thinking-tags", action="store_true", help=help)
 
 
-def add_engine_options(parser: argparse.ArgumentParser) -> None:
-    """Declares how the engine runs the model."""
+def add_engine_options(
+    parser: argparse.ArgumentParser, *, sequences: int = EngineOptions.sequences
+) -> None:
+    """Declares how the engine runs the model.
+
+    Args:
+        parser: of the command.
+        sequences: what the command takes where none are given (`choose_sequences`).
+    """
     add = parser.add_argument_group("engine").add_argument
     help = f"of each sequence; default: {EngineOptions.context_length}; 0: the model's"
     add("-c", "--ctx-size", type=int, metavar="TOKENS", help=help)
-    help = f"sequences, each with a context of its own; default: {EngineOptions.sequences}"
+    help = f"requests that run together, each with a context of its own; default: {sequences}"
     add("-np", "--parallel", type=int, metavar="N", help=help)
     add("-t", "--threads", type=int, help="default: one for each physical core")
     add("-tb", "--threads-batch", type=int, metavar="N", help="for prompts; default: as -t")
@@ -260,6 +267,13 @@ def read_value(name: str, text: str, read: Callable[[str], Any]) -> Any:
         return read(text)
     except (ValueError, KeyError) as e:
         raise RequestError(f"{name} is {text!r}, not {KINDS[read]}") from e
+
+
+def choose_sequences(options: argparse.Namespace, sequences: int) -> None:
+    """So many sequences, where neither the command line nor the environment says how many; -1 says
+    it for llama-server. Each decodes a token at least, so a small batch has fewer."""
+    if options.parallel in (None, -1):
+        options.parallel = min(sequences, max(1, options.batch_size or sequences))
 
 
 def read_engine_options(options: argparse.Namespace) -> LoadOptions:

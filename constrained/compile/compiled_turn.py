@@ -58,6 +58,7 @@ class CompiledTurn:
         thinking_tags: as in the job.
         call_limits: how many calls the turn may have, and how often the same one.
         call_ids: those of the calls in the conversation so far.
+        text_ends: the texts that end the turn, where the vocabulary has no token that does.
         refused: the tools that were left out.
     """
 
@@ -74,6 +75,7 @@ class CompiledTurn:
     thinking_tags: bool = True
     call_limits: CallLimits = NO_LIMITS
     call_ids: frozenset[str] = frozenset()
+    text_ends: tuple[str, ...] = ()
     refused: tuple[Refusal, ...] = ()
     prefix: AssistantPrefix = field(default_factory=AssistantPrefix)
 
@@ -109,6 +111,7 @@ class CompiledTurn:
             answer=answer,
             stream=self.matcher is not None,
             thoughts=THINKING_TAGS if reads_tags else None,
+            ends=self.text_ends,
         )
 
     @cached_property

@@ -3,7 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache, partial
 from typing import Any
 
 from constrained.assistant_prefill import AssistantPrefill, read_prefill
@@ -17,6 +17,7 @@ from constrained.mask import Matcher
 from constrained.messages import read_call_ids
 from constrained.prompt.encoding import check_text
 from constrained.prompt.prompts import TEXT, Prompts
+from constrained.prompt.turn_boundaries import find_text_ends
 from constrained.prompt.turn_cache import MOST_TOKENS
 from constrained.template.chat_template import ChatTemplate, freeze
 from constrained.tools.offer import Offer, Offered, Refusal, read_offer
@@ -58,11 +59,17 @@ class GrammarSource:
     tools: tuple[Tool, ...]
     policy: Policy
     state: State
+    text_ends: tuple[str, ...] = ()
 
     def build(self, markers: Mapping[str, int]) -> Grammar:
         """The grammar, for these token ids of markers; see `build_turn`."""
         return build_turn(
-            self.format, self.tools, policy=self.policy, state=self.state, markers=markers
+            self.format,
+            self.tools,
+            policy=self.policy,
+            state=self.state,
+            markers=markers,
+            text_ends=self.text_ends,
         )
 
 
@@ -88,7 +95,7 @@ class GrammarCache:
         if source.policy.answer is not None:
             return Completer(source.build(self._markers))
         schemas = tuple((tool.name, id(tool.schema)) for tool in source.tools)
-        key = source.format.name, schemas, source.policy, source.state
+        key = source.format.name, schemas, source.policy, source.state, source.text_ends
         if key not in self._kept:
             self._kept[key] = source.tools, Completer(source.build(self._markers))
             if len(self._kept) > self._size:
@@ -144,6 +151,7 @@ class Compiler:
             vocabulary, formats, remembered=remembered, context_length=context_length
         )
         self._context_length = context_length
+        self._find_text_ends = cache(partial(find_text_ends, vocabulary=vocabulary))
         self._compile = lru_cache(maxsize=CACHED)(self._compile_grammar)
 
     @cached_property
@@ -251,9 +259,14 @@ class Compiler:
         policy = narrow_policy(prefill, policy)
         state = narrow_state(prefill, prompt.state, format)
         limits_thinking = policy.think is not Think.OPTIONAL or budget is not None
+        text_ends: tuple[str, ...] = ()
+        if policy.answer is None:  # which may have any text in it, and ends by itself
+            text_ends = self._find_text_ends(teaching.template, format)
         completer, matcher = None, None
         if offer.kept or limits_thinking or policy.requires_output:
-            source = GrammarSource(format, tools=offer.tools, policy=policy, state=state)
+            source = GrammarSource(
+                format, tools=offer.tools, policy=policy, state=state, text_ends=text_ends
+            )
             completer, matcher = self._constrain(source, offer)
         turn = CompiledTurn(
             prompt=prompt,
@@ -269,6 +282,7 @@ class Compiler:
             thinking_tags=job.thinking_tags,
             call_limits=CallLimits(calls=job.max_calls, identical=job.max_identical_calls),
             call_ids=read_call_ids(job.messages),
+            text_ends=text_ends,
             refused=offer.refused,
         )
         return add_prefill(turn, prefill)

@@ -141,6 +141,8 @@ class Generation:
             written; None if the turn ended by itself, or was cut.
         stopped: the stop text that was found, if any; `tokens` and `text` have it, and perhaps
             more.
+        is_ended_by_text: a text of the template has ended the turn, as an end token does; `tokens`
+            and `text` have it.
         logprobs: one for each of `tokens`, if that was asked for; those that were sent, if a stop
             text was found.
         timings: in seconds; they do not count where generations are compared.
@@ -153,5 +155,6 @@ class Generation:
     usage: Usage
     ended_at: int | None = None
     stopped: str | None = None
+    is_ended_by_text: bool = False
     logprobs: tuple[TokenDrawn, ...] = ()
     timings: Timings = field(default=Timings(), compare=False)

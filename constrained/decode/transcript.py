@@ -110,6 +110,11 @@ class Transcript:
         return self._limiter.suspect
 
     @property
+    def is_over(self) -> bool:
+        """True if a text of the template has ended the turn."""
+        return self._parser.is_over
+
+    @property
     def stopped(self) -> str | None:
         """The stop text that has ended the turn, if one has."""
         return self._stops.found

@@ -224,6 +224,10 @@ class TurnDecoder:
                 return False
             if self._changes_at_fault():
                 return False
+            if state.transcript.is_over:
+                if state.finish is None:  # not where the tokens have run out
+                    self._stop()
+                return False
         return True
 
     def _follow(self) -> None:
@@ -330,6 +334,7 @@ class TurnDecoder:
             usage=usage,
             ended_at=state.ended_at,
             stopped=transcript.stopped,
+            is_ended_by_text=transcript.is_over,
             logprobs=tuple(transcript.logprobs),
             timings=self._watch.read(),
         )

@@ -8,6 +8,7 @@ from constrained.errors import ModelError
 
 GGUF = b"GGUF"  # what such a file begins with
 MMAP_THRESHOLD, LARGE = -3, 1 << 20  # mallopt(3): M_MMAP_THRESHOLD; bytes
+CGROUP = Path("/sys/fs/cgroup")
 CPU = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
 
 
@@ -20,6 +21,23 @@ def physical_cores() -> int:
         return len({Path(CPU.format(cpu)).read_text() for cpu in cpus})
     except OSError:
         return len(cpus)
+
+
+def available_memory() -> int | None:
+    """The bytes that this process may still take without others being swapped out, in its
+    container if it is in one; None where the system does not tell (it is no Linux)."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        free = next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
+    except (OSError, StopIteration, ValueError):
+        return None
+    available = free * 1024
+    try:
+        limit = int((CGROUP / "memory.max").read_text(encoding="ascii"))  # or the word max
+        used = int((CGROUP / "memory.current").read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return available
+    return min(available, max(0, limit - used))
 
 
 def return_large_blocks() -> bool:

@@ -32,6 +32,8 @@ HINTS = {
     "does not divide": "Keep the context in another type (cache_type_k, -ctk; cache_type_v, -ctv)",
     "cache types": "Keep keys and values in the same type (-ctk, -ctv)",
 }
+MOST_MEMORY = 0.8  # of what is free: contexts that each sequence has for itself leave the rest
+HALF = 2  # bytes of a number in a context, where it is not quantised
 MEMORY = re.compile("alloc|memory", re.IGNORECASE)
 MODEL_MEMORY = "Put fewer layers onto the GPU (gpu_layers, -ngl), or take a smaller quantisation"
 CONTEXT_MEMORY = (
@@ -53,6 +55,19 @@ def _log(level: int, text: bytes, _data: object) -> None:
 
 llama_cpp.llama_log_set(_log, ctypes.c_void_p(0))
 llama_cpp.llama_backend_init()
+
+
+def measure_weights(model: llama_cpp.llama_model_p) -> int:
+    """The bytes of the weights."""
+    return int(llama_cpp.llama_model_size(model))
+
+
+def measure_token(model: llama_cpp.llama_model_p) -> int:
+    """About so many bytes do keys and values of a token take, as halves; heads of another width
+    than the embedding has for each are not known here, and layers with a window take less."""
+    heads = max(1, llama_cpp.llama_model_n_head(model))
+    width = llama_cpp.llama_model_n_embd(model) // heads * llama_cpp.llama_model_n_head_kv(model)
+    return 2 * HALF * width * llama_cpp.llama_model_n_layer(model)
 
 
 def make_failure(what: str, memory: str | None = None) -> ModelError:
@@ -153,10 +168,22 @@ def load_model(
 
 
 def create_context(
-    model: llama_cpp.llama_model_p, params: Any, *, length: int, sequences: int
+    model: llama_cpp.llama_model_p,
+    params: Any,
+    *,
+    length: int,
+    sequences: int,
+    memory: int | None = None,
 ) -> llama_cpp.llama_context_p | None:
     """Makes a context in which each sequence has its own cells, or, where memory is too short for
     that, one that all share; `params.kv_unified` says which. None if there is no room for either.
+
+    Args:
+        model: whose context it is.
+        params: those of llama.cpp, changed in place.
+        length: tokens of a sequence.
+        sequences: how many there are.
+        memory: bytes that model and context may take; None: as much as llama.cpp gets.
     """
     params.n_seq_max = sequences
     # Logits are asked for once per sequence, and of drafted tokens. By default llama.cpp reserves
@@ -164,7 +191,12 @@ def create_context(
     params.n_outputs_max = sequences + MOST_DRAFTED
     errors.clear()
     context = None
-    if length * sequences <= UINT32:
+    # Linux hands out memory that it has not got, so llama.cpp alone would not notice.
+    fits = memory is None or sequences == 1
+    if memory is not None and not fits:
+        needed = measure_weights(model) + length * sequences * measure_token(model)
+        fits = needed <= MOST_MEMORY * memory
+    if fits and length * sequences <= UINT32:
         params.kv_unified = False
         params.n_ctx = length * sequences
         context = llama_cpp.llama_init_from_model(model, params)

@@ -10,7 +10,7 @@ import llama_cpp
 import numpy as np
 
 from constrained.engine.batch import batches, check_chunks, check_cut, check_empty, check_shorter
-from constrained.engine.host import check_gguf
+from constrained.engine.host import available_memory, check_gguf
 from constrained.engine.llama_files import (
     CONTEXT_MEMORY,
     create_context,
@@ -60,7 +60,9 @@ def load(
     trained = llama_cpp.llama_model_n_ctx_train(model)
     length = min(options.context_length or trained, trained)
     params, sequences = context_params(options), options.sequences
-    context = create_context(model, params, length=length, sequences=sequences)
+    is_offloaded = offloads(options.gpu_layers)
+    memory = None if is_offloaded else available_memory()
+    context = create_context(model, params, length=length, sequences=sequences, memory=memory)
     if not context:
         llama_cpp.llama_model_free(model)
         what = f"no context of {length} tokens for {sequences} sequences"
@@ -71,7 +73,7 @@ def load(
         context,
         context_length=length,
         identify=lambda: fingerprint(path, params, options.gpu_layers),
-        offloads=offloads(options.gpu_layers),
+        offloads=is_offloaded,
         notices=notices,
     )
 

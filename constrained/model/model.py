@@ -371,8 +371,8 @@ class Model:
 
     def _finish(self, turn: CompiledTurn, generation: Generation) -> Reply:
         reply = make_reply(generation, turn)
-        is_whole = generation.finish is Finish.STOP and generation.stopped is None
-        if is_whole and _has_own_ids(generation, reply):
+        is_cut = generation.stopped is not None or generation.is_ended_by_text
+        if generation.finish is Finish.STOP and not is_cut and _has_own_ids(generation, reply):
             self.compiler.keep(turn, generation.tokens, reply.message())
         return reply
 

@@ -5,7 +5,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from constrained.errors import TemplateError
+from constrained.template.chat_template import ChatTemplate
 from constrained.template.special_tokens import Prompt
+from constrained.vocabulary.vocabulary import Vocabulary
 from grammars.errors import RenderError
 from grammars.render import render
 from grammars.turn import ToolCall, Turn
@@ -13,6 +16,45 @@ from grammars.wire.format import Format
 
 MOST_TAGS = 8  # at the end of a prompt: more of them are data
 _TAG = re.compile(r"<[^<>\s]+>|\[/?[A-Z][A-Z_]+\]")
+_ANSWER, _QUESTION = "PROBE-OF-AN-ANSWER", "PROBE-OF-A-QUESTION"
+
+
+def find_text_ends(
+    template: ChatTemplate, format: Format, vocabulary: Vocabulary
+) -> tuple[str, ...]:
+    """The texts that end a turn, where no end token does: a vocabulary without `<|im_end|>` spells
+    it in ordinary tokens, behind which generation would go on.
+
+    They are the tags that the template writes between an answer and the next question, also behind
+    a line break of the model's own; where it writes no tag, the whole of that (`\\nUser:`).
+
+    Returns:
+        () where an end token stands there, or a text of the format that also stands elsewhere, or
+        the template cannot be asked.
+    """
+    messages = [
+        {"role": "user", "content": _QUESTION},
+        {"role": "assistant", "content": _ANSWER},
+        {"role": "user", "content": _QUESTION},
+    ]
+    try:
+        text = template.render(messages, add_generation_prompt=False)
+    except TemplateError:
+        return ()
+    between = text.rpartition(_ANSWER)[2].partition(_QUESTION)[0]
+    names = [vocabulary.names.get(token) for token in vocabulary.end]
+    if any(name and name in between for name in names):
+        return ()
+    tags = dict.fromkeys(_TAG.findall(between))
+    if any(tag in text for tag in tags for text in format.texts):
+        return ()  # the format ends its turns by itself
+    if tags:
+        return tuple(space + tag for tag in tags for space in ("\n", ""))
+    if not between.strip():
+        return ()
+    # A word such as `User:` ends a turn only where the template writes it: on a line of its own.
+    line_break = "\n" if "\n" in between[: len(between) - len(between.lstrip())] else ""
+    return (line_break + between.strip(),)
 
 
 @dataclass(frozen=True)

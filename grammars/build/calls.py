@@ -58,6 +58,7 @@ class TurnSpec:
         policy: what the request allows.
         state: where the rendered prompt ends.
         captures: the matcher keeps the text of each call's arguments.
+        text_ends: texts that may stand at the end of a turn with calls.
     """
 
     format: Format
@@ -66,6 +67,7 @@ class TurnSpec:
     policy: Policy
     state: State
     captures: bool
+    text_ends: Sequence[str]
 
 
 class CallRules:
@@ -88,6 +90,14 @@ class CallRules:
         texts = [self._format.tail] if self._format.tail else []
         texts += [end for end in self._format.inner_ends if end in self._builder.ids]
         return optional(choice(map(self._builder.fixed, texts))) if texts else EMPTY
+
+    @property
+    def _end(self) -> Expression:
+        """What may stand at the end of a turn with calls."""
+        texts = self._turn.text_ends
+        if not texts:
+            return self.tail
+        return sequence(self.tail, optional(choice(map(ir.Literal, texts))))
 
     def calls(
         self,
@@ -113,14 +123,14 @@ class CallRules:
                 check_name(format, tool.name)
             tools, names = self._turn.tools, self._turn.names
             chain = PythonRules(format, tools, names, self._values, several=several)
-            written = sequence(chain.calls(first), after, behind, self.tail)
+            written = sequence(chain.calls(first), after, behind, self._end)
             return self._builder.define(written, "calls")
         more = EMPTY
         if several and self._opens_all(opener):
             more = self._more(1)
         close = self._builder.fixed("".join([node.text for node in format.closes(opener)]))
         call = self._any_tool(first, 0, spaced=spaced)
-        written = sequence(call, more, close, after, behind, self.tail)
+        written = sequence(call, more, close, after, behind, self._end)
         return self._builder.define(written, "calls")
 
     def _opens_all(self, opener: str) -> bool:

@@ -51,6 +51,7 @@ def build_turn(
     markers: Mapping[str, int] | None = None,
     *,
     captures: bool = False,
+    text_ends: Sequence[str] = (),
 ) -> Grammar:
     """The grammar of one assistant turn.
 
@@ -63,6 +64,8 @@ def build_turn(
         captures: the matcher keeps the text of each call's arguments, under the tool's name
             (`get_captures` of llguidance); that is a second reading, beside the parser's. Not of
             calls in Python; and of nested tags also the arguments before any optional one.
+        text_ends: texts that may end a turn behind its calls, as the end token does: whoever reads
+            the turn stops there. Content may have any text in it.
 
     Raises:
         PolicyError, ToolError: the request cannot be satisfied, or a name cannot be written.
@@ -76,6 +79,7 @@ def build_turn(
         policy=policy,
         state=state or State(),
         captures=captures,
+        text_ends=text_ends,
     )
     return _TurnRules(turn, GrammarBuilder(markers)).build()
 

@@ -71,8 +71,10 @@ class Parser:
             reasoning, also where the text or a call ends them. Not beside an `answer`.
         inline: tell of the reasoning block as content, as it is written, tags included; its opener
             also where the prompt has written that.
+        ends: texts that end the turn outside of reasoning and calls.
 
     Attributes:
+        is_over: one of `ends` was read; nothing behind it counts.
         output_start: where the last call or the answer began, in characters of the turn: a call
             behind its opener, or behind its name if it is not streamed.
         call_ends: where each call ended that was read, likewise.
@@ -90,6 +92,7 @@ class Parser:
         stream: bool = False,
         thoughts: tuple[str, str] | None = None,
         inline: bool = False,
+        ends: Sequence[str] = (),
     ):
         self._format = format
         self._tools = {tool.name: tool for tool in tools}
@@ -101,6 +104,7 @@ class Parser:
         self._streams = stream and not recover and not (answer and format.bare)
         self._thoughts = None if answer else thoughts
         self._inline = inline
+        self._ends = tuple(ends)
         self._headers = format.headers if recover else None
         self._buffer = Buffer()
         sink = CallSink(self._open_call, self._add_arguments)
@@ -124,6 +128,7 @@ class Parser:
         self._wrapping: Content | None = None  # of the content under way
         # White space that is content only if more content follows; None: content has begun.
         self._blank: str | None = ""
+        self.is_over = False
         self.output_start = 0
         self.call_ends: list[int] = []
         self._steps = self._turn()
@@ -165,6 +170,10 @@ class Parser:
         else:
             yield from self._head()
         while (stop := (yield from self._buffer.until(self._stops(), self._emit))) is not None:
+            if stop in self._ends:
+                self.is_over = True
+                self._release()
+                return
             yield from self._stopped(stop)
         if not self._cut_tag():
             self._emit(self._buffer.drain())
@@ -322,7 +331,7 @@ class Parser:
             return (*closers, *calls) if self._recover else closers
         wrappers = tuple(content.opener for content in format.contents if content.opener)
         tail = (format.tail,) if format.tail else ()
-        outside = (*calls, *wrappers, *format.inner_ends, *tail, *self._strays)
+        outside = (*calls, *wrappers, *format.inner_ends, *tail, *self._strays, *self._ends)
         if self._in_thoughts and self._thoughts:  # a call in there is one to the grammar, too
             closer = self._thoughts[1]
             return (f"\n{closer}", closer, *outside)
@@ -331,7 +340,7 @@ class Parser:
         if not self._recover and (not wrapping.calls or wrapping.closer):
             calls = ()
         closers = (wrapping.closer,) if wrapping.closer else ()
-        return (*closers, *calls, *format.inner_ends)
+        return (*closers, *calls, *format.inner_ends, *self._ends)
 
     @property
     def _is_inside(self) -> bool:

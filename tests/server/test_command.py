@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from constrained.commands.options import choose_sequences, complete, read_engine_options
 from constrained.errors import RequestError
-from server.command import add, open_socket, read_settings
+from server.command import SEQUENCES, add, open_socket, read_settings
 from server.settings import MIB, ReasoningField
 
 ROOT = Path(__file__).parent.parent.parent
@@ -50,6 +51,26 @@ def test_options_become_settings(tmp_path: Path) -> None:
     assert settings.reasoning_field is ReasoningField.BOTH
     assert settings.date == datetime(2026, 1, 31)
     assert settings.cors_origins == ("http://a",)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sequences"),
+    [
+        ([], 4),
+        (["-np", "2"], 2),
+        (["-np", "-1"], 4),
+        (["-b", "3"], 3),
+        (["-b", "3", "-np", "2"], 2),
+    ],
+)
+def test_the_number_of_sequences(
+    arguments: list[str], sequences: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("LLAMA_ARG_N_PARALLEL", raising=False)
+    options = read(*arguments)
+    complete(options)
+    choose_sequences(options, SEQUENCES)
+    assert read_engine_options(options).get("sequences") == sequences
 
 
 def test_a_key_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

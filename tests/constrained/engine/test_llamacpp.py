@@ -91,6 +91,18 @@ def test_a_shared_context_can_be_full(path: Path, monkeypatch: pytest.MonkeyPatc
         engine.decode([Chunk(1, [1] * 100, 0)])
 
 
+def test_sequences_share_a_context_where_memory_is_short(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    with load(path, sequences=2, context_length=512) as engine:
+        assert not engine.notices
+    monkeypatch.setattr(llamacpp, "available_memory", lambda: 1000)
+    with load(path, sequences=2, context_length=512) as engine:
+        assert any("all sequences share one context" in notice for notice in engine.notices)
+    with load(path, sequences=1, context_length=512) as engine:
+        assert not engine.notices
+
+
 def test_progress_that_raises_ends_the_loading(path: Path):
     def stop(part: float) -> None:
         raise KeyboardInterrupt
