@@ -52,7 +52,9 @@ class Reason(StrEnum):
     STOP = "stop"  # the model has answered
     LENGTH = "length"  # the tokens ran out
     MAX_STEPS = "max_steps"
-    REPEATED = "repeated"  # the model was warned that it repeats itself, and did so again
+    REPEATED = (
+        "repeated"  # it was warned that it repeats itself, and did so again: it had to answer
+    )
     DECLINED = "declined"  # the model made a call again that had been declined
     TOOL_CALLS = "tool_calls"  # calls of tools without a function are left to the caller
 
@@ -137,7 +139,8 @@ def run(
         tools: functions, and all else that `read_tools` reads.
         max_steps: generate at most so many turns; the calls of the last one are executed, too.
         max_repeats: a call that has had the same result so many times in a row is not executed
-            again, but the model is told so; if it makes that call once more, the run ends.
+            again, but the model is told so; if it makes that call once more, its next turn is the
+            last one and has no calls (`tool_choice` "none", held by the mask).
         approve: is asked before a call is executed. Whatever it returns but True declines: the
             model is told, with the text if it is one. The same call again ends the run.
         options: handed to the model. A `tool_choice` that requires a call holds for the first
@@ -255,6 +258,7 @@ class _Loop:
         self._results: list[CallResult] = []
         self._answers: list[CallResult | None] = []
         self._past: dict[str, _Past] = {}
+        self._has_to_answer = False
 
     @property
     def open(self) -> list[ToolCall]:
@@ -282,7 +286,7 @@ class _Loop:
             text = _explain("not executed: the tokens ran out in this turn")
             self._answers = [CallResult(call, Outcome.CUT, text) for call in reply.calls]
         elif not reply.calls:
-            self.reason = Reason.STOP
+            self.reason = Reason.REPEATED if self._has_to_answer else Reason.STOP
         elif not all(map(self._has_function, reply.calls)):
             self.reason = Reason.TOOL_CALLS
         else:
@@ -331,7 +335,8 @@ class _Loop:
         if past.count < self._max_repeats:
             return None
         if past.was_warned:
-            self.reason = Reason.REPEATED
+            self._has_to_answer = True
+            self.options["tool_choice"] = "none"
         text = f"not executed: this call has had the same result {past.count} times in a row"
         return CallResult(call, Outcome.REPEATED, _explain(f"{text}; answer, or do something else"))
 

@@ -220,11 +220,18 @@ OTHER = hermes_call("add", '{"a": 2, "b": 1}')
 
 
 def test_repeating_is_told_and_then_ends_the_run():
-    ran = both([ADD, ADD, ADD, ADD, "never"], [add])
-    assert (ran.reason, ran.steps) == (Reason.REPEATED, 4)
+    ran = both([ADD, ADD, ADD, ADD, "2"], [add])
+    assert (ran.reason, ran.steps, ran.content) == (Reason.REPEATED, 5, "2")
     outcomes = [Outcome.DONE, Outcome.DONE, Outcome.REPEATED, Outcome.REPEATED]
     assert [c.outcome for c in ran.calls] == outcomes
     assert "2 times" in json.loads(tool_messages(ran)[2])["error"]
+
+
+def test_who_repeats_itself_for_ever_has_to_answer():
+    ran = both([ADD], [add], max_tokens=200)
+    assert (ran.reason, ran.steps) == (Reason.REPEATED, 5)
+    assert ran.reply.calls == ()
+    assert both([ADD], [add], max_steps=4).reason is Reason.MAX_STEPS
 
 
 def test_repeating_that_stops_in_time():
@@ -261,8 +268,8 @@ def test_failures_repeat_too():
     def fail() -> None:
         raise RuntimeError("no")
 
-    ran = both([hermes_call("fail")], [fail])
-    assert (ran.reason, ran.steps) == (Reason.REPEATED, 4)
+    ran = both([*[hermes_call("fail")] * 4, "No."], [fail])
+    assert (ran.reason, ran.steps, ran.content) == (Reason.REPEATED, 5, "No.")
 
 
 def test_identical_calls_in_one_turn_are_made_as_often_as_allowed():
