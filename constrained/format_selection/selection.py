@@ -95,18 +95,20 @@ def _select_own(template: ChatTemplate) -> SelectedFormat:
     Some templates write calls but do not describe the tools to the model; the prompt does so then.
 
     Raises:
-        DetectError: as `detect_format`; or the tools are not described and the format is only
-            registered, not inferred from what this template writes.
+        DetectError: as `detect_format`; or the tools are not described, and the template changes
+            calls that stand in a message.
     """
     found = detect_format(template)
     if _find_facts(template).describes_tools:
         return SelectedFormat(template, found.format, found.origin)
     message = "the chat template does not describe the tools"
-    if found.origin is not Origin.INFERRED:
-        raise DetectError(message)
     notice = f"{template.name}: {message}: the prompt explains them, in the model's own tool format"
-    abilities = Abilities(calls=True, results=True)
+    # What only looks like a known format may leave out a part of it: the end of the calls, or calls
+    # beside content. So calls of the history are written here.
+    abilities = Abilities(calls=found.origin is Origin.INFERRED, results=True)
     teacher = GenericTemplate(template, found.format, abilities=abilities)
+    if not abilities.calls and _count_examples(teacher) < 1:
+        raise DetectError(f"{message}, and changes calls of the format {found.format.name}")
     return SelectedFormat(teacher, found.format, found.origin, notice=notice)
 
 

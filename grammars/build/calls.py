@@ -129,6 +129,8 @@ class CallRules:
         if several and self._opens_all(opener):
             more = self._more(1)
         close = self._builder.fixed("".join([node.text for node in format.closes(opener)]))
+        if not format.closes_one:
+            close = optional(close)
         call = self._any_tool(first, 0, spaced=spaced)
         written = sequence(call, more, close, after, behind, self._end)
         return self._builder.define(written, "calls")

@@ -94,9 +94,10 @@ def _find(candidate: Format, probes: _Probes) -> Format | None:
     one = render(Turn(calls=_CALLS[:1]), candidate)
     head, found, rest = probes.call.partition(one)
     single = candidate.single or render(Turn(calls=_CALLS), candidate) not in probes.calls
-    if not found and not single:  # some close only several calls
+    if not found and not single:
         one = one.removesuffix(spell_fixed(candidate.closing))
         head, found, rest = probes.call.partition(one)
+        candidate = replace(candidate, closes_one=False)
     if not found:
         return None
     if candidate.bare is not None and head != probes.opening:

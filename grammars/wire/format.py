@@ -103,6 +103,8 @@ class Format:
         opening: what opens the calls of a turn together, a marker first, or the bracket of a list
             of bare calls; () if nothing does.
         closing: what closes them together.
+        closes_one: a turn of one call has the `closing`; False: the template leaves it out there,
+            so a turn may end without it.
         reasoning: the reasoning block, or None where the template knows none.
         contents: how content is written, the usual way first.
         content_places: where content stands in a turn with calls, the template's own place first.
@@ -130,6 +132,7 @@ class Format:
     call: tuple[Node, ...]
     opening: tuple[Fixed, ...] = ()
     closing: tuple[Fixed, ...] = ()
+    closes_one: bool = True
     reasoning: Reasoning | None = None
     contents: tuple[Content, ...] = (Content(),)
     content_places: tuple[ContentPlace, ...] = (ContentPlace.BEFORE,)

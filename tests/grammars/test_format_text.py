@@ -115,7 +115,11 @@ TAGGED = {"node": "TaggedArguments", "open": "", "after_key": "", "close": "", "
         (changed(call=[TAG, {"node": "CallId", "pattern": "["}]), "/call/1", "unterminated"),
         (changed(call=[TAG, 3]), "/call/1", "3 is not"),
         (changed(before=1), "/before", "1 is not a text"),
-        (changed(content_places=["under"]), "/beside/0", "'under' is not before or behind"),
+        (
+            changed(content_places=["under"]),
+            "/content_places/0",
+            "'under' is not before or behind or inside",
+        ),
         (changed(content_places=[]), "", "no place for content"),
         (changed(single=1), "/single", "not true or false"),
         (changed(ends=["a", None]), "/ends/1", "None is not a text"),

@@ -11,7 +11,9 @@ from constrained.template.chat_template import ChatTemplate
 from constrained.vocabulary.vocabulary import byte_vocabulary
 from grammars.errors import DetectError
 from grammars.formats import GENERIC, QWEN3_CODER
-from tests.templates import HERMES
+from grammars.infer.detect import Origin
+from tests.real_templates import real_templates
+from tests.templates import HERMES, PING
 
 SOURCE = "{# seen by this test alone #}" + HERMES
 CHAT = "{# seen by this test alone #}" + CHATML
@@ -85,3 +87,23 @@ def test_a_subclass_is_not_mistaken_for_its_source(probed: list[str]) -> None:
         detect_format(template)
     assert detect_format(GenericTemplate(template, GENERIC)).format.name
     assert find_block(GenericTemplate(template, GENERIC)) is None
+
+
+def test_calls_that_a_template_writes_in_part_are_written_here() -> None:
+    """This one drops calls beside content, and what closes a single call."""
+    source = real_templates()["deepseek-ai-DeepSeek-R1-Distill-Llama-8B"].source
+    selected = select_format(ChatTemplate(source))
+    assert (selected.format.name, selected.origin) == ("deepseek_r1", Origin.REGISTERED)
+    function = {"name": "ping", "arguments": {}}
+    call = {"id": "a", "type": "function", "function": function}
+    text = selected.template.render(
+        [
+            {"role": "user", "content": "Go."},
+            {"role": "assistant", "content": "Well.", "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "a", "content": "pong"},
+        ],
+        [PING],
+    )
+    assert "Well.<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>ping\n" in text
+    assert text.rpartition("ping")[2].count("<｜tool▁calls▁end｜>") == 1
+    assert "pong" in text

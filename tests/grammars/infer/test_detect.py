@@ -8,13 +8,17 @@ import pytest
 
 from constrained.template.chat_template import ChatTemplate
 from grammars.errors import DetectError, Error
-from grammars.formats import HERMES, QWEN3_CODER
+from grammars.formats import FORMATS, HERMES, QWEN3_CODER
 from grammars.infer.detect import Origin, detect
 from grammars.infer.reasoning import find_state
 from grammars.infer.registered import find_registered
+from grammars.lowering.lower import lower
+from grammars.parse.parser import parse
 from grammars.render import render
-from grammars.turn import Start, State, ToolCall, Turn
-from grammars.wire.format import Format, JsonCall, JsonStyle, Literal, Marker, Node
+from grammars.spelling.python import spell_fixed
+from grammars.turn import Choice, Policy, Start, State, Tool, ToolCall, Turn
+from grammars.wire.format import Format, JsonCall, JsonStyle, Literal, Marker, Node, find_format
+from tests.agreement.matching import Masked
 from tests.real_templates import real_templates
 
 Message = Mapping[str, Any]
@@ -109,6 +113,26 @@ def test_a_known_format_is_found_with_other_white_space() -> None:
         assert render(CALLS, found) == render(CALLS, spaced)
         assert found.name == "hermes"
         assert found.opener == HERMES.opener
+
+
+def test_what_closes_only_several_calls_may_be_left_out() -> None:
+    several = find_format("deepseek_r1", FORMATS)
+    assert several is not None
+
+    def render_chat(messages: Sequence[Message], *rest: Any, **kwargs: Any) -> str:
+        text = chat(several)(messages, *rest, **kwargs)
+        if len(messages[-1].get("tool_calls", ())) == 1:
+            return text.replace(spell_fixed(several.closing), "")
+        return text
+
+    found = find_registered(render_chat, [several])
+    assert not found.closes_one
+    assert find_registered(chat(several), [several]).closes_one
+    tools = [Tool("f", lower({"type": "object", "properties": {"a": {"type": "integer"}}}))]
+    text = render(Turn(calls=(ToolCall("f", {"a": 1}),)), found)
+    for written in (text, text.removesuffix(spell_fixed(several.closing))):
+        assert Masked(found, tools, Policy(Choice.REQUIRED), State(), False).accepts(written)
+        assert parse(written, found, tools).calls[0].arguments == {"a": 1}
 
 
 def test_a_call_that_is_closed_with_its_opener_is_a_slip() -> None:
