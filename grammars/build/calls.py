@@ -129,10 +129,11 @@ class CallRules:
         if several and self._opens_all(opener):
             more = self._more(1)
         close = self._builder.fixed("".join([node.text for node in format.closes(opener)]))
+        rest = sequence(more, close)
         if not format.closes_one:
-            close = optional(close)
+            rest = optional(rest)
         call = self._any_tool(first, 0, spaced=spaced)
-        written = sequence(call, more, close, after, behind, self._end)
+        written = sequence(call, rest, after, behind, self._end)
         return self._builder.define(written, "calls")
 
     def _opens_all(self, opener: str) -> bool:
