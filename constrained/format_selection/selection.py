@@ -99,6 +99,8 @@ def _select_own(template: ChatTemplate) -> SelectedFormat:
             calls that stand in a message.
     """
     found = detect_format(template)
+    if found.slip:
+        return _select_meant(template, found)
     if _find_facts(template).describes_tools:
         return SelectedFormat(template, found.format, found.origin)
     message = "the chat template does not describe the tools"
@@ -109,6 +111,25 @@ def _select_own(template: ChatTemplate) -> SelectedFormat:
     teacher = GenericTemplate(template, found.format, abilities=abilities)
     if not abilities.calls and _count_examples(teacher) < 1:
         raise DetectError(f"{message}, and changes calls of the format {found.format.name}")
+    return SelectedFormat(teacher, found.format, found.origin, notice=notice)
+
+
+def _select_meant(template: ChatTemplate, found: Detection) -> SelectedFormat:
+    """The format that a template with a slip in its calls means. The prompt of the template shows
+    it; calls of the history become text of their message, well-formed.
+
+    Raises:
+        DetectError: the template changes the calls.
+    """
+    abilities = Abilities(tools=True, results=_find_facts(template).writes_results)
+    teacher = GenericTemplate(template, found.format, abilities=abilities)
+    if _count_examples(teacher) < 1:
+        raise DetectError(f"{found.slip}, and changes calls of the format {found.format.name}")
+    notice = (
+        f"{template.name}: {found.slip}; its prompt shows those of {found.format.name}, in which "
+        "the calls of the history are written into their messages (mend the template, and name it "
+        "with --chat-template-file)"
+    )
     return SelectedFormat(teacher, found.format, found.origin, notice=notice)
 
 

@@ -5,9 +5,10 @@ from enum import StrEnum
 
 from grammars.errors import DetectError
 from grammars.infer.behind_prompt import try_behind_prompt
-from grammars.infer.inference import infer
+from grammars.infer.inference import SlipError, infer
 from grammars.infer.probes import Evidence, ProbedTemplate, Render
 from grammars.infer.registered import find_registered
+from grammars.infer.verify import find_meant
 from grammars.wire.format import Format
 
 
@@ -23,11 +24,16 @@ class Origin(StrEnum):
 
 @dataclass(frozen=True)
 class Detection:
-    """The format of a template, where it comes from, and why it is that."""
+    """The format of a template, where it comes from, and why it is that.
+
+    Args:
+        slip: what is malformed in the calls that the template itself writes; "" if nothing is.
+    """
 
     format: Format
     origin: Origin
     evidence: tuple[Evidence, ...]
+    slip: str = ""
 
 
 def detect(render_chat: Render) -> Detection:
@@ -38,9 +44,31 @@ def detect(render_chat: Render) -> Detection:
     """
     try:
         found = infer(render_chat)
+    except SlipError as slip:
+        return _find_well_formed(render_chat, slip)
     except DetectError as refusal:
         return _find_registered(render_chat, refusal)
     return Detection(found.format, Origin.INFERRED, found.evidence)
+
+
+def _find_well_formed(render_chat: Render, slip: SlipError) -> Detection:
+    """A known format where what a template writes has a slip, or only looks so: the one that it
+    writes exactly, or else the one that is meant.
+
+    Raises:
+        DetectError: the prompt shows none, or it does not hold behind the generation prompt.
+    """
+    try:
+        return _find_registered(render_chat, slip)
+    except DetectError as refusal:
+        chat = ProbedTemplate(render_chat, slip.format.reasoning)
+        format = find_meant(slip.format, chat.instruct())
+        if format is None:
+            raise refusal
+    tried = tuple(try_behind_prompt(chat, format))
+    conclusion = f"{slip.message}; the prompt shows the calls of {format.name}"
+    evidence = (Evidence("registry", "", conclusion), *tried)
+    return Detection(format, Origin.REGISTERED, evidence, slip=slip.message)
 
 
 def _find_registered(render_chat: Render, refusal: DetectError) -> Detection:

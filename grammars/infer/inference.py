@@ -25,7 +25,7 @@ from grammars.infer.probes import (
 from grammars.infer.reasoning import find_reasoning
 from grammars.infer.text import find_tag, make_nodes
 from grammars.infer.turn import Mixed, TurnEnding, infer_ending, infer_mixed, read_content
-from grammars.infer.verify import Tails, compare_reasoning, verify
+from grammars.infer.verify import Tails, compare_reasoning, find_slip, verify
 from grammars.spelling.python import spell_fixed
 from grammars.turn import ToolCall, Turn
 from grammars.wire.format import (
@@ -45,6 +45,16 @@ from grammars.wire.format import (
 _HEADER = re.compile(r"""[^"'{}\[\]]*\w{3,}[^"'{}\[\]]*""")
 
 
+class SlipError(DetectError):
+    """A template writes calls with a slip, so no model was trained to write such; `format` is what
+    it writes."""
+
+    def __init__(self, slip: str, format: Format):
+        message = f"the chat template writes malformed calls: {slip}"
+        super().__init__(message, hint="Mend the template (--chat-template-file)")
+        self.format = format
+
+
 @dataclass(frozen=True)
 class Inference:
     """A format, and why it is that."""
@@ -57,6 +67,7 @@ def infer(render_chat: Render) -> Inference:
     """The format that a template writes.
 
     Raises:
+        SlipError: the calls that the template writes are malformed.
         DetectError: the template writes no calls, or none that a format describes.
     """
     chat = ProbedTemplate(render_chat, find_reasoning(render_chat))
@@ -68,6 +79,8 @@ def infer(render_chat: Render) -> Inference:
         chat = replace(chat, scheme=telling_id)
     try:
         return _TemplateReader(chat).infer()
+    except SlipError:
+        raise
     except DetectError as error:
         message = f"the calls of this chat template follow no known pattern: {error.message}"
         raise DetectError(message) from error
@@ -115,7 +128,8 @@ class _TemplateReader:
         is_mixed = mixed.before is not None
         written = _assemble(sample, ending, mixed, header=self._find_header(layout))
         is_placed = written.content_places[0] is not ContentPlace.BEFORE
-        _refuse_slips(written)
+        if slip := find_slip(written, chat.instruct()):
+            raise SlipError(slip, written)
         format = _name_format(written, measured=is_mixed)
         tails = Tails(
             content=plain.tail.removeprefix(ending.closer),
@@ -193,23 +207,6 @@ def _assemble(sample: CallSample, ending: TurnEnding, mixed: Mixed, *, header: s
         )
     except TypeError as error:
         raise DetectError(str(error)) from error
-
-
-def _refuse_slips(format: Format) -> None:
-    """Refuses a format that a slip of the pen has made: no model was trained on its calls.
-
-    Raises:
-        DetectError: calls are closed with what opens them.
-    """
-    if format.opener is None:
-        return
-    closers = [node.text for node in format.closing]
-    if isinstance(format.call[-1], Fixed):
-        closers.append(format.call[-1].text)
-    tag = find_tag(format.opener.text)
-    if tag is not None and any(tag[0] in closer for closer in closers):
-        message = f"a call is closed with {tag[0]!r}, which opens it: a slip of the template"
-        raise DetectError(message, hint="Mend the template (--chat-template-file)")
 
 
 def _open_calls(layout: CallLayout, call: Sequence[Node], header: str) -> tuple[Fixed, ...]:

@@ -126,6 +126,14 @@ class ProbedTemplate:
         head, found, behind = text.rpartition(USER)
         return behind if found else head
 
+    def instruct(self) -> str:
+        """The prompt for a question with tools, which may tell how to call them; "" if the template
+        refuses it."""
+        try:
+            return self.render_chat([{"role": "user", "content": USER}], _TOOLS)
+        except Error:
+            return ""
+
     def follow(self) -> str:
         """The text between content and the next message's text; "" if it is not known."""
         user = {"role": "user", "content": AGAIN}

@@ -1,14 +1,28 @@
-"""Compares what a format and its template write, turn by turn and byte by byte."""
+"""Compares what a format and its template write, turn by turn and byte by byte; and looks for slips
+in calls, which no model was trained to write."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from grammars.errors import DetectError, RenderError, ToolError
+from grammars.formats import NATIVE
 from grammars.infer.probes import KEYS, Evidence, ProbedTemplate
+from grammars.infer.text import find_tag, tokenise
 from grammars.render import render
 from grammars.schema.nodes import Json
-from grammars.turn import ToolCall, Turn
-from grammars.wire.format import Format, count_common
+from grammars.turn import State, ToolCall, Turn
+from grammars.wire.format import (
+    Fixed,
+    Format,
+    JsonArguments,
+    JsonCall,
+    JsonStyle,
+    NestedArguments,
+    Node,
+    TaggedArguments,
+    count_common,
+)
 
 _VALUES: dict[str, Json] = {
     "a text": "Rome",
@@ -32,6 +46,15 @@ _VALUES: dict[str, Json] = {
     "an empty object": {},
     "an object": {"z": 'x"y\n', "a": {"b": [False, "ü", {}]}, "B": None},
 }
+
+
+_CALL = ToolCall("probe", {"key": "value"}, id="abcdefgh0")
+# A tag that another one closes, with what it opens (`<function=probe>`); others stand alone.
+_PAIRED = re.compile(r"<(?P<slash>/?)(?P<name>\w[\w:.-]*)(?:[=\s][^<>]*)?>")
+_CUT_TAG = re.compile(r"</?\w[\w:.-]*(?=<|\s*$)")
+_ANY_TAG = re.compile(r"<[^<>]+>|\[/?[A-Z][A-Z_]+\]")
+_BRACKETS = {"{": "}", "[": "]", "(": ")"}
+_MOST_SLIPS = 2  # words and tags
 
 
 @dataclass(frozen=True)
@@ -134,3 +157,134 @@ def _corpus(chat: ProbedTemplate, *, mixed: bool, single: bool) -> Iterator[tupl
             yield probe, Turn(calls=calls)
             if mixed:
                 yield f"content and {probe}", Turn("I look it up.", calls=calls)
+
+
+def find_slip(format: Format, told: str) -> str:
+    """What is malformed in the calls of a format; "" if nothing is.
+
+    Args:
+        format: what a template writes.
+        told: the prompt with tools, which may show how calls are closed.
+    """
+    if isinstance(format.hole, NestedArguments):
+        return ""  # its marks are brackets that open nothing
+    text = _write_call(format)
+    return (
+        _find_repeated_opener(format)
+        or _find_unpaired_tag(text, format, told)
+        or _find_missing_sign(text)
+    )
+
+
+def _write_call(format: Format) -> str:
+    """A turn of one call; "" where the format cannot write that one."""
+    try:
+        return render(Turn(calls=(_CALL,)), format, state=State(calls=0)).strip()
+    except (RenderError, ToolError):
+        return ""
+
+
+def _find_repeated_opener(format: Format) -> str:
+    if format.opener is None:
+        return ""
+    closers = [node.text for node in format.closing]
+    if isinstance(format.call[-1], Fixed):
+        closers.append(format.call[-1].text)
+    tag = find_tag(format.opener.text)
+    if tag is not None and any(tag[0] in closer for closer in closers):
+        return f"a call is closed with {tag[0]!r}, which opens it"
+    return ""
+
+
+def _find_unpaired_tag(text: str, format: Format, told: str) -> str:
+    """A tag of a call without the one that closes it. Some stand alone, and some are closed by
+    another one; that its own is missing is known where the prompt shows that."""
+    if cut := _CUT_TAG.search(text):
+        return f"the tag {cut[0]!r} has no end"
+    opened: list[str] = []
+    alone: list[str] = []
+    for tag in _PAIRED.finditer(text):
+        name = tag["name"]
+        if not tag["slash"]:
+            opened.append(name)
+        elif name in opened:
+            while (last := opened.pop()) != name:
+                alone.append(last)
+    for name in (*alone, *opened):
+        closer = f"</{name}>"
+        if closer in told and closer not in "".join(format.ends):
+            return f"a call opens <{name}> and never closes it, but the prompt shows {closer!r}"
+    return ""
+
+
+def _find_missing_sign(text: str) -> str:
+    """A quote or a bracket without its counterpart, outside of tags."""
+    plain = _ANY_TAG.sub("", text)
+    if plain.count('"') % 2:
+        return f"a quote is missing in {plain!r}"
+    for opener, closer in _BRACKETS.items():
+        if plain.count(opener) != plain.count(closer):
+            return f"a bracket, {opener!r} or {closer!r}, is missing in {plain!r}"
+    return ""
+
+
+def find_meant(slipped: Format, told: str) -> Format | None:
+    """The known format that is meant where a template writes calls with a slip: the prompt shows
+    its markers, and nothing but the slip tells its calls from those of the template.
+
+    Args:
+        slipped: what the template writes.
+        told: the prompt with tools.
+    """
+    text = _CUT_TAG.sub(r"\g<0>>", _write_call(_plain(slipped)))
+    written = tokenise("".join(text.split()))
+    nearest: list[Format] = []
+    fewest = _MOST_SLIPS
+    for known in NATIVE:
+        tags = [marker for marker in known.markers if marker not in _list_reasoning_tags(known)]
+        if not tags or not all(tag in told for tag in tags):
+            continue
+        meant = tokenise("".join(_write_call(_plain(known)).split()))
+        distance = _count_edits(written, meant, fewest)
+        if distance < fewest:
+            fewest, nearest = distance, []
+        if distance == fewest:
+            nearest.append(known)
+    if len(nearest) != 1:
+        return None
+    (known,) = nearest
+    return replace(
+        known,
+        reasoning=slipped.reasoning,
+        contents=slipped.contents,
+        ends=tuple(dict.fromkeys([*slipped.ends, *known.ends])),
+    )
+
+
+def _list_reasoning_tags(format: Format) -> tuple[str, ...]:
+    block = format.reasoning
+    return () if block is None else (block.opener.text, block.closer.text)
+
+
+def _plain(format: Format) -> Format:
+    """The format with JSON as most templates write it."""
+    nodes: list[Node] = []
+    for node in format.call:
+        if isinstance(node, JsonCall | JsonArguments | TaggedArguments):
+            node = replace(node, style=JsonStyle())
+        nodes.append(node)
+    return replace(format, call=tuple(nodes))
+
+
+def _count_edits(a: list[str], b: list[str], most: int) -> int:
+    """How many words have to be put in, left out or replaced, to make one list the other; more than
+    `most` where it takes more than that."""
+    if abs(len(a) - len(b)) > most:
+        return most + 1
+    row = list(range(len(b) + 1))
+    for i, word in enumerate(a, 1):
+        above, row = row, [i]
+        for j, other in enumerate(b, 1):
+            replaced = above[j - 1] + (word != other)
+            row.append(min(replaced, above[j] + 1, row[j - 1] + 1))
+    return row[-1]
