@@ -1,6 +1,6 @@
 """What masks, samplers and Python add to a decode of eight sequences on another device.
 
-    python -m benchmarks.beside [--pause 10] [--tokens 200] [--repeats 3]
+    python -m benchmarks.content_places [--pause 10] [--tokens 200] [--repeats 3]
 
 The engine is a scripted one: each decode takes so many milliseconds, in which it lets go of the
 interpreter as llama.cpp does on a GPU, and gives random logits over the 151,936 tokens of Qwen2.

@@ -72,7 +72,7 @@ def read_questions(
         kind = find_kind(row["category"])
         if kind is None or (half is not None and find_half(row["id"]) != half):
             continue
-        question = _read_question(row, kind)
+        question = read_question(row)
         if question is not None and len(questions[kind]) < count:
             questions[kind].append(question)
     in_turn: list[Question] = []
@@ -99,8 +99,12 @@ def _digest(id: str) -> str:
     return hashlib.sha256(id.encode()).hexdigest()
 
 
-def _read_question(row: dict[str, Any], kind: str) -> Question | None:
-    """The row; None where its right call does not fit its own schema, as in some 3 % of BFCL."""
+def read_question(row: dict[str, Any]) -> Question | None:
+    """The row; None where its right call does not fit its own schema, as in some 3 % of BFCL, or
+    where its category is not asked."""
+    kind = find_kind(row["category"])
+    if kind is None:
+        return None
     messages = row.get("messages") or [{"role": "user", "content": row["user"]}]
     name, arguments = None, list[Mapping[str, Sequence[Any]]]()
     if kind != "irrelevance":

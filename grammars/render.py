@@ -70,8 +70,11 @@ def render(
     body = _content(turn, format)
     if turn.calls:
         calls = _calls(turn.calls, format, tools, state)
-        if format.beside[0] is ContentPlace.BEHIND:
+        if format.content_places[0] is ContentPlace.BEHIND:
             body = calls + body
+        elif format.content_places[0] is ContentPlace.INSIDE:
+            opener = format.opening[0].text
+            body = opener + body + calls.removeprefix(opener)
         else:
             _refuse_overlap(turn.content, format)
             body = join_before(body, calls, format)

@@ -135,9 +135,9 @@ def cases(
         reasoning=draw(thoughts(format, policy, state)),
         calls=tuple(calls),
     )
-    place = draw(st.sampled_from(format.beside))
+    place = draw(st.sampled_from(format.content_places))
     try:
-        text = render(turn, replace(format, beside=(place,)), tools, state)
+        text = render(turn, replace(format, content_places=(place,)), tools, state)
     except RenderError:
         reject()
     return Case(format, tools, policy, state, turn, text, place=place)

@@ -198,7 +198,7 @@ def _write_calls_of(message: Message, format: Format, state: State, *, where: st
         content = ""
     elif format.bare and not format.before:
         content += "\n"  # no marker in front of the call: it would run into the text
-    if format.beside[0] is ContentPlace.BEHIND:
+    if format.content_places[0] is ContentPlace.BEHIND:
         text += content
     else:
         text = join_before(content, text, format)

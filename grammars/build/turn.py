@@ -27,7 +27,7 @@ from grammars.ir.nodes import (
 from grammars.regex.writing import escape_regex, match_any
 from grammars.spelling.json_call import begin_call, style_answer, style_arguments
 from grammars.turn import Choice, JsonAnswer, Policy, RegexAnswer, Start, State, Think, Tool
-from grammars.wire.format import Content, Format, JsonCall, Marker, Reasoning, cut_lead
+from grammars.wire.format import Content, Fixed, Format, JsonCall, Marker, Reasoning, cut_lead
 
 
 def build_grammar(
@@ -193,6 +193,11 @@ class _TurnRules:
         nodes = self._format.openings[opening]
         trailing = self._content_behind()
         calls = self._calls.calls(nodes, opening, behind=trailing)
+        if self._has_content_inside(opening):
+            closer, *rest = nodes
+            assert isinstance(closer, Fixed)
+            behind_closer = self._calls.calls(tuple(rest), opening, behind=trailing)
+            calls = sequence(self._until(closer.text), behind_closer)
         at_once: list[Expression] = []
         if self._state.lead:
             rest = cut_lead((Marker(opening), *nodes), self._state.lead)
@@ -213,6 +218,12 @@ class _TurnRules:
         for way in ways:
             behind += self._calls_behind(way, opening, calls)
         return at_once + behind
+
+    def _has_content_inside(self, opening: str) -> bool:
+        """May content stand behind what opens the calls in this way? None beside a call that is
+        asked for."""
+        own = self._format.opener is not None and opening == self._format.opener.text
+        return own and self._format.has_content_inside and not self._policy.requires_output
 
     def _content_behind(self) -> Expression:
         """The content that may stand behind calls: none beside a call that is asked for, and none

@@ -34,7 +34,7 @@ GEMMA4 = Format(
         Marker("<tool_call|>"),
     ),
     reasoning=Reasoning(Marker("<|channel>thought"), Marker("<channel|>"), "\n", "\n"),
-    beside=(ContentPlace.BEHIND, ContentPlace.BEFORE),
+    content_places=(ContentPlace.BEHIND, ContentPlace.BEFORE),
     ends=("<turn|>", "<|tool_response>"),
     strays=("<|channel>", "<channel|>"),
 )

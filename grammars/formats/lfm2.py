@@ -20,7 +20,7 @@ LFM2 = Format(
     call=(Name(), Literal("("), PythonArguments(), Literal(")")),
     closing=(Literal("]"), Marker("<|tool_call_end|>")),
     reasoning=Reasoning(Marker("<think>"), Marker("</think>")),
-    beside=(ContentPlace.BEFORE, ContentPlace.BEHIND),
+    content_places=(ContentPlace.BEFORE, ContentPlace.BEHIND),
     between=", ",
     ends=("<|im_end|>",),
 )

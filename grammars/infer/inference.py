@@ -114,6 +114,8 @@ class _TemplateReader:
         mixed = infer_mixed(chat, content, call=call, first=first, turn=calls.one)
         is_mixed = mixed.before is not None
         written = _assemble(sample, ending, mixed, header=self._find_header(layout))
+        is_placed = written.content_places[0] is not ContentPlace.BEFORE
+        _refuse_slips(written)
         format = _name_format(written, measured=is_mixed)
         tails = Tails(
             content=plain.tail.removeprefix(ending.closer),
@@ -124,7 +126,7 @@ class _TemplateReader:
             Evidence("one call", calls.one, f"a call is {format.call!r}"),
             Evidence("two calls", calls.two, _describe_calls(format)),
             Evidence("content and a call", mixed.text, mixed.conclusion),
-            *verify(chat, format, tails, mixed=is_mixed or mixed.is_behind),
+            *verify(chat, format, tails, mixed=is_mixed or is_placed),
         ]
         evidence += try_behind_prompt(chat, format)
         if chat.reasoning:
@@ -170,17 +172,19 @@ class _TemplateReader:
 
 def _assemble(sample: CallSample, ending: TurnEnding, mixed: Mixed, *, header: str) -> Format:
     layout, call = sample.layout, build_call(sample)
+    opening = _open_calls(layout, call, header)
+    place = mixed.place
+    if place is ContentPlace.INSIDE and (len(opening) < 2 or opening[0].text != mixed.opener):
+        place = ContentPlace.BEFORE  # it stands in the middle of a text, which no format can say
     try:
         return Format(
             name="inferred",
             call=call,
-            opening=_open_calls(layout, call, header),
+            opening=opening,
             closing=make_nodes(sample.closing if sample.pair else ""),
             reasoning=sample.chat.reasoning,
             contents=(mixed.content,),
-            beside=(ContentPlace.BEHIND, ContentPlace.BEFORE)
-            if mixed.is_behind
-            else (ContentPlace.BEFORE,),
+            content_places=tuple(dict.fromkeys([place, ContentPlace.BEFORE])),
             before=mixed.before or "",
             between=layout.between,
             after=ending.behind_calls[len(sample.closing) :],
@@ -189,6 +193,23 @@ def _assemble(sample: CallSample, ending: TurnEnding, mixed: Mixed, *, header: s
         )
     except TypeError as error:
         raise DetectError(str(error)) from error
+
+
+def _refuse_slips(format: Format) -> None:
+    """Refuses a format that a slip of the pen has made: no model was trained on its calls.
+
+    Raises:
+        DetectError: calls are closed with what opens them.
+    """
+    if format.opener is None:
+        return
+    closers = [node.text for node in format.closing]
+    if isinstance(format.call[-1], Fixed):
+        closers.append(format.call[-1].text)
+    tag = find_tag(format.opener.text)
+    if tag is not None and any(tag[0] in closer for closer in closers):
+        message = f"a call is closed with {tag[0]!r}, which opens it: a slip of the template"
+        raise DetectError(message, hint="Mend the template (--chat-template-file)")
 
 
 def _open_calls(layout: CallLayout, call: Sequence[Node], header: str) -> tuple[Fixed, ...]:
@@ -213,7 +234,9 @@ def _name_format(format: Format, *, measured: bool) -> Format:
             return replace(
                 format,
                 name=known.name,
-                beside=tuple(dict.fromkeys([*format.beside, *known.beside])),
+                content_places=tuple(
+                    dict.fromkeys([*format.content_places, *known.content_places])
+                ),
                 before=format.before if measured else known.before,
                 variants=known.variants,
                 strays=known.strays,
@@ -234,7 +257,7 @@ def _normalise(format: Format) -> Format:
         name="",
         call=tuple(nodes),
         reasoning=None,
-        beside=(ContentPlace.BEFORE,),
+        content_places=(ContentPlace.BEFORE,),
         before="",
         between="",
         after="",

@@ -4,6 +4,7 @@ For formats that cannot be inferred: a known one is what the template teaches if
 calls exactly as the format does.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -15,7 +16,16 @@ from grammars.render import render
 from grammars.schema.nodes import Json
 from grammars.spelling.python import spell_fixed
 from grammars.turn import ToolCall, Turn
-from grammars.wire.format import Format, Hole, JsonStyle, Node, Reasoning
+from grammars.wire.format import (
+    Fixed,
+    Format,
+    Hole,
+    JsonStyle,
+    Literal,
+    Marker,
+    Node,
+    Reasoning,
+)
 
 _CALLS = (
     ToolCall("get_weather", {"city": "Zürich", "days": 3}, id="abcdefgh0"),
@@ -30,6 +40,7 @@ _TOOL = make_tool(
     },
 )
 _QUESTION: dict[str, Json] = {"role": "user", "content": USER}
+_SPACE = r"\s{0,4}"
 _STYLES = (
     JsonStyle(),
     JsonStyle(item=",", key=":"),
@@ -56,7 +67,7 @@ def find_registered(render_chat: Render, formats: Sequence[Format] = NATIVE) -> 
         DetectError: none of `formats` writes calls as this template does.
     """
     probes = _probe(render_chat)
-    for candidate in _variants(formats):
+    for candidate in (*_variants(formats), *_respaced(formats, probes)):
         found = _find(candidate, probes)
         if found is not None:
             return _take_reasoning(found, find_reasoning(render_chat))
@@ -119,6 +130,66 @@ def _variants(formats: Sequence[Format]) -> Iterator[Format]:
     for known in formats:
         for style in _STYLES:
             yield replace(known, call=tuple(_restyle(node, style) for node in known.call))
+
+
+def _respaced(formats: Sequence[Format], probes: _Probes) -> Iterator[Format]:
+    """Each format that the template writes with other white space around its markers, with that:
+    converters of templates add and strip it."""
+    for known in _variants(formats):
+        respaced = _respace(known, probes.call)
+        if respaced is not None:
+            yield respaced
+
+
+def _respace(known: Format, written: str) -> Format | None:
+    """The format with the white space that stands around its own texts in a written call; None
+    where the call is not in there even so, or no white space differs."""
+    pieces: list[str] = []
+    one = render(Turn(calls=_CALLS[:1]), replace(known, after=""))
+    position = 0
+    for node in known.call:
+        if not isinstance(node, Fixed):
+            continue
+        start = one.find(node.text, position)
+        # What opens the call is where it is: white space in front of it is the turn's.
+        before = rf"({_SPACE})" if pieces else f"({re.escape(_leading(node.text))})"
+        pieces.append(re.escape(one[position:start]) if pieces else "")
+        pieces.append(f"{before}{re.escape(node.text.strip())}({_SPACE})")
+        position = start + len(node.text)
+    rest = one[position:].removesuffix(spell_fixed(known.closing))
+    found = re.search("".join(pieces) + re.escape(rest), written)
+    if found is None:
+        return None
+    spaces = iter(found.groups())
+    nodes: list[Node] = []
+    for node in known.call:
+        if isinstance(node, Fixed):
+            nodes += _space_out(node, next(spaces), next(spaces))
+        else:
+            nodes.append(node)
+    if tuple(nodes) == known.call:
+        return None
+    return replace(known, call=tuple(nodes))
+
+
+def _space_out(node: Fixed, before: str, behind: str) -> list[Node]:
+    """The text with this white space around it. A marker keeps its own where that is the same, for
+    a vocabulary may have a token for both."""
+    text = node.text
+    if text == before + text.strip() + behind:
+        return [node]
+    if isinstance(node, Literal):
+        written = before + text.strip() + behind
+        return [Literal(written)] if written else []
+    parts: list[Node] = [Literal(before)] if before else []
+    parts.append(Marker(text.strip()))
+    if behind:
+        parts.append(Literal(behind))
+    return parts
+
+
+def _leading(text: str) -> str:
+    return text[: len(text) - len(text.lstrip())]
 
 
 def _restyle(node: Node, style: JsonStyle) -> Node:

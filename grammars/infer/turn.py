@@ -6,7 +6,7 @@ from grammars.errors import DetectError
 from grammars.infer.probes import TEXT, ProbedTemplate
 from grammars.infer.text import common_suffix, find_tag, leading_space, tokenise
 from grammars.turn import ToolCall, Turn
-from grammars.wire.format import Content
+from grammars.wire.format import Content, ContentPlace
 
 
 @dataclass(frozen=True)
@@ -97,14 +97,16 @@ class Mixed:
         content: how content is written, and whether calls may follow.
         conclusion: what follows from the turn.
         before: what stands between content and calls; None: not known.
-        is_behind: content stands behind the calls.
+        place: where content stands.
+        opener: what stands in front of content that is inside of what opens the calls.
     """
 
     text: str
     content: Content
     conclusion: str
     before: str | None = None
-    is_behind: bool = False
+    place: ContentPlace = ContentPlace.BEFORE
+    opener: str = ""
 
 
 def infer_mixed(
@@ -130,7 +132,10 @@ def infer_mixed(
         return Mixed(text, alone, "content beside a call is refused or left out")
     before, found, _ = behind.partition(first)
     if is_plain and head.startswith(first) and head + behind == turn:
-        return Mixed(text, content, "content stands behind calls", is_behind=True)
+        return Mixed(text, content, "content stands behind calls", place=ContentPlace.BEHIND)
+    if is_plain and head and first.startswith(head) and head + behind == turn:
+        conclusion = f"content stands inside of what opens the calls, behind {head!r}"
+        return Mixed(text, content, conclusion, place=ContentPlace.INSIDE, opener=head)
     if not found:
         return Mixed(text, alone, "content and calls are not written in one turn")
     if head != content.opener:

@@ -430,9 +430,24 @@ class Parser:
         if self._recover and self._in_block and self._pending is None:
             yield from self._hold(stop, opening)
             return
+        if self._has_content_inside(opening) and not (yield from self._read_inside()):
+            return
         is_call = yield from self._attempt(stop, self._openings[opening])
         if is_call and not self._recover:
             self._in_thoughts = False
+
+    def _has_content_inside(self, opening: str) -> bool:
+        own = self._format.opener is not None and opening == self._format.opener.text
+        return own and self._format.has_content_inside
+
+    def _read_inside(self) -> Steps[bool]:
+        """Content inside of what opens the calls; False if nothing follows that does."""
+        closer = self._format.opening[1].text
+        stop = yield from self._buffer.until((closer,), self._emit)
+        if stop is None:
+            return False
+        self._buffer.unread(stop)
+        return True
 
     def _hold(self, stop: str, opening: str) -> Steps[None]:
         """Reads the first call inside the reasoning block, if it is one."""

@@ -55,6 +55,7 @@ class ContentPlace(StrEnum):
 
     BEFORE = "before"
     BEHIND = "behind"
+    INSIDE = "inside"  # of what opens the calls, between its two first texts
 
 
 @dataclass(frozen=True)
@@ -104,8 +105,8 @@ class Format:
         closing: what closes them together.
         reasoning: the reasoning block, or None where the template knows none.
         contents: how content is written, the usual way first.
-        beside: where content stands in a turn with calls, the template's own place first. Only
-            content without opener and closer can stand behind calls.
+        content_places: where content stands in a turn with calls, the template's own place first.
+            Only content without opener and closer can stand behind calls, or inside.
         before: what stands between content and the calls.
         between: what stands between two calls.
         after: white space that the template writes after the calls.
@@ -131,7 +132,7 @@ class Format:
     closing: tuple[Fixed, ...] = ()
     reasoning: Reasoning | None = None
     contents: tuple[Content, ...] = (Content(),)
-    beside: tuple[ContentPlace, ...] = (ContentPlace.BEFORE,)
+    content_places: tuple[ContentPlace, ...] = (ContentPlace.BEFORE,)
     before: str = ""
     between: str = ""
     after: str = ""
@@ -146,10 +147,12 @@ class Format:
         first = next(iter(self.opening + self.call), None)
         if not isinstance(first, Marker) and self.bare is None:
             raise TypeError(f"format {self.name}: calls open with a marker or a JsonCall")
-        if not self.beside:
+        if not self.content_places:
             raise TypeError(f"format {self.name}: no place for content beside calls")
         if self.has_content_behind and (self.bare or Content() not in self.contents):
             raise TypeError(f"format {self.name}: nothing tells calls from content behind them")
+        if self.has_content_inside and (len(self.opening) < 2 or self.opener is None):
+            raise TypeError(f"format {self.name}: content inside stands between two texts")
         for nodes in self.variants:
             if nodes and not isinstance(nodes[0], Marker):
                 raise TypeError(f"format {self.name}: variants open with a marker")
@@ -160,7 +163,12 @@ class Format:
     @property
     def has_content_behind(self) -> bool:
         """May content stand behind calls?"""
-        return ContentPlace.BEHIND in self.beside
+        return ContentPlace.BEHIND in self.content_places
+
+    @property
+    def has_content_inside(self) -> bool:
+        """May content stand inside of what opens the calls?"""
+        return ContentPlace.INSIDE in self.content_places
 
     @property
     def opener(self) -> Marker | None:

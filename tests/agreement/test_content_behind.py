@@ -36,7 +36,7 @@ def masked(format: Format, policy: Policy | None = None, *, single: bool = False
 
 def write(turn: Turn, format: Format) -> str:
     """The turn with its content behind the calls."""
-    return render(turn, replace(format, beside=(ContentPlace.BEHIND,)), TOOLS)
+    return render(turn, replace(format, content_places=(ContentPlace.BEHIND,)), TOOLS)
 
 
 def test_the_formats_that_know_content_behind_calls() -> None:
@@ -107,6 +107,6 @@ def test_text_that_ends_as_a_tag_begins_is_content_behind_calls() -> None:
 )
 def test_content_behind_calls_has_to_be_told_from_them(format: Format, message: str) -> None:
     with pytest.raises(TypeError, match=message):
-        replace(format, beside=(ContentPlace.BEFORE, ContentPlace.BEHIND))
+        replace(format, content_places=(ContentPlace.BEFORE, ContentPlace.BEHIND))
     with pytest.raises(TypeError, match="no place for content"):
-        replace(format, beside=())
+        replace(format, content_places=())

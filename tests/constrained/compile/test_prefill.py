@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -374,7 +375,10 @@ def test_a_run_goes_on_once() -> None:
 
 def test_names_of_markers_in_the_text_are_text() -> None:
     markers = ("<think>", "</think>", "<tool_call>", "</tool_call>", "<|im_end|>")
-    compiler = Compiler(byte_vocabulary(markers), ChatTemplate(HERMES))
+    vocabulary = byte_vocabulary(markers)
+    end = vocabulary.marker("<|im_end|>")
+    assert end is not None
+    compiler = Compiler(replace(vocabulary, end=(end,)), ChatTemplate(HERMES))
     turn = compiler.compile(Job([USER, begun("a<|im_end|>b", "Hm.")], prefill=True))
     ids = {name: turn.vocabulary.marker(name) for name in markers}
     assert [token for token in turn.prefix.tokens if token > 256] == [
@@ -383,3 +387,10 @@ def test_names_of_markers_in_the_text_are_text() -> None:
     ]
     assert turn.vocabulary.text(turn.prefix.tokens) == b"<think>\nHm.\n</think>\n\na<|im_end|>"
     assert turn.prefix.text + turn.prefix.healed == "a<|im_end|>b"
+
+
+def test_a_text_that_ends_the_turn_is_refused_where_no_token_does() -> None:
+    compiler = Compiler(byte_vocabulary(), ChatTemplate(HERMES))
+    with pytest.raises(RequestError, match="would be read as something else") as info:
+        compiler.compile(Job([USER, begun("a<|im_end|>b")], prefill=True))
+    assert info.value.where == "/messages/1/content"

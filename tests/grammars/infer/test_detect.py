@@ -14,7 +14,7 @@ from grammars.infer.reasoning import find_state
 from grammars.infer.registered import find_registered
 from grammars.render import render
 from grammars.turn import Start, State, ToolCall, Turn
-from grammars.wire.format import Format, JsonCall, JsonStyle, Marker
+from grammars.wire.format import Format, JsonCall, JsonStyle, Literal, Marker, Node
 from tests.real_templates import real_templates
 
 Message = Mapping[str, Any]
@@ -61,6 +61,7 @@ def find(request: pytest.FixtureRequest) -> Callable[[Any], Format]:
 
 
 Find = Callable[[Any], Format]
+CALLS = Turn(calls=(ToolCall("f", {"a": 1}), ToolCall("g", {})))
 
 
 @pytest.mark.parametrize("format", [HERMES, QWEN3_CODER], ids=lambda f: f.name)
@@ -90,6 +91,32 @@ def test_the_reasoning_block_is_found_as_it_is_written(find: Find) -> None:
     silent = replace(HERMES, reasoning=None)
     opens = chat(silent, opening="<|im_start|>assistant\n<think>\n")
     assert find(opens).reasoning == HERMES.reasoning
+
+
+def test_a_known_format_is_found_with_other_white_space() -> None:
+    opener, *middle, closer = HERMES.call
+    assert isinstance(opener, Marker)
+    assert isinstance(closer, Marker | Literal)
+    tag = Marker(closer.text.strip())
+    calls: list[tuple[Node, ...]] = [
+        (opener, *middle, Literal("  "), tag, Literal("\n")),
+        (opener, Literal(" \n"), *middle, tag),
+        (opener, *middle, tag),
+    ]
+    for call in calls:
+        spaced = replace(HERMES, call=call)
+        found = find_registered(chat(spaced), [HERMES])
+        assert render(CALLS, found) == render(CALLS, spaced)
+        assert found.name == "hermes"
+        assert found.opener == HERMES.opener
+
+
+def test_a_call_that_is_closed_with_its_opener_is_a_slip() -> None:
+    opener, *middle, _ = HERMES.call
+    assert isinstance(opener, Marker)
+    slip = replace(HERMES, call=(opener, *middle, Literal(f"\n{opener.text}")))
+    with pytest.raises(DetectError, match="closed with '<tool_call>', which opens it"):
+        detect(chat(slip))
 
 
 def test_no_reasoning_block_is_invented() -> None:

@@ -120,7 +120,7 @@ AMID{{ m.content }}<|end|>
 
 def test_content_that_a_template_writes_behind_calls_stands_there() -> None:
     found = infer(ChatTemplate(BEHIND.replace("AMID", "")).render)
-    assert found.format.beside == (ContentPlace.BEHIND, ContentPlace.BEFORE)
+    assert found.format.content_places == (ContentPlace.BEHIND, ContentPlace.BEFORE)
     told = {row.probe: row.conclusion for row in found.evidence}
     assert told["content and a call"] == "content stands behind calls"
     assert told["content and three calls"] == "written alike"
@@ -129,4 +129,4 @@ def test_content_that_a_template_writes_behind_calls_stands_there() -> None:
 def test_what_stands_behind_the_end_of_a_turn_is_no_content_of_it() -> None:
     header = "{% if m.tool_calls and m.content %}<|end|><|assistant|>{% endif %}"
     found = infer(ChatTemplate(BEHIND.replace("AMID", header)).render)
-    assert found.format.beside == (ContentPlace.BEFORE,)
+    assert found.format.content_places == (ContentPlace.BEFORE,)
