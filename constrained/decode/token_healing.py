@@ -1,8 +1,10 @@
 """Token healing: at the end of a client's text, the model chooses how it is cut into tokens.
 
-Text that was cut off inside a word ends with a token that the model would not have written there.
-So the last token of such a text is not committed: the first tokens that are generated have to spell
-its bytes, and the last of them may go beyond. Half a marker in the end of it stays text.
+Text that was cut off inside a word ends with tokens that the model would not have written there:
+" metropol" is " met" and "ropol", but " metropolis" may be one token. So the last token of such a
+text is not committed, nor those before it that one token might spell together with it and with what
+follows: the first tokens that are generated have to spell these bytes, and the last of them may go
+beyond. Half a marker in the end of the text stays text.
 """
 
 from collections.abc import Iterable, Sequence
@@ -91,6 +93,20 @@ class TokenHealing(TurnPart):
             if not text or token in self._vocabulary.structural or not _is_along(text, rest):
                 raise GrammarError("the turn deviates from the text that it has to go on with")
             rest = rest[len(text) :]
+
+
+def count_healed(tokens: Sequence[int], vocabulary: Vocabulary) -> int:
+    """The number of tokens at the end of a text that are the model's to choose: the last one, and
+    as many as a single token might stand for, perhaps with text that is to come."""
+    count = 1
+    end = b""
+    for number, token in enumerate(reversed(tokens), start=1):
+        end = vocabulary.tokens[token] + end
+        if len(end) > vocabulary.longest:
+            break
+        if vocabulary.begins_token(end):
+            count = number
+    return count
 
 
 def find_spellings(rest: bytes, vocabulary: Vocabulary) -> np.ndarray:

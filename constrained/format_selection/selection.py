@@ -27,6 +27,7 @@ from grammars.infer.detect import Detection, Origin, detect
 from grammars.infer.probes import Evidence
 from grammars.infer.reasoning import find_reasoning
 from grammars.infer.shown import ShownFormat, find_shown
+from grammars.infer.stated import find_stated
 from grammars.schema.nodes import Json
 from grammars.wire.format import Content, Format, Marker, Reasoning, find_format
 
@@ -77,7 +78,7 @@ def select_format(
         reason = e.message
     if _find_facts(template).only_shows_tools:
         try:
-            return _select_shown(template, find_shown(template.render, special_tokens))
+            return _select_shown(template, _find_told(template, special_tokens))
         except DetectError as e:
             reason += f", and {e.message}"
     format = replace(GENERIC, reasoning=find_block(template))
@@ -145,11 +146,26 @@ def _select_shown(template: ChatTemplate, told: ShownFormat) -> SelectedFormat:
     if _count_examples(teacher) < 1:
         raise DetectError(f"the chat template changes calls of the tool format {told.format.name}")
     notice = (
-        f"{template.name}: the chat template writes no tool calls; {told.sign!r} in its prompt "
-        f"tells of the tool format {told.format.name}, in which the calls of the history are "
-        "written into their messages (--tool-format generic uses another one)"
+        f"{template.name}: the chat template writes no tool calls; {told.reason}, in which the "
+        "calls of the history are written into their messages (--tool-format generic uses another "
+        "one)"
     )
     return SelectedFormat(teacher, told.format, Origin.SHOWN, notice=notice)
+
+
+def _find_told(template: ChatTemplate, special_tokens: Collection[str] | None) -> ShownFormat:
+    """The format that a prompt with tools tells of: by a sign of a known one, or by an example.
+
+    Raises:
+        DetectError: by neither.
+    """
+    try:
+        return find_shown(template.render, special_tokens)
+    except DetectError as e:
+        try:
+            return find_stated(template.render)
+        except DetectError as doubt:
+            raise DetectError(f"{e.message}, and {doubt.message}") from doubt
 
 
 def detect_shown(
@@ -169,10 +185,10 @@ def detect_shown(
         if not _find_facts(template).only_shows_tools:
             raise
         try:
-            told = find_shown(template.render, special_tokens)
+            told = _find_told(template, special_tokens)
         except DetectError as doubt:
             raise DetectError(f"{e.message}, and {doubt.message}", hint=e.hint) from doubt
-    conclusion = f"the template writes no tool calls; {told.sign!r} tells of {told.format.name}"
+    conclusion = f"the template writes no tool calls; {told.reason}"
     evidence = Evidence("a prompt with a tool", "", conclusion)
     return Detection(told.format, Origin.SHOWN, (evidence,))
 

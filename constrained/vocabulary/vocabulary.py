@@ -1,6 +1,7 @@
 """The vocabulary of a model: the bytes and names of its tokens, and how text becomes tokens."""
 
 import re
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -112,6 +113,19 @@ class Vocabulary:
     def structural(self) -> frozenset[int]:
         """The tokens that are no ordinary text: control and end tokens, and those with a name."""
         return self.control.union(self.end, self.named)
+
+    @cached_property
+    def _ordinary(self) -> Sequence[bytes]:
+        ordinary: list[bytes] = []
+        for token, data in enumerate(self.tokens):
+            if token not in self.structural:
+                ordinary.append(data)
+        return sorted(ordinary)
+
+    def begins_token(self, data: bytes) -> bool:
+        """True if a token of ordinary text is these bytes, or begins with them."""
+        place = bisect_left(self._ordinary, data)
+        return place < len(self._ordinary) and self._ordinary[place].startswith(data)
 
     @cached_property
     def continuations(self) -> np.ndarray:

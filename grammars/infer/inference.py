@@ -130,7 +130,7 @@ class _TemplateReader:
         is_placed = written.content_places[0] is not ContentPlace.BEFORE
         if slip := find_slip(written, chat.instruct()):
             raise SlipError(slip, written)
-        format = _name_format(written, measured=is_mixed)
+        format = name_format(written, measured=is_mixed)
         tails = Tails(
             content=plain.tail.removeprefix(ending.closer),
             calls=layout.rest[len(sample.closing) :],
@@ -219,7 +219,7 @@ def _open_calls(layout: CallLayout, call: Sequence[Node], header: str) -> tuple[
     return make_nodes(layout.opening, opens=opens)
 
 
-def _name_format(format: Format, *, measured: bool) -> Format:
+def name_format(format: Format, *, measured: bool) -> Format:
     """The format under the name of the known one that it equals, where there is one.
 
     Args:

@@ -11,20 +11,35 @@ from grammars.errors import DetectError, Error
 from grammars.formats import NATIVE, SIGNS
 from grammars.infer.probes import TEXT, USER, Render, make_tool
 from grammars.infer.reasoning import find_reasoning
+from grammars.infer.turn import find_ends
 from grammars.schema.nodes import Json
 from grammars.wire.format import Fixed, Format, Marker
 
 _QUESTION: dict[str, Json] = {"role": "user", "content": USER}
 _ANSWER: dict[str, Json] = {"role": "assistant", "content": TEXT}
-_TOOL = make_tool("probe_of_a_tool", "Probe", {"probe_key": {"type": "string"}})
+PROBED_TOOL = "probe_of_a_tool"
+"""The name of the tool that prompts are rendered with."""
+_TOOL = make_tool(PROBED_TOOL, "Probe", {"probe_key": {"type": "string"}})
 
 
 @dataclass(frozen=True)
 class ShownFormat:
-    """A format, and the text of the prompt that tells of it."""
+    """A format, and the text of the prompt that tells of it.
+
+    Args:
+        is_example: the text is an example of a call, from which the format was read.
+    """
 
     format: Format
     sign: str
+    is_example: bool = False
+
+    @property
+    def reason(self) -> str:
+        """Why it is this format, for the user."""
+        if self.is_example:
+            return f"its prompt shows calls in the form {self.sign!r}"
+        return f"{self.sign!r} in its prompt tells of the tool format {self.format.name}"
 
 
 def find_shown(
@@ -46,8 +61,7 @@ def find_shown(
     Raises:
         DetectError: nothing tells of a format, or not enough, or more than one is told of.
     """
-    shown = _render(render_chat, [_QUESTION], [_TOOL])
-    plain = _render(render_chat, [_QUESTION])
+    shown, plain = render_tools(render_chat)
     found: list[ShownFormat] = []
     doubts: list[str] = []
     for format in formats:
@@ -66,7 +80,12 @@ def find_shown(
     if not found:
         raise DetectError("; ".join(doubts) or "the prompt tells of no tool format that is known")
     (told,) = found
-    return replace(told, format=_adapt(told.format, render_chat))
+    return replace(told, format=adapt(told.format, render_chat))
+
+
+def render_tools(render_chat: Render) -> tuple[str, str]:
+    """The prompt for a question with a tool, and the one without."""
+    return _render(render_chat, [_QUESTION], [_TOOL]), _render(render_chat, [_QUESTION])
 
 
 def _doubt(format: Format, sign: Fixed, special_tokens: Collection[str] | None) -> str:
@@ -84,13 +103,13 @@ def _doubt(format: Format, sign: Fixed, special_tokens: Collection[str] | None) 
     return f"{told}, but the model has no special token {' or '.join(missing)}"
 
 
-def _adapt(known: Format, render_chat: Render) -> Format:
+def adapt(known: Format, render_chat: Render) -> Format:
     """The format with the reasoning block and the end of turn that the template writes."""
     block, own = find_reasoning(render_chat), known.reasoning
     if block and own and (block.opener, block.closer) == (own.opener, own.closer):
         block = own  # a template that only drops the block does not tell its white space
-    end = _render(render_chat, [_QUESTION, _ANSWER]).partition(TEXT)[2].strip()
-    ends = tuple(dict.fromkeys(filter(None, [end, *known.ends])))
+    behind = _render(render_chat, [_QUESTION, _ANSWER]).partition(TEXT)[2]
+    ends = tuple(dict.fromkeys([*find_ends(behind), *known.ends]))
     return replace(known, reasoning=block, ends=ends)
 
 

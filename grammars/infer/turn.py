@@ -37,16 +37,16 @@ def infer_ending(chat: ProbedTemplate, *, opener: str, tail: str, rest: str) -> 
     if shared.strip():
         behind_calls = rest.removesuffix(shared) + leading_space(shared)
         if not opener:
-            return TurnEnding(behind_calls, _find_ends(tail))
-        return TurnEnding(behind_calls, _find_ends(shared), closer=tail.removesuffix(shared))
+            return TurnEnding(behind_calls, find_ends(tail))
+        return TurnEnding(behind_calls, find_ends(shared), closer=tail.removesuffix(shared))
     if not tail.strip() or not rest.strip():  # some write the end when the next message comes
-        ends = _find_ends(tail) or _find_ends(_follow(chat))
+        ends = find_ends(tail) or find_ends(_follow(chat))
         behind_calls = rest
         if ends and ends[0] in rest:
             behind_calls = rest[: rest.rindex(ends[0])]
         return TurnEnding(behind_calls, ends)
     *_, last = tokenise(rest.rstrip())
-    ends = _find_ends(tail)
+    ends = find_ends(tail)
     if not find_tag(last):
         return TurnEnding(rest.rstrip(), ends)
     behind_calls = rest.rstrip().removesuffix(last)
@@ -55,8 +55,9 @@ def infer_ending(chat: ProbedTemplate, *, opener: str, tail: str, rest: str) -> 
     return TurnEnding(behind_calls, tuple(dict.fromkeys([*ends, last])))
 
 
-def _find_ends(text: str) -> tuple[str, ...]:
-    """The first tag, or else all of the text; what follows the tag belongs to the next turn."""
+def find_ends(text: str) -> tuple[str, ...]:
+    """The texts that end a turn, of what stands behind its content: the first tag, or else all of
+    it; what follows the tag belongs to the next turn."""
     tag = find_tag(text)
     end = tag[0] if tag else text.strip()
     return (end,) if end else ()

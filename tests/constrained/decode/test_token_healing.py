@@ -9,7 +9,12 @@ import numpy as np
 import pytest
 
 from constrained.decode.assistant_prefix import AssistantPrefix
-from constrained.decode.token_healing import TokenHealing, find_spellings, spell_along
+from constrained.decode.token_healing import (
+    TokenHealing,
+    count_healed,
+    find_spellings,
+    spell_along,
+)
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.engine.scripted import ScriptedEngine, scripted_logits
 from constrained.errors import GrammarError
@@ -76,12 +81,14 @@ def go_on(script: str, text: str, **options: Any) -> tuple[Reply, list[int]]:
 
 
 @pytest.mark.parametrize("tools", [[], [PING]])
-@pytest.mark.parametrize("text", ["Hello", "Hello w", "Hello wo", "Hello wor", "Hello world"])
+@pytest.mark.parametrize(
+    "text", ["Hello", "Hello w", "Hello wo", "Hello wor", "Hello worl", "Hello world"]
+)
 def test_the_model_writes_its_own_tokens(text: str, tools: list[Any]) -> None:
     reply, held = go_on("Hello world!", text, tools=tools)
     assert text + reply.content == "Hello world!"
     (word,) = VOCABULARY.encode(" world")
-    if text == "Hello wor":  # the last token is " wor", of which " world" is more
+    if text in ("Hello wor", "Hello worl"):  # " worl" is two tokens, " world" is one
         assert word in held
     assert not {*VOCABULARY.encode(" wor")} & {*held}
 
@@ -121,6 +128,19 @@ def test_when_the_text_is_whole() -> None:
         *[True] * 2,
     ]
     assert TokenHealing(AssistantPrefix(), VOCABULARY).is_over(b"")
+
+
+def test_how_much_of_a_text_is_the_models_to_choose() -> None:
+    def count(text: str) -> int:
+        return count_healed(VOCABULARY.encode(text), VOCABULARY)
+
+    assert count("Hello wor") == count("Hello world") == count("Hello") == 1
+    assert count("Hello worl") == 2  # " wor" and "l"
+    assert count("Hello wo") == 2  # " w" and "o"
+    assert count("xyz") == count("z") == 1
+    assert count("Hello x") == 1  # no token is " x" and more
+    assert count("Hel") == 3
+    assert count("</") == 1  # a marker is no text
 
 
 def texts(tokens: Any) -> set[bytes]:

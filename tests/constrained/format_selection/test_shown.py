@@ -60,7 +60,7 @@ def test_a_marker_around_the_tools_tells_of_the_format() -> None:
 def test_the_vocabulary_has_to_have_the_markers(missing: str) -> None:
     selected = select(MARKED, tuple(marker for marker in MARKERS if marker != missing))
     assert selected.origin is Origin.GENERIC
-    assert f"no special token {missing}: the generic tool format" in selected.notice
+    assert f"no special token {missing}, and the prompt shows no example" in selected.notice
 
 
 def test_words_tell_of_the_format_only_beside_its_markers() -> None:
@@ -175,7 +175,7 @@ def test_the_command_tells_what_the_prompt_shows(tmp_path: Path, run: Run) -> No
     code, out, err = run("formats", "detect", write(tmp_path / "shown.jinja", MARKED))
     assert (code, err) == (0, "")
     assert out.startswith("lfm2: shown\n")
-    assert "'<|tool_list_start|>' tells of lfm2" in out
+    assert "'<|tool_list_start|>' in its prompt tells of the tool format lfm2" in out
     code, out, err = run("formats", "detect", write(tmp_path / "words.jinja", IN_WORDS))
     assert (code, out) == (2, "")
     assert "which could confirm it, are not known" in err

@@ -1,0 +1,107 @@
+"""The format that the prompt itself states: an example of a call, in the instructions of a template
+that describes the tools but writes no calls.
+
+Read are JSON calls: one object, or a list of them, between tags or bare. What stands in the
+messages or in the tools is no instruction, so only text that comes with any tool counts.
+"""
+
+import re
+from collections.abc import Iterator
+
+from grammars.errors import DetectError
+from grammars.infer.behind_prompt import try_behind_prompt
+from grammars.infer.inference import name_format
+from grammars.infer.probes import ProbedTemplate, Render
+from grammars.infer.reasoning import find_reasoning
+from grammars.infer.shown import PROBED_TOOL, ShownFormat, adapt, render_tools
+from grammars.infer.text import make_nodes
+from grammars.wire.format import Format, JsonCall, JsonStyle, Literal
+
+NAME_KEYS = ("name", "function", "function_name", "tool", "tool_name")
+ARGUMENTS_KEYS = ("arguments", "parameters", "args", "params", "input")
+LONGEST_SHOWN = 120  # characters of the example, for the user
+
+_STAND_IN = r'<[^<>\n]{1,60}>|"[^"\n]{0,60}"|\$?\{?[\w .-]{1,60}\}?|\.{3}'
+"""What an example has in place of a name: `<function-name>`, `"func_name1"`, `$NAME`."""
+_ARGUMENTS = rf"\{{[^{{}}]*\}}|{_STAND_IN}"
+_CALL = re.compile(
+    rf'\{{(?P<inner>\s*)"(?P<name>{"|".join(NAME_KEYS)})"(?P<colon>\s*:\s*)(?:{_STAND_IN})'
+    rf'(?P<comma>\s*,\s*)"(?P<arguments>{"|".join(ARGUMENTS_KEYS)})"\s*:\s*(?:{_ARGUMENTS})\s*\}}'
+)
+SURROUNDINGS = 400  # characters around an example in which its tags are looked for
+_OPENER = re.compile(
+    r"(?P<tag><[^<>\s/][^<>\s]*>|\[[A-Z][A-Z_]*\])?(?P<space>\s*)(?P<list>\[\s*)?$"
+)
+_CLOSER = re.compile(
+    r"(?P<more>\s*,\s*(?:\{[^\n]*\}|\.{3}[^\n\]]*)\s*)*(?P<list>\s*\])?(?P<space>\s*)"
+    r"(?P<tag></[^<>\s]+>|<\|[^<>\s]+\|>|\[/[A-Z][A-Z_]*\])?"
+)
+
+
+def find_stated(render_chat: Render) -> ShownFormat:
+    """The format of the example that a prompt with tools shows.
+
+    Raises:
+        DetectError: there is no example, there are several that differ, or turns of the format
+            cannot be read back behind the generation prompt.
+    """
+    shown, plain = render_tools(render_chat)
+    found = {format: text for format, text in _read_examples(shown) if text not in plain}
+    if not found:
+        raise DetectError("the prompt shows no example of a call")
+    if len(found) > 1:
+        raise DetectError("the prompt shows calls in more than one form")
+    ((format, example),) = found.items()
+    adapted = name_format(adapt(format, render_chat), measured=False)
+    chat = ProbedTemplate(render_chat, find_reasoning(render_chat))
+    for _ in try_behind_prompt(chat, adapted):
+        pass  # it raises where a turn cannot be read back
+    return ShownFormat(adapted, " ".join(example.split())[:LONGEST_SHOWN], is_example=True)
+
+
+def _read_examples(prompt: str) -> Iterator[tuple[Format, str]]:
+    """The forms of the calls in a prompt, each with the text of the example."""
+    for call in _CALL.finditer(prompt):
+        if PROBED_TOOL in call.group():  # the description of a tool has a name and parameters, too
+            continue
+        start, end = call.span()
+        before = _OPENER.search(prompt, max(0, start - SURROUNDINGS), start)
+        behind = _CLOSER.match(prompt, end, end + SURROUNDINGS)
+        assert before is not None  # it may be empty
+        assert behind is not None
+        is_list = bool(before["list"])
+        if before["tag"] and not behind["tag"]:
+            continue  # the example ends elsewhere
+        style = _find_style(call)
+        written = JsonCall(name_key=call["name"], arguments_key=call["arguments"], style=style)
+        example = prompt[before.start() : behind.end()].strip()
+        if before["tag"]:
+            yield _enclose(written, opener=before, closer=behind, is_list=is_list), example
+        elif is_list:
+            opening, closing = (Literal("["),), (Literal("]"),)
+            yield Format("stated", (written,), opening, closing, between=", "), example
+        else:
+            yield Format("stated", (written,), single=True), example
+
+
+def _find_style(call: re.Match[str]) -> JsonStyle:
+    item = ", " if call["comma"].endswith((" ", "\n")) else ","
+    key = ": " if call["colon"].endswith(" ") else ":"
+    return JsonStyle(item=item, key=key)
+
+
+def _enclose(
+    call: JsonCall, *, opener: re.Match[str], closer: re.Match[str], is_list: bool
+) -> Format:
+    """The call, or a list of them, between tags, with the white space of the example."""
+    head = make_nodes(opener["tag"] + _one_line(opener["space"]), opens=True)
+    tail = make_nodes(_one_line(closer["space"]) + closer["tag"])
+    if is_list:
+        opening, closing = (*head, Literal("[")), (Literal("]"), *tail)
+        return Format("stated", (call,), opening, closing, between=", ")
+    return Format("stated", (*head, call, *tail), between="\n")
+
+
+def _one_line(space: str) -> str:
+    """White space without the indentation of the example."""
+    return "\n" if "\n" in space else space

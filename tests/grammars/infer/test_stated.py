@@ -1,0 +1,126 @@
+"""A prompt that shows how calls are written states their format."""
+
+from contextlib import suppress
+
+import pytest
+
+from constrained.format_selection.selection import select_format
+from constrained.template.chat_template import ChatTemplate
+from grammars.errors import DetectError
+from grammars.infer.detect import Origin
+from grammars.infer.stated import find_stated
+from grammars.lowering.lower import lower
+from grammars.parse.parser import parse
+from grammars.render import render
+from grammars.turn import Choice, Policy, State, Tool, ToolCall, Turn
+from tests.agreement.matching import Masked
+from tests.templates import tool
+
+TEMPLATE = """
+{%- if tools %}[[system]]
+You have these tools: {{ tools | tojson }}
+STATED
+[[end]]
+{% endif -%}
+{%- for m in messages -%}
+[[{{ m.role }}]]
+{{ m.content }}[[end]]
+{% endfor -%}
+{%- if add_generation_prompt %}[[assistant]]
+{% endif -%}
+"""
+TOOLS = [Tool("f", lower({"type": "object", "properties": {"a": {"type": "integer"}}}))]
+ONE = ToolCall("f", {"a": 1})
+TWO = ToolCall("f", {"a": 2})
+
+
+def state(example: str) -> ChatTemplate:
+    """A template whose instructions have the example."""
+    return ChatTemplate(TEMPLATE.replace("STATED", "{% raw %}" + example + "{% endraw %}"))
+
+
+@pytest.mark.parametrize(
+    ("example", "one", "two"),
+    [
+        (
+            'Answer so:\n<act>\n{"name": <tool-name>, "arguments": <args-object>}\n</act>',
+            '<act>\n{"name": "f", "arguments": {"a": 1}}\n</act>',
+            '<act>\n{"name": "f", "arguments": {"a": 1}}\n</act>\n'
+            '<act>\n{"name": "f", "arguments": {"a": 2}}\n</act>',
+        ),
+        (
+            'A list:\n```json\n[\n  {"tool": "NAME", "parameters": {"k": "value"}},\n  ...\n]\n```',
+            '[{"tool": "f", "parameters": {"a": 1}}]',
+            '[{"tool": "f", "parameters": {"a": 1}}, {"tool": "f", "parameters": {"a": 2}}]',
+        ),
+        (
+            '[CALLS][{"name":"some_tool","args":{"x":"y"}}][/CALLS]',
+            '[CALLS][{"name":"f","args":{"a":1}}][/CALLS]',
+            None,
+        ),
+        (
+            'Use {"function": "$FUNCTION", "input": {...}} and nothing else.',
+            '{"function": "f", "input": {"a": 1}}',
+            None,
+        ),
+    ],
+)
+def test_an_example_states_the_format(example: str, one: str, two: str | None) -> None:
+    found = find_stated(state(example).render)
+    for text, calls in ((one, (ONE,)), (two, (ONE, TWO))):
+        if text is None:
+            continue
+        assert render(Turn(calls=calls), found.format) == text
+        assert parse(text, found.format, TOOLS) == Turn(calls=calls)
+        for choice in (Choice.AUTO, Choice.REQUIRED):
+            assert Masked(found.format, TOOLS, Policy(choice), State()).accepts(text)
+    assert not Masked(found.format, TOOLS, Policy(Choice.REQUIRED), State()).accepts("Well.")
+    assert found.is_example
+    assert found.sign in " ".join(example.split())
+
+
+def test_the_calls_of_the_history_are_written_in_it() -> None:
+    template = state('<act>\n{"name": <tool-name>, "arguments": <args-object>}\n</act>')
+    selected = select_format(template)
+    assert selected.origin is Origin.SHOWN
+    assert "its prompt shows calls in the form '<act> {" in selected.notice
+    function = {"name": "f", "arguments": {"a": 1}}
+    call = {"id": "a", "type": "function", "function": function}
+    text = selected.template.render(
+        [{"role": "user", "content": "Go."}, {"role": "assistant", "tool_calls": [call]}],
+        [tool("f", {"a": {"type": "integer"}})],
+    )
+    assert '<act>\n{"name": "f", "arguments": {"a": 1}}\n</act>[[end]]' in text
+
+
+@pytest.mark.parametrize(
+    ("example", "message"),
+    [
+        ("Use them well.", "shows no example of a call"),
+        ('<act>{"name": "x", "arguments": {}} and so on', "shows no example of a call"),
+        (
+            'Either <a>{"name": "x", "arguments": {}}</a> or <b>{"name": "x", "arguments": {}}</b>',
+            "in more than one form",
+        ),
+    ],
+)
+def test_what_states_no_format(example: str, message: str) -> None:
+    with pytest.raises(DetectError, match=message):
+        find_stated(state(example).render)
+    assert select_format(state(example)).origin is Origin.GENERIC
+
+
+def test_a_tool_or_a_message_states_nothing() -> None:
+    always = '{"name": "x", "arguments": {}}'
+    template = ChatTemplate("{% raw %}" + always + "{% endraw %}" + TEMPLATE)
+    with pytest.raises(DetectError, match="shows no example"):
+        find_stated(template.render)
+
+
+@pytest.mark.parametrize(
+    "filler", ["[ " * 20_000, '{"name": ' * 20_000, " " * 100_000, "," * 50_000]
+)
+def test_long_prompts_are_read_in_linear_time(filler: str) -> None:
+    example = f'{filler}{{"name": "x", "arguments": {{}}}}{filler}'
+    with suppress(DetectError):
+        find_stated(state(example).render)
