@@ -15,7 +15,7 @@ from hypothesis.strategies import DataObject, SearchStrategy
 
 from grammars.errors import SchemaError
 from grammars.lowering.document.references import look_up
-from grammars.schema.nodes import make_validator
+from grammars.schema.validator import Validator
 from grammars.schema.subschemas import Json, is_list, is_object
 
 _DEEPEST = 5  # levels; below, objects and lists are as small as they may be
@@ -50,14 +50,14 @@ _QUIET = settings(
 
 def draw_instances(schema: Json, count: int) -> list[Json]:
     """Valid instances of a schema, at most so many, no two alike."""
-    validator = make_validator(schema, schema)
+    validator = Validator(schema, schema)
     found: dict[str, Json] = {}
 
     @settings(_QUIET, max_examples=count)
     @given(st.data())
     def search(data: DataObject) -> None:
         value = _Draw(data, schema).draw(schema)
-        if validator.is_valid(value):
+        if validator.admits(value):
             found.setdefault(repr(value), value)
 
     with suppress(HypothesisException, SchemaError, RecursionError):  # nothing more can be drawn

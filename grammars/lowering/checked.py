@@ -10,9 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from grammars.errors import SchemaError
-from grammars.lowering.document.references import look_up
 from grammars.schema.nodes import Json, Schema, escape
-from grammars.schema.subschemas import is_list, is_object, omit
+from grammars.schema.subschemas import is_list, is_object, look_up, omit
 
 _MEMBERS = ("properties", "patternProperties", "additionalProperties")
 _DYNAMIC = {"$dynamicRef", "$recursiveRef"}

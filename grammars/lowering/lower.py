@@ -11,7 +11,6 @@ from dataclasses import replace
 
 from grammars.errors import SchemaError
 from grammars.lowering.document.reading import read_document
-from grammars.lowering.document.references import look_up
 from grammars.lowering.findings import Findings
 from grammars.lowering.keywords import drop_annotations
 from grammars.lowering.nodes.flat import FlatLowering
@@ -36,6 +35,7 @@ from grammars.schema.nodes import (
     flatten,
     unite,
 )
+from grammars.schema.subschemas import look_up
 
 OPENNESS = frozenset(["properties", "additionalProperties", "patternProperties"])
 """Keywords that decide whether an object that is silent about other keys admits some."""

@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from functools import partial
 
-from grammars.lowering.document.references import look_up, stands_alone
+from grammars.lowering.document.references import stands_alone
 from grammars.lowering.findings import Findings
 from grammars.lowering.keywords import is_idle
 from grammars.lowering.rewrite.merging import merge
 from grammars.lowering.rewrite.negation import Resolve
 from grammars.lowering.rewrite.unevaluated import state_evaluated
-from grammars.schema.subschemas import Json, omit
+from grammars.schema.subschemas import Json, look_up, omit
 
 _FIXED: dict[bool, dict[str, Json]] = {True: {}, False: {"enum": []}}
 

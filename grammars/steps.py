@@ -1,0 +1,87 @@
+"""Steps: work that a client can make large is counted, and ends when it has taken too much.
+
+A step is about a microsecond: a subschema that is read, a state that is found, a few dozen
+characters that are written. Steps and not seconds, so that what is refused on one machine is
+refused on all. The algorithms count them where they loop (`spend`), whoever has called them; the
+caller sets the limit (`limit_steps`), and can have the work stopped from outside (`stop_when`).
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from grammars.errors import Error
+
+_OFTEN = 1_000  # steps between two looks at whether the work is still wanted
+
+
+class StepsError(Error):
+    """The work takes more steps than it may."""
+
+
+class _Account:
+    """The steps that are left to some work, and to the work that it is a part of."""
+
+    def __init__(
+        self, most: int | None, check: Callable[[], None] | None, outer: "_Account | None"
+    ):
+        self._left = most
+        self._most = most
+        self._check = check
+        self._unchecked = 0
+        self._outer = outer
+
+    def spend(self, count: int) -> None:
+        if self._left is not None:
+            self._left -= count
+            if self._left < 0:
+                raise StepsError(f"it takes more than {self._most:,} steps")
+        if self._check is not None:
+            self._unchecked += count
+            if self._unchecked >= _OFTEN:
+                self._unchecked = 0
+                self._check()
+        if self._outer is not None:
+            self._outer.spend(count)
+
+
+_account: ContextVar[_Account | None] = ContextVar("steps", default=None)
+
+
+def spend(count: int = 1) -> None:
+    """Counts steps of the work under way; does nothing where nobody has set a limit.
+
+    Raises:
+        StepsError: there are more than the work may take.
+        Exception: whatever `stop_when` was given raises.
+    """
+    account = _account.get()
+    if account is not None:
+        account.spend(count)
+
+
+@contextmanager
+def limit_steps(most: int) -> Iterator[None]:
+    """Work that may take so many steps; they count for the work around it, too."""
+    with _open(_Account(most, None, _account.get())):
+        yield
+
+
+@contextmanager
+def stop_when(check: Callable[[], None]) -> Iterator[None]:
+    """Work that is stopped from outside.
+
+    Args:
+        check: called now and then by the thread that does the work; raises what ends it.
+    """
+    with _open(_Account(None, check, _account.get())):
+        yield
+
+
+@contextmanager
+def _open(account: _Account) -> Iterator[None]:
+    token = _account.set(account)
+    try:
+        yield
+    finally:
+        _account.reset(token)
