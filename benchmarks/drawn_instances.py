@@ -14,9 +14,8 @@ from hypothesis.errors import HypothesisException
 from hypothesis.strategies import DataObject, SearchStrategy
 
 from grammars.errors import SchemaError
-from grammars.lowering.document.references import look_up
+from grammars.schema.subschemas import Json, is_list, is_object, look_up
 from grammars.schema.validator import Validator
-from grammars.schema.subschemas import Json, is_list, is_object
 
 _DEEPEST = 5  # levels; below, objects and lists are as small as they may be
 _TEXTS = st.text(st.sampled_from('ab Z09-_./:$é<>&"\\\n\t\u2028😀'), max_size=12)

@@ -6,12 +6,13 @@ refused on all. The algorithms count them where they loop (`spend`), whoever has
 caller sets the limit (`limit_steps`), and can have the work stopped from outside (`stop_when`).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
 from grammars.errors import Error
 
+WRITTEN = 32  # characters that are written, or compared, in a step
 _OFTEN = 1_000  # steps between two looks at whether the work is still wanted
 
 
@@ -61,14 +62,14 @@ def spend(count: int = 1) -> None:
 
 
 @contextmanager
-def limit_steps(most: int) -> Iterator[None]:
+def limit_steps(most: int) -> Generator[None]:
     """Work that may take so many steps; they count for the work around it, too."""
     with _open(_Account(most, None, _account.get())):
         yield
 
 
 @contextmanager
-def stop_when(check: Callable[[], None]) -> Iterator[None]:
+def stop_when(check: Callable[[], None]) -> Generator[None]:
     """Work that is stopped from outside.
 
     Args:
@@ -79,7 +80,7 @@ def stop_when(check: Callable[[], None]) -> Iterator[None]:
 
 
 @contextmanager
-def _open(account: _Account) -> Iterator[None]:
+def _open(account: _Account) -> Generator[None]:
     token = _account.set(account)
     try:
         yield

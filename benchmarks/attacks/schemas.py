@@ -287,7 +287,7 @@ def _list_alternatives() -> Iterator[Attack]:
     yield from _both("conjunctions of subsets, 24", growing_conjunctions(24))
     yield from _both("3,000 references in a row", chain_of_references(3000))
     yield from _both("2,000 objects in each other", chain_of_objects(2000))
-    yield from _both("150 definitions that refer to all", all_refer_to_all(150))
+    yield from _both("100 definitions that refer to all", all_refer_to_all(100))
     yield from _both("12 conditions", chain_of_conditions(12))
     yield from _both("60 conditions", chain_of_conditions(60))
     yield from _both("40 conditions, nested", chain_of_conditions(40, nested=True))

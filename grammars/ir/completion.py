@@ -1,14 +1,29 @@
 """The shortest legal completion of a turn, for the moment when the tokens run out."""
 
 from copy import copy
+from dataclasses import dataclass
 from itertools import islice
 
 from grammars.ir.chart import Chart, UnknownEndError
 from grammars.ir.grammar import Grammar
 from grammars.ir.lexer import Lexer
-from grammars.ir.shortest import NO_TEXT, Shortest, measure
+from grammars.ir.shortest import MOST_SPELLED, NO_TEXT, Shortest, measure
+from grammars.steps import StepsError, limit_steps
 
 MOST_TRIED = 16
+MOST_STEPS = 200_000
+"""Of one search; a turn that needs more is searched no further, and no ending of it is known."""
+
+
+@dataclass(frozen=True)
+class TooLong:
+    """Every ending is longer than the room that there is.
+
+    Args:
+        least: no ending has fewer characters.
+    """
+
+    least: int
 
 
 class Completer:
@@ -25,35 +40,64 @@ class Completer:
         self._lexer = Lexer(grammar.rules)
         self._shortest = Shortest(grammar.rules, self._lexer)
         self._chart: Chart | None = None
+        self._is_exhausted = False
+
+    def measure_shortest(self) -> int | None:
+        """The characters of the shortest turn; None where that is not known."""
+        try:
+            with limit_steps(MOST_STEPS):
+                shortest = self._shortest.find(self.grammar.start)
+        except (StepsError, RecursionError):
+            return None
+        return None if shortest is None else shortest.size
 
     def fork(self) -> "Completer":
         """A completer of other texts, which shares what is known of the grammar."""
         other = copy(self)
         other._chart = None
+        other._is_exhausted = False
         return other
 
-    def complete(self, text: str) -> str | None:
+    def complete(self, text: str, room: int | None = None) -> str | TooLong | None:
         """What to write behind `text`, so that the turn is whole: "" if it may end there.
 
         Half a special token is ordinary text, since it has no half: a whole one follows.
 
         Args:
             text: what the model has written behind the prompt; the grammar has let it through.
+            room: characters that a completion may have; None: any number.
 
         Returns:
             None where no completion is known: a user's own grammar, an expression that cannot be
-            read, or a text that the grammar does not take.
+            read, a text that the grammar does not take, a search that takes too many steps, or a
+            completion that has more than `MOST_SPELLED` characters.
         """
+        if self._is_exhausted:
+            return None
         try:
-            chart = self._read(text)
-            endings = sorted(chart.find_endings(self._shortest), key=measure)
+            with limit_steps(MOST_STEPS):
+                return self._complete(text, room)
         except UnknownEndError:
             return None
+        except StepsError:
+            self._is_exhausted = True  # the next search would begin where this one did
+            self._chart = None
+            return None
+
+    def _complete(self, text: str, room: int | None) -> str | TooLong | None:
+        chart = self._read(text)
+        endings = sorted(chart.find_endings(self._shortest), key=measure)
+        least = min((ending.size for ending in endings), default=0)
+        if room is not None and least > room:
+            return TooLong(least)
         for ending in islice(endings, MOST_TRIED):
+            if ending.size > MOST_SPELLED:
+                continue
             # The lexer does not end a lexeme that can go on with what follows it, so not every
             # sequence of shortest lexemes is read as such.
-            if self._ends(chart, text + ending.text):
-                return ending.text
+            spelled = ending.spell()
+            if self._ends(chart, text + spelled):
+                return spelled
         return None
 
     def _read(self, text: str) -> Chart:

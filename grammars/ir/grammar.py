@@ -24,6 +24,7 @@ from grammars.ir.nodes import (
 )
 from grammars.ir.printer import print_rule, quote
 from grammars.regex.writing import escape_regex
+from grammars.steps import WRITTEN, spend
 
 MOST_TEXT = 4_000_000  # characters of a grammar; one of 100 tools has about 100,000
 
@@ -159,6 +160,7 @@ class GrammarBuilder:
         if rule.lazy:
             attribute = "[lazy]"
         printed = print_rule(name + attribute, rule.body)
+        spend(1 + len(printed) // WRITTEN)
         self._size += len(printed)
         if self._size > MOST_TEXT:
             message = f"the grammar is too large: more than {MOST_TEXT:,} characters"

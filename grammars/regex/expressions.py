@@ -10,8 +10,9 @@ from functools import reduce
 from typing import TypeAlias
 
 from grammars.regex.characters import EVERY, Characters
+from grammars.steps import spend
 
-ENDLESS = 10**9
+ENDLESS = 10**18
 """The least length of an expression that matches nothing."""
 
 
@@ -202,6 +203,7 @@ def is_nullable(expression: Expression) -> bool:
 
 def derive(expression: Expression, character: str) -> Expression:
     """What may follow that character."""
+    spend()
     match expression:
         case Nothing() | Blank():
             return NOTHING

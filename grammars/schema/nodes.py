@@ -5,7 +5,7 @@ source, as nodes may admit more than it does.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
@@ -357,6 +357,27 @@ def flatten(node: Node, definitions: Mapping[str, Node]) -> Iterator[Flat]:
                 stack.extend(reversed(branches))
             case other:
                 yield other
+
+
+def find_references(node: Node) -> Set[str]:
+    """The definitions that a node names."""
+    found = set[str]()
+    queue: list[Node | None] = [node]
+    while queue:
+        match part := queue.pop():
+            case Reference(name):
+                found.add(name)
+            case Union(branches):
+                queue += branches
+            case Array(prefix, items, contains=contains):
+                queue += [*prefix, items]
+                if contains is not None:
+                    queue += [*contains.matching, *contains.others]
+            case Object(properties):
+                queue += [member.node for member in (*properties, *part.extras)]
+            case _:
+                pass
+    return found
 
 
 def are_same(a: Json, b: Json) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias, TypeGuard
 from urllib.parse import unquote
 
 from grammars.errors import SchemaError
+from grammars.steps import spend
 
 Json: TypeAlias = Any
 """A JSON value: None, bool, int, float, str, list or dict with string keys."""
@@ -85,6 +86,7 @@ def map_parts(flat: Mapping[str, Json], change: Callable[[Json, str], Json]) -> 
         change: gives what stands for a subschema; its second argument is the JSON pointer from
             `flat` to it.
     """
+    spend()
 
     def change_schema(part: Json, pointer: str) -> Json:
         if is_object(part) or isinstance(part, bool):

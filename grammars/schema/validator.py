@@ -21,7 +21,7 @@ LATEST = "https://json-schema.org/draft/2020-12/schema"
 MOST_WAYS = 1_000_000
 """Subschemas that a value may be compared with, each as often as a way leads there: 0.1 s."""
 _MOST_EXPLAINED = 2_000
-"""An error has those of all branches inside, at 100 us each: of more ways only that there is one."""
+"""An error has those of all branches in it, at 100 us each; of more ways, it has no reason."""
 _MOST_COUNTED = 200_000  # steps of counting
 _ROOT = "urn:root"  # the URI under which jsonschema-rs knows the document
 _IN_PLACE = ("allOf", "anyOf", "oneOf")
