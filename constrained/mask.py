@@ -6,7 +6,7 @@ only an end token may follow, which looks like a clean end. So every call here a
 
 import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import NoReturn
 
 import llguidance
@@ -14,6 +14,7 @@ import numpy as np
 from llguidance.gbnf_to_lark import gbnf_to_lark
 
 from constrained.errors import GrammarError
+from grammars.steps import check_wanted
 
 # Verbose messages would carry the grammar and the text so far into logs.
 # A bounded string may cost 2 million once (15 ms); the default of 200,000 would end the request.
@@ -27,10 +28,14 @@ LIMITS = llguidance.LLParserLimits(
 # llguidance compiles rules that refer to each other by recursion. An object of 2,500 properties
 # would overrun a stack of 8 MB and thereby end the process; with this one, MOST_RULES fit.
 STACK = 256 * 2**20  # bytes, of address space only
-MOST_RULES = 30_000
-MOST_BRANCHES = 60_000  # llguidance numbers its symbols in 16 bits, and says so only at the end
+# Its time grows with the square of these: 2 s and 3 s. It numbers its symbols in 16 bits.
+MOST_RULES = 20_000
+MOST_BRANCHES = 40_000
+AT_ONCE = 4  # grammars that llguidance compiles
+PATIENCE = 0.02  # seconds between two looks at whether a grammar is still wanted
 HEADER = "%llguidance {}\n"
 _stack_size = threading.Lock()
+_room = threading.BoundedSemaphore(AT_ONCE)
 # For each byte of a packed mask, what to add to the logits of its 8 tokens.
 BIAS = np.where(
     np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little"),
@@ -217,14 +222,23 @@ def read_gbnf(grammar: str) -> str:
 
 
 def _compile(tokenizer: llguidance.LLTokenizer, grammar: str) -> llguidance.LLMatcher:
-    """Compiles in a thread with a large stack: its size is the only one that Python can choose."""
-    with ThreadPoolExecutor(1) as pool:
-        with _stack_size:
-            before = threading.stack_size(STACK)
-            try:
-                made = pool.submit(
-                    llguidance.LLMatcher, tokenizer, grammar, log_level=0, limits=LIMITS
-                )
-            finally:
-                threading.stack_size(before)
-        return made.result()
+    """Compiles in a thread with a large stack: its size is the only one that Python can choose.
+
+    Nothing interrupts llguidance, but a grammar within the limits takes it seconds at most, and it
+    lets go of the interpreter lock. So whoever is not wanted any more leaves it to itself; those
+    that are left so are counted, and no more begin than there is room for.
+    """
+    while not _room.acquire(timeout=PATIENCE):
+        check_wanted()
+    pool = ThreadPoolExecutor(1, thread_name_prefix="grammar")
+    with _stack_size:
+        before = threading.stack_size(STACK)
+        try:
+            made = pool.submit(llguidance.LLMatcher, tokenizer, grammar, log_level=0, limits=LIMITS)
+        finally:
+            threading.stack_size(before)
+    made.add_done_callback(lambda _: _room.release())
+    pool.shutdown(wait=False)
+    while not wait([made], timeout=PATIENCE).done:
+        check_wanted()
+    return made.result()

@@ -45,6 +45,12 @@ class _Account:
         if self._outer is not None:
             self._outer.spend(count)
 
+    def check(self) -> None:
+        if self._check is not None:
+            self._check()
+        if self._outer is not None:
+            self._outer.check()
+
 
 _account: ContextVar[_Account | None] = ContextVar("steps", default=None)
 
@@ -59,6 +65,17 @@ def spend(count: int = 1) -> None:
     account = _account.get()
     if account is not None:
         account.spend(count)
+
+
+def check_wanted() -> None:
+    """Looks whether the work under way is still wanted, for what waits and counts no steps.
+
+    Raises:
+        Exception: whatever `stop_when` was given raises.
+    """
+    account = _account.get()
+    if account is not None:
+        account.check()
 
 
 @contextmanager

@@ -33,6 +33,9 @@ class Completer:
 
     Args:
         grammar: what holds the texts.
+
+    Attributes:
+        least: the characters of the shortest text; None where that is not known.
     """
 
     def __init__(self, grammar: Grammar):
@@ -41,9 +44,9 @@ class Completer:
         self._shortest = Shortest(grammar.rules, self._lexer)
         self._chart: Chart | None = None
         self._is_exhausted = False
+        self.least = self._measure_shortest()
 
-    def measure_shortest(self) -> int | None:
-        """The characters of the shortest turn; None where that is not known."""
+    def _measure_shortest(self) -> int | None:
         try:
             with limit_steps(MOST_STEPS):
                 shortest = self._shortest.find(self.grammar.start)

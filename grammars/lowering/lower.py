@@ -24,7 +24,7 @@ from grammars.lowering.nodes.inhabitation import (
 from grammars.lowering.rewrite.conditions import Split, divide, find_split, is_exclusion
 from grammars.lowering.rewrite.flattening import Flattening
 from grammars.lowering.rewrite.presence import find_presence
-from grammars.schema.extent import find_minimum
+from grammars.schema.extent import find_long_part, measure_least
 from grammars.schema.nodes import (
     AnyValue,
     Json,
@@ -37,6 +37,7 @@ from grammars.schema.nodes import (
     unite,
 )
 from grammars.schema.subschemas import look_up
+from grammars.schema.validator import find_multiplied
 from grammars.steps import WRITTEN, StepsError, limit_steps, spend
 
 OPENNESS = frozenset(["properties", "additionalProperties", "patternProperties"])
@@ -80,6 +81,9 @@ def _refuse_size(where: str) -> SchemaError:
 
 def _lower(source: Json, *, close: bool, only_object: bool) -> Schema:
     document, repaired, problem = read_document(source)
+    multiplied = None if problem is not None else find_multiplied(document)
+    if multiplied is not None:
+        raise _refuse_size(multiplied)
     lowering = _Lowering(document, close=close)
     root = document
     if only_object and (isinstance(root, bool) or root.get("type") != "object"):
@@ -98,19 +102,17 @@ def _lower(source: Json, *, close: bool, only_object: bool) -> Schema:
         if where:
             message += f": nothing fits {where}"
         raise SchemaError(message, where=where, hint="Widen it")
-    minimum = find_minimum(node, definitions, MOST_LEAST)
-    if minimum is not None:
-        raise SchemaError(
-            f"every value has more than {MOST_LEAST:,} characters, and no context so many tokens",
-            where=minimum.pointer,
-            hint="Lower it",
-        )
+    least = measure_least(node, definitions)
+    if least > MOST_LEAST:
+        message = f"every value has more than {MOST_LEAST:,} characters; no context holds one"
+        where = find_long_part(node, definitions, MOST_LEAST)
+        raise SchemaError(message, where=where, hint="Lower the minimum")
     types = set(map(type, flatten(node, definitions)))
     if only_object and not types <= {Object}:
         hint = "Declare its properties instead"
         raise SchemaError("arguments cannot be an enum or const", where="", hint=hint)
     report = replace(lowering.findings.report(), repaired=repaired)
-    return Schema(document, node, definitions, report=report, root=document)
+    return Schema(document, node, definitions, report=report, root=document, least=least)
 
 
 class _Lowering:

@@ -3,7 +3,6 @@ and from below in characters, so much every value has."""
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import cast
 
 from grammars.regex.texts import Texts
@@ -82,32 +81,20 @@ def _measure_constant(value: Json) -> int:
     return SCALAR + len(json.dumps(value))
 
 
-@dataclass(frozen=True)
-class Minimum:
-    """The part of a schema that makes every value long.
-
-    Args:
-        pointer: of the schema, or of its keyword.
-        size: the characters that the whole value has at least, however it is spelled.
-    """
-
-    pointer: str
-    size: int
-
-
-def find_minimum(node: Node, definitions: Mapping[str, Node], most: int) -> Minimum | None:
-    """The minimum that is to blame where no value has so few characters; None: some may.
+def measure_least(node: Node, definitions: Mapping[str, Node]) -> int:
+    """The characters that every value has at least, however it is spelled.
 
     Args:
         node: the schema.
         definitions: its definitions; each admits a value.
-        most: characters.
     """
-    sizes = _Sizes(definitions)
-    size = sizes.measure(node)
-    if size <= most:
-        return None
-    return Minimum(sizes.find_cause(node, most), size)
+    return _Sizes(definitions).measure(node)
+
+
+def find_long_part(node: Node, definitions: Mapping[str, Node], most: int) -> str:
+    """The JSON pointer of the innermost schema, or of its keyword, of which no value has so few
+    characters; "" if that is the whole schema."""
+    return _Sizes(definitions).find_cause(node, most)
 
 
 class _Sizes:

@@ -225,6 +225,7 @@ class Schema:
         definitions: the nodes that `Reference` nodes name.
         report: which keywords the mask enforces and which it does not.
         root: the document that `$ref`s in `source` point into.
+        least: the characters that every value has at least, however it is spelled; 0: not known.
     """
 
     source: Json
@@ -232,6 +233,7 @@ class Schema:
     definitions: Mapping[str, Node]
     report: Report
     root: Json
+    least: int = 0
 
     def find_members(self, key: str) -> "list[Schema | None]":
         """For each object that the schema admits, in order: the schema of this key, declared or
@@ -242,7 +244,7 @@ class Schema:
             if found is None:
                 members.append(None)
             else:
-                members.append(replace(self, source=found.source, node=found.node))
+                members.append(replace(self, source=found.source, node=found.node, least=0))
         return members
 
     @property

@@ -22,6 +22,7 @@ MOST_WAYS = 1_000_000
 """Subschemas that a value may be compared with, each as often as a way leads there: 0.1 s."""
 _MOST_EXPLAINED = 2_000
 """An error has those of all branches in it, at 100 us each; of more ways, it has no reason."""
+_MOST_IN_PLACE = 50_000  # of which there is one for each part of a value
 _MOST_COUNTED = 200_000  # steps of counting
 _ROOT = "urn:root"  # the URI under which jsonschema-rs knows the document
 _IN_PLACE = ("allOf", "anyOf", "oneOf")
@@ -81,6 +82,34 @@ class Validator:
                 return _Ways(self._root).count(value, self._source)
         except (StepsError, RecursionError):
             return MOST_WAYS + 1
+
+
+def find_multiplied(document: Json) -> str | None:
+    """The JSON pointer of a schema with which no value can be compared in so many steps, since its
+    references and alternatives multiply out; None: there is none.
+
+    Raises:
+        RecursionError: the document nests too deeply.
+    """
+    ways = _Ways(document)
+    queue: list[tuple[str, Json]] = [("", document)]
+    while queue:
+        pointer, schema = queue.pop()
+        if not is_object(schema):
+            continue
+        try:
+            with limit_steps(_MOST_COUNTED):
+                if ways.count(None, schema) > _MOST_IN_PLACE:
+                    return pointer
+        except StepsError:
+            return pointer
+
+        def add(part: Json, step: str, at: str = pointer) -> Json:
+            queue.append((at + step, part))
+            return part
+
+        map_parts(schema, add)
+    return None
 
 
 def _measure(value: Json) -> int:
