@@ -279,17 +279,26 @@ class Model:
         """As `compile_text`."""
         return await arun(self._queue_text(prompt, answer, timeout, client))
 
-    async def aread(self, read: Callable[[], T], *, client: str = "", quick: bool = True) -> T:
+    async def aread(
+        self,
+        read: Callable[[], T],
+        timeout: float | None = None,
+        *,
+        client: str = "",
+        quick: bool = True,
+    ) -> T:
         """Reads a request in a thread that compiles; cancelling the task ends that.
 
         Args:
             read: what is done.
+            timeout: as in `compile`.
             client: as in `compile`.
             quick: there is no schema or grammar in it.
         """
+        deadline = set_deadline(timeout, self._clock)
 
         def start(is_wanted: Wanted) -> Future[T]:
-            check = partial(self._check, is_wanted, None)
+            check = partial(self._check, is_wanted, deadline)
             return self._workers.submit(read, Order(client, is_known=quick, check=check))
 
         return await arun(start)
