@@ -31,6 +31,7 @@ STACK = 256 * 2**20  # bytes, of address space only
 # Its time grows with the square of these: 2 s and 3 s. It numbers its symbols in 16 bits.
 MOST_RULES = 20_000
 MOST_BRANCHES = 40_000
+MOST_GBNF = 30_000_000  # rules times characters: 3 s
 AT_ONCE = 4  # grammars that llguidance compiles
 PATIENCE = 0.02  # seconds between two looks at whether a grammar is still wanted
 HEADER = "%llguidance {}\n"
@@ -213,12 +214,18 @@ def read_gbnf(grammar: str) -> str:
     """A grammar of llama.cpp (GBNF) in llguidance's Lark dialect.
 
     Raises:
-        GrammarError: it is not valid.
+        GrammarError: it is not valid, or too large to be read.
     """
+    # llguidance's reader looks for terminals among all rules again each time it has found some.
+    steps = grammar.count("::=") * len(grammar)
+    if steps > MOST_GBNF:
+        message = f"the grammar is too large: {grammar.count('::='):,} rules"
+        raise GrammarError(message, where="/grammar", hint="Write it in Lark, or simplify it")
     try:
         return gbnf_to_lark(grammar).replace(HEADER, "")
     except Exception as e:  # a bare one where a rule is missing
-        raise GrammarError(f"the GBNF grammar is not valid: {e}") from e
+        message = f"the GBNF grammar is not valid: {e}"
+        raise GrammarError(message, where="/grammar", hint="Correct it") from e
 
 
 def _compile(tokenizer: llguidance.LLTokenizer, grammar: str) -> llguidance.LLMatcher:

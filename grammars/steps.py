@@ -20,22 +20,24 @@ class StepsError(Error):
     """The work takes more steps than it may."""
 
 
-class _Account:
-    """The steps that are left to some work, and to the work that it is a part of."""
+class Account:
+    """The steps that are left to some work, and to the work that it is a part of.
 
-    def __init__(
-        self, most: int | None, check: Callable[[], None] | None, outer: "_Account | None"
-    ):
-        self._left = most
+    Attributes:
+        left: the steps; None: any number.
+    """
+
+    def __init__(self, most: int | None, check: Callable[[], None] | None, outer: "Account | None"):
+        self.left = most
         self._most = most
         self._check = check
         self._unchecked = 0
         self._outer = outer
 
     def spend(self, count: int) -> None:
-        if self._left is not None:
-            self._left -= count
-            if self._left < 0:
+        if self.left is not None:
+            self.left -= count
+            if self.left < 0:
                 raise StepsError(f"it takes more than {self._most:,} steps")
         if self._check is not None:
             self._unchecked += count
@@ -52,7 +54,7 @@ class _Account:
             self._outer.check()
 
 
-_account: ContextVar[_Account | None] = ContextVar("steps", default=None)
+_account: ContextVar[Account | None] = ContextVar("steps", default=None)
 
 
 def spend(count: int = 1) -> None:
@@ -79,10 +81,11 @@ def check_wanted() -> None:
 
 
 @contextmanager
-def limit_steps(most: int) -> Generator[None]:
+def limit_steps(most: int) -> Generator[Account]:
     """Work that may take so many steps; they count for the work around it, too."""
-    with _open(_Account(most, None, _account.get())):
-        yield
+    account = Account(most, None, _account.get())
+    with _open(account):
+        yield account
 
 
 @contextmanager
@@ -92,12 +95,12 @@ def stop_when(check: Callable[[], None]) -> Generator[None]:
     Args:
         check: called now and then by the thread that does the work; raises what ends it.
     """
-    with _open(_Account(None, check, _account.get())):
+    with _open(Account(None, check, _account.get())):
         yield
 
 
 @contextmanager
-def _open(account: _Account) -> Generator[None]:
+def _open(account: Account) -> Generator[None]:
     token = _account.set(account)
     try:
         yield

@@ -6,7 +6,7 @@ from typing import Any
 
 Body = Mapping[str, Any]
 REFUSED = (400,)
-ANSWERED = (200, 400)
+ANSWERED = (200, 400, 422)
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,8 @@ class Attack:
         name: what it does.
         make: gives the body of the request; called only when it is sent, for some have megabytes.
         path: of the request.
-        statuses: what may come of it. An attack that has a fair answer may get that (200).
+        statuses: what may come of it. An attack that has a fair answer may get that (200); a reply that
+            fails a keyword which is only checked is 422.
     """
 
     name: str

@@ -46,8 +46,8 @@ from grammars.turn import (
 from grammars.wire.format import Format
 
 CACHED = 32  # compiled grammars; one of 100 tools is about 1 MB
-MOST_STEPS = 1_000_000
-"""Of compiling one job, all its tools together."""
+MOST_STEPS = 400_000
+"""Of compiling one job, all its tools together; 1,000 tools of 20 arguments take 250,000."""
 
 
 def _forbid(think: Think) -> Think:

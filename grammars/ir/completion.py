@@ -11,8 +11,11 @@ from grammars.ir.shortest import MOST_SPELLED, NO_TEXT, Shortest, measure
 from grammars.steps import StepsError, limit_steps
 
 MOST_TRIED = 16
-MOST_STEPS = 200_000
-"""Of one search; a turn that needs more is searched no further, and no ending of it is known."""
+MOST_STEPS = 100_000
+"""Of one search."""
+MOST_OF_TURN = 500_000
+"""Of all searches for one turn; one that needs more is searched no further, and no ending of it is
+known."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,7 @@ class Completer:
         self._lexer = Lexer(grammar.rules)
         self._shortest = Shortest(grammar.rules, self._lexer)
         self._chart: Chart | None = None
-        self._is_exhausted = False
+        self._left = MOST_OF_TURN
         self.least = self._measure_shortest()
 
     def _measure_shortest(self) -> int | None:
@@ -58,7 +61,7 @@ class Completer:
         """A completer of other texts, which shares what is known of the grammar."""
         other = copy(self)
         other._chart = None
-        other._is_exhausted = False
+        other._left = MOST_OF_TURN
         return other
 
     def complete(self, text: str, room: int | None = None) -> str | TooLong | None:
@@ -75,17 +78,20 @@ class Completer:
             read, a text that the grammar does not take, a search that takes too many steps, or a
             completion that has more than `MOST_SPELLED` characters.
         """
-        if self._is_exhausted:
+        if self._left <= 0:
             return None
+        most = min(MOST_STEPS, self._left)
         try:
-            with limit_steps(MOST_STEPS):
-                return self._complete(text, room)
+            with limit_steps(most) as account:
+                completion = self._complete(text, room)
         except UnknownEndError:
             return None
         except StepsError:
-            self._is_exhausted = True  # the next search would begin where this one did
+            self._left = 0  # the next search would begin where this one did
             self._chart = None
             return None
+        self._left -= most - (account.left or 0)
+        return completion
 
     def _complete(self, text: str, room: int | None) -> str | TooLong | None:
         chart = self._read(text)

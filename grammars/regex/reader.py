@@ -117,7 +117,7 @@ class _RegexReader:
         return body
 
     def atom(self) -> Expression:
-        spend()
+        spend(2)
         match self.text[self.at]:
             case "(":
                 return self.group()

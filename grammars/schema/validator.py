@@ -23,7 +23,7 @@ MOST_WAYS = 1_000_000
 _MOST_EXPLAINED = 2_000
 """An error has those of all branches in it, at 100 us each; of more ways, it has no reason."""
 _MOST_IN_PLACE = 50_000  # of which there is one for each part of a value
-_MOST_COUNTED = 200_000  # steps of counting
+_MOST_COUNTED = 100_000  # steps of counting
 _ROOT = "urn:root"  # the URI under which jsonschema-rs knows the document
 _IN_PLACE = ("allOf", "anyOf", "oneOf")
 _IN_PLACE_SINGLES = ("not", "if", "then", "else")
@@ -75,7 +75,7 @@ class Validator:
         return None
 
     def _count_ways(self, value: Json) -> int:
-        if not self._has_references and self._size * _measure(value) <= MOST_WAYS:
+        if not self._has_references and self._size * count_parts(value) <= MOST_WAYS:
             return 1
         try:
             with limit_steps(_MOST_COUNTED):
@@ -112,8 +112,8 @@ def find_multiplied(document: Json) -> str | None:
     return None
 
 
-def _measure(value: Json) -> int:
-    """The number of values in a value."""
+def count_parts(value: Json) -> int:
+    """The number of values in a value, itself among them."""
     count = 0
     queue = [value]
     while queue:

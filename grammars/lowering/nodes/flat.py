@@ -51,7 +51,7 @@ from grammars.schema.nodes import (
 )
 from grammars.schema.presence import simplify
 from grammars.schema.subschemas import omit
-from grammars.schema.validator import LATEST, Validator
+from grammars.schema.validator import LATEST, Validator, count_parts
 
 _LONG = 50  # characters
 _LONG_BESIDE_WORDS = 100
@@ -89,7 +89,7 @@ class FlatLowering:
         """Of the values that `enum` or `const` lists those that all other keywords admit."""
         values = list_values(flat)
         rest = omit(flat, "enum")
-        if len(values) > MOST_VALUES:
+        if len(values) > MOST_VALUES or count_parts(values) > 2 * MOST_VALUES:
             self._findings.check(at, "enum", f"it has more than {MOST_VALUES:,} values")
             return self._lower({"type": find_types(values), **rest}, at)
         admits = self._make_test(rest, at)
