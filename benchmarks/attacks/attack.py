@@ -17,14 +17,16 @@ class Attack:
         name: what it does.
         make: gives the body of the request; called only when it is sent, for some have megabytes.
         path: of the request.
-        statuses: what may come of it. An attack that has a fair answer may get that (200); a reply that
-            fails a keyword which is only checked is 422.
+        statuses: what may come of it. An attack that has a fair answer may get that (200); a reply
+            that fails a keyword which is only checked is 422.
+        is_variant: another attack is the same by another way.
     """
 
     name: str
     make: Callable[[], Body]
     path: str = "/v1/chat/completions"
     statuses: tuple[int, ...] = ANSWERED
+    is_variant: bool = False
 
 
 def ask_for_call(schema: Any, *, required: bool = True) -> Body:

@@ -240,7 +240,7 @@ def ambiguous_rules(count: int) -> str:
 def _both(name: str, schema: Any) -> Iterator[Attack]:
     """The schema as that of a tool, and as that of an answer."""
     yield Attack(name, partial(ask_for_call, schema))
-    yield Attack(f"{name}, answer", partial(ask_for_json, schema))
+    yield Attack(f"{name}, answer", partial(ask_for_json, schema), is_variant=True)
 
 
 def _list_minima() -> Iterator[Attack]:

@@ -13,7 +13,7 @@ from grammars.steps import StepsError, limit_steps
 MOST_TRIED = 16
 MOST_STEPS = 100_000
 """Of one search."""
-MOST_OF_TURN = 500_000
+MOST_OF_TURN = 250_000
 """Of all searches for one turn; one that needs more is searched no further, and no ending of it is
 known."""
 

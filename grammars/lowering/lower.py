@@ -43,7 +43,7 @@ from grammars.steps import WRITTEN, StepsError, limit_steps, spend
 OPENNESS = frozenset(["properties", "additionalProperties", "patternProperties"])
 """Keywords that decide whether an object that is silent about other keys admits some."""
 MOST_PARTS = 5_000  # subschemas that a schema comes to, conjunctions multiplied out
-MOST_STEPS = 100_000
+MOST_STEPS = 60_000
 """Of lowering one schema: about a second. Of 1,700 real ones the largest takes 12,000."""
 MOST_LEAST = 1_000_000  # characters of the shortest value
 MOST_SPLITS = 200

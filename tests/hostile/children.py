@@ -63,7 +63,7 @@ def _send(service: Service, body: str) -> tuple[int, str]:
     try:
         request = ChatRequest.model_validate_json(body).read(service)
         turn = service.model.compile(request.job)
-        service.model.complete([turn], max_tokens=request.generation.max_tokens)
+        service.model.complete([turn], max_tokens=request.generation.max_tokens or 64)
     except RecursionError:
         raise
     except ValueError as error:
