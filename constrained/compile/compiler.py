@@ -19,6 +19,7 @@ from constrained.prompt.encoding import check_text
 from constrained.prompt.prompts import TEXT, Prompts
 from constrained.prompt.turn_cache import MOST_TOKENS
 from constrained.template.chat_template import ChatTemplate, freeze
+from constrained.template.work_limits import MOST_REQUEST_STEPS, limit_work
 from constrained.tools.offer import Offer, Offered, Refusal, read_offer
 from constrained.tools.shapes import read_policy
 from constrained.vocabulary.vocabulary import Tokenizer, Vocabulary, build_tokenizer
@@ -178,7 +179,7 @@ class Compiler:
         offer = read_offer(job.tools, drop=job.drop_tools, nonempty=job.require_nonempty)
         while True:
             try:
-                with freeze(job.date):
+                with freeze(job.date), limit_work(MOST_REQUEST_STEPS):
                     return self._compile_offer(job, offer, prefill)
             except _RefusedError as e:
                 if not job.drop_tools:
