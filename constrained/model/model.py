@@ -313,7 +313,7 @@ class Model:
     def _prepare(self, turns: Sequence[CompiledTurn], options: CallOptions) -> list[Start[Reply]]:
         """Functions that start the turns; their time runs from now on."""
         deadline = set_deadline(options.timeout, self._clock)
-        launch = partial(self._launch, options=options.decode, deadline=deadline)
+        launch = partial(self._launch, options=options, deadline=deadline)
         return [partial(launch, turn) for turn in turns]
 
     def _queue(
@@ -348,8 +348,7 @@ class Model:
         def compile() -> Future[Reply]:
             self._check_wait(deadline)
             turn = self.compiler.compile(call.job)
-            options = call.options.decode
-            return self._launch(turn, is_wanted, sink, options=options, deadline=deadline)
+            return self._launch(turn, is_wanted, sink, options=call.options, deadline=deadline)
 
         return self._worker.start(compile)
 
@@ -359,11 +358,16 @@ class Model:
         is_wanted: Wanted,
         sink: Sink,
         *,
-        options: DecodeOptions,
+        options: CallOptions,
         deadline: Deadline | None,
     ) -> Future[Reply]:
         request = Request(
-            turn.make_input(), options, sink=sink, is_wanted=is_wanted, deadline=deadline
+            turn.make_input(),
+            options.decode,
+            sink=sink,
+            is_wanted=is_wanted,
+            deadline=deadline,
+            owner=options.owner,
         )
         generation = self._runner.submit(request)
         generation.add_done_callback(self._note_failure)

@@ -1,5 +1,6 @@
 """The shortest legal completion of a turn, for the moment when the tokens run out."""
 
+import sys
 from copy import copy
 from itertools import islice
 
@@ -7,8 +8,17 @@ from grammars.ir.chart import Chart, UnknownEndError
 from grammars.ir.grammar import Grammar
 from grammars.ir.lexer import Lexer
 from grammars.ir.shortest import NO_TEXT, Shortest, measure
+from grammars.regex.effort import SearchEffort, ExhaustedError, limit_effort
 
 MOST_TRIED = 16
+MOST_STEPS = 40_000
+"""For one completion: `.*a.{1000}` has more states than anybody can search."""
+MOST_TURN_STEPS = 5 * MOST_STEPS
+"""For all completions of one text that grows."""
+LOOK_STEPS = 4_000
+"""What each completion gives back of them: of tools and schemas one takes 50 to 2,500."""
+STEPS_PER_CHARACTER = 100
+"""On top, to read the text."""
 
 
 class Completer:
@@ -25,11 +35,13 @@ class Completer:
         self._lexer = Lexer(grammar.rules)
         self._shortest = Shortest(grammar.rules, self._lexer)
         self._chart: Chart | None = None
+        self._spent = 0
 
     def fork(self) -> "Completer":
         """A completer of other texts, which shares what is known of the grammar."""
         other = copy(self)
         other._chart = None
+        other._spent = 0
         return other
 
     def complete(self, text: str) -> str | None:
@@ -42,8 +54,24 @@ class Completer:
 
         Returns:
             None where no completion is known: a user's own grammar, an expression that cannot be
-            read, or a text that the grammar does not take.
+            read, a text that the grammar does not take, or one whose end takes too many steps to
+            find; behind that, none is looked for any more.
         """
+        to_read = STEPS_PER_CHARACTER * len(text)
+        most = min(MOST_STEPS, MOST_TURN_STEPS - self._spent) + to_read
+        if most < 0:
+            return None
+        effort = SearchEffort(most)
+        try:
+            with limit_effort(effort):
+                ending = self._complete(text)
+        except ExhaustedError:
+            self._spent = sys.maxsize
+            return None
+        self._spent = max(0, self._spent + most - effort.left - LOOK_STEPS)
+        return ending
+
+    def _complete(self, text: str) -> str | None:
         try:
             chart = self._read(text)
             endings = sorted(chart.find_endings(self._shortest), key=measure)

@@ -19,6 +19,7 @@ from grammars.ir.nodes import (
     Sequence,
     SetBit,
 )
+from grammars.regex.effort import ExhaustedError, spend
 
 MOST_TRIED = 2_000
 """Members of a family of rules are tried in so many orders; then no text is known."""
@@ -141,6 +142,15 @@ class Shortest:
             return
         order = self._find_below(name)
         self._texts.update(dict.fromkeys(order))
+        try:
+            self._improve(order)
+        except ExhaustedError:  # half-known texts would pass for known ones
+            for rule in order:
+                del self._texts[rule]
+            raise
+
+    def _improve(self, order: list[str]) -> None:
+        """Finds the texts of rules until none gets better."""
         changed = True
         while changed:
             changed = False
@@ -191,6 +201,7 @@ class Shortest:
 
     def _text(self, expression: Expression, bits: int) -> Completion | None:
         """The shortest text of an expression, by what is known of the rules that it names."""
+        spend()
         match expression:
             case Sequence(parts):
                 return self._text_of_all(parts, bits)

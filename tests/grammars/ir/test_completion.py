@@ -34,6 +34,7 @@ from grammars.ir.nodes import (
     optional,
     sequence,
 )
+from grammars.regex.effort import SearchEffort, limit_effort
 from grammars.schema.bits import KEEP, SetBit, count
 
 LETTERS = "abc"
@@ -265,3 +266,14 @@ def test_a_grammar_has_a_largest_size(monkeypatch: pytest.MonkeyPatch) -> None:
     rules = GrammarBuilder()
     with pytest.raises(SchemaError, match="too large"):
         rules.define(Literal("a" * 100))
+
+
+def test_a_search_that_takes_too_long_ends_and_is_not_begun_again():
+    rules = GrammarBuilder()
+    pattern = intersection(Pattern("[ab]*a[ab]{300}"), Pattern("[ab]*b[ab]{299}"))
+    hard = Completer(rules.build(rules.terminal(pattern, "HARD")))
+    known = hard.fork()
+    assert known.complete("") is None
+    with limit_effort(SearchEffort(0)):  # nor looked at
+        assert known.complete("a") is None
+    assert hard.fork()._spent == 0  # each turn has steps of its own
