@@ -8,7 +8,7 @@ from grammars.ir.chart import Chart, UnknownEndError
 from grammars.ir.grammar import Grammar
 from grammars.ir.lexer import Lexer
 from grammars.ir.shortest import NO_TEXT, Shortest, measure
-from grammars.regex.effort import SearchEffort, ExhaustedError, limit_effort
+from grammars.regex.effort import ExhaustedError, SearchEffort, limit_effort
 
 MOST_TRIED = 16
 MOST_STEPS = 40_000

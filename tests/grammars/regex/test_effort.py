@@ -1,6 +1,6 @@
 import pytest
 
-from grammars.regex.effort import SearchEffort, ExhaustedError, limit_effort, spend
+from grammars.regex.effort import ExhaustedError, SearchEffort, limit_effort, spend
 
 
 def test_steps_are_taken_from_the_effort_under_way():
