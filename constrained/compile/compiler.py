@@ -21,6 +21,7 @@ from constrained.prompt.encoding import check_text
 from constrained.prompt.prompts import TEXT, Prompts
 from constrained.prompt.turn_cache import MOST_TOKENS
 from constrained.template.chat_template import ChatTemplate, freeze
+from constrained.template.work_limits import MOST_REQUEST_STEPS, limit_work
 from constrained.tools.offer import Offer, Offered, Refusal, read_offer
 from constrained.tools.shapes import read_policy
 from constrained.vocabulary.vocabulary import Tokenizer, Vocabulary, build_tokenizer
@@ -45,6 +46,7 @@ from grammars.turn import (
 )
 from grammars.wire.format import Format
 
+_GRAMMAR, _REGEX = "/grammar", "/regex"
 CACHED = 32  # compiled grammars; one of 100 tools is about 1 MB
 MOST_STEPS = 400_000
 """Of compiling one job, all its tools together; 1,000 tools of 20 arguments take 250,000."""
@@ -242,7 +244,7 @@ class Compiler:
         )
         while True:
             try:
-                with freeze(job.date):
+                with freeze(job.date), limit_work(MOST_REQUEST_STEPS):
                     return self._compile_offer(job, offer, prefill)
             except _RefusedError as e:
                 if not job.drop_tools:
@@ -374,7 +376,7 @@ class Compiler:
             completer = self._grammars.find(source)
             self._check_length(completer, source)
             # A turn moves its matcher along: the one that is kept stays at the start.
-            return completer, self._compile(completer.grammar.lark).fork()
+            return completer, self._compile(completer.grammar.lark, _locate_source(source)).fork()
         except (GrammarError, SchemaError, ToolError) as e:
             if isinstance(e, GrammarError):
                 self._check_answer(source)
@@ -422,14 +424,14 @@ class Compiler:
             case None:
                 return
             case GrammarAnswer(lark):
-                where = "/grammar"
+                where = _GRAMMAR
             case RegexAnswer(regex):
-                where, lark = "/regex", f"start: /{read_regex(regex)}/"
+                where, lark = _REGEX, f"start: /{read_regex(regex)}/"
             case answer:
                 alone = Policy(answer=answer, key_order=source.policy.key_order)
                 lark = replace(source, tools=(), policy=alone).build(self.markers).lark
         try:
-            self._compile_grammar(lark)
+            self._compile_grammar(lark, where)
         except GrammarError as e:
             kind = "answer"
             if where != "/response_format":
@@ -442,7 +444,7 @@ class Compiler:
         tool, policy = offered.tool, Policy(key_order=source.policy.key_order)
         alone = replace(source, tools=(tool,), policy=policy)
         try:
-            self._compile_grammar(alone.build(self.markers).lark)
+            self._compile_grammar(alone.build(self.markers).lark, None)
         except GrammarError as e:
             message = f"the schema of tool {tool.name!r} cannot be enforced: {e.message}"
             error = SchemaError(message, where=f"/tools/{offered.index}", hint="Simplify it")
@@ -450,5 +452,19 @@ class Compiler:
         except (SchemaError, ToolError) as e:
             raise _RefusedError(Refusal(tool.name, e)) from e
 
-    def _compile_grammar(self, grammar: str) -> Matcher:
-        return Matcher.compile(self.tokenizer, grammar)
+    def _compile_grammar(self, grammar: str, where: str | None) -> Matcher:
+        is_own = where not in (_GRAMMAR, _REGEX)
+        return Matcher.compile(self.tokenizer, grammar, is_own=is_own, where=where)
+
+
+def _locate_source(source: GrammarSource) -> str:
+    """Where the request asks for a grammar: the part of it that can cost most."""
+    match source.policy.answer:
+        case GrammarAnswer():
+            return _GRAMMAR
+        case RegexAnswer():
+            return _REGEX
+        case None:
+            return "/tools"
+        case _:
+            return "/response_format"

@@ -20,6 +20,7 @@ from constrained.format_selection.generic import (
     write_example,
 )
 from constrained.template.chat_template import ChatTemplate
+from constrained.template.work_limits import MOST_DETECTION_STEPS, limit_work
 from grammars.errors import DetectError, FormatError, RenderError
 from grammars.format_text import load_format
 from grammars.formats import FORMATS, GENERIC, SIGNS
@@ -51,6 +52,7 @@ class SelectedFormat:
     notice: str = ""
 
 
+@limit_work(MOST_DETECTION_STEPS)
 def select_format(
     template: ChatTemplate,
     chosen: Format | None = None,
@@ -129,6 +131,7 @@ def _select_shown(template: ChatTemplate, told: ShownFormat) -> SelectedFormat:
     return SelectedFormat(teacher, told.format, Origin.SHOWN, notice=notice)
 
 
+@limit_work(MOST_DETECTION_STEPS)
 def detect_shown(
     template: ChatTemplate, special_tokens: Collection[str] | None = None
 ) -> Detection:

@@ -1,7 +1,7 @@
 """A model ready for calls: a GGUF file, its chat template, and what they say about tool calls."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
@@ -236,7 +236,9 @@ class Model:
         """As `run`; the calls of one turn run concurrently."""
         return await agent.arun(self, messages, tools, **options)
 
-    def compile(self, job: Job, timeout: float | None = None, *, client: str = "") -> CompiledTurn:
+    def compile(
+        self, job: Job, timeout: float | None = None, *, client: Hashable = ""
+    ) -> CompiledTurn:
         """The prompt and the grammar of a job; see `Compiler.compile`.
 
         Args:
@@ -251,7 +253,7 @@ class Model:
         return run(self._queue_job(job, timeout, client))
 
     async def acompile(
-        self, job: Job, timeout: float | None = None, *, client: str = ""
+        self, job: Job, timeout: float | None = None, *, client: Hashable = ""
     ) -> CompiledTurn:
         """As `compile`. Cancelling the task ends the work."""
         return await arun(self._queue_job(job, timeout, client))
@@ -262,7 +264,7 @@ class Model:
         answer: Answer | None = None,
         timeout: float | None = None,
         *,
-        client: str = "",
+        client: Hashable = "",
     ) -> CompiledTurn:
         """A turn behind a prompt that no template writes; see `Compiler.compile_text`, and
         `compile` for the rest."""
@@ -274,7 +276,7 @@ class Model:
         answer: Answer | None = None,
         timeout: float | None = None,
         *,
-        client: str = "",
+        client: Hashable = "",
     ) -> CompiledTurn:
         """As `compile_text`."""
         return await arun(self._queue_text(prompt, answer, timeout, client))
@@ -284,7 +286,7 @@ class Model:
         read: Callable[[], T],
         timeout: float | None = None,
         *,
-        client: str = "",
+        client: Hashable = "",
         quick: bool = True,
     ) -> T:
         """Reads a request in a thread that compiles; cancelling the task ends that.
@@ -345,11 +347,11 @@ class Model:
     def _prepare(self, turns: Sequence[CompiledTurn], options: CallOptions) -> list[Start[Reply]]:
         """Functions that start the turns; their time runs from now on."""
         deadline = set_deadline(options.timeout, self._clock)
-        launch = partial(self._launch, options=options.decode, deadline=deadline)
+        launch = partial(self._launch, options=options, deadline=deadline)
         return [partial(launch, turn) for turn in turns]
 
     def _queue_job(
-        self, job: Job, timeout: float | None, client: str
+        self, job: Job, timeout: float | None, client: Hashable
     ) -> Callable[[Wanted], Future[CompiledTurn]]:
         work = partial(self.compiler.compile, job)
         return self._queue(work, timeout, client, is_known=self.compiler.knows(job))
@@ -359,7 +361,7 @@ class Model:
         prompt: str | Sequence[int],
         answer: Answer | None,
         timeout: float | None,
-        client: str,
+        client: Hashable,
     ) -> Callable[[Wanted], Future[CompiledTurn]]:
         work = partial(self.compiler.compile_text, prompt, answer)
         return self._queue(work, timeout, client, is_known=answer is None)
@@ -368,7 +370,7 @@ class Model:
         self,
         work: Callable[[], CompiledTurn],
         timeout: float | None,
-        client: str,
+        client: Hashable,
         *,
         is_known: bool,
     ) -> Callable[[Wanted], Future[CompiledTurn]]:
@@ -403,11 +405,11 @@ class Model:
 
         def compile() -> Future[Reply]:
             turn = self.compiler.compile(call.job)
-            options = call.options.decode
-            return self._launch(turn, is_wanted, sink, options=options, deadline=deadline)
+            return self._launch(turn, is_wanted, sink, options=call.options, deadline=deadline)
 
         check = partial(self._check, is_wanted, deadline)
-        order = Order(is_known=self.compiler.knows(call.job), check=check)
+        is_known = self.compiler.knows(call.job)
+        order = Order(call.options.owner, is_known=is_known, check=check)
         return self._workers.start(compile, order)
 
     def _launch(
@@ -416,11 +418,16 @@ class Model:
         is_wanted: Wanted,
         sink: Sink,
         *,
-        options: DecodeOptions,
+        options: CallOptions,
         deadline: Deadline | None,
     ) -> Future[Reply]:
         request = Request(
-            turn.make_input(), options, sink=sink, is_wanted=is_wanted, deadline=deadline
+            turn.make_input(),
+            options.decode,
+            sink=sink,
+            is_wanted=is_wanted,
+            deadline=deadline,
+            owner=options.owner,
         )
         generation = self._runner.submit(request)
         generation.add_done_callback(self._note_failure)

@@ -8,7 +8,7 @@ anybody still waits for it.
 
 import threading
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -37,7 +37,7 @@ class Order:
         is_bounded: it is refused if too much is waiting.
     """
 
-    client: str = ""
+    client: Hashable = ""
     is_known: bool = False
     check: Callable[[], None] = _go_on
     is_bounded: bool = True
@@ -59,12 +59,12 @@ class _Queue:
     """Work that waits, of each client in its order, and of the clients in turn."""
 
     def __init__(self) -> None:
-        self._waiting: OrderedDict[str, deque[_Item]] = OrderedDict()
+        self._waiting: OrderedDict[Hashable, deque[_Item]] = OrderedDict()
 
     def add(self, item: _Item) -> None:
         self._waiting.setdefault(item.order.client, deque()).append(item)
 
-    def take(self, is_allowed: Callable[[str], bool]) -> _Item | None:
+    def take(self, is_allowed: Callable[[Hashable], bool]) -> _Item | None:
         """The next item of a client that may have one; None: there is none."""
         for client, items in self._waiting.items():
             if is_allowed(client):
@@ -107,7 +107,7 @@ class Workers:
         self._lock = threading.Lock()  # of all below
         self._known = _Queue()
         self._unknown = _Queue()
-        self._running = Counter[str]()  # unknown work, by client
+        self._running = Counter[Hashable]()  # unknown work, by client
         self._unfinished = 0
 
     def submit(self, work: Callable[[], T], order: Order = DEFAULT_ORDER) -> Future[T]:

@@ -180,6 +180,7 @@ class Chart:
                 if end is None:
                     continue
                 for caller in row.waiting[lexeme]:
+                    spend()
                     behind = self._follow(caller, shortest, known)
                     if behind is not None:
                         yield join(end._replace(costly=caller.costly), behind)
@@ -236,8 +237,8 @@ class Chart:
         # It keeps the callers alive, so that no other frame gets the id of one that is seen.
         seen: dict[tuple[int, int, int, int], Caller] = {}
         while callers:
-            caller = callers.pop()
             spend()
+            caller = callers.pop()
             key = id(caller.rest), caller.bits, id(caller.frame), caller.costly
             if key in seen:
                 continue

@@ -1,5 +1,6 @@
 """The shortest legal completion of a turn, for the moment when the tokens run out."""
 
+import sys
 from copy import copy
 from dataclasses import dataclass
 from itertools import islice
@@ -11,11 +12,14 @@ from grammars.ir.shortest import MOST_SPELLED, NO_TEXT, Shortest, measure
 from grammars.steps import StepsError, limit_steps
 
 MOST_TRIED = 16
-MOST_STEPS = 100_000
-"""Of one search."""
-MOST_OF_TURN = 250_000
-"""Of all searches for one turn; one that needs more is searched no further, and no ending of it is
-known."""
+MOST_STEPS = 40_000
+"""For one completion: `.*a.{1000}` has more states than anybody can search."""
+MOST_TURN_STEPS = 5 * MOST_STEPS
+"""For all completions of one text that grows."""
+LOOK_STEPS = 4_000
+"""What each completion gives back of them: of tools and schemas one takes 50 to 2,500."""
+STEPS_PER_CHARACTER = 100
+"""On top, to read the text."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,7 @@ class Completer:
         self._lexer = Lexer(grammar.rules)
         self._shortest = Shortest(grammar.rules, self._lexer)
         self._chart: Chart | None = None
-        self._left = MOST_OF_TURN
+        self._spent = 0
         self.least = self._measure_shortest()
 
     def _measure_shortest(self) -> int | None:
@@ -61,7 +65,7 @@ class Completer:
         """A completer of other texts, which shares what is known of the grammar."""
         other = copy(self)
         other._chart = None
-        other._left = MOST_OF_TURN
+        other._spent = 0
         return other
 
     def complete(self, text: str, room: int | None = None) -> str | TooLong | None:
@@ -75,22 +79,25 @@ class Completer:
 
         Returns:
             None where no completion is known: a user's own grammar, an expression that cannot be
-            read, a text that the grammar does not take, a search that takes too many steps, or a
-            completion that has more than `MOST_SPELLED` characters.
+            read, a text that the grammar does not take, a completion of more than `MOST_SPELLED`
+            characters, or one that takes too many steps to find; behind that, none is looked for
+            any more.
         """
-        if self._left <= 0:
+        to_read = STEPS_PER_CHARACTER * len(text)
+        most = min(MOST_STEPS, MOST_TURN_STEPS - self._spent) + to_read
+        if most < 0:
             return None
-        most = min(MOST_STEPS, self._left)
         try:
             with limit_steps(most) as account:
                 completion = self._complete(text, room)
         except UnknownEndError:
             return None
         except StepsError:
-            self._left = 0  # the next search would begin where this one did
+            self._spent = sys.maxsize
             self._chart = None
             return None
-        self._left -= most - (account.left or 0)
+        assert account.left is not None
+        self._spent = max(0, self._spent + most - account.left - LOOK_STEPS)
         return completion
 
     def _complete(self, text: str, room: int | None) -> str | TooLong | None:

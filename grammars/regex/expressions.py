@@ -225,6 +225,7 @@ def derive(expression: Expression, character: str) -> Expression:
 
 def measure(expression: Expression) -> int:
     """No shorter text matches; exact without `Both` and `Other`."""
+    spend()
     match expression:
         case Nothing():
             return ENDLESS
@@ -244,6 +245,7 @@ def measure(expression: Expression) -> int:
 
 def find_firsts(expression: Expression) -> frozenset[Characters]:
     """The sets that the first character of a matching text may be in."""
+    spend()
     match expression:
         case Nothing() | Blank():
             return frozenset()

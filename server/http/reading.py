@@ -6,7 +6,7 @@ from typing import Protocol, TypeVar
 
 from fastapi import Request
 
-from server.clients import current_client
+from server.caller import find_owner
 from server.http.disconnects import wait_for_client
 from server.turns.service import Service
 
@@ -55,7 +55,7 @@ async def run_reading(
     work = service.model.aread(
         partial(read, service),
         service.settings.timeout,
-        client=current_client.get(),
+        client=find_owner(),
         quick=quick,
     )
     return await wait_for_client(request, work)

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from constrained.compile.compiled_turn import CompiledTurn
-from server.clients import current_client
+from server.caller import find_owner
 from server.dialects.completions.reply import CompletionWriter
 from server.dialects.completions.request import CompletionRequest
 from server.http.disconnects import wait_for_client
@@ -59,7 +59,7 @@ async def _compile(
     service: Service, request: TurnRequest, prompt: str | Sequence[int], *, timeout: float | None
 ) -> CompiledTurn:
     turn = await service.model.acompile_text(
-        prompt, request.job.answer, timeout, client=current_client.get()
+        prompt, request.job.answer, timeout, client=find_owner()
     )
     LOG.info("raw prompt of %d tokens", len(turn.tokens))
     if service.settings.log_prompts:
