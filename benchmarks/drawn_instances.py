@@ -14,9 +14,8 @@ from hypothesis.errors import HypothesisException
 from hypothesis.strategies import DataObject, SearchStrategy
 
 from grammars.errors import SchemaError
-from grammars.lowering.document.references import look_up
-from grammars.schema.nodes import make_validator
-from grammars.schema.subschemas import Json, is_list, is_object
+from grammars.schema.subschemas import Json, is_list, is_object, look_up
+from grammars.schema.validator import Validator
 
 _DEEPEST = 5  # levels; below, objects and lists are as small as they may be
 _TEXTS = st.text(st.sampled_from('ab Z09-_./:$é<>&"\\\n\t\u2028😀'), max_size=12)
@@ -50,14 +49,14 @@ _QUIET = settings(
 
 def draw_instances(schema: Json, count: int) -> list[Json]:
     """Valid instances of a schema, at most so many, no two alike."""
-    validator = make_validator(schema, schema)
+    validator = Validator(schema, schema)
     found: dict[str, Json] = {}
 
     @settings(_QUIET, max_examples=count)
     @given(st.data())
     def search(data: DataObject) -> None:
         value = _Draw(data, schema).draw(schema)
-        if validator.is_valid(value):
+        if validator.admits(value):
             found.setdefault(repr(value), value)
 
     with suppress(HypothesisException, SchemaError, RecursionError):  # nothing more can be drawn

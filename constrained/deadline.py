@@ -64,6 +64,10 @@ class Deadline:
         """The error of a request that was not running yet."""
         return self._fail("it was still waiting", "load the model with more sequences")
 
+    def fail_compiling(self) -> DeadlineError:
+        """The error of a request whose prompt and grammar were not made yet."""
+        return self._fail("it was being compiled", "simplify its tools and schemas")
+
     def fail_running(self, read: int, size: int, generated: int) -> DeadlineError:
         """The error of a request that was running.
 

@@ -41,6 +41,10 @@ class DeadlineError(Error):
     """A request whose time was over before it was done."""
 
 
+class AbandonedError(Error):
+    """A request that nobody waits for any more."""
+
+
 class ReplyError(Error):
     """A finished reply that does not fit what was asked for."""
 

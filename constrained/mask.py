@@ -4,9 +4,10 @@ llguidance reports nothing by itself: a matcher that has failed says that it has
 only an end token may follow, which looks like a clean end. So every call here asks for the error.
 """
 
+import re
 import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import NoReturn
 
 import llguidance
@@ -14,23 +15,44 @@ import numpy as np
 from llguidance.gbnf_to_lark import gbnf_to_lark
 
 from constrained.errors import GrammarError
+from grammars.steps import check_wanted
 
-# Verbose messages would carry the grammar and the text so far into logs.
-# A bounded string may cost 2 million once (15 ms); the default of 200,000 would end the request.
-# An enum of n values is n items in a row; the default of 2,000 is less than real ones have.
-LIMITS = llguidance.LLParserLimits(
+# A mask takes as long as these let it: lexer fuel is some 10,000 an ms. Of items a row looks at all
+# pairs, so many of them in a row cost more than all others. Verbose messages would carry the
+# grammar and the text so far into logs. Grammars of ours: 2 million of fuel are what a bounded
+# string may cost once, and an enum of n values is n items in a row.
+OWN_LIMITS = llguidance.LLParserLimits(
     verbose_errors=False,
-    step_lexer_fuel=20_000_000,
+    step_lexer_fuel=2_000_000,
     max_items_in_row=20_000,
     step_max_items=500_000,
+)
+# Grammars of users may be ambiguous: each text then has more items the longer it is. So may their
+# expressions be, which have more states; one takes 1 to 2 kB.
+USER_LIMITS = llguidance.LLParserLimits(
+    verbose_errors=False,
+    step_lexer_fuel=2_000_000,
+    max_lexer_states=100_000,
+    max_items_in_row=500,
+    step_max_items=20_000,
+)
+_LIMIT_MET = re.compile("Too many items|Current row has|too many (states|expressions)")
+_LIMIT_HINT = (
+    "Ask for something simpler: shorter bounds, no repeated choice of texts that begin alike, no "
+    "rule that reads a text in several ways; many alternatives as one regular expression"
 )
 # llguidance compiles rules that refer to each other by recursion. An object of 2,500 properties
 # would overrun a stack of 8 MB and thereby end the process; with this one, MOST_RULES fit.
 STACK = 256 * 2**20  # bytes, of address space only
-MOST_RULES = 30_000
-MOST_BRANCHES = 60_000  # llguidance numbers its symbols in 16 bits, and says so only at the end
+# Its time grows with the square of these: 2 s and 3 s. It numbers its symbols in 16 bits.
+MOST_RULES = 20_000
+MOST_BRANCHES = 40_000
+MOST_GBNF = 30_000_000  # rules times characters: 3 s
+AT_ONCE = 4  # grammars that llguidance compiles
+PATIENCE = 0.02  # seconds between two looks at whether a grammar is still wanted
 HEADER = "%llguidance {}\n"
 _stack_size = threading.Lock()
+_room = threading.BoundedSemaphore(AT_ONCE)
 # For each byte of a packed mask, what to add to the logits of its 8 tokens.
 BIAS = np.where(
     np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little"),
@@ -45,33 +67,54 @@ class Matcher:
     Every method raises GrammarError if llguidance fails, and from then on.
     """
 
-    def __init__(self, tokenizer: llguidance.LLTokenizer, inner: llguidance.LLMatcher):
+    def __init__(
+        self,
+        tokenizer: llguidance.LLTokenizer,
+        inner: llguidance.LLMatcher,
+        where: str | None = None,
+    ):
         self._tokenizer = tokenizer
+        self._where = where
         self._inner = inner
         self._n_vocab = tokenizer.vocab_size
         self._ends = frozenset(tokenizer.eos_tokens)
         self._packed: np.ndarray | None = None  # the mask, until the next commit
 
     @classmethod
-    def compile(cls, tokenizer: llguidance.LLTokenizer, grammar: str) -> "Matcher":
+    def compile(
+        cls,
+        tokenizer: llguidance.LLTokenizer,
+        grammar: str,
+        *,
+        is_own: bool = True,
+        where: str | None = None,
+    ) -> "Matcher":
         """Compiles a grammar in llguidance's Lark dialect (5 to 60 ms); keep it, and fork it.
 
         The forks share its lexer and thereby what it has learnt, but also its limit of states: a
         fork that runs into it takes all others with it. Compile anew then.
+
+        Args:
+            tokenizer: of the vocabulary.
+            grammar: as text.
+            is_own: it is one of ours; one of a user's may be ambiguous, and has less room.
+            where: JSON pointer to where the request asks for it, for the error of a mask that is
+                too costly.
 
         Raises:
             GrammarError: the grammar is not valid, or nothing fits it.
         """
         _check_size(grammar.count("\n"), MOST_RULES, "rules")
         _check_size(grammar.count(" | "), MOST_BRANCHES, "branches")
-        matcher = cls(tokenizer, _compile(tokenizer, grammar))
+        limits = OWN_LIMITS if is_own else USER_LIMITS
+        matcher = cls(tokenizer, _compile(tokenizer, grammar, limits), where)
         matcher._check("the grammar is not valid")
         matcher.prepare()  # also finds a grammar that nothing fits
         return matcher
 
     def fork(self) -> "Matcher":
         """Returns an independent matcher in the same state, in microseconds."""
-        fork = Matcher(self._tokenizer, self._inner.deep_copy())
+        fork = Matcher(self._tokenizer, self._inner.deep_copy(), self._where)
         fork._packed = self._packed
         return fork
 
@@ -195,6 +238,9 @@ class Matcher:
     def _fail(self, what: str) -> NoReturn:
         # Only the first line: the others show the grammar, and with it the user's data.
         cause = self._inner.get_error().strip().partition("\n")[0]
+        if _LIMIT_MET.search(cause):
+            message = f"a mask of this grammar is too costly: {cause}"
+            raise GrammarError(message, where=self._where, hint=_LIMIT_HINT)
         raise GrammarError(f"{what}: {cause}" if cause else what)
 
 
@@ -208,23 +254,40 @@ def read_gbnf(grammar: str) -> str:
     """A grammar of llama.cpp (GBNF) in llguidance's Lark dialect.
 
     Raises:
-        GrammarError: it is not valid.
+        GrammarError: it is not valid, or too large to be read.
     """
+    # llguidance's reader looks for terminals among all rules again each time it has found some.
+    steps = grammar.count("::=") * len(grammar)
+    if steps > MOST_GBNF:
+        message = f"the grammar is too large: {grammar.count('::='):,} rules"
+        raise GrammarError(message, where="/grammar", hint="Write it in Lark, or simplify it")
     try:
         return gbnf_to_lark(grammar).replace(HEADER, "")
     except Exception as e:  # a bare one where a rule is missing
-        raise GrammarError(f"the GBNF grammar is not valid: {e}") from e
+        message = f"the GBNF grammar is not valid: {e}"
+        raise GrammarError(message, where="/grammar", hint="Correct it") from e
 
 
-def _compile(tokenizer: llguidance.LLTokenizer, grammar: str) -> llguidance.LLMatcher:
-    """Compiles in a thread with a large stack: its size is the only one that Python can choose."""
-    with ThreadPoolExecutor(1) as pool:
-        with _stack_size:
-            before = threading.stack_size(STACK)
-            try:
-                made = pool.submit(
-                    llguidance.LLMatcher, tokenizer, grammar, log_level=0, limits=LIMITS
-                )
-            finally:
-                threading.stack_size(before)
-        return made.result()
+def _compile(
+    tokenizer: llguidance.LLTokenizer, grammar: str, limits: llguidance.LLParserLimits
+) -> llguidance.LLMatcher:
+    """Compiles in a thread with a large stack: its size is the only one that Python can choose.
+
+    Nothing interrupts llguidance, but a grammar within the limits takes it seconds at most, and it
+    lets go of the interpreter lock. So whoever is not wanted any more leaves it to itself; those
+    that are left so are counted, and no more begin than there is room for.
+    """
+    while not _room.acquire(timeout=PATIENCE):
+        check_wanted()
+    pool = ThreadPoolExecutor(1, thread_name_prefix="grammar")
+    with _stack_size:
+        before = threading.stack_size(STACK)
+        try:
+            made = pool.submit(llguidance.LLMatcher, tokenizer, grammar, log_level=0, limits=limits)
+        finally:
+            threading.stack_size(before)
+    made.add_done_callback(lambda _: _room.release())
+    pool.shutdown(wait=False)
+    while not wait([made], timeout=PATIENCE).done:
+        check_wanted()
+    return made.result()

@@ -22,6 +22,7 @@ OPENAI_TYPES = {
     404: "not_found_error",
     405: "invalid_request_error",
     413: "invalid_request_error",
+    422: "invalid_reply_error",
     503: "unavailable_error",
     504: "timeout_error",
 }
@@ -30,7 +31,7 @@ STATUSES: tuple[tuple[type[Error], int, str], ...] = (
     (DeadlineError, 504, "deadline_exceeded"),
     (ContextError, 400, "context_length_exceeded"),
     (ModelError, 503, "model_unavailable"),
-    (ReplyError, 500, "reply_does_not_fit"),
+    (ReplyError, 422, "reply_does_not_fit"),
     (Error, 400, "invalid_value"),
 )
 

@@ -1,5 +1,7 @@
 """A request and a model's facts -> a compiled turn: prompt tokens, matcher, parser."""
 
+import hashlib
+import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,12 +16,13 @@ from constrained.errors import GrammarError, RequestError
 from constrained.format_selection.selection import select_format
 from constrained.job import CallLimits, Job, check_job
 from constrained.mask import Matcher
-from constrained.messages import read_call_ids
+from constrained.messages import pack_json, read_call_ids
 from constrained.prompt.encoding import check_text
 from constrained.prompt.prompts import TEXT, Prompts
 from constrained.prompt.turn_boundaries import find_text_ends
 from constrained.prompt.turn_cache import MOST_TOKENS
 from constrained.template.chat_template import ChatTemplate, freeze
+from constrained.template.work_limits import MOST_REQUEST_STEPS, limit_work
 from constrained.tools.offer import Offer, Offered, Refusal, read_offer
 from constrained.tools.shapes import read_policy
 from constrained.vocabulary.vocabulary import Tokenizer, Vocabulary, build_tokenizer
@@ -28,9 +31,13 @@ from grammars.build.turn import build_turn
 from grammars.errors import SchemaError, ToolError
 from grammars.ir.completion import Completer
 from grammars.ir.grammar import Grammar
+from grammars.schema.extent import find_long_part
+from grammars.steps import StepsError, limit_steps
 from grammars.turn import (
     Answer,
+    ChoiceAnswer,
     GrammarAnswer,
+    JsonAnswer,
     KeyOrder,
     Policy,
     RegexAnswer,
@@ -40,7 +47,10 @@ from grammars.turn import (
 )
 from grammars.wire.format import Format
 
+_GRAMMAR, _REGEX = "/grammar", "/regex"
 CACHED = 32  # compiled grammars; one of 100 tools is about 1 MB
+MOST_STEPS = 400_000
+"""Of compiling one job, all its tools together; 1,000 tools of 20 arguments take 250,000."""
 
 
 def _forbid(think: Think) -> Think:
@@ -86,6 +96,7 @@ class GrammarCache:
         self._markers, self._size = markers, size
         # Schemas are known by their `id`, so they are kept, too: no other one may get it.
         self._kept: OrderedDict[Any, tuple[Sequence[Tool], Completer]] = OrderedDict()
+        self._lock = threading.Lock()
 
     def find(self, source: GrammarSource) -> Completer:
         """The completer of turns of this grammar, which it has.
@@ -96,12 +107,40 @@ class GrammarCache:
             return Completer(source.build(self._markers))
         schemas = tuple((tool.name, id(tool.schema)) for tool in source.tools)
         key = source.format.name, schemas, source.policy, source.state, source.text_ends
-        if key not in self._kept:
-            self._kept[key] = source.tools, Completer(source.build(self._markers))
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key][1]
+        completer = Completer(source.build(self._markers))
+        with self._lock:
+            self._kept[key] = source.tools, completer
             if len(self._kept) > self._size:
                 self._kept.popitem(last=False)
-        self._kept.move_to_end(key)
-        return self._kept[key][1]
+        return completer
+
+
+_NO_GRAMMAR = b""
+
+
+def _name_grammar(job: Job) -> bytes | None:
+    """A name of all in a job that its grammar depends on, but for where the prompt ends; None: it
+    has tools or an answer that are no JSON."""
+    answer: Any = None
+    match job.answer:
+        case None:
+            if not job.tools:
+                return _NO_GRAMMAR
+        case JsonAnswer(schema):
+            answer = "json", schema.source
+        case RegexAnswer(regex):
+            answer = "regex", regex
+        case ChoiceAnswer(options):
+            answer = "choice", options
+        case GrammarAnswer(lark):
+            answer = "grammar", lark
+    options = (str(job.think), str(job.key_order), job.parallel, job.require_nonempty)
+    packed = pack_json([job.tools, job.tool_choice, answer, options])
+    return None if packed is None else hashlib.blake2b(packed, digest_size=16).digest()
 
 
 class _RefusedError(Exception):
@@ -153,6 +192,8 @@ class Compiler:
         self._context_length = context_length
         self._find_text_ends = cache(partial(find_text_ends, vocabulary=vocabulary))
         self._compile = lru_cache(maxsize=CACHED)(self._compile_grammar)
+        self._known: OrderedDict[bytes, None] = OrderedDict()  # grammars that are kept, by name
+        self._lock = threading.Lock()  # of these
 
     @cached_property
     def markers(self) -> dict[str, int]:
@@ -180,13 +221,38 @@ class Compiler:
             RequestError: a field of the job has no such value, or no turn can go on with the text.
             ContextError: the prompt, or the text to go on with, fills the context.
         """
+        name = _name_grammar(job)
+        try:
+            with limit_steps(MOST_STEPS):
+                turn = self._compile_job(job)
+                _ = turn.watch  # else it would be found out where the turn is started
+        except StepsError as error:
+            where = "/tools" if job.tools else "/response_format"
+            message = "there is too much to work out in its schemas"
+            raise GrammarError(message, where=where, hint=error.hint or "Simplify them") from error
+        if name is not None:
+            with self._lock:
+                self._known[name] = None
+                self._known.move_to_end(name)
+                if len(self._known) > CACHED:
+                    self._known.popitem(last=False)
+        return turn
+
+    def knows(self, job: Job) -> bool:
+        """True if the grammar of such a job is kept, or it needs none: only the prompt is new."""
+        name = _name_grammar(job)
+        return name is not None and (name == _NO_GRAMMAR or name in self._known)
+
+    def _compile_job(self, job: Job) -> CompiledTurn:
         check_job(job)
         job, prefill = read_prefill(job, self.template)
         check_text(prefill.content + prefill.reasoning, self.vocabulary, self._context_length)
-        offer = read_offer(job.tools, drop=job.drop_tools, nonempty=job.require_nonempty)
+        offer = read_offer(
+            job.tools, drop=job.drop_tools, nonempty=job.require_nonempty, room=self._room
+        )
         while True:
             try:
-                with freeze(job.date):
+                with freeze(job.date), limit_work(MOST_REQUEST_STEPS):
                     return self._compile_offer(job, offer, prefill)
             except _RefusedError as e:
                 if not job.drop_tools:
@@ -322,8 +388,9 @@ class Compiler:
         _ = self.tokenizer  # what is wrong with that is not the doing of the request
         try:
             completer = self._grammars.find(source)
+            self._check_length(completer, source)
             # A turn moves its matcher along: the one that is kept stays at the start.
-            return completer, self._compile(completer.grammar.lark).fork()
+            return completer, self._compile(completer.grammar.lark, _locate_source(source)).fork()
         except (GrammarError, SchemaError, ToolError) as e:
             if isinstance(e, GrammarError):
                 self._check_answer(source)
@@ -333,6 +400,37 @@ class Compiler:
                 raise GrammarError(e.message, where="/tools", hint=e.hint) from e
             raise
 
+    @cached_property
+    def _room(self) -> int | None:
+        """The characters that fit into the context, at most; None: any number."""
+        if self._context_length is None:
+            return None
+        return self._context_length * self.vocabulary.longest
+
+    def _check_length(self, completer: Completer, source: GrammarSource) -> None:
+        """Refuses a grammar of turns that no context has room for. Tools are refused before, with
+        the pointer of what is too long; so it is the answer, or it is all that has to be called."""
+        least, room = completer.least, self._room
+        if least is None or room is None or least <= room:
+            return
+        where, hint = "/tools", "Lower the minima, or raise the context length (-c)"
+        match source.policy.answer:
+            case None:
+                pass
+            case JsonAnswer(schema):
+                where = "/response_format"
+                if schema.least > room:
+                    part = find_long_part(schema.node, schema.definitions, room)
+                    hint = f"Lower the minimum at {part or 'the root'} of its schema"
+            case GrammarAnswer():
+                where = "/grammar"
+            case RegexAnswer():
+                where = "/regex"
+            case ChoiceAnswer():
+                where = "/choice"
+        message = f"the shortest turn has {least:,} characters, the context room for {room:,}"
+        raise RequestError(message, where=where, hint=hint)
+
     def _check_answer(self, source: GrammarSource) -> None:
         """Raises if the answer, by itself, cannot be enforced."""
         where = "/response_format"
@@ -340,14 +438,14 @@ class Compiler:
             case None:
                 return
             case GrammarAnswer(lark):
-                where = "/grammar"
+                where = _GRAMMAR
             case RegexAnswer(regex):
-                where, lark = "/regex", f"start: /{read_regex(regex)}/"
+                where, lark = _REGEX, f"start: /{read_regex(regex)}/"
             case answer:
                 alone = Policy(answer=answer, key_order=source.policy.key_order)
                 lark = replace(source, tools=(), policy=alone).build(self.markers).lark
         try:
-            self._compile_grammar(lark)
+            self._compile_grammar(lark, where)
         except GrammarError as e:
             kind = "answer"
             if where != "/response_format":
@@ -360,7 +458,7 @@ class Compiler:
         tool, policy = offered.tool, Policy(key_order=source.policy.key_order)
         alone = replace(source, tools=(tool,), policy=policy)
         try:
-            self._compile_grammar(alone.build(self.markers).lark)
+            self._compile_grammar(alone.build(self.markers).lark, None)
         except GrammarError as e:
             message = f"the schema of tool {tool.name!r} cannot be enforced: {e.message}"
             error = SchemaError(message, where=f"/tools/{offered.index}", hint="Simplify it")
@@ -368,5 +466,19 @@ class Compiler:
         except (SchemaError, ToolError) as e:
             raise _RefusedError(Refusal(tool.name, e)) from e
 
-    def _compile_grammar(self, grammar: str) -> Matcher:
-        return Matcher.compile(self.tokenizer, grammar)
+    def _compile_grammar(self, grammar: str, where: str | None) -> Matcher:
+        is_own = where not in (_GRAMMAR, _REGEX)
+        return Matcher.compile(self.tokenizer, grammar, is_own=is_own, where=where)
+
+
+def _locate_source(source: GrammarSource) -> str:
+    """Where the request asks for a grammar: the part of it that can cost most."""
+    match source.policy.answer:
+        case GrammarAnswer():
+            return _GRAMMAR
+        case RegexAnswer():
+            return _REGEX
+        case None:
+            return "/tools"
+        case _:
+            return "/response_format"

@@ -8,6 +8,7 @@ So a turn never outgrows its tokens, and nothing that was streamed is taken back
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
+from math import ceil
 from typing import TypeAlias
 
 import numpy as np
@@ -16,9 +17,11 @@ from constrained.decode.token_healing import spell_along
 from constrained.decode.turn_part import TurnPart, TurnProgress, TurnView
 from constrained.mask import Matcher
 from constrained.vocabulary.vocabulary import Vocabulary, ends_inside
+from grammars.ir.completion import TooLong
 
-Complete: TypeAlias = Callable[[str], str | None]
-"""Takes the text of a turn under way; returns the shortest text that ends it, if it knows one."""
+Complete: TypeAlias = Callable[[str, int], str | TooLong | None]
+"""Takes the text of a turn under way, and how many characters there is room for; returns the
+shortest text that ends it, if it knows one."""
 MOST_SPELLINGS = 8  # tries, for data that spell markers
 COSTLY = 2_000  # tokens of an ending; a longer one is not looked for at every step
 PATIENCE = 32  # tokens kept in hand while no ending is known
@@ -61,13 +64,16 @@ class CompletionReserve(TurnPart):
         self.ending: list[int] | None = None
 
     def start(self, progress: TurnProgress) -> int | None:
-        """Looks for the shortest turn from here on; returns its length in tokens, None if none is
-        known."""
-        self.ending = self.find_ending(progress)
+        """Looks for the shortest turn from here on; returns its length in tokens, or at least so
+        many where it is far too long; None if none is known."""
+        found = self.find_ending(progress)
+        if isinstance(found, TooLong):
+            return progress.count + ceil(found.least / self._vocabulary.longest)
+        self.ending = found
         self._plan_look(progress.count)
-        if self.ending is None:
+        if found is None:
             return None
-        return progress.count + len(self.ending)
+        return progress.count + len(found)
 
     def before_commit(self, tokens: Sequence[int], turn: TurnView) -> None:
         """Keeps a fork in front of the tokens, unless the turn can end in time for sure."""
@@ -91,6 +97,9 @@ class CompletionReserve(TurnPart):
             self._look_back(before)
             return False
         ending = self.find_ending(after)
+        if isinstance(ending, TooLong):
+            self._look_back(before)
+            return False
         if ending is not None:
             wanted = after.count + len(ending)
         else:  # the turn goes on, but not to the last token
@@ -105,7 +114,8 @@ class CompletionReserve(TurnPart):
     def _look_back(self, before: TurnProgress) -> None:
         """Makes sure that `ending` is one from there that fits; None if there is none."""
         if self._last != before.count:
-            self.ending = self.find_ending(before)
+            ending = self.find_ending(before)
+            self.ending = None if isinstance(ending, TooLong) else ending
             self._last, self._safe = before.count, 0
         if self.ending is not None and before.count + len(self.ending) > self._limit:
             self.ending = None
@@ -125,7 +135,7 @@ class CompletionReserve(TurnPart):
         if len(self.ending) > COSTLY:
             self._safe = max(self._safe, min(slack // 2, COSTLY // 32))
 
-    def find_ending(self, progress: TurnProgress) -> list[int] | None:
+    def find_ending(self, progress: TurnProgress) -> list[int] | TooLong | None:
         """An ending that the matcher takes from here."""
         matcher = progress.matcher.fork()
         healed = spell_along(matcher, progress.rest, self._vocabulary)
@@ -136,9 +146,10 @@ class CompletionReserve(TurnPart):
         if character is None:
             return None
         written += self._vocabulary.text(character)
-        suffix = self._complete(written.decode("utf-8", "replace"))
-        if suffix is None:
-            return None
+        room = self._limit * self._vocabulary.longest
+        suffix = self._complete(written.decode("utf-8", "replace"), room)
+        if suffix is None or isinstance(suffix, TooLong):
+            return suffix
         for ending in self._spell(suffix):
             fork = matcher.fork()
             if fork.takes(ending) and fork.is_complete:

@@ -1,6 +1,6 @@
 """One turn to decode, and what was decoded."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -84,6 +84,7 @@ class Request:
             them are in the `Generation` as well.
         is_wanted: asked once a step; a turn that nobody wants ends there.
         deadline: on the clock of the schedule; where that is reached first, the request fails.
+        owner: who asks: those who wait are admitted by turns. None: nobody else's.
     """
 
     turn: DecodeInput
@@ -91,6 +92,7 @@ class Request:
     sink: Callable[[Sequence[StreamEvent]], None] = field(default=lambda events: None)
     is_wanted: Callable[[], bool] = field(default=lambda: True)
     deadline: Deadline | None = None
+    owner: Hashable | None = None
 
 
 class Finish(StrEnum):

@@ -11,6 +11,7 @@ from constrained.decode.transcript import TokenOrigin, Transcript
 from constrained.errors import SHORTEN, ContextError, RequestError, check_count
 from constrained.kv.sequences import PrefixMatch, Sequences
 from constrained.mask import Matcher
+from grammars.ir.completion import TooLong
 
 
 class TurnState:
@@ -63,7 +64,7 @@ class TurnState:
         shortest = reserve.start(self.transcript.measure(request.turn.matcher))
         if shortest is None or shortest <= self.limit:
             return reserve
-        message = f"the shortest turn that this request allows has {shortest} tokens"
+        message = f"the shortest turn that this request allows has {shortest} tokens or more"
         if self.limit == request.options.max_tokens:
             hint = f"Raise it to {shortest} or more"
             message = f"{message}, max_tokens is {self.limit}"
@@ -110,7 +111,10 @@ class TurnState:
         if self.reserve is None:
             return ()
         self.matcher = self._replay(head.tokens)
-        return self.reserve.find_ending(replace(head.measure(self.matcher), rest=rest)) or ()
+        ending = self.reserve.find_ending(replace(head.measure(self.matcher), rest=rest))
+        if ending is None or isinstance(ending, TooLong):
+            return ()
+        return ending
 
     def _replay(self, tokens: Sequence[int]) -> Matcher:
         """The matcher behind these first tokens of the turn."""

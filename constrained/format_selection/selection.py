@@ -20,6 +20,7 @@ from constrained.format_selection.generic import (
     write_example,
 )
 from constrained.template.chat_template import ChatTemplate
+from constrained.template.work_limits import MOST_DETECTION_STEPS, limit_work
 from grammars.errors import DetectError, FormatError, RenderError
 from grammars.format_text import load_format
 from grammars.formats import FORMATS, GENERIC, SIGNS
@@ -52,6 +53,7 @@ class SelectedFormat:
     notice: str = ""
 
 
+@limit_work(MOST_DETECTION_STEPS)
 def select_format(
     template: ChatTemplate,
     chosen: Format | None = None,
@@ -168,6 +170,7 @@ def _find_told(template: ChatTemplate, special_tokens: Collection[str] | None) -
             raise DetectError(f"{e.message}, and {doubt.message}") from doubt
 
 
+@limit_work(MOST_DETECTION_STEPS)
 def detect_shown(
     template: ChatTemplate, special_tokens: Collection[str] | None = None
 ) -> Detection:

@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import re
+import stat
 import struct
 import tempfile
 from collections.abc import Sequence
@@ -27,6 +28,11 @@ from constrained.metrics import Amount
 MAGIC = b"CSTRSEQ\1"  # the last byte is the version
 PREFIX = struct.Struct("<8s32sI")  # magic, checksum, size of the header
 MOST_HEADER = 1 << 20  # bytes
+MOST_TOKENS = 1 << 22
+PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
+OTHERS = 0o077  # the permissions of all but the owner
+# A file of no end to read is not waited for, and a link is not followed.
+READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 PINNED = ".pinned"
 NAME = re.compile(rf"[0-9a-f]{{32}}-[0-9a-f]{{32}}({PINNED})?\.snapshot")
 
@@ -58,7 +64,8 @@ class SnapshotFiles:
     change them while another one reads.
 
     Files are complete or not there. Those of other models stay and count, the ones used least
-    recently go first; what is not a snapshot is left alone.
+    recently go first; what is not a snapshot is left alone. Only regular files of this user or root
+    are read. Folder and files are made private to the user, also where they were there.
 
     Args:
         folder: is made if need be.
@@ -66,7 +73,7 @@ class SnapshotFiles:
         budget: bytes of all snapshots in the folder.
 
     Raises:
-        RequestError: the folder cannot be made or read.
+        RequestError: the folder cannot be made or read, or is no place for what is private.
     """
 
     def __init__(self, folder: Path, fingerprint: str, budget: int):
@@ -75,7 +82,8 @@ class SnapshotFiles:
         self._fingerprint = hashlib.blake2b(fingerprint.encode(), digest_size=16).hexdigest()
         self._entries: dict[str, _Entry] = {}
         try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+            _make_private(folder)
             paths = sorted(path for path in folder.iterdir() if NAME.fullmatch(path.name))
         except OSError as e:
             message = f"{folder} cannot be used for snapshots: {e.strerror}"
@@ -86,11 +94,12 @@ class SnapshotFiles:
 
     def _enter(self, path: Path) -> None:
         try:
-            with path.open("rb") as file:
+            with _open(path, self._budget) as file:
                 header, outline = _read_head(file)
+                size = os.fstat(file.fileno()).st_size
             if header.fingerprint == self._fingerprint:
-                self._entries[outline.key] = _Entry(path, outline, path.stat().st_size)
-        except (OSError, ValueError):
+                self._entries[outline.key] = _Entry(path, outline, size)
+        except (MemoryError, OSError, ValueError):
             return  # of another version, or damaged: it goes when there is no room
 
     def _keep(self, entries: dict[str, _Entry]) -> None:
@@ -131,7 +140,12 @@ class SnapshotFiles:
         entry = self._entries.get(key)
         if entry is None:
             raise FileNotFoundError("the snapshot had to make room for others")
-        snapshot = _decode(entry.path.read_bytes(), self._fingerprint)
+        with _open(entry.path, self._budget) as file:
+            try:
+                data = file.read()
+            except MemoryError as e:
+                raise ValueError(f"{entry.path} does not fit into the memory") from e
+        snapshot = _decode(data, self._fingerprint)
         if snapshot.outline != entry.outline:
             raise ValueError(f"{entry.path} is of other tokens than before")
         os.utime(entry.path)
@@ -150,16 +164,58 @@ class SnapshotFiles:
         files: list[tuple[bool, int, str, int]] = []
         total = size
         for entry in os.scandir(self._folder):
-            if NAME.match(entry.name):
-                stat = entry.stat()
-                files.append((PINNED in entry.name, stat.st_mtime_ns, entry.path, stat.st_size))
-                total += stat.st_size
+            if NAME.match(entry.name) and entry.is_file(follow_symlinks=False):
+                found = entry.stat(follow_symlinks=False)
+                files.append((PINNED in entry.name, found.st_mtime_ns, entry.path, found.st_size))
+                total += found.st_size
         for _, _, path, file_size in sorted(files):
             if total <= self._budget:
                 break
             Path(path).unlink(missing_ok=True)
             total -= file_size
         self._keep({key: entry for key, entry in self._entries.items() if entry.path.exists()})
+
+
+def _make_private(folder: Path) -> None:
+    """Takes away what others may do in a folder; raises OSError or RequestError if that cannot be.
+
+    A folder that others use as well, such as /tmp, is left to them.
+    """
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        if not os.fstat(handle).st_mode & OTHERS:
+            return
+        if not all(NAME.match(name) for name in os.listdir(handle)):
+            message = f"others may use {folder}, which holds other files than snapshots"
+            hint = "Name a folder for snapshots alone, or make this one private (chmod 700)"
+            raise RequestError(message, hint=hint)
+        os.fchmod(handle, PRIVATE_FOLDER)
+    finally:
+        os.close(handle)
+
+
+def _open(path: Path, most: int) -> BinaryIO:
+    """A snapshot to read; raises OSError or ValueError if it is none that may be read.
+
+    Args:
+        path: of the file.
+        most: bytes that it may have.
+    """
+    file = os.fdopen(os.open(path, READ), "rb")
+    try:
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode):
+            raise ValueError(f"{path} is no regular file")
+        if found.st_uid not in (os.geteuid(), 0):
+            raise ValueError(f"{path} is another user's")
+        if found.st_size > most:
+            raise ValueError(f"{path} is larger than all snapshots may be")
+        if found.st_mode & OTHERS:
+            os.fchmod(file.fileno(), PRIVATE_FILE)
+    except BaseException:
+        file.close()
+        raise
+    return file
 
 
 def _write_at_once(path: Path, data: Sequence[bytes]) -> None:
@@ -212,6 +268,8 @@ def _read_head(file: BinaryIO) -> tuple[_Header, Outline]:
     file.seek(0, os.SEEK_END)
     if file.tell() != PREFIX.size + size + header.size:
         raise ValueError("the file is not as long as it should be")
+    if header.tokens > MOST_TOKENS:
+        raise ValueError("the header claims more tokens than any context has")
     file.seek(PREFIX.size + size)
     tokens = np.frombuffer(file.read(4 * header.tokens), "<i4").tolist()
     positions = tuple(position for position, _ in header.checkpoints)
@@ -226,7 +284,7 @@ def _parse_header(text: bytes) -> _Header:
         for number in (header.tokens, header.in_blocks, header.state, *sizes):
             if type(number) is not int or number < 0:
                 raise ValueError("a number is none, or is negative")
-    except (TypeError, ValueError) as e:
+    except (RecursionError, TypeError, ValueError) as e:
         raise ValueError(f"the header is damaged: {e}") from e
     return header
 

@@ -1,6 +1,6 @@
 """Calls of a model as users make them: messages, tools and options by name."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, TypedDict
@@ -29,6 +29,7 @@ class TurnOptions(TypedDict, total=False):
     timeout: float | None
     stop: str | Sequence[str] | None
     logprobs: int | None
+    owner: Hashable | None
 
 
 class Options(TurnOptions, total=False):
@@ -67,6 +68,8 @@ class Options(TurnOptions, total=False):
         whatever it might have called afterwards. Reasoning and arguments may have them.
     logprobs: tell how likely each token was, and so many of the most likely ones in its place (0 to
         20). The model is asked about each token then, which is slower.
+    owner: who asks, such as an API key: where several wait, they are admitted by turns, however
+        many requests each has. If not given, the request is on its own.
     """
 
     tool_choice: Any
@@ -98,10 +101,12 @@ class GeneratedTextOptions(Options, total=False):
 
 @dataclass(frozen=True)
 class CallOptions:
-    """The options of decoding a turn, and its timeout in seconds from when the call is made."""
+    """The options of decoding a turn, its timeout in seconds from when the call is made, and who
+    asks."""
 
     decode: DecodeOptions
     timeout: float | None = None
+    owner: Hashable | None = None
 
 
 def read_call_options(
@@ -129,7 +134,7 @@ def read_call_options(
         logprobs=_check_logprobs(options.get("logprobs")),
         force=force,
     )
-    return CallOptions(decode, timeout)
+    return CallOptions(decode, timeout, options.get("owner"))
 
 
 def _check_names(options: Mapping[str, Any], known: Mapping[str, Any]) -> None:

@@ -1,7 +1,7 @@
 """A model ready for calls: a GGUF file, its chat template, and what they say about tool calls."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
@@ -15,7 +15,7 @@ from constrained.decode.filters.events import StreamEvent
 from constrained.decode.request import DecodeOptions, Finish, Generation, Request
 from constrained.engine.options import MOST_WAITING
 from constrained.engine.protocol import Engine, Sampling
-from constrained.errors import GrammarError, ModelError
+from constrained.errors import AbandonedError, GrammarError, ModelError
 from constrained.job import Job
 from constrained.kv.snapshots import NO_CACHE, Cache
 from constrained.metrics import Metrics
@@ -42,11 +42,11 @@ from constrained.schedule.worker import (
     Start,
     Stream,
     Wanted,
-    Worker,
     arun,
     run,
     then,
 )
+from constrained.schedule.workers import Order, Workers
 from constrained.template.chat_template import ChatTemplate
 from grammars.turn import Answer, CallRead
 from grammars.wire.format import Format
@@ -119,7 +119,7 @@ class Model:
         self.sampling = sampling or Sampling()
         self.notices = (*notices, *self.compiler.notices)
         self._draft = draft
-        self._worker = Worker("compile", max_waiting)
+        self._workers = Workers("compile", max_waiting)
         self._clock = clock
         schedule = Schedule(
             engine, step=step, deterministic=deterministic, clock=clock, cache=cache
@@ -236,40 +236,74 @@ class Model:
         """As `run`; the calls of one turn run concurrently."""
         return await agent.arun(self, messages, tools, **options)
 
-    def compile(self, job: Job, timeout: float | None = None) -> CompiledTurn:
+    def compile(
+        self, job: Job, timeout: float | None = None, *, client: Hashable = ""
+    ) -> CompiledTurn:
         """The prompt and the grammar of a job; see `Compiler.compile`.
 
         Args:
-            timeout: seconds that it may wait for others to be compiled; any time if not given.
+            timeout: seconds that it may take, others that are compiled before it included; any
+                time if not given.
+            client: who asks; clients have their turns, whatever each of them asks for.
 
         Raises:
             BusyError: too many wait already.
-            DeadlineError: its time was over before its turn came.
+            DeadlineError: its time was over.
         """
-        return run(self._queue(partial(self.compiler.compile, job), timeout))
+        return run(self._queue_job(job, timeout, client))
 
-    async def acompile(self, job: Job, timeout: float | None = None) -> CompiledTurn:
-        """As `compile`. Cancelling the task gives up a job that has not begun."""
-        return await arun(self._queue(partial(self.compiler.compile, job), timeout))
+    async def acompile(
+        self, job: Job, timeout: float | None = None, *, client: Hashable = ""
+    ) -> CompiledTurn:
+        """As `compile`. Cancelling the task ends the work."""
+        return await arun(self._queue_job(job, timeout, client))
 
     def compile_text(
         self,
         prompt: str | Sequence[int],
         answer: Answer | None = None,
         timeout: float | None = None,
+        *,
+        client: Hashable = "",
     ) -> CompiledTurn:
         """A turn behind a prompt that no template writes; see `Compiler.compile_text`, and
-        `compile` for the timeout."""
-        return run(self._queue(partial(self.compiler.compile_text, prompt, answer), timeout))
+        `compile` for the rest."""
+        return run(self._queue_text(prompt, answer, timeout, client))
 
     async def acompile_text(
         self,
         prompt: str | Sequence[int],
         answer: Answer | None = None,
         timeout: float | None = None,
+        *,
+        client: Hashable = "",
     ) -> CompiledTurn:
         """As `compile_text`."""
-        return await arun(self._queue(partial(self.compiler.compile_text, prompt, answer), timeout))
+        return await arun(self._queue_text(prompt, answer, timeout, client))
+
+    async def aread(
+        self,
+        read: Callable[[], T],
+        timeout: float | None = None,
+        *,
+        client: Hashable = "",
+        quick: bool = True,
+    ) -> T:
+        """Reads a request in a thread that compiles; cancelling the task ends that.
+
+        Args:
+            read: what is done.
+            timeout: as in `compile`.
+            client: as in `compile`.
+            quick: there is no schema or grammar in it.
+        """
+        deadline = set_deadline(timeout, self._clock)
+
+        def start(is_wanted: Wanted) -> Future[T]:
+            check = partial(self._check, is_wanted, deadline)
+            return self._workers.submit(read, Order(client, is_known=quick, check=check))
+
+        return await arun(start)
 
     def complete(
         self, turns: Sequence[CompiledTurn], *, force: bool = True, **options: Unpack[TurnOptions]
@@ -313,24 +347,48 @@ class Model:
     def _prepare(self, turns: Sequence[CompiledTurn], options: CallOptions) -> list[Start[Reply]]:
         """Functions that start the turns; their time runs from now on."""
         deadline = set_deadline(options.timeout, self._clock)
-        launch = partial(self._launch, options=options.decode, deadline=deadline)
+        launch = partial(self._launch, options=options, deadline=deadline)
         return [partial(launch, turn) for turn in turns]
 
+    def _queue_job(
+        self, job: Job, timeout: float | None, client: Hashable
+    ) -> Callable[[Wanted], Future[CompiledTurn]]:
+        work = partial(self.compiler.compile, job)
+        return self._queue(work, timeout, client, is_known=self.compiler.knows(job))
+
+    def _queue_text(
+        self,
+        prompt: str | Sequence[int],
+        answer: Answer | None,
+        timeout: float | None,
+        client: Hashable,
+    ) -> Callable[[Wanted], Future[CompiledTurn]]:
+        work = partial(self.compiler.compile_text, prompt, answer)
+        return self._queue(work, timeout, client, is_known=answer is None)
+
     def _queue(
-        self, work: Callable[[], CompiledTurn], timeout: float | None
+        self,
+        work: Callable[[], CompiledTurn],
+        timeout: float | None,
+        client: Hashable,
+        *,
+        is_known: bool,
     ) -> Callable[[Wanted], Future[CompiledTurn]]:
         check_timeout(timeout)
         deadline = set_deadline(timeout, self._clock)
 
-        def compile() -> CompiledTurn:
-            self._check_wait(deadline)
-            return work()
+        def start(is_wanted: Wanted) -> Future[CompiledTurn]:
+            check = partial(self._check, is_wanted, deadline)
+            return self._workers.submit(work, Order(client, is_known=is_known, check=check))
 
-        return lambda _: self._worker.submit(compile)
+        return start
 
-    def _check_wait(self, deadline: Deadline | None) -> None:
+    def _check(self, is_wanted: Wanted, deadline: Deadline | None) -> None:
+        """Raises what ends a request before its turn is decoded."""
+        if not is_wanted():
+            raise AbandonedError("nobody waits for it")
         if deadline and deadline.is_over(self._clock()):
-            raise deadline.fail_waiting()
+            raise deadline.fail_compiling()
 
     def _read_call(
         self,
@@ -346,12 +404,13 @@ class Model:
         deadline = set_deadline(call.options.timeout, self._clock)
 
         def compile() -> Future[Reply]:
-            self._check_wait(deadline)
             turn = self.compiler.compile(call.job)
-            options = call.options.decode
-            return self._launch(turn, is_wanted, sink, options=options, deadline=deadline)
+            return self._launch(turn, is_wanted, sink, options=call.options, deadline=deadline)
 
-        return self._worker.start(compile)
+        check = partial(self._check, is_wanted, deadline)
+        is_known = self.compiler.knows(call.job)
+        order = Order(call.options.owner, is_known=is_known, check=check)
+        return self._workers.start(compile, order)
 
     def _launch(
         self,
@@ -359,11 +418,16 @@ class Model:
         is_wanted: Wanted,
         sink: Sink,
         *,
-        options: DecodeOptions,
+        options: CallOptions,
         deadline: Deadline | None,
     ) -> Future[Reply]:
         request = Request(
-            turn.make_input(), options, sink=sink, is_wanted=is_wanted, deadline=deadline
+            turn.make_input(),
+            options.decode,
+            sink=sink,
+            is_wanted=is_wanted,
+            deadline=deadline,
+            owner=options.owner,
         )
         generation = self._runner.submit(request)
         generation.add_done_callback(self._note_failure)
@@ -380,7 +444,8 @@ class Model:
         """A matcher that has failed has spoilt what its forks share: it is compiled anew."""
         if isinstance(generation.exception(), GrammarError):
             with suppress(ModelError):  # closed meanwhile
-                self._worker.submit(self.compiler.forget, is_bounded=False)
+                order = Order(is_known=True, is_bounded=False)
+                self._workers.submit(self.compiler.forget, order)
 
     def metrics(self) -> Metrics:
         """The figures of the KV cache: sequences, snapshots in memory and on disk."""
@@ -388,7 +453,7 @@ class Model:
 
     def close(self) -> None:
         """Frees the model when the requests in the queue are done."""
-        self._worker.close()
+        self._workers.close()
         try:
             self._runner.close()
         finally:

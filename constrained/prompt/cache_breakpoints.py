@@ -4,6 +4,7 @@ Their KV cache is kept longest. One breakpoint is where the tools and system mes
 the caller having to say so; others are behind the first messages that the caller names.
 """
 
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -49,6 +50,7 @@ class SharedPrefixes:
 
     def __init__(self) -> None:
         self._known: OrderedDict[bytes, Tokens] = OrderedDict()
+        self._lock = threading.Lock()
 
     def measure(
         self,
@@ -68,12 +70,16 @@ class SharedPrefixes:
         """
         system = list(takewhile(lambda message: message["role"] == "system", messages))
         key = digest(key, system)
-        if key not in self._known:
-            self._known[key] = _encode_shared(system, encode)
+        with self._lock:
+            shared = self._known.get(key)
+        if shared is None:
+            shared = _encode_shared(system, encode)
+        with self._lock:
+            self._known[key] = shared
+            self._known.move_to_end(key)
             while len(self._known) > MOST_KNOWN:
                 self._known.popitem(last=False)
-        self._known.move_to_end(key)
-        return count_common(self._known[key], tokens)
+        return count_common(shared, tokens)
 
 
 def _encode_shared(system: list[dict[str, Any]], encode: Callable[[Messages], Tokens]) -> Tokens:

@@ -1,8 +1,8 @@
 """Continuous batching: requests get sequences, and each step decodes a batch for all of them."""
 
 import time
-from collections import deque
-from collections.abc import Sequence
+from collections import Counter, deque
+from collections.abc import Hashable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 
@@ -36,6 +36,11 @@ class Seat:
     request: Request
     result: Future[Generation] = field(default_factory=_make_future)
 
+    @property
+    def owner(self) -> Hashable:
+        """Who asks; a request of nobody's is an owner by itself."""
+        return id(self) if self.request.owner is None else self.request.owner
+
 
 @dataclass(frozen=True)
 class ActiveTurn:
@@ -48,10 +53,12 @@ class ActiveTurn:
 class Schedule:
     """The requests of one engine. Not for two threads at once.
 
-    Requests are admitted in their order, as soon as a sequence is free. Each step decodes what
-    those under way have to say next, and a part of the prompts that are not read yet, in equal
-    shares (chunked prefill). The tokens that a prompt has in common with a sequence are not
-    computed again (prefix cache).
+    Requests are admitted as soon as a sequence is free: those of the owner who has the fewest under
+    way, then of the one who was admitted longest ago, then in their order. So many requests of one
+    owner, or many choices of one request, delay those of another by a turn at most. Each step
+    decodes what those under way have to say next, and a part of the prompts that are not read yet,
+    in equal shares (chunked prefill). The tokens that a prompt has in common with a sequence are
+    not computed again (prefix cache).
 
     Args:
         engine: runs the model.
@@ -81,6 +88,8 @@ class Schedule:
         self._clock = clock
         self._waiting: deque[Seat] = deque()
         self._running: dict[int, ActiveTurn] = {}  # by the number of the sequence
+        self._admissions = 0
+        self._admitted: dict[Hashable, int] = {}  # the last admission of each owner
 
     @property
     def is_idle(self) -> bool:
@@ -166,14 +175,36 @@ class Schedule:
 
     def _admit(self) -> None:
         """Gives waiting requests a sequence, as long as there is one."""
-        for seat in list(self._waiting):
+        while self._waiting:
             idle = self._find_idle()
             if not idle:
                 return
+            seat = self._choose_seat()
+            if seat is None:
+                return
+            self._waiting.remove(seat)
+            self._note_admission(seat)
+            self._begin(seat, idle)
+
+    def _choose_seat(self) -> Seat | None:
+        """The next request to admit; None if all wait to copy the prompt of another."""
+        under_way = Counter(running.seat.owner for running in self._running.values())
+
+        def rank(seat: Seat) -> tuple[int, int]:
+            return under_way[seat.owner], self._admitted.get(seat.owner, 0)
+
+        for seat in sorted(self._waiting, key=rank):  # a stable sort: equal ones keep their order
             # One that waits to copy the prompt of another is overtaken by those behind it.
             if not self._is_being_read(seat.request.turn.prompt):
-                self._waiting.remove(seat)
-                self._begin(seat, idle)
+                return seat
+        return None
+
+    def _note_admission(self, seat: Seat) -> None:
+        self._admissions += 1
+        waiting = {other.owner for other in self._waiting}
+        # Who has nothing more to wait for begins anew.
+        kept = {owner: last for owner, last in self._admitted.items() if owner in waiting}
+        self._admitted = {**kept, seat.owner: self._admissions}
 
     def _find_idle(self) -> list[int]:
         return [n for n in range(self._sequences.engine.max_sequences) if n not in self._running]

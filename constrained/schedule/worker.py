@@ -1,16 +1,15 @@
-"""Work for threads: requests are started, waited for or not, and streamed as they are generated."""
+"""Requests are started, waited for or not, and streamed as they are generated."""
 
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from queue import SimpleQueue
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from pydantic_core import from_json
 
 from constrained.decode.filters.events import StreamEvent
-from constrained.errors import BusyError, ModelError
 from grammars.schema.nodes import Json
 from grammars.turn import ArgumentsDelta, CallOpened, CallRead
 
@@ -21,92 +20,6 @@ Wanted: TypeAlias = Callable[[], bool]
 """True while work is still wanted."""
 Start: TypeAlias = Callable[[Wanted, Sink], Future[T]]
 """Starts work: takes a function that says if it is still wanted, and one that takes events."""
-
-
-class Worker:
-    """Runs one piece of work after the other, in the order of submission.
-
-    Args:
-        name: of the thread.
-        most_waiting: pieces of work that may wait, apart from the one under way; None: any.
-    """
-
-    def __init__(self, name: str, most_waiting: int | None = None):
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix=name)
-        self._most_waiting = most_waiting
-        self._lock = threading.Lock()  # of the next one
-        self._unfinished = 0
-
-    def submit(self, work: Callable[[], T], *, is_bounded: bool = True) -> Future[T]:
-        """Queues the work.
-
-        Args:
-            is_bounded: it is refused if too much is waiting.
-
-        Raises:
-            ModelError: the worker is closed.
-            BusyError: too much work is waiting.
-        """
-        self._enter(self._most_waiting if is_bounded else None)
-
-        def do() -> T:
-            try:
-                return work()
-            finally:  # before anybody learns of the result, and comes back with more
-                self._leave()
-
-        try:
-            future = self._pool.submit(do)
-        except RuntimeError as e:
-            self._leave()
-            raise ModelError("the model is closed") from e
-
-        def leave_if_cancelled(done: Future[T]) -> None:
-            if done.cancelled():  # it was never run
-                self._leave()
-
-        future.add_done_callback(leave_if_cancelled)
-        return future
-
-    def start(self, work: Callable[[], Future[T]]) -> Future[T]:
-        """Queues work that starts other work, and returns what comes of that.
-
-        Raises:
-            ModelError: the worker is closed.
-            BusyError: too much work is waiting.
-        """
-        outer = Future[T]()
-
-        def run() -> None:
-            if outer.set_running_or_notify_cancel():
-                resolve(outer, lambda: work().add_done_callback(pass_on))
-
-        def pass_on(inner: Future[T]) -> None:
-            resolve(outer, lambda: outer.set_result(inner.result()))
-
-        queued = self.submit(run)
-
-        def cancel_queued(done: Future[T]) -> None:
-            if done.cancelled():
-                queued.cancel()
-
-        outer.add_done_callback(cancel_queued)
-        return outer
-
-    def _enter(self, most_waiting: int | None) -> None:
-        with self._lock:
-            if most_waiting is not None and self._unfinished > most_waiting:
-                message = f"{most_waiting} requests are waiting already"
-                raise BusyError(message, hint="Try again later")
-            self._unfinished += 1
-
-    def _leave(self) -> None:
-        with self._lock:
-            self._unfinished -= 1
-
-    def close(self) -> None:
-        """Waits for what is queued; a second time does nothing."""
-        self._pool.shutdown()
 
 
 def resolve(future: Future[Any], action: Callable[[], None]) -> None:

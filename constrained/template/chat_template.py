@@ -11,11 +11,10 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import jinja2
-from jinja2 import meta, nodes
+from jinja2 import nodes
 from jinja2.exceptions import SecurityError, TemplateSyntaxError, UndefinedError
 from jinja2.ext import Extension
 from jinja2.parser import Parser
-from jinja2.sandbox import SandboxedEnvironment
 
 from constrained.errors import TemplateError
 from constrained.messages import (
@@ -26,7 +25,9 @@ from constrained.messages import (
     read_reasoning,
     write_messages,
 )
+from constrained.template.sandbox import CountingEnvironment, find_variables, sum_numbers
 from constrained.template.simplify import simplify_tools
+from constrained.template.work_limits import TemplateLimitError, limit_work, spend_text
 
 _PROBE = "PROBE-OF-A-TEXT"
 _PROBE_ARGUMENTS = {"probe_key": "probe value"}
@@ -46,6 +47,7 @@ RESERVED = ("messages", "tools", "add_generation_prompt", "bos_token", "eos_toke
 _FAILURES = (
     jinja2.TemplateError,
     ArithmeticError,
+    AssertionError,  # some of jinja2's filters check their arguments so
     AttributeError,
     LookupError,
     MemoryError,
@@ -62,6 +64,7 @@ _HINTS: tuple[tuple[type[Exception], str], ...] = (
     (jinja2.TemplateError, "The template refuses this conversation: change it, or the template"),
     (RecursionError, "The data nest too deeply, or a tool's schema is too rich for this template"),
 )
+_MOST_SAID = 1_000  # characters of a failure that go into an error
 _OTHER_HINT = "The template cannot handle these messages, tools or kwargs"
 
 _frozen: ContextVar[datetime | None] = ContextVar("frozen", default=None)
@@ -124,17 +127,23 @@ def freeze(moment: datetime | None) -> Iterator[None]:
         _frozen.reset(token)
 
 
-def _environment() -> SandboxedEnvironment:
+def _strftime_now(form: str) -> str:
+    spend_text(sum_numbers(form))  # glibc's strftime takes widths
+    return read_now().strftime(form)
+
+
+def _environment() -> CountingEnvironment:
     # transformers takes the immutable sandbox, but Kimi-K2 appends to a list. Beside its own
     # values a template can change our copy of the data, nothing else.
-    environment = SandboxedEnvironment(
+    environment = CountingEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, "jinja2.ext.loopcontrols"]
     )
     environment.filters |= {"tojson": _tojson, "from_json": json.loads}
     environment.globals |= {
         "raise_exception": _raise_exception,
-        "strftime_now": lambda form: read_now().strftime(form),
+        "strftime_now": _strftime_now,
     }
+    environment.count_filters()
     return environment
 
 
@@ -170,7 +179,7 @@ class _Form(NamedTuple):
 
 
 class ChatTemplate:
-    """A chat template; runs in jinja2's sandbox, with no bound on time and memory.
+    """A chat template; runs in a sandbox that bounds its work and its memory, see `work_limits`.
 
     Args:
         source: the Jinja text, such as `tokenizer.chat_template` in a GGUF file.
@@ -190,9 +199,9 @@ class ChatTemplate:
         self.source, self.name = source, name
         self.tokens = {"bos_token": bos_token, "eos_token": eos_token}
         environment = _environment()
-        with self.failures():
+        with self.failures(), limit_work():
             self.tree = environment.parse(source)
-            self.variables = frozenset(meta.find_undeclared_variables(self.tree))
+            self.variables = find_variables(self.tree)
             self._template = environment.from_string(source)
         # The content of a message that only calls tools. None, OpenAI's form, makes 15 of 70
         # templates fail or write it as a word; "" is wrong in two, the DeepSeek-R1-Distill, which
@@ -225,7 +234,18 @@ class ChatTemplate:
         Raises:
             TemplateError: the template fails or refuses (the first failure of several), or
                 `normalise` or `check_kwargs` does.
+            TemplateLimitError: it takes more work than `MOST_STEPS`.
         """
+        with limit_work():
+            return self._render(messages, tools, {**kwargs}, add_generation_prompt)
+
+    def _render(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        tools: Sequence[Mapping[str, Any]] | None,
+        kwargs: Mapping[str, Any],
+        add_generation_prompt: bool,
+    ) -> str:
         check_kwargs(kwargs)
         with self.failures():
             normal = normalise(messages)
@@ -245,6 +265,8 @@ class ChatTemplate:
                             blank=form.blank,
                         )
                         return self._template.render({**variables, "messages": written})
+                except TemplateLimitError:  # another form would take as long
+                    raise
                 except TemplateError as error:
                     errors.append(error)
         raise errors[0]
@@ -317,16 +339,22 @@ class ChatTemplate:
         """Turn what a template raises into a TemplateError with the line and a hint."""
         try:
             yield
+        except TemplateLimitError as error:
+            if error.place is not None:
+                raise
+            raise TemplateLimitError(error.message, self._locate(error)) from error
         except TemplateError:
             raise
         except _FAILURES as error:
-            location = self.name
-            line = _find_line(error)
-            if line is not None:
-                location += f", line {line}"
+            location = self._locate(error)
             text = str(getattr(error, "message", None) or error) or type(error).__name__
-            message = f"{location}: {text.rstrip('.')}"
+            message = f"{location}: {text[:_MOST_SAID].rstrip('.')}"
             raise TemplateError(message, hint=_find_hint(error)) from error
+
+    def _locate(self, error: Exception) -> str:
+        """The template, and the line at which it failed, if that is known."""
+        line = _find_line(error)
+        return self.name if line is None else f"{self.name}, line {line}"
 
 
 def _find_line(error: Exception) -> int | None:

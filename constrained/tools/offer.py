@@ -99,13 +99,16 @@ class Offer:
         return replace(policy, names=names)
 
 
-def read_offer(given: Any, *, drop: bool = True, nonempty: bool = False) -> Offer:
+def read_offer(
+    given: Any, *, drop: bool = True, nonempty: bool = False, room: int | None = None
+) -> Offer:
     """Reads the tools of a request.
 
     Args:
         given: whatever `read_tools` reads.
         drop: leave tools out whose schemas cannot be enforced; else they are an error.
         nonempty: a required string has at least one character.
+        room: characters that the context has room for; None: any number.
 
     Raises:
         ToolError: not a list, not a tool, or two tools of the same name; `where` is the pointer.
@@ -117,6 +120,7 @@ def read_offer(given: Any, *, drop: bool = True, nonempty: bool = False) -> Offe
     for index, entry in enumerate(entries):
         try:
             tool = entry.lower(nonempty=nonempty)
+            entry.check_length(tool.schema, room)
         except SchemaError as e:
             if not drop:
                 raise

@@ -14,6 +14,7 @@ from grammars.errors import PolicyError, SchemaError, ToolError
 from grammars.lowering.lower import lower
 from grammars.lowering.tool_options import loosen, require_nonempty
 from grammars.names import check_names
+from grammars.schema.extent import find_long_part
 from grammars.schema.nodes import Schema
 from grammars.turn import Choice, Policy, Think, Tool
 
@@ -55,6 +56,26 @@ class Entry:
             raise SchemaError(f"tool {self.name!r}: {e.message}", where=where, hint=e.hint) from e
         description = str(self.body.get("description") or "")
         return Tool(self.name, schema, description=description, strict=self.strict)
+
+    def check_length(self, schema: Schema, room: int | None) -> None:
+        """Refuses arguments that no context has room for.
+
+        Args:
+            schema: the lowered schema of this tool.
+            room: characters that fit into the context; None: any number.
+
+        Raises:
+            SchemaError: all arguments are longer; `where` is the pointer of the minimum.
+        """
+        if room is None or schema.least <= room:
+            return
+        where = find_long_part(schema.node, schema.definitions, room)
+        raise SchemaError(
+            f"tool {self.name!r}: its arguments have {schema.least:,} characters at least, and the "
+            f"context has room for {room:,} at most",
+            where=f"{self.where}/{_find_key(self.body)}{where}",
+            hint="Lower the minimum, or raise the context length (-c)",
+        )
 
 
 def read_tools(tools: Any) -> tuple[Tool, ...]:

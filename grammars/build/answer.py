@@ -10,6 +10,8 @@ from grammars.regex.writing import escape_slashes, match_any
 from grammars.turn import Answer, ChoiceAnswer, GrammarAnswer, JsonAnswer, RegexAnswer
 
 _WHERE = "/response_format"
+MOST_CHOICES = 10_000
+"""As of an enum: each is an item of llguidance's parser, which has room for 20,000 in a row."""
 
 
 def write_answer(
@@ -38,6 +40,9 @@ def write_answer(
                 pattern = intersection(pattern, Complement(begun))
             return values.builder.terminal(pattern, "ANSWER")
         case ChoiceAnswer(options):
+            if len(options) > MOST_CHOICES:
+                message = f"there are {len(options):,} choices, the limit is {MOST_CHOICES:,}"
+                raise PolicyError(message, where="/choice", hint="Offer fewer, or use a regex")
             for number, option in enumerate(options):
                 _check_option(option, openings, number)
             return values.builder.define(choose_word(options), "answer")

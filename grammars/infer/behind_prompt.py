@@ -13,7 +13,7 @@ from grammars.build.turn import build_turn
 from grammars.errors import DetectError, Error, RenderError
 from grammars.infer.probes import KEYS, NAMES, PARAMETERS, TEXT, Evidence, ProbedTemplate
 from grammars.infer.reasoning import find_prompt, find_state
-from grammars.ir.completion import Completer
+from grammars.ir.completion import Completer, TooLong
 from grammars.lowering.lower import lower
 from grammars.parse.parser import parse
 from grammars.render import render
@@ -116,7 +116,8 @@ class _Rehearsal:
         """Returns what the grammar wants behind a text; None if it does not take it."""
         if choice not in self._completers:
             self._completers[choice] = self._make_completer(choice)
-        return self._completers[choice].complete(text)
+        completion = self._completers[choice].complete(text)
+        return None if isinstance(completion, TooLong) else completion
 
     def _make_completer(self, choice: Choice) -> Completer:
         try:

@@ -28,7 +28,16 @@ from grammars.ir.nodes import (
     Sequence,
     Token,
 )
-from grammars.ir.shortest import NO_TEXT, Completion, Shortest, apply, join, pick_shorter
+from grammars.ir.shortest import (
+    NO_TEXT,
+    Completion,
+    Shortest,
+    apply,
+    find_end,
+    join,
+    pick_shorter,
+)
+from grammars.steps import spend
 
 MOST_COSTLY = 4
 """So many costly expressions, entered one inside the other, are told apart."""
@@ -167,13 +176,14 @@ class Chart:
             return
         for row in self._open:
             for lexeme, machine, at in row.running:
-                end = machine.end(at)
+                end = find_end(machine, at)
                 if end is None:
                     continue
                 for caller in row.waiting[lexeme]:
+                    spend()
                     behind = self._follow(caller, shortest, known)
                     if behind is not None:
-                        yield join(Completion(caller.costly, end), behind)
+                        yield join(end._replace(costly=caller.costly), behind)
 
     def fork(self) -> "Chart":
         """A chart of the same text, which grows by itself.
@@ -202,6 +212,7 @@ class Chart:
         stack = [frame]
         while stack:
             top = stack[-1]
+            spend(1 + len(top.callers))
             if known.get(id(top)) is not None:
                 stack.pop()
                 continue
@@ -226,6 +237,7 @@ class Chart:
         # It keeps the callers alive, so that no other frame gets the id of one that is seen.
         seen: dict[tuple[int, int, int, int], Caller] = {}
         while callers:
+            spend()
             caller = callers.pop()
             key = id(caller.rest), caller.bits, id(caller.frame), caller.costly
             if key in seen:
@@ -339,6 +351,7 @@ class Chart:
                 running = [LexemeRun(lexeme, machine, at)]
                 if offset == stop:
                     continue
+            spend(len(running))
             following: list[LexemeRun] = []
             is_over = False
             for lexeme, machine, at in running:

@@ -1,14 +1,36 @@
 """The shortest legal completion of a turn, for the moment when the tokens run out."""
 
+import sys
 from copy import copy
+from dataclasses import dataclass
 from itertools import islice
 
 from grammars.ir.chart import Chart, UnknownEndError
 from grammars.ir.grammar import Grammar
 from grammars.ir.lexer import Lexer
-from grammars.ir.shortest import NO_TEXT, Shortest, measure
+from grammars.ir.shortest import MOST_SPELLED, NO_TEXT, Shortest, measure
+from grammars.steps import StepsError, limit_steps
 
 MOST_TRIED = 16
+MOST_STEPS = 40_000
+"""For one completion: `.*a.{1000}` has more states than anybody can search."""
+MOST_TURN_STEPS = 5 * MOST_STEPS
+"""For all completions of one text that grows."""
+LOOK_STEPS = 4_000
+"""What each completion gives back of them: of tools and schemas one takes 50 to 2,500."""
+STEPS_PER_CHARACTER = 100
+"""On top, to read the text."""
+
+
+@dataclass(frozen=True)
+class TooLong:
+    """Every ending is longer than the room that there is.
+
+    Args:
+        least: no ending has fewer characters.
+    """
+
+    least: int
 
 
 class Completer:
@@ -18,6 +40,9 @@ class Completer:
 
     Args:
         grammar: what holds the texts.
+
+    Attributes:
+        least: the characters of the shortest text; None where that is not known.
     """
 
     def __init__(self, grammar: Grammar):
@@ -25,35 +50,70 @@ class Completer:
         self._lexer = Lexer(grammar.rules)
         self._shortest = Shortest(grammar.rules, self._lexer)
         self._chart: Chart | None = None
+        self._spent = 0
+        self.least = self._measure_shortest()
+
+    def _measure_shortest(self) -> int | None:
+        try:
+            with limit_steps(MOST_STEPS):
+                shortest = self._shortest.find(self.grammar.start)
+        except (StepsError, RecursionError):
+            return None
+        return None if shortest is None else shortest.size
 
     def fork(self) -> "Completer":
         """A completer of other texts, which shares what is known of the grammar."""
         other = copy(self)
         other._chart = None
+        other._spent = 0
         return other
 
-    def complete(self, text: str) -> str | None:
+    def complete(self, text: str, room: int | None = None) -> str | TooLong | None:
         """What to write behind `text`, so that the turn is whole: "" if it may end there.
 
         Half a special token is ordinary text, since it has no half: a whole one follows.
 
         Args:
             text: what the model has written behind the prompt; the grammar has let it through.
+            room: characters that a completion may have; None: any number.
 
         Returns:
             None where no completion is known: a user's own grammar, an expression that cannot be
-            read, or a text that the grammar does not take.
+            read, a text that the grammar does not take, a completion of more than `MOST_SPELLED`
+            characters, or one that takes too many steps to find; behind that, none is looked for
+            any more.
         """
+        to_read = STEPS_PER_CHARACTER * len(text)
+        most = min(MOST_STEPS, MOST_TURN_STEPS - self._spent) + to_read
+        if most < 0:
+            return None
         try:
-            chart = self._read(text)
-            endings = sorted(chart.find_endings(self._shortest), key=measure)
+            with limit_steps(most) as account:
+                completion = self._complete(text, room)
         except UnknownEndError:
             return None
+        except StepsError:
+            self._spent = sys.maxsize
+            self._chart = None
+            return None
+        assert account.left is not None
+        self._spent = max(0, self._spent + most - account.left - LOOK_STEPS)
+        return completion
+
+    def _complete(self, text: str, room: int | None) -> str | TooLong | None:
+        chart = self._read(text)
+        endings = sorted(chart.find_endings(self._shortest), key=measure)
+        least = min((ending.size for ending in endings), default=0)
+        if room is not None and least > room:
+            return TooLong(least)
         for ending in islice(endings, MOST_TRIED):
+            if ending.size > MOST_SPELLED:
+                continue
             # The lexer does not end a lexeme that can go on with what follows it, so not every
             # sequence of shortest lexemes is read as such.
-            if self._ends(chart, text + ending.text):
-                return ending.text
+            spelled = ending.spell()
+            if self._ends(chart, text + spelled):
+                return spelled
         return None
 
     def _read(self, text: str) -> Chart:

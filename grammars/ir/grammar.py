@@ -24,7 +24,9 @@ from grammars.ir.nodes import (
 )
 from grammars.ir.printer import print_rule, quote
 from grammars.regex.writing import escape_regex
+from grammars.steps import spend
 
+_BUILT = 4  # characters of a rule that are made in a step, with the nodes that they stand for
 MOST_TEXT = 4_000_000  # characters of a grammar; one of 100 tools has about 100,000
 
 
@@ -159,6 +161,7 @@ class GrammarBuilder:
         if rule.lazy:
             attribute = "[lazy]"
         printed = print_rule(name + attribute, rule.body)
+        spend(1 + len(printed) // _BUILT)
         self._size += len(printed)
         if self._size > MOST_TEXT:
             message = f"the grammar is too large: more than {MOST_TEXT:,} characters"

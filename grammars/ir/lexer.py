@@ -65,6 +65,10 @@ class Machine(Protocol):
         """The shortest rest of the lexeme; None where none is known."""
         ...
 
+    def measure(self, at: Position) -> int:
+        """No rest has fewer characters."""
+        ...
+
 
 class _StepwiseMachine:
     """Reads short lexemes, of which nothing is skipped."""
@@ -73,6 +77,9 @@ class _StepwiseMachine:
 
     def skip(self, at: Position, text: str, offset: int, stop: int) -> tuple[Position, int]:
         return at, offset
+
+    def measure(self, at: Position) -> int:
+        return 0
 
 
 @dataclass(frozen=True)
@@ -145,6 +152,10 @@ class RegexMachine:
     def end(self, at: Position) -> str | None:
         assert isinstance(at, AutomatonState)
         return self._automaton.end(at)
+
+    def measure(self, at: Position) -> int:
+        assert isinstance(at, AutomatonState)
+        return at.least
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Mapping
 from heapq import heappop, heappush
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from grammars.ir.grammar import Rule
-from grammars.ir.lexer import Lexer
+from grammars.ir.lexer import Lexer, Machine, Position
 from grammars.ir.nodes import (
     Alternatives,
     Argument,
@@ -19,34 +19,103 @@ from grammars.ir.nodes import (
     Sequence,
     SetBit,
 )
+from grammars.steps import spend
 
+MOST_SPELLED = 32_768
+"""Characters of an ending that is written out, and tried; of a longer one the length is known."""
+_SHORT = 256  # characters; texts that are joined at once, and not when they are spelled
 MOST_TRIED = 2_000
 """Members of a family of rules are tried in so many orders; then no text is known."""
 
 
+class Repeated(NamedTuple):
+    """Pieces so many times."""
+
+    pieces: "Pieces"
+    times: int
+
+
+class Joined(NamedTuple):
+    """Pieces one behind the other."""
+
+    first: "Pieces"
+    second: "Pieces"
+
+
+class Unspelled(NamedTuple):
+    """A text so long that nobody will ever write it."""
+
+
+Pieces: TypeAlias = str | Repeated | Joined | Unspelled
+
+
 class Completion(NamedTuple):
-    """A text that ends something.
+    """A text that ends something. It is not written out: the shortest value of a schema of 300
+    bytes can have more characters than there is memory for.
 
     Args:
         costly: how many costly expressions are in it.
-        text: itself.
+        size: its characters.
+        pieces: what it is made of.
     """
 
     costly: int
-    text: str
+    size: int
+    pieces: Pieces
+
+    def spell(self) -> str:
+        """The text, which may have `MOST_SPELLED` characters at most."""
+        assert self.size <= MOST_SPELLED
+        texts: list[str] = []
+        stack: list[Pieces] = [self.pieces]
+        while stack:
+            match stack.pop():
+                case str(text):
+                    texts.append(text)
+                case Joined(first, second):
+                    stack += [second, first]
+                case Repeated(pieces, count):
+                    stack += [pieces] * count
+                case Unspelled():
+                    raise AssertionError("it is longer than that")
+        return "".join(texts)
 
 
-NO_TEXT = Completion(0, "")
+NO_TEXT = Completion(0, 0, "")
 
 
 def join(first: Completion, second: Completion) -> Completion:
     """One behind the other."""
-    return Completion(first.costly + second.costly, first.text + second.text)
+    costly, size = first.costly + second.costly, first.size + second.size
+    if not first.size or not second.size:
+        return Completion(costly, size, first.pieces or second.pieces)
+    if size <= _SHORT and isinstance(first.pieces, str) and isinstance(second.pieces, str):
+        return Completion(costly, size, first.pieces + second.pieces)
+    return Completion(costly, size, Joined(first.pieces, second.pieces))
+
+
+def repeat(once: Completion, count: int) -> Completion:
+    """The text so many times."""
+    costly, size = once.costly * count, once.size * count
+    if not size:
+        return Completion(costly, 0, "")
+    if size > MOST_SPELLED:
+        return Completion(costly, size, Unspelled())
+    return Completion(costly, size, Repeated(once.pieces, count))
+
+
+def find_end(machine: Machine, at: Position) -> Completion | None:
+    """The shortest rest of a lexeme; None where none is known."""
+    least = machine.measure(at)
+    if least > MOST_SPELLED:
+        return Completion(0, least, Unspelled())
+    end = machine.end(at)
+    return None if end is None else Completion(0, len(end), end)
 
 
 def measure(ending: Completion) -> tuple[int, int]:
     """What makes one ending better than another: nothing costly, then fewer characters."""
-    return ending.costly, len(ending.text)
+    return ending.costly, ending.size
 
 
 def pick_shorter(known: Completion | None, other: Completion | None) -> Completion | None:
@@ -111,6 +180,8 @@ class Shortest:
             for name in self._find_references(expression):
                 self._solve_circle(name)
             return self._text(expression, bits)
+        finally:
+            self._under_way.clear()  # also where the steps have run out
 
     def _find_rule(self, name: str) -> Completion | None:
         """The shortest text of a rule without a parameter."""
@@ -141,16 +212,29 @@ class Shortest:
             return
         order = self._find_below(name)
         self._texts.update(dict.fromkeys(order))
-        changed = True
-        while changed:
-            changed = False
-            self._members.clear()
-            for rule in order:
-                known = self._texts[rule]
-                better = pick_shorter(known, self._text(self._rules[rule].body, 0))
-                if better is not known:
-                    self._texts[rule] = better
-                    changed = True
+        is_solved = False
+        try:
+            changed = True
+            while changed:
+                changed = self._improve(order)
+            is_solved = True
+        finally:
+            if not is_solved:  # the steps have run out, and what is known may not be the shortest
+                self._members.clear()
+                for rule in order:
+                    del self._texts[rule]
+
+    def _improve(self, order: list[str]) -> bool:
+        """Asks for the text of each rule again; returns whether one has become shorter."""
+        changed = False
+        self._members.clear()
+        for rule in order:
+            known = self._texts[rule]
+            better = pick_shorter(known, self._text(self._rules[rule].body, 0))
+            if better is not known:
+                self._texts[rule] = better
+                changed = True
+        return changed
 
     def _find_below(self, name: str) -> list[str]:
         """The rules below this one that are not known yet, each behind those that it needs, as far
@@ -191,6 +275,7 @@ class Shortest:
 
     def _text(self, expression: Expression, bits: int) -> Completion | None:
         """The shortest text of an expression, by what is known of the rules that it names."""
+        spend()
         match expression:
             case Sequence(parts):
                 return self._text_of_all(parts, bits)
@@ -202,14 +287,14 @@ class Shortest:
                 once = self._text(body, bits)
                 if once is None:
                     return None
-                return Completion(once.costly * fewest, once.text * fewest)
+                return repeat(once, fewest)
             case Guarded(body, condition):
                 return self._text(body, bits) if condition.holds(bits) else None
             case Costly(body):
                 text = self._text(body, bits)
                 if text is None:
                     return None
-                return Completion(text.costly + 1, text.text)
+                return text._replace(costly=text.costly + 1)
             case RuleReference(name, None) if not self._rules[name].is_terminal:
                 return self._find_rule(name)
             case RuleReference(name, argument) if argument is not None:
@@ -218,19 +303,16 @@ class Shortest:
                 return None
             case _:
                 machine = self._lexer.machine(expression)
-                end = machine.end(machine.start)
-                return None if end is None else Completion(0, end)
+                return find_end(machine, machine.start)
 
     def _text_of_all(self, parts: tuple[Expression, ...], bits: int) -> Completion | None:
-        costly = 0
-        texts: list[str] = []
+        whole = NO_TEXT
         for part in parts:
             ending = self._text(part, bits)
             if ending is None:
                 return None
-            costly += ending.costly
-            texts.append(ending.text)
-        return Completion(costly, "".join(texts))
+            whole = join(whole, ending)
+        return whole
 
     def _text_of_any(self, options: tuple[Expression, ...], bits: int) -> Completion | None:
         best: Completion | None = None

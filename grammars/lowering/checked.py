@@ -10,10 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from grammars.errors import SchemaError
-from grammars.lowering.document.references import look_up
 from grammars.schema.nodes import Json, Schema, escape
-from grammars.schema.subschemas import is_list, is_object, omit
+from grammars.schema.subschemas import is_list, is_object, look_up, omit
+from grammars.steps import StepsError, limit_steps, spend
 
+MOST_STEPS = 100_000
+"""Of finding out which arguments they are; where it takes more, the whole call is buffered."""
 _MEMBERS = ("properties", "patternProperties", "additionalProperties")
 _DYNAMIC = {"$dynamicRef", "$recursiveRef"}
 _ELSEWHERE = (*_MEMBERS, "$defs", "definitions")
@@ -51,7 +53,10 @@ def find_checked(schema: Schema) -> CheckedArguments:
     if len(schema.objects) != 1:
         return CheckedArguments(whole=True)
     try:
-        return _find_checked(schema, found)
+        with limit_steps(MOST_STEPS):
+            return _find_checked(schema, found)
+    except StepsError:
+        return CheckedArguments(whole=True)
     except SchemaError:  # a reference that only a validator follows, or data that look like one
         return CheckedArguments(whole=True)
 
@@ -96,6 +101,7 @@ def _walk(
     seen: set[str] = set()
     queue = [(at, source)]
     while queue:
+        spend()
         pointer, part = queue.pop()
         target: str | None = None
         if is_object(part):

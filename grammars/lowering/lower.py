@@ -11,7 +11,6 @@ from dataclasses import replace
 
 from grammars.errors import SchemaError
 from grammars.lowering.document.reading import read_document
-from grammars.lowering.document.references import look_up
 from grammars.lowering.findings import Findings
 from grammars.lowering.keywords import drop_annotations
 from grammars.lowering.nodes.flat import FlatLowering
@@ -25,6 +24,7 @@ from grammars.lowering.nodes.inhabitation import (
 from grammars.lowering.rewrite.conditions import Split, divide, find_split, is_exclusion
 from grammars.lowering.rewrite.flattening import Flattening
 from grammars.lowering.rewrite.presence import find_presence
+from grammars.schema.extent import find_long_part, measure_least
 from grammars.schema.nodes import (
     AnyValue,
     Json,
@@ -36,10 +36,16 @@ from grammars.schema.nodes import (
     flatten,
     unite,
 )
+from grammars.schema.subschemas import look_up
+from grammars.schema.validator import find_multiplied
+from grammars.steps import WRITTEN, StepsError, limit_steps, spend
 
 OPENNESS = frozenset(["properties", "additionalProperties", "patternProperties"])
 """Keywords that decide whether an object that is silent about other keys admits some."""
 MOST_PARTS = 5_000  # subschemas that a schema comes to, conjunctions multiplied out
+MOST_STEPS = 60_000
+"""Of lowering one schema: about a second. Of 1,700 real ones the largest takes 12,000."""
+MOST_LEAST = 1_000_000  # characters of the shortest value
 MOST_SPLITS = 200
 """After so many schemas that were taken apart into alternatives, the rest is checked."""
 _DRAFTS = ("http://json-schema.org/draft", "https://json-schema.org/draft")
@@ -60,17 +66,32 @@ def lower(source: Json, *, close: bool = True, only_object: bool = True) -> Sche
     if not isinstance(source, dict | bool):
         raise SchemaError("a schema is an object, true or false", where="")
     try:
-        document, repaired, problem = read_document(source)
-        lowering = _Lowering(document, close=close)
-        root = document
-        if only_object and (isinstance(root, bool) or root.get("type") != "object"):
-            root = {"allOf": [root, {"type": "object"}]}
-        # a problem without a pointer may be a reference that leads nowhere: lowering knows where
-        if problem is not None and problem.where:
-            raise problem
-        lowered = lowering.lower(root, "")
+        with limit_steps(MOST_STEPS):
+            return _lower(source, close=close, only_object=only_object)
+    except StepsError as error:
+        raise _refuse_size(error.where or "") from error
     except RecursionError:
         raise SchemaError("the schema is nested too deeply", where="") from None
+
+
+def _refuse_size(where: str) -> SchemaError:
+    message = "the schema is too large: its references and alternatives multiply out"
+    return SchemaError(message, where=where, hint="Simplify it, or split the tool")
+
+
+def _lower(source: Json, *, close: bool, only_object: bool) -> Schema:
+    document, repaired, problem = read_document(source)
+    multiplied = None if problem is not None else find_multiplied(document)
+    if multiplied is not None:
+        raise _refuse_size(multiplied)
+    lowering = _Lowering(document, close=close)
+    root = document
+    if only_object and (isinstance(root, bool) or root.get("type") != "object"):
+        root = {"allOf": [root, {"type": "object"}]}
+    # a problem without a pointer may be a reference that leads nowhere: lowering knows where
+    if problem is not None and problem.where:
+        raise problem
+    lowered = lowering.lower(root, "")
     if problem is not None:
         raise problem
     node, definitions = prune(lowered, lowering.definitions)
@@ -81,12 +102,17 @@ def lower(source: Json, *, close: bool = True, only_object: bool = True) -> Sche
         if where:
             message += f": nothing fits {where}"
         raise SchemaError(message, where=where, hint="Widen it")
+    least = measure_least(node, definitions)
+    if least > MOST_LEAST:
+        message = f"every value has more than {MOST_LEAST:,} characters; no context holds one"
+        where = find_long_part(node, definitions, MOST_LEAST)
+        raise SchemaError(message, where=where, hint="Lower the minimum")
     types = set(map(type, flatten(node, definitions)))
     if only_object and not types <= {Object}:
         hint = "Declare its properties instead"
         raise SchemaError("arguments cannot be an enum or const", where="", hint=hint)
     report = replace(lowering.findings.report(), repaired=repaired)
-    return Schema(document, node, definitions, report=report, root=document)
+    return Schema(document, node, definitions, report=report, root=document, least=least)
 
 
 class _Lowering:
@@ -99,7 +125,7 @@ class _Lowering:
         self.definitions: dict[str, Node] = {}
         self._flattening = Flattening(root, self.findings)
         self._flat = FlatLowering(root, close=close, findings=self.findings, lower=self.lower)
-        self._open: list[str] = []  # conjunctions on their way
+        self._open = set[str]()  # conjunctions on their way
         self._parts = 0
         self._splits = 0
 
@@ -107,8 +133,15 @@ class _Lowering:
         """The node of a subschema; `at` is its JSON pointer in the document."""
         self._parts += 1
         if self._parts > MOST_PARTS:
-            message = f"the schema is too large: it comes to more than {MOST_PARTS:,} parts"
-            raise SchemaError(message, where=at, hint="Simplify it, or split the tool")
+            raise _refuse_size(at)
+        try:
+            return self._lower(schema, at)
+        except StepsError as error:
+            if error.where is None:  # the innermost place says most
+                error.where = at
+            raise
+
+    def _lower(self, schema: Json, at: str) -> Node:
         if isinstance(schema, bool):
             return AnyValue() if schema else NEVER
         stated = self._flattening.drop_unevaluated(schema, at)
@@ -135,10 +168,11 @@ class _Lowering:
         if set(flat) == {"allOf"} and len(flat["allOf"]) == 1:
             return self.lower(flat["allOf"][0], f"{at}/allOf/0")
         name = json.dumps(flat)
+        spend(1 + len(name) // WRITTEN)
         if name in self.definitions or name in self._open:
             self.definitions.setdefault(name, NEVER)
             return Reference(name)
-        self._open.append(name)
+        self._open.add(name)
         node = self._lower_unconjoined(self._flattening.flatten(flat, at), at)
         self._open.remove(name)
         if name not in self.definitions:
@@ -167,6 +201,7 @@ class _Lowering:
         parts: list[Json] = base.pop(keyword)
         branches: list[Node] = []
         for i, part in enumerate(parts):
+            spend(1 + len(base))
             branches.append(self._lower_beside(base, part, f"{at}/{keyword}/{i}"))
         if keyword == "oneOf" and not are_disjoint(branches, self.definitions):
             overlaps = find_overlaps(branches, self.definitions)

@@ -29,6 +29,7 @@ from grammars.schema.nodes import (
     Schema,
     String,
     Union,
+    find_references,
     unite,
 )
 
@@ -182,22 +183,11 @@ def _tighten(node: Node) -> Node:
 
 def _find_used(node: Node, definitions: Mapping[str, Node]) -> set[str]:
     """The definitions that the node can lead to."""
-    used: set[str] = set()
-    queue: list[Node | None] = [node]
+    used = set[str]()
+    queue = [*find_references(node)]
     while queue:
-        match part := queue.pop():
-            case Reference(name):
-                if name not in used:
-                    used.add(name)
-                    queue.append(definitions[name])
-            case Union(branches):
-                queue += branches
-            case Array(prefix, items, contains=contains):
-                queue += [*prefix, items]
-                if contains is not None:
-                    queue += [*contains.matching, *contains.others]
-            case Object(properties):
-                queue += [member.node for member in (*properties, *part.extras)]
-            case _:
-                pass
+        name = queue.pop()
+        if name not in used:
+            used.add(name)
+            queue += find_references(definitions[name])
     return used

@@ -10,8 +10,9 @@ from functools import reduce
 from typing import TypeAlias
 
 from grammars.regex.characters import EVERY, Characters
+from grammars.steps import spend
 
-ENDLESS = 10**9
+ENDLESS = 10**18
 """The least length of an expression that matches nothing."""
 
 
@@ -202,6 +203,7 @@ def is_nullable(expression: Expression) -> bool:
 
 def derive(expression: Expression, character: str) -> Expression:
     """What may follow that character."""
+    spend()
     match expression:
         case Nothing() | Blank():
             return NOTHING
@@ -223,6 +225,7 @@ def derive(expression: Expression, character: str) -> Expression:
 
 def measure(expression: Expression) -> int:
     """No shorter text matches; exact without `Both` and `Other`."""
+    spend()
     match expression:
         case Nothing():
             return ENDLESS
@@ -242,6 +245,7 @@ def measure(expression: Expression) -> int:
 
 def find_firsts(expression: Expression) -> frozenset[Characters]:
     """The sets that the first character of a matching text may be in."""
+    spend()
     match expression:
         case Nothing() | Blank():
             return frozenset()

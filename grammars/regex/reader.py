@@ -18,6 +18,7 @@ from grammars.regex.expressions import (
     list_parts,
     repeat,
 )
+from grammars.steps import spend
 
 _LETTERS = {"n": "\n", "r": "\r", "t": "\t", "f": "\f", "v": "\v"}
 _ESCAPE = re.compile(
@@ -116,6 +117,7 @@ class _RegexReader:
         return body
 
     def atom(self) -> Expression:
+        spend(2)
         match self.text[self.at]:
             case "(":
                 return self.group()

@@ -5,24 +5,23 @@ source, as nodes may admit more than it does.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
-from typing import Any, TypeAlias, cast
-
-import jsonschema_rs
+from functools import cached_property
+from itertools import islice
+from typing import TypeAlias, cast
 
 from grammars.regex.texts import FREE as ALL_KEYS
 from grammars.regex.texts import Texts
 from grammars.schema.presence import FREE, Presence
 from grammars.schema.subschemas import Json as Json
 from grammars.schema.subschemas import escape as escape
-from grammars.schema.subschemas import is_list, is_object, map_parts, point_to
+from grammars.schema.subschemas import is_list, is_object, point_to
+from grammars.schema.validator import Validator
 
-LATEST = "https://json-schema.org/draft/2020-12/schema"
 LARGEST_MULTIPLE = 10**15
 """Multiples (`multipleOf`) are no larger where the schema sets no bound."""
-_ROOT = "urn:root"  # the URI under which the validator knows the document
+MOST_UNFIT = 8  # validation errors that are reported of one value
 
 
 @dataclass(frozen=True)
@@ -226,6 +225,7 @@ class Schema:
         definitions: the nodes that `Reference` nodes name.
         report: which keywords the mask enforces and which it does not.
         root: the document that `$ref`s in `source` point into.
+        least: the characters that every value has at least, however it is spelled; 0: not known.
     """
 
     source: Json
@@ -233,6 +233,7 @@ class Schema:
     definitions: Mapping[str, Node]
     report: Report
     root: Json
+    least: int = 0
 
     def find_members(self, key: str) -> "list[Schema | None]":
         """For each object that the schema admits, in order: the schema of this key, declared or
@@ -243,7 +244,7 @@ class Schema:
             if found is None:
                 members.append(None)
             else:
-                members.append(replace(self, source=found.source, node=found.node))
+                members.append(replace(self, source=found.source, node=found.node, least=0))
         return members
 
     @property
@@ -285,18 +286,24 @@ class Schema:
         return False
 
     def find_errors(self, value: Json) -> tuple[Unfit, ...]:
-        """The validation errors of `value`, formats asserted; empty if it fits."""
-        errors: list[Unfit] = []
+        """The first validation errors of `value`, formats asserted; empty if it fits."""
         try:
-            for error in self._validator.iter_errors(value):
-                errors.append(Unfit(point_to(error.instance_path), error.message))
-            return (*errors, *self._find_undeclared(self.node, value, ""))
+            error = self._validator.find_error(value)
+            if error is not None:
+                path, message = error
+                return (Unfit(point_to(path), message),)
+            return tuple(islice(self._find_undeclared(self.node, value, ""), MOST_UNFIT))
         except (RecursionError, ValueError):  # jsonschema-rs reports no value of 256 levels
             return (Unfit("", "the value is nested too deeply to be checked"),)
 
     def admits(self, value: Json) -> bool:
         """True if the value fits."""
-        return not self.find_errors(value)
+        try:
+            if not self._validator.admits(value):
+                return False
+            return next(self._find_undeclared(self.node, value, ""), None) is None
+        except (RecursionError, ValueError):
+            return False
 
     def _find_undeclared(self, node: Node, value: Json, pointer: str) -> Iterator[Unfit]:
         """Keys of closed objects that nobody declared: the mask excludes them, so does this.
@@ -327,8 +334,8 @@ class Schema:
                 return
 
     @cached_property
-    def _validator(self) -> Any:
-        return make_validator(self.source, self.root)
+    def _validator(self) -> Validator:
+        return Validator(self.source, self.root)
 
 
 def unite(branches: Sequence[Node]) -> Node:
@@ -354,43 +361,25 @@ def flatten(node: Node, definitions: Mapping[str, Node]) -> Iterator[Flat]:
                 yield other
 
 
-def make_validator(source: Json, root: Json) -> Any:
-    """A jsonschema-rs validator; the draft is that of `$schema`, 2020-12 if there is none.
-
-    Args:
-        source: the schema.
-        root: the document that its references point into.
-
-    Raises:
-        ValueError: the schema is not valid, or refers to another document.
-    """
-    check: Any = partial(jsonschema_rs.validator_for, validate_formats=True, retriever=_refuse)
-    if source is root or isinstance(source, bool):
-        return check(source)
-    document = root if is_object(root) else {}
-    dialect = {"$schema": document.get("$schema", LATEST)}
-    alone = {**dialect, **_refer_to_root(source)}
-    if '"$ref"' not in json.dumps(alone):
-        return check(alone)
-    registry = jsonschema_rs.Registry([(_ROOT, {**dialect, **document})], retriever=_refuse)
-    return check(alone, registry=registry)
-
-
-def _refuse(uri: str) -> Json:
-    """Called by jsonschema-rs for other documents; by itself it would fetch them."""
-    raise ValueError(f"{uri} is another document")
-
-
-def _refer_to_root(schema: Json) -> Json:
-    """The schema with its local references made absolute, so that it can stand alone; listed values
-    stay as they are."""
-    if not is_object(schema):
-        return schema
-    moved = map_parts(schema, lambda part, _: _refer_to_root(part))
-    reference = moved.get("$ref")
-    if isinstance(reference, str) and reference.startswith("#"):
-        moved["$ref"] = _ROOT + reference
-    return moved
+def find_references(node: Node) -> Set[str]:
+    """The definitions that a node names."""
+    found = set[str]()
+    queue: list[Node | None] = [node]
+    while queue:
+        match part := queue.pop():
+            case Reference(name):
+                found.add(name)
+            case Union(branches):
+                queue += branches
+            case Array(prefix, items, contains=contains):
+                queue += [*prefix, items]
+                if contains is not None:
+                    queue += [*contains.matching, *contains.others]
+            case Object(properties):
+                queue += [member.node for member in (*properties, *part.extras)]
+            case _:
+                pass
+    return found
 
 
 def are_same(a: Json, b: Json) -> bool:

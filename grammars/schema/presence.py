@@ -7,6 +7,7 @@ from itertools import chain
 from typing import TypeAlias
 
 from grammars.schema.bits import ALWAYS, NEVER, Condition, both, count, negate
+from grammars.steps import spend
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,7 @@ FREE = Presence()
 
 def find_keys(formula: Formula) -> tuple[str, ...]:
     """The keys that a formula speaks of."""
+    spend()
     match formula:
         case Has(key):
             return (key,)

@@ -4,8 +4,13 @@ The keywords are those of all drafts from 3 to 2020-12 together (JSON Schema Cor
 what went before); one that a draft does not know cannot be told from one that it does.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias, TypeGuard
+from urllib.parse import unquote
+
+from grammars.errors import SchemaError
+from grammars.steps import spend
 
 Json: TypeAlias = Any
 """A JSON value: None, bool, int, float, str, list or dict with string keys."""
@@ -21,6 +26,8 @@ SINGLES = frozenset(
     "propertyNames not if then else".split()
 )
 """Keywords whose value is a schema."""
+_HINT = "Use a local reference such as #/$defs/Name"
+_INDEX = re.compile("0|[1-9][0-9]{0,8}")  # a list of more items is no document
 
 
 def is_object(value: Json) -> TypeGuard[dict[str, Json]]:
@@ -43,6 +50,34 @@ def point_to(steps: Iterable[str | int]) -> str:
     return "".join(f"/{escape(str(step))}" for step in steps)
 
 
+def look_up(root: Json, pointer: Json, at: str) -> Json:
+    """The schema that a local `$ref` refers to.
+
+    Args:
+        root: the document.
+        pointer: the value of `$ref`.
+        at: the JSON pointer of the schema that it stands in, for the error.
+
+    Raises:
+        SchemaError: it is not local, or leads nowhere.
+    """
+    where = f"{at}/$ref"
+    if not isinstance(pointer, str) or not pointer.startswith("#"):
+        raise SchemaError(f"$ref {pointer!r} is not local", where=where, hint=_HINT)
+    if pointer != "#" and not pointer.startswith("#/"):
+        raise SchemaError(f"$ref {pointer!r} is an anchor", where=where, hint=_HINT)
+    found = root
+    for token in unquote(pointer[1:]).split("/")[1:]:
+        step = token.replace("~1", "/").replace("~0", "~")
+        if is_object(found) and step in found:
+            found = found[step]
+        elif is_list(found) and _INDEX.fullmatch(step) and int(step) < len(found):
+            found = found[int(step)]
+        else:
+            raise SchemaError(f"$ref {pointer!r} leads nowhere", where=where, hint=_HINT)
+    return found
+
+
 def map_parts(flat: Mapping[str, Json], change: Callable[[Json, str], Json]) -> dict[str, Json]:
     """The schema with each subschema right below it changed.
 
@@ -51,6 +86,7 @@ def map_parts(flat: Mapping[str, Json], change: Callable[[Json, str], Json]) -> 
         change: gives what stands for a subschema; its second argument is the JSON pointer from
             `flat` to it.
     """
+    spend()
 
     def change_schema(part: Json, pointer: str) -> Json:
         if is_object(part) or isinstance(part, bool):

@@ -10,6 +10,7 @@ from constrained.vocabulary.vocabulary import Vocabulary
 from server.dialects.chat.request import ChatRequest
 from server.errors import HttpError
 from server.http.disconnects import wait_for_client
+from server.http.reading import read_request
 from server.http.serving import ERRORS, find_service
 from server.http.status import NOT_LOADED
 from server.turns.compiled_request import compile_request
@@ -82,7 +83,7 @@ async def detokenize(body: DetokenizeRequest, request: Request) -> Json:
 async def apply_template(body: ChatRequest, request: Request) -> Json:
     """The prompt of a Chat Completion."""
     service = find_service(request)
-    turn_request = await asyncio.to_thread(body.read, service)
+    turn_request = await read_request(request, service, body)
     compiled = await wait_for_client(request, compile_request(service, turn_request))
     return {"prompt": compiled.turn.prompt.text}
 

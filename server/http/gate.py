@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from server.caller import set_caller
 from server.errors import HttpError
 from server.http.dialect import Dialect, find_dialect
 from server.ids import make_id
@@ -66,6 +67,7 @@ class Gate:
             body = find_dialect(self._dialects, scope["path"]).encode_error(fault)
             await _answer(send, fault.status, body, headers=fault.headers.items())
             return
+        set_caller(find_key(headers.items()) if self._keys else None)
         await self._app(scope, _Limited(receive, self._max_body), send)
 
     def _count(self, scope: Scope, send: Send) -> Send:

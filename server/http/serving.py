@@ -31,7 +31,8 @@ _DESCRIPTIONS = {
     404: "There is no such thing",
     405: "The path knows no such method",
     413: "The request is too large",
-    500: "The server failed, or the reply does not fit a keyword that is only checked",
+    422: "The reply does not fit a keyword of its schema that is only checked",
+    500: "The server failed",
     503: "The model is loading, or too many requests are waiting",
     504: "The time for the request was over",
 }

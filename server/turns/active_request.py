@@ -15,6 +15,7 @@ from constrained.logits import TokenDrawn
 from constrained.reply import Reply
 from constrained.schedule.worker import AsyncStream
 from grammars.turn import Event
+from server.caller import find_owner
 from server.turns.compiled_request import CompiledRequest, compile_request
 from server.turns.service import Service
 from server.turns.turn_request import GenerationOptions, TurnRequest
@@ -121,6 +122,7 @@ def launch(
         Error: as in `Model.stream_turn`; then none is under way.
     """
     streams = list[AsyncStream[Reply]]()
+    owner = find_owner()  # of all choices: they are one request
     try:
         for turn in turns:
             max_tokens = options.max_tokens
@@ -134,6 +136,7 @@ def launch(
                     stop=options.stop,
                     logprobs=options.logprobs,
                     timeout=timeout,
+                    owner=owner,
                 )
                 streams.append(stream)
     except BaseException:

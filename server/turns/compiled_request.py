@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from constrained.compile.compiled_turn import CompiledTurn
+from server.caller import find_owner
 from server.turns.reasoning import ReasoningPlan, plan_reasoning
 from server.turns.service import Service
 from server.turns.turn_request import TurnRequest
@@ -102,7 +103,7 @@ async def compile_request(
         template_kwargs={**plan.variables, **job.template_kwargs},
         date=service.dates.find(job.messages),
     )
-    turn = await service.model.acompile(job, timeout)
+    turn = await service.model.acompile(job, timeout, client=find_owner())
     return CompiledRequest(service, request, turn, reasoning=plan)
 
 

@@ -8,8 +8,9 @@ import jsonschema_rs
 from grammars.errors import SchemaError
 from grammars.lowering.document.references import localize
 from grammars.lowering.document.repairs import repair
-from grammars.schema.nodes import Finding, Json, make_validator
+from grammars.schema.nodes import Finding, Json
 from grammars.schema.subschemas import LISTS, MAPS, SINGLES, is_object, point_to
+from grammars.schema.validator import Validator
 
 _DRAFT_7 = "http://json-schema.org/draft-07/schema#"
 """The dialect of documents that name none and are no schemas of 2020-12: `items` as a list."""
@@ -36,7 +37,7 @@ def read_document(source: Json) -> tuple[Json, tuple[Finding, ...], SchemaError 
 def find_problem(source: Json) -> SchemaError | None:
     """The reason why this is no JSON Schema; None if it is one."""
     try:
-        make_validator(source, source)
+        Validator(source, source)
         _shapes().validate(source)
     except jsonschema_rs.ValidationError as e:
         return SchemaError(f"not a JSON Schema: {e.message}", where=point_to(e.instance_path))

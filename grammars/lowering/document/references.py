@@ -4,14 +4,11 @@ one document that there is, and a pointer is followed."""
 import json
 import re
 from collections.abc import Mapping
-from urllib.parse import quote, unquote, urljoin
+from urllib.parse import quote, urljoin
 
-from grammars.errors import SchemaError
 from grammars.schema.nodes import Json
-from grammars.schema.subschemas import is_list, is_object, map_parts, omit
+from grammars.schema.subschemas import is_object, map_parts, omit
 
-_HINT = "Use a local reference such as #/$defs/Name"
-_INDEX = re.compile("0|[1-9][0-9]{0,8}")  # a list of more items is no document
 _NAMES = re.compile(r'"(\$?id|\$anchor)"\s*:')
 _DYNAMIC = re.compile(r'"\$(dynamicRef|recursiveRef|dynamicAnchor)"\s*:')
 
@@ -29,34 +26,6 @@ def localize(source: Json) -> Json:
     if rewritten == source:
         return source
     return rewritten
-
-
-def look_up(root: Json, pointer: Json, at: str) -> Json:
-    """The schema that a local `$ref` refers to.
-
-    Args:
-        root: the document.
-        pointer: the value of `$ref`.
-        at: the JSON pointer of the schema that it stands in, for the error.
-
-    Raises:
-        SchemaError: it is not local, or leads nowhere.
-    """
-    where = f"{at}/$ref"
-    if not isinstance(pointer, str) or not pointer.startswith("#"):
-        raise SchemaError(f"$ref {pointer!r} is not local", where=where, hint=_HINT)
-    if pointer != "#" and not pointer.startswith("#/"):
-        raise SchemaError(f"$ref {pointer!r} is an anchor", where=where, hint=_HINT)
-    found = root
-    for token in unquote(pointer[1:]).split("/")[1:]:
-        step = token.replace("~1", "/").replace("~0", "~")
-        if is_object(found) and step in found:
-            found = found[step]
-        elif is_list(found) and _INDEX.fullmatch(step) and int(step) < len(found):
-            found = found[int(step)]
-        else:
-            raise SchemaError(f"$ref {pointer!r} leads nowhere", where=where, hint=_HINT)
-    return found
 
 
 def stands_alone(root: Json) -> bool:

@@ -33,7 +33,6 @@ from grammars.schema.counted import MOST_STATES, Counted
 from grammars.schema.members import MOST_KEYS
 from grammars.schema.nodes import (
     LARGEST_MULTIPLE,
-    LATEST,
     AnyValue,
     Array,
     Boolean,
@@ -48,11 +47,11 @@ from grammars.schema.nodes import (
     Property,
     String,
     escape,
-    make_validator,
     unite,
 )
 from grammars.schema.presence import simplify
 from grammars.schema.subschemas import omit
+from grammars.schema.validator import LATEST, Validator, count_parts
 
 _LONG = 50  # characters
 _LONG_BESIDE_WORDS = 100
@@ -90,7 +89,7 @@ class FlatLowering:
         """Of the values that `enum` or `const` lists those that all other keywords admit."""
         values = list_values(flat)
         rest = omit(flat, "enum")
-        if len(values) > MOST_VALUES:
+        if len(values) > MOST_VALUES or count_parts(values) > 2 * MOST_VALUES:
             self._findings.check(at, "enum", f"it has more than {MOST_VALUES:,} values")
             return self._lower({"type": find_types(values), **rest}, at)
         admits = self._make_test(rest, at)
@@ -148,11 +147,11 @@ class FlatLowering:
         if isinstance(schema, bool):
             return lambda _: schema
         try:
-            return make_validator(schema, self._root).is_valid
+            return Validator(schema, self._root).admits
         except ValueError:
             pass
         try:
-            return make_validator({"$schema": LATEST, **schema}, self._root).is_valid
+            return Validator({"$schema": LATEST, **schema}, self._root).admits
         except ValueError as error:  # or a reference that `find_problem` has met already
             raise SchemaError(f"not a JSON Schema: {error}", where=at) from error
 

@@ -1,7 +1,7 @@
 """The nodes that admit a (finite) value at all, and those that exclude each other. Nodes that admit
 none are taken out before a grammar is made."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
@@ -26,10 +26,12 @@ from grammars.schema.nodes import (
     String,
     Union,
     escape,
+    find_references,
     identify,
     unite,
 )
 from grammars.schema.presence import FREE
+from grammars.steps import spend
 
 NEVER = Union(())
 
@@ -40,26 +42,33 @@ def prune(node: Node, definitions: Mapping[str, Node]) -> tuple[Node, dict[str, 
     Returns:
         the pruned root (`Union(())` if it admits nothing) and the pruned definitions.
     """
-    # A least fixed point: at first no definition admits a value; then those do that admit one
-    # without reference to another, and so on. What only an endless value would fit never does.
-    alive: frozenset[str] = frozenset()
-    while True:
-        pruned = {name: _prune(found, alive) for name, found in definitions.items()}
-        now = _find_alive(pruned)
-        if now == alive:
-            return _prune(node, alive), pruned
-        alive = now
+    alive = _find_alive(definitions)
+    return _prune(node, alive), {name: _prune(found, alive) for name, found in definitions.items()}
 
 
-def _find_alive(pruned: Mapping[str, Node]) -> frozenset[str]:
-    """The names of the definitions that admit a value."""
-    return frozenset(name for name, node in pruned.items() if node != NEVER)
+def _find_alive(definitions: Mapping[str, Node]) -> Set[str]:
+    """The names of the definitions that admit a value.
+
+    A least fixed point: at first no definition admits a value; then those do that admit one without
+    reference to another, and so on. What only an endless value would fit never does.
+    """
+    named_by: dict[str, list[str]] = {name: [] for name in definitions}
+    for name, node in definitions.items():
+        for reference in find_references(node):
+            named_by[reference].append(name)
+    alive = set[str]()
+    queue = list(definitions)
+    while queue:
+        name = queue.pop()
+        if name not in alive and _prune(definitions[name], alive) != NEVER:
+            alive.add(name)
+            queue += named_by[name]  # it may be all that they needed
+    return alive
 
 
 def find_cause(node: Node, definitions: Mapping[str, Node]) -> str:
     """The JSON pointer of the innermost required property that no value fits; "" if none does."""
-    _, pruned = prune(node, definitions)
-    alive = _find_alive(pruned)
+    alive = _find_alive(definitions)
     where = ""
     while isinstance(node, Object):
         for declared in node.properties:
@@ -72,8 +81,9 @@ def find_cause(node: Node, definitions: Mapping[str, Node]) -> str:
     return where
 
 
-def _prune(node: Node, alive: frozenset[str]) -> Node:
+def _prune(node: Node, alive: Set[str]) -> Node:
     """The node without what admits no value, if these definitions do."""
+    spend()
     match node:
         case Reference(name):
             is_empty = name not in alive
@@ -120,12 +130,12 @@ def _has_no_number(node: Number) -> bool:
 
 
 def _round(bound: float, to_integer: Callable[[float], int]) -> float:
-    if isinf(bound):
+    if bound in (inf, -inf):  # an integer may be larger than any double
         return bound
     return to_integer(bound)
 
 
-def _prune_object(node: Object, alive: frozenset[str]) -> Node:
+def _prune_object(node: Object, alive: Set[str]) -> Node:
     kept: list[Property] = []
     barred: list[str] = []
     for declared in node.properties:
@@ -144,7 +154,7 @@ def _prune_object(node: Object, alive: frozenset[str]) -> Node:
     return pruned
 
 
-def _prune_extras(node: Object, barred: list[str], alive: frozenset[str]) -> Object:
+def _prune_extras(node: Object, barred: list[str], alive: Set[str]) -> Object:
     """The object with those undeclared keys that a value fits and that are not barred."""
     unbarred = Texts((), match_words(barred))
     kept: list[Extra] = []
@@ -161,7 +171,7 @@ def _prune_extras(node: Object, barred: list[str], alive: frozenset[str]) -> Obj
     return replace(node, patterned=tuple(kept))
 
 
-def _prune_array(node: Array, alive: frozenset[str]) -> Node:
+def _prune_array(node: Array, alive: Set[str]) -> Node:
     prefix: list[Node] = []
     items = _prune_item(node.items, alive)
     longest = inf if node.max_items is None else node.max_items
@@ -189,7 +199,7 @@ def _prune_array(node: Array, alive: frozenset[str]) -> Node:
     return counted if Counted(counted).is_possible else NEVER
 
 
-def _prune_contains(contains: Contains, array: Array, alive: frozenset[str]) -> Contains:
+def _prune_contains(contains: Contains, array: Array, alive: Set[str]) -> Contains:
     """The same for the prefix and the items that are left of the array."""
 
     def prune_items(nodes: Sequence[Node | None]) -> tuple[Node | None, ...]:
@@ -204,7 +214,7 @@ def _prune_contains(contains: Contains, array: Array, alive: frozenset[str]) -> 
     )
 
 
-def _prune_item(node: Node | None, alive: frozenset[str]) -> Node | None:
+def _prune_item(node: Node | None, alive: Set[str]) -> Node | None:
     """The node of an item; None if there can be none."""
     if node is None:
         return None
@@ -234,6 +244,7 @@ def find_overlaps(branches: Sequence[Node], definitions: Mapping[str, Node]) -> 
     """For each branch the indices of the others that are not plainly disjoint with it."""
     overlaps: list[list[int]] = []
     for i, branch in enumerate(branches):
+        spend(len(branches))
         overlaps.append([])
         for j, other in enumerate(branches):
             if i != j and not are_disjoint([branch, other], definitions):

@@ -15,6 +15,7 @@ from grammars.regex.string_formats import FORMATS
 from grammars.regex.texts import FREE, Texts, match_words
 from grammars.schema.nodes import Json
 from grammars.schema.subschemas import is_object
+from grammars.steps import spend
 
 MOST_NAMES = 200
 """Of more names than these in `propertyNames` no properties are made."""
@@ -71,6 +72,7 @@ def read_keys(
 
     def find_matching(key: str) -> list[Json]:
         """The schemas of the patterns that the key matches."""
+        spend(1 + len(tests))
         return [patterns[pattern] for pattern, matches in tests.items() if matches(key)]
 
     declared: dict[str, Json] = {}

@@ -29,6 +29,7 @@ MOST_LISTS = 400
 """More lists than these are not written out."""
 MOST_VALUES = 60
 """Lists of more constants than these are not enforced: a rule has 64 bits."""
+MOST_WORDS = 1_000  # that a string may not be, as far as the mask enforces it
 _EVERY_TYPE = Union((Object(), Array(), String(), Number(), Boolean(), Null()))
 _MOST_NUMBERS = 8
 _LONGEST = 60  # characters; the regexes for longer words are nested too deeply
@@ -118,6 +119,8 @@ def _exclude_words(node: String, words: list[str]) -> Node | None:
     words = [word for word in words if node.min_length <= len(word) <= longest]
     if not words:
         return node
+    if len(words) > MOST_WORDS:
+        return None
     if node.pattern is None:
         if max(map(len, words)) > _LONGEST:
             return None

@@ -10,6 +10,7 @@ from grammars.lowering.rewrite.merging import is_listing, merge
 from grammars.lowering.rewrite.negation import MOST, Resolve, is_expressible, negate
 from grammars.schema.nodes import Json, identify
 from grammars.schema.subschemas import is_object, omit
+from grammars.steps import spend
 
 
 @dataclass(frozen=True)
@@ -112,6 +113,7 @@ def _split_dependency(flat: Mapping[str, Json], keyword: str, key: str) -> Split
 
 def is_contradiction(schema: Json, depth: int = 3) -> bool:
     """True if plainly no value fits. References are not followed."""
+    spend()
     if isinstance(schema, bool) or depth == 0:
         return schema is False
     flat = _merge_parts(schema)

@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 from functools import partial
 
-from grammars.lowering.document.references import look_up, stands_alone
+from grammars.lowering.document.references import stands_alone
 from grammars.lowering.findings import Findings
 from grammars.lowering.keywords import is_idle
 from grammars.lowering.rewrite.merging import merge
 from grammars.lowering.rewrite.negation import Resolve
 from grammars.lowering.rewrite.unevaluated import state_evaluated
-from grammars.schema.subschemas import Json, omit
+from grammars.schema.subschemas import Json, look_up, omit
+from grammars.steps import spend
 
 _FIXED: dict[bool, dict[str, Json]] = {True: {}, False: {"enum": []}}
 
@@ -45,9 +46,7 @@ class Flattening:
                 schema = omit(schema, keyword)
         return schema
 
-    def flatten(
-        self, schema: Mapping[str, Json], at: str, followed: tuple[str, ...] = ()
-    ) -> dict[str, Json]:
+    def flatten(self, schema: Mapping[str, Json], at: str) -> dict[str, Json]:
         """`$ref` with siblings and `allOf` merged into one object without `$ref`.
 
         What `merge` cannot say in one object stays in an `allOf`, beside an `anyOf` or `oneOf`.
@@ -55,23 +54,44 @@ class Flattening:
         Args:
             schema: the schema.
             at: its JSON pointer.
-            followed: the references on the way here.
         """
+        return self._flatten(schema, at, under_way=(), merged=set())
+
+    def _flatten(
+        self,
+        schema: Mapping[str, Json],
+        at: str,
+        *,
+        under_way: tuple[str, ...],
+        merged: set[str],
+    ) -> dict[str, Json]:
+        """As `flatten`.
+
+        Args:
+            schema: the schema.
+            at: its JSON pointer.
+            under_way: the references on the way here.
+            merged: all references so far. A conjunction says nothing more when it says a part
+                twice, so each is followed once: otherwise there are 2^n ways through n levels.
+        """
+        spend(1 + len(schema))
         if self.references_stand_alone and "$ref" in schema:
             schema = {"$ref": schema["$ref"]}
         schema = self.drop_unevaluated(schema, at)
         flat = omit(schema, "$ref", "allOf")
         parts: list[tuple[str, Json]] = []
         reference = schema.get("$ref")
-        if reference in followed:
+        if reference in under_way:
             self._findings.check(at, "$ref", "refers to itself beside other keywords")
-        elif reference is not None:
-            followed = (*followed, reference)
+        elif reference is not None and reference not in merged:
+            under_way = (*under_way, reference)
+            merged.add(reference)
             parts.append(("$ref", look_up(self._root, reference, at)))
         parts += [("allOf", part) for part in schema.get("allOf", [])]
         for keyword, part in parts:
             schema = _FIXED[part] if isinstance(part, bool) else part
-            flat, left_out = merge(flat, self.flatten(schema, at, followed))
+            other = self._flatten(schema, at, under_way=under_way, merged=merged)
+            flat, left_out = merge(flat, other)
             for name in left_out:
                 self._findings.check(at, name, f"cannot be merged from {keyword}")
         return flat

@@ -11,6 +11,7 @@ from grammars.regex.ecma import translate
 from grammars.regex.texts import Texts
 from grammars.schema.nodes import Json, are_same, identify
 from grammars.schema.subschemas import is_object, omit
+from grammars.steps import WRITTEN, spend
 
 
 def merge(a: Mapping[str, Json], b: Mapping[str, Json]) -> tuple[dict[str, Json], list[str]]:
@@ -20,6 +21,7 @@ def merge(a: Mapping[str, Json], b: Mapping[str, Json]) -> tuple[dict[str, Json]
         the merged schema, and the keywords of `b` that it had to leave out: the result admits
         every value that both admit, and more if that list is not empty.
     """
+    spend(len(a) + len(b))
     a, b = _state_bounds(a), _state_bounds(b)
     a, b = _declare(a, b), _declare(b, a)
     a, b = _lengthen(a, b), _lengthen(b, a)
@@ -65,7 +67,9 @@ def conjoin(a: Json, b: Json) -> Json:
         if is_object(schema) and schema.keys() == {"allOf"}:
             conjoined = schema["allOf"]
         for part in conjoined:
-            parts[json.dumps(part, sort_keys=True)] = part
+            name = json.dumps(part, sort_keys=True)
+            spend(1 + len(name) // WRITTEN)
+            parts[name] = part
     if len(parts) == 1:
         return next(iter(parts.values()))
     return {"allOf": [*parts.values()]}
@@ -140,12 +144,14 @@ def _intersect_types(a: list[Json], b: list[Json]) -> list[Json]:
 
 
 def _intersect_values(a: list[Json], b: list[Json]) -> Json:
+    spend(len(a) + len(b))
     kept = set(map(identify, b))
     return [value for value in a if identify(value) in kept]
 
 
 def _join_schemas(a: dict[str, Json], b: dict[str, Json]) -> Json:
     """Schemas by name, those of one name conjoined."""
+    spend(len(a) + len(b))
     joined = dict(a)
     for name, schema in b.items():
         if name in a:
@@ -159,7 +165,8 @@ def _join_tuples(a: list[Json], b: list[Json]) -> Json:
 
 
 def _join_names(a: list[str], b: list[str]) -> Json:
-    return a + [name for name in b if name not in a]
+    spend(len(a) + len(b))
+    return list(dict.fromkeys([*a, *b]))
 
 
 def _exclude_both(a: Json, b: Json) -> Json:

@@ -8,6 +8,7 @@ from grammars.lowering.keywords import ANNOTATIONS, CASES, TYPES, as_list
 from grammars.lowering.rewrite.merging import is_listing
 from grammars.schema.nodes import Json
 from grammars.schema.subschemas import is_list, is_object, omit
+from grammars.steps import spend
 
 MOST = 16
 """More alternatives than these are not written out."""
@@ -42,6 +43,7 @@ def negate(schema: Json, resolve: Resolve | None = None) -> list[Json]:
         return []
     if schema is False:
         return [True]
+    spend(1 + len(schema))
     options: list[Json] = []
     for keyword, value in schema.items():
         if keyword not in ANNOTATIONS and keyword not in CASES:
@@ -54,6 +56,7 @@ def negate(schema: Json, resolve: Resolve | None = None) -> list[Json]:
 
 def is_expressible(schema: Json) -> bool:
     """True if there is no `not` in the schema, or schemas, but of an enum."""
+    spend()
     if is_list(schema):
         return all(map(is_expressible, schema))
     if not is_object(schema):

@@ -24,9 +24,11 @@ from grammars.schema.presence import (
     find_wanted,
 )
 from grammars.schema.subschemas import is_list
+from grammars.steps import StepsError, limit_steps, spend
 
 MOST_SPOKEN = 8
 """A formula over more optional keys is not enforced."""
+MOST_FORMULA = 2_000  # parts of a formula that is enforced
 
 _CASES = ("then", "else")
 _FORMULAS = (
@@ -90,7 +92,7 @@ def find_presence(flat: Mapping[str, Json]) -> PresenceKeywords:
     claims: dict[str, Claim] = {}
     for keyword in _FORMULAS:
         claim = _read_keyword(keyword, flat)
-        if claim is not None and find_keys(claim.formula):
+        if claim is not None and _speaks_of_keys(claim.formula):
             claims[keyword] = claim
     if "allOf" in flat and "allOf" not in claims:  # what stands there has to meet the branches
         claims.pop("anyOf", None)
@@ -113,6 +115,16 @@ def find_presence(flat: Mapping[str, Json]) -> PresenceKeywords:
             presence = Presence(formula, least, None if most is None else int(most))
     others = all(claim.others for claim in claims.values())
     return PresenceKeywords(frozenset(keywords), presence, others)
+
+
+def _speaks_of_keys(formula: Formula) -> bool:
+    """True if it speaks of some, and is not too long for a rule: `oneOf` says each of its parts
+    again for each of the others, and what stands in them does so, too."""
+    try:
+        with limit_steps(MOST_FORMULA):
+            return bool(find_keys(formula))
+    except StepsError:
+        return False
 
 
 def _read_keyword(keyword: str, flat: Mapping[str, Json]) -> Claim | None:
@@ -146,6 +158,7 @@ def _read_keyword(keyword: str, flat: Mapping[str, Json]) -> Claim | None:
 
 def _read(schema: Json) -> Claim | None:
     """The claim of a schema; None if it speaks of more than presence."""
+    spend()
     if schema is True:
         return Claim(TRUE)
     if schema is False:
@@ -190,6 +203,7 @@ def _read_one_of(parts: list[Json]) -> Claim | None:
     claims = _read_all(parts)
     if claims is None:
         return None
+    spend(len(claims) ** 2)
     alone: list[Formula] = []
     for i, claim in enumerate(claims):
         others = [_deny(other.formula) for j, other in enumerate(claims) if j != i]

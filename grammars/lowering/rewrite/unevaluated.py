@@ -13,6 +13,7 @@ from itertools import chain, combinations, product
 from grammars.errors import SchemaError
 from grammars.lowering.rewrite.negation import Resolve
 from grammars.schema.subschemas import Json, omit
+from grammars.steps import spend
 
 MOST = 16
 """More choices than these are not written out."""
@@ -106,6 +107,7 @@ def _list_choices(schema: Json, resolve: Resolve, depth: int) -> list[Evaluated]
     if isinstance(schema, bool):
         return [Evaluated()]
     flat: Mapping[str, Json] = schema
+    spend(1 + len(flat))
     if depth > _DEEPEST or _DYNAMIC & flat.keys():
         raise _UnknownError
     choices = [_find_own(flat)]

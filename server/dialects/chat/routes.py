@@ -1,13 +1,12 @@
 """Chat Completions: the path, and its other name without `/v1`."""
 
-import asyncio
-
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from server.dialects.chat.reply import ChatWriter
 from server.dialects.chat.request import ChatRequest
 from server.http.disconnects import wait_for_client
+from server.http.reading import read_request
 from server.http.replies import answer
 from server.http.serving import ERRORS, find_service
 from server.turns.active_request import start
@@ -20,7 +19,7 @@ router = APIRouter()
 async def complete_chat(body: ChatRequest, request: Request) -> Response:
     """Answers a conversation: with text, with calls of tools, or with both."""
     service = find_service(request)
-    turn_request = await asyncio.to_thread(body.read, service)  # large schemas take their time
+    turn_request = await read_request(request, service, body)
     active = await wait_for_client(request, start(service, turn_request))
     writer = ChatWriter(
         active.compiled,

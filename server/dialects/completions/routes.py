@@ -1,6 +1,5 @@
 """Completions: the path."""
 
-import asyncio
 import logging
 from collections.abc import Sequence
 
@@ -8,9 +7,11 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from constrained.compile.compiled_turn import CompiledTurn
+from server.caller import find_owner
 from server.dialects.completions.reply import CompletionWriter
 from server.dialects.completions.request import CompletionRequest
 from server.http.disconnects import wait_for_client
+from server.http.reading import read_request
 from server.http.replies import answer
 from server.http.serving import ERRORS, find_service
 from server.turns.active_request import ActiveRequest, count_down, launch
@@ -27,7 +28,7 @@ router = APIRouter()
 async def complete(body: CompletionRequest, request: Request) -> Response:
     """Goes on from a text, or from several."""
     service = find_service(request)
-    turn_request = await asyncio.to_thread(body.read, service)
+    turn_request = await read_request(request, service, body)
     active = await wait_for_client(request, start(service, turn_request, body.prompts))
     echoes = [""] * len(body.prompts)
     if body.echo:
@@ -57,7 +58,9 @@ async def start(
 async def _compile(
     service: Service, request: TurnRequest, prompt: str | Sequence[int], *, timeout: float | None
 ) -> CompiledTurn:
-    turn = await service.model.acompile_text(prompt, request.job.answer, timeout)
+    turn = await service.model.acompile_text(
+        prompt, request.job.answer, timeout, client=find_owner()
+    )
     LOG.info("raw prompt of %d tokens", len(turn.tokens))
     if service.settings.log_prompts:
         LOG.info("prompt: %r", prompt)

@@ -1,13 +1,12 @@
 """Messages: the paths."""
 
-import asyncio
-
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
 from server.dialects.messages.reply import MessagesWriter
 from server.dialects.messages.request import CountRequest, MessagesRequest
 from server.http.disconnects import wait_for_client
+from server.http.reading import read_request
 from server.http.replies import answer
 from server.http.serving import ERRORS, find_service
 from server.turns.active_request import start
@@ -21,7 +20,7 @@ router = APIRouter()
 async def create_message(body: MessagesRequest, request: Request) -> Response:
     """Answers a conversation in Anthropic's form: with blocks of text, and of calls of tools."""
     service = find_service(request)
-    decoded = await asyncio.to_thread(body.read, service)
+    decoded = await read_request(request, service, body)
     with decoded.locating_errors():
         active = await wait_for_client(request, start(service, decoded.turn_request))
         writer = MessagesWriter(active.compiled, decoded)
@@ -33,7 +32,7 @@ async def create_message(body: MessagesRequest, request: Request) -> Response:
 async def count_tokens(body: CountRequest, request: Request) -> Response:
     """How many tokens the prompt of a request has: as many as are then computed."""
     service = find_service(request)
-    decoded = await asyncio.to_thread(body.read, service)
+    decoded = await read_request(request, service, body)
     with decoded.locating_errors():
         compiling = compile_request(service, decoded.turn_request)
         compiled = await wait_for_client(request, compiling)

@@ -1,6 +1,5 @@
 """Responses: the paths, of which all but the first are about responses that are kept."""
 
-import asyncio
 import hashlib
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -15,6 +14,7 @@ from server.dialects.responses.store import ResponseStore, StoredResponse
 from server.errors import HttpError
 from server.http.disconnects import wait_for_client
 from server.http.gate import find_key
+from server.http.reading import is_quick, run_reading
 from server.http.replies import answer
 from server.http.serving import ERRORS, describe_errors, find_service
 from server.turns.active_request import ActiveRequest, start
@@ -34,8 +34,9 @@ async def create_response(body: ResponsesRequest, request: Request) -> Response:
     service = find_service(request)
     store = find_store(request)
     owner = find_owner(request)
-    turn_request, described, context = await asyncio.to_thread(
-        _read, body, service, store=store, owner=owner
+    read = partial(_read, body, store=store, owner=owner)
+    turn_request, described, context = await run_reading(
+        request, service, read, quick=is_quick(body)
     )
     active = await wait_for_client(request, _start(service, turn_request))
     keep = None

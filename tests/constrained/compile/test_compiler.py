@@ -42,7 +42,7 @@ def test_a_schema_that_llguidance_refuses_names_its_tool(
 ):
     compile_ = Matcher.compile
 
-    def refuse(tokenizer: Any, grammar: str) -> Matcher:
+    def refuse(tokenizer: Any, grammar: str, **options: Any) -> Matcher:
         if "paint" in grammar:
             raise GrammarError("too large")
         return compile_(tokenizer, grammar)

@@ -62,11 +62,12 @@ def request(
     max_tokens: int = 8,
     is_wanted: Callable[[], bool] = lambda: True,
     boundaries: tuple[int, ...] = (),
+    owner: str | None = None,
 ) -> Request:
     breakpoints = CacheBreakpoints(places=boundaries)
     turn = DecodeInput(tuple(prompt), lambda: Parser(HERMES, ()), breakpoints=breakpoints)
     options = DecodeOptions(max_tokens=max_tokens, sampling=GREEDY)
-    return Request(turn, options, is_wanted=is_wanted)
+    return Request(turn, options, is_wanted=is_wanted, owner=owner)
 
 
 @cache
@@ -372,3 +373,35 @@ def test_what_is_lost_is_worth_little() -> None:
 def test_count_common(one: str, other: str) -> None:
     whole = next(n for n in range(len(one), -1, -1) if other.startswith(one[:n]))
     assert count_common(BYTES.encode(one), BYTES.encode(other)) == whole
+
+
+def admitted(schedule: Schedule, requests: Sequence[Request]) -> list[int]:
+    """The numbers of the requests in the order in which they are done."""
+    seats = add(schedule, *requests)
+    done: list[int] = []
+    while not schedule.is_idle:
+        schedule.step()
+        done += [n for n, seat in enumerate(seats) if seat.result.done() and n not in done]
+    return done
+
+
+def test_owners_are_admitted_by_turns_however_much_each_asks_for() -> None:
+    requests = [request(letters("a", n + 3), 2, owner="many") for n in range(6)]
+    requests.append(request(letters("b", 3), 2, owner="one"))
+    requests.append(request(letters("c", 3), 2, owner="two"))
+    assert admitted(Schedule(Watched(max_sequences=1)), requests) == [0, 6, 7, 1, 2, 3, 4, 5]
+
+
+def test_who_has_fewer_under_way_goes_first() -> None:
+    schedule = Schedule(Watched(max_sequences=3))
+    many = add(schedule, *[request(letters("a", n + 3), 8, owner="many") for n in range(6)])
+    schedule.step()
+    (one,) = add(schedule, request(letters("b", 3), 1, owner="one"))
+    while not one.result.done():
+        schedule.step()
+    assert not any(seat.result.done() for seat in many[3:])
+
+
+def test_requests_of_nobody_are_admitted_in_their_order() -> None:
+    requests = [request(letters("a", n + 3), 2) for n in range(4)]
+    assert admitted(Schedule(Watched(max_sequences=1)), requests) == [0, 1, 2, 3]

@@ -35,6 +35,7 @@ from grammars.ir.nodes import (
     sequence,
 )
 from grammars.schema.bits import KEEP, SetBit, count
+from grammars.steps import limit_steps
 
 LETTERS = "abc"
 END = ";"  # ends each text: the lexer could not give up a lexeme that may go on
@@ -265,3 +266,14 @@ def test_a_grammar_has_a_largest_size(monkeypatch: pytest.MonkeyPatch) -> None:
     rules = GrammarBuilder()
     with pytest.raises(SchemaError, match="too large"):
         rules.define(Literal("a" * 100))
+
+
+def test_a_search_that_takes_too_long_ends_and_is_not_begun_again():
+    rules = GrammarBuilder()
+    pattern = intersection(Pattern("[ab]*a[ab]{300}"), Pattern("[ab]*b[ab]{299}"))
+    hard = Completer(rules.build(rules.terminal(pattern, "HARD")))
+    known = hard.fork()
+    assert known.complete("") is None
+    with limit_steps(0):  # nor looked at
+        assert known.complete("a") is None
+    assert hard.fork()._spent == 0  # each turn has steps of its own

@@ -95,5 +95,5 @@ def test_a_place_in_a_reply_is_no_place_in_the_request() -> None:
         whole = client.post("/v1/responses", json=body)
         streamed = client.post("/v1/responses", json={**body, "stream": True})
     for response in (whole, streamed):  # what the mask draws for lack of a better one may differ
-        assert response.status_code == 500
+        assert response.status_code == 422
         assert response.json()["error"]["param"] == "/messages"

@@ -302,7 +302,7 @@ def test_a_reply_that_does_not_fit_fails() -> None:
     unfit = tool("f", {"n": never})["function"]
     with running(scripted("So." + hermes_call("f", '{"n": "a"}'))) as client:
         body: Json = {"tools": [{"type": "function", **unfit}]}
-        error = refuse(client, status=500, **body)
+        error = refuse(client, status=422, **body)
         assert error["code"] == "reply_does_not_fit"
         events = events_of(client, **body)
         failed = events[-1]["response"]

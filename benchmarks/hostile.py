@@ -1,0 +1,144 @@
+"""Attacks on a server, and what another client notices of them.
+
+Each attack goes to a server that two clients share (a key each). Beside it the second client asks
+for a short reply over and over, and for /health. Printed for each attack: its status, the seconds
+that it takes, the peak of memory above the start, and the worst latencies of the second client,
+with and without the attack.
+
+    python -m benchmarks.hostile [NAME ...]
+
+NAME is a part of the names of attacks; without one, all are tried.
+"""
+
+import argparse
+import json
+import sys
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+
+from benchmarks.attacks.attack import Attack
+from benchmarks.attacks.schemas import ATTACKS
+from benchmarks.served import Served, serve
+
+ATTACKER, VICTIM = "attacker", "victim"
+SECONDS = 60.0  # an attack that takes longer is a hang
+CALM = 2.0  # seconds without an attack
+PLAIN = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 4, "temperature": 0}
+
+
+@dataclass
+class Victim:
+    """A client that asks for the same again and again.
+
+    Attributes:
+        worst: the longest time of a request, in seconds.
+    """
+
+    url: str
+    body: Any
+    worst: float = 0.0
+    _stop: threading.Event = field(default_factory=threading.Event)
+
+    def run(self) -> None:
+        """Asks until it is stopped."""
+        headers = {"Authorization": f"Bearer {VICTIM}"}
+        with httpx.Client(headers=headers, timeout=SECONDS) as client:
+            while not self._stop.is_set():
+                began = time.monotonic()
+                if self.body is None:
+                    client.get(f"{self.url}/health").raise_for_status()
+                else:
+                    url = f"{self.url}/v1/chat/completions"
+                    client.post(url, json=self.body).raise_for_status()
+                self.worst = max(self.worst, time.monotonic() - began)
+                time.sleep(0.02)
+
+    def stop(self) -> None:
+        """Lets it end."""
+        self._stop.set()
+
+
+@dataclass(frozen=True)
+class Row:
+    """What came of an attack; times in seconds, memory in MB."""
+
+    name: str
+    status: str
+    seconds: float
+    memory: float
+    plain: float
+    health: float
+
+
+def try_attack(served: Served, attack: Attack | None) -> Row:
+    """Sends an attack beside the requests of the victim; None: there is none, for comparison."""
+    victims = [Victim(served.url, PLAIN), Victim(served.url, None)]
+    threads = [threading.Thread(target=victim.run) for victim in victims]
+    memory = peak = served.measure()
+    for thread in threads:
+        thread.start()
+    began = time.monotonic()
+    answers: list[str] = []
+    sender = threading.Thread(target=_send, args=(served.url, attack, answers))
+    sender.start()
+    while sender.is_alive():
+        peak = max(peak, served.measure())
+        sender.join(0.02)
+    seconds = time.monotonic() - began
+    for victim, thread in zip(victims, threads, strict=True):
+        victim.stop()
+        thread.join()
+    plain, health = (victim.worst for victim in victims)
+    name = "none" if attack is None else attack.name
+    return Row(name, answers[0], seconds, (peak - memory) / 1e6, plain, health)
+
+
+def _send(url: str, attack: Attack | None, answers: list[str]) -> None:
+    if attack is None:
+        time.sleep(CALM)
+        answers.append("-")
+        return
+    headers = {"Authorization": f"Bearer {ATTACKER}", "Content-Type": "application/json"}
+    answer = "hang"
+    with suppress(httpx.TimeoutException):
+        content = json.dumps(attack.make())
+        response = httpx.post(
+            f"{url}{attack.path}", content=content, headers=headers, timeout=SECONDS
+        )
+        answer = str(response.status_code)
+    answers.append(answer)
+
+
+def _print_row(row: Row) -> None:
+    figures = f"{row.seconds:7.2f} s {row.memory:6.0f} MB"
+    print(f"{row.name:42} {row.status:>5} {figures}  {row.plain:6.2f} s {row.health * 1e3:6.0f} ms")
+    sys.stdout.flush()
+
+
+def main() -> int:
+    """Tries the attacks; 1 if one has an answer that it may not have."""
+    parser = argparse.ArgumentParser(description="attacks on a server")
+    parser.add_argument("names", nargs="*", help="parts of names; default: all attacks")
+    names = parser.parse_args().names
+    chosen = [a for a in ATTACKS if not names or any(name in a.name for name in names)]
+    keys = ("--api-key", ATTACKER, "--api-key", VICTIM)
+    faults = 0
+    with serve([*keys, "--log-level", "error", "-np", "2"]) as served:
+        print(f"{'attack':42} status  time    memory   plain   /health of another client")
+        try_attack(served, None)  # what is new takes longer
+        _print_row(try_attack(served, None))
+        for attack in chosen:
+            row = try_attack(served, attack)
+            _print_row(row)
+            faults += row.status not in map(str, attack.statuses)
+    print(f"{faults} of {len(chosen)} attacks had another answer than they may have")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,249 @@
+"""The threads that compile: known work passes unknown work, and nobody waits for one client alone.
+
+Compiling is Python, most of it, so more threads do not make it faster. They keep it from standing
+in the way: one thread takes only what is known to be quick, and of the others no client gets all.
+Work is stopped from inside: it counts its steps (`grammars.steps`), and looks now and then whether
+anybody still waits for it.
+"""
+
+import threading
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from constrained.errors import BusyError, ModelError
+from constrained.schedule.worker import resolve
+from grammars.steps import stop_when
+
+T = TypeVar("T")
+THREADS = 2  # for work that is not known
+
+
+def _go_on() -> None:
+    """The check of work that nothing ends."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """What is asked of the workers beside the work.
+
+    Args:
+        client: who asks; each has its turn.
+        is_known: the same work was done before, and what it needs is kept.
+        check: raises what ends the work, whether it waits or is under way; called often, in any
+            thread.
+        is_bounded: it is refused if too much is waiting.
+    """
+
+    client: Hashable = ""
+    is_known: bool = False
+    check: Callable[[], None] = _go_on
+    is_bounded: bool = True
+
+
+DEFAULT_ORDER = Order()
+
+
+@dataclass(frozen=True, eq=False)
+class _Item:
+    """Work that waits."""
+
+    work: Callable[[], Any]
+    order: Order
+    result: Future[Any] = field(default_factory=Future[Any])
+
+
+class _Queue:
+    """Work that waits, of each client in its order, and of the clients in turn."""
+
+    def __init__(self) -> None:
+        self._waiting: OrderedDict[Hashable, deque[_Item]] = OrderedDict()
+
+    def add(self, item: _Item) -> None:
+        self._waiting.setdefault(item.order.client, deque()).append(item)
+
+    def take(self, is_allowed: Callable[[Hashable], bool]) -> _Item | None:
+        """The next item of a client that may have one; None: there is none."""
+        for client, items in self._waiting.items():
+            if is_allowed(client):
+                item = items.popleft()
+                if items:
+                    self._waiting.move_to_end(client)
+                else:
+                    del self._waiting[client]
+                return item
+        return None
+
+    def list_items(self) -> list[_Item]:
+        return [item for items in self._waiting.values() for item in items]
+
+    def remove(self, item: _Item) -> bool:
+        """Removes an item; False: it is not there any more."""
+        items = self._waiting.get(item.order.client, deque[_Item]())
+        if item not in items:
+            return False
+        items.remove(item)
+        if not items:
+            del self._waiting[item.order.client]
+        return True
+
+
+class Workers:
+    """Runs work in threads, that of one client in the order of submission.
+
+    Args:
+        name: of the threads. They are there once there is work.
+        most_waiting: pieces of work that may wait, apart from one under way; None: any.
+        threads: for work that is not known; of more than one, a client has all but one at most.
+    """
+
+    def __init__(self, name: str, most_waiting: int | None = None, *, threads: int = THREADS):
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
+        self._reserved = ThreadPoolExecutor(1, thread_name_prefix=f"{name}-known")
+        self._most_each = max(1, threads - 1)
+        self._most_waiting = most_waiting
+        self._lock = threading.Lock()  # of all below
+        self._known = _Queue()
+        self._unknown = _Queue()
+        self._running = Counter[Hashable]()  # unknown work, by client
+        self._unfinished = 0
+
+    def submit(self, work: Callable[[], T], order: Order = DEFAULT_ORDER) -> Future[T]:
+        """Queues work.
+
+        Raises:
+            ModelError: the workers are closed.
+            BusyError: too much work is waiting.
+        """
+        item = _Item(work, order)
+        with self._lock:
+            most = self._most_waiting if order.is_bounded else None
+            if most is not None and self._unfinished > most:
+                message = f"{most} requests are waiting already"
+                raise BusyError(message, hint="Try again later")
+            self._unfinished += 1
+            (self._known if order.is_known else self._unknown).add(item)
+        try:
+            # Not this item is handed over, but a thread that takes the next one: which that is,
+            # the queues say.
+            self._pool.submit(self._run)
+            if order.is_known:
+                self._reserved.submit(self._run_known)
+        except RuntimeError as e:
+            self._withdraw(item)
+            raise ModelError("the model is closed") from e
+        item.result.add_done_callback(lambda done: self._withdraw(item))
+        return item.result
+
+    def start(self, work: Callable[[], Future[T]], order: Order = DEFAULT_ORDER) -> Future[T]:
+        """Queues work that starts other work, and returns what comes of that.
+
+        Raises:
+            ModelError: the workers are closed.
+            BusyError: too much work is waiting.
+        """
+        outer = Future[T]()
+
+        def run() -> None:
+            if outer.set_running_or_notify_cancel():
+                resolve(outer, lambda: work().add_done_callback(pass_on))
+
+        def pass_on(inner: Future[T]) -> None:
+            resolve(outer, lambda: outer.set_result(inner.result()))
+
+        queued = self.submit(run, order)
+
+        def cancel_queued(done: Future[T]) -> None:
+            if done.cancelled():
+                queued.cancel()
+
+        def fail_queued(done: Future[None]) -> None:
+            error = None if done.cancelled() else done.exception()
+            if error is not None and not outer.done():  # it was dropped before it was run
+                outer.set_exception(error)
+
+        outer.add_done_callback(cancel_queued)
+        queued.add_done_callback(fail_queued)
+        return outer
+
+    def _withdraw(self, item: _Item) -> bool:
+        """Takes work that was given up out of its queue; False: it is under way, or over."""
+        with self._lock:
+            is_waiting = self._known.remove(item) or self._unknown.remove(item)
+            if is_waiting:
+                self._unfinished -= 1
+            return is_waiting
+
+    def _run(self) -> None:
+        """Works until nothing is left that this thread may take."""
+        while True:
+            item = self._take_known() or self._take_unknown()
+            if item is None:
+                return
+            self._do(item)
+
+    def _run_known(self) -> None:
+        while True:
+            item = self._take_known()
+            if item is None:
+                return
+            self._do(item)
+
+    def _take_known(self) -> _Item | None:
+        with self._lock:
+            return self._known.take(lambda client: True)
+
+    def _take_unknown(self) -> _Item | None:
+        with self._lock:
+            item = self._unknown.take(lambda client: self._running[client] < self._most_each)
+            if item is not None:
+                self._running[item.order.client] += 1
+            return item
+
+    def _do(self, item: _Item) -> None:
+        def check() -> None:
+            item.order.check()
+            self._drop_late()
+
+        try:
+            if not item.result.set_running_or_notify_cancel():
+                self._leave(item)
+                return
+            try:
+                with stop_when(check):
+                    item.order.check()
+                    made = item.work()
+            finally:  # before anybody learns of the result, and comes back with more
+                self._leave(item)
+        except BaseException as error:
+            item.result.set_exception(error)
+        else:
+            item.result.set_result(made)
+
+    def _leave(self, item: _Item) -> None:
+        with self._lock:
+            self._unfinished -= 1
+            if not item.order.is_known:
+                client = item.order.client
+                self._running[client] -= 1
+                if not self._running[client]:
+                    del self._running[client]
+
+    def _drop_late(self) -> None:
+        """Ends work that waits, and that nobody wants any more."""
+        with self._lock:
+            waiting = [*self._known.list_items(), *self._unknown.list_items()]
+        for item in waiting:
+            try:
+                item.order.check()
+            except Exception as error:
+                is_ours = self._withdraw(item)
+                if is_ours and item.result.set_running_or_notify_cancel():
+                    item.result.set_exception(error)
+
+    def close(self) -> None:
+        """Waits for what is queued; a second time does nothing."""
+        self._pool.shutdown()
+        self._reserved.shutdown()

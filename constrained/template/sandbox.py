@@ -1,0 +1,568 @@
+"""Jinja in a sandbox that counts its work, see `work_limits`.
+
+jinja2's own sandbox keeps templates from the machine, but not from its time and memory. Here
+nothing is computed when a template is compiled (jinja2 folds constants, also of branches that are
+never taken), and all that can repeat or grow is counted where it runs: passes of loops, calls of
+macros, operators, filters, methods, and the text that is written.
+"""
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import wraps
+from types import BuiltinMethodType, MethodType
+from typing import Any
+
+from jinja2 import meta, nodes
+from jinja2.compiler import CodeGenerator
+from jinja2.exceptions import TemplateSyntaxError
+from jinja2.runtime import Context, Macro, markup_join, str_join
+from jinja2.sandbox import SandboxedEnvironment, SandboxedFormatter
+from jinja2.visitor import NodeTransformer
+from markupsafe import EscapeFormatter, Markup
+
+from constrained.template.work_limits import (
+    MOST_SOURCE,
+    TemplateLimitError,
+    check_integer,
+    count_items,
+    spend,
+    spend_text,
+    sum_depths,
+    weigh,
+)
+
+_NUMBER = re.compile(r"\d+")
+_LONGEST_NUMBER = 8  # digits of a width
+# A conversion of printf: the name, the flags, the width and the precision, each a number or a *.
+_CONVERSION = re.compile(r"%(?:\([^)]*\))?[-+ #0]*(\d+|\*)?(?:\.(\d+|\*))?")
+# What takes no longer for a long text or list than for a short one.
+_BRIEF_METHODS = frozenset({"append", "get", "items", "keys", "pop", "setdefault", "values"})
+_BRIEF_FILTERS = frozenset(
+    {"attr", "count", "d", "default", "first", "items", "last", "length", "safe"}
+)
+_BRIEF_TESTS = frozenset(
+    {
+        "boolean",
+        "callable",
+        "defined",
+        "divisibleby",
+        "even",
+        "false",
+        "filter",
+        "float",
+        "integer",
+        "iterable",
+        "mapping",
+        "none",
+        "number",
+        "odd",
+        "sameas",
+        "sequence",
+        "string",
+        "test",
+        "true",
+        "undefined",
+    }
+)
+# Filters that look at a text in ways that can take the square of its length.
+_SLOW_FILTERS = frozenset({"pprint", "striptags", "urlize", "wordwrap", "xmlattr"})
+_MOST_SLOW = 20_000  # characters
+_SPLITS = frozenset({"split", "rsplit", "splitlines", "wordcount", "from_json", "list"})
+# Functions of values that are no text, whose integers are widths or counts all the same.
+_WIDENING = frozenset({"batch", "center", "indent", "slice", "to_bytes", "truncate"})
+CALL, MACRO = 10, 30  # steps of a call, whatever it does
+_MOST_INDENT = 100  # characters
+
+
+def _count_step(node: nodes.Node) -> nodes.Expr:
+    """An expression that counts a step, and is true. jinja2 forbids nodes of one's own, but writes
+    the name of this one as it stands."""
+    return nodes.EnvironmentAttribute("spend()", lineno=node.lineno)
+
+
+def _say_step(node: nodes.Node) -> nodes.Stmt:
+    return nodes.ExprStmt(_count_step(node), lineno=node.lineno)
+
+
+class _CountSteps(NodeTransformer):
+    """Puts a step into what may run again and again: bodies of loops and macros, and conditions of
+    loops, which see the items that no body sees."""
+
+    def visit_For(self, node: nodes.For) -> nodes.Node:
+        self.generic_visit(node)
+        node.body.insert(0, _say_step(node))
+        if node.test is not None:
+            node.test = nodes.And(_count_step(node), node.test, lineno=node.lineno)
+        return node
+
+    def visit_Macro(self, node: nodes.Macro) -> nodes.Node:
+        self.generic_visit(node)
+        node.body.insert(0, _say_step(node))
+        return node
+
+    def visit_CallBlock(self, node: nodes.CallBlock) -> nodes.Node:
+        self.generic_visit(node)
+        node.body.insert(0, _say_step(node))
+        return node
+
+
+class _CountingCodeGenerator(CodeGenerator):
+    """Compiles templates to Python that counts."""
+
+    def visit_Concat(self, node: nodes.Concat, frame: Any) -> None:
+        self.write("environment.join_texts(context, (")
+        for part in node.nodes:
+            self.visit(part, frame)
+            self.write(", ")
+        self.write("))")
+
+    def visit_Compare(self, node: nodes.Compare, frame: Any) -> None:
+        self.write("(")
+        self._visit_weighed(node.expr, frame)
+        for operand in node.ops:
+            self.visit(operand, frame)
+        self.write(")")
+
+    def visit_Operand(self, node: nodes.Operand, frame: Any) -> None:
+        self.write(f" {_OPERATORS[node.op]} ")
+        self._visit_weighed(node.expr, frame)
+
+    def visit_Dict(self, node: nodes.Dict, frame: Any) -> None:
+        self.write("{")
+        for pair in node.items:
+            self._visit_weighed(pair.key, frame)
+            self.write(": ")
+            self.visit(pair.value, frame)
+            self.write(", ")
+        self.write("}")
+
+    def visit_Getitem(self, node: nodes.Getitem, frame: Any) -> None:
+        if not isinstance(node.arg, nodes.Slice):
+            super().visit_Getitem(node, frame)
+            return
+        self.write("environment.weigh_cut(")
+        self.visit(node.node, frame)
+        self.write(")[")
+        self.visit(node.arg, frame)
+        self.write("]")
+
+    def _visit_weighed(self, node: nodes.Expr, frame: Any) -> None:
+        if isinstance(node, nodes.Const):
+            self.visit(node, frame)
+            return
+        self.write("environment.weigh(")
+        self.visit(node, frame)
+        self.write(")")
+
+    def _output_child_to_const(self, node: nodes.Expr, frame: Any, finalize: Any) -> str:
+        # Constant filters and comparisons are no constants here: they would be computed now.
+        if not isinstance(node, (nodes.TemplateData, nodes.Const)):
+            raise nodes.Impossible
+        return super()._output_child_to_const(node, frame, finalize)
+
+
+_OPERATORS = {
+    "eq": "==",
+    "ne": "!=",
+    "gt": ">",
+    "gteq": ">=",
+    "lt": "<",
+    "lteq": "<=",
+    "in": "in",
+    "notin": "not in",
+}
+
+
+class _VariableFinder(_CountingCodeGenerator, meta.TrackingCodeGenerator):
+    """Finds what a template reads; jinja2's own folds constants on the way."""
+
+    def __init__(self, environment: Any):
+        super().__init__(environment)
+        self.optimizer = None
+
+
+def find_variables(tree: nodes.Template) -> frozenset[str]:
+    """The names of the variables that a template reads."""
+    finder = _VariableFinder(tree.environment)
+    finder.visit(tree)
+    return frozenset(finder.undeclared_identifiers)
+
+
+class CountingEnvironment(SandboxedEnvironment):
+    """jinja2's sandbox; all that its templates do is counted.
+
+    Whatever they do may raise TemplateLimitError.
+    """
+
+    code_generator_class = _CountingCodeGenerator
+    intercepted_binops = frozenset(SandboxedEnvironment.default_binop_table)
+
+    def __init__(self, **options: Any):
+        super().__init__(**options, optimized=False, finalize=weigh)
+        del self.globals["lipsum"]  # text of any length, at random: no prompt has it
+        self.spend = spend
+        self.weigh = weigh
+        self.concat = _join_pieces
+
+    def count_filters(self) -> None:
+        """Counts the work of all filters and tests that are known now."""
+        for name, function in self.filters.items():
+            self.filters[name] = _count_filter(name, function)
+        for name, function in self.tests.items():
+            if name not in _BRIEF_TESTS:
+                self.tests[name] = _count_filter(name, function)
+
+    def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
+        if len(source) > MOST_SOURCE:
+            raise TemplateLimitError(
+                f"the template has {len(source):,} characters, the limit is {MOST_SOURCE:,}"
+            )
+        tree = super()._parse(source, name, filename)
+        for folder in tree.find_all((nodes.Extends, nodes.Include, nodes.Import, nodes.FromImport)):
+            # There is nothing to load, and it would not have been counted.
+            raise TemplateSyntaxError("a template cannot load another one", folder.lineno)
+        return tree
+
+    def _generate(self, source: nodes.Template, *args: Any, **options: Any) -> str:
+        # Not when it is parsed: whoever looks at the tree wants the template as it was written.
+        return super()._generate(_CountSteps().visit(source), *args, **options)
+
+    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
+        _count_operator(operator, left, right)
+        return super().call_binop(context, operator, left, right)
+
+    def getitem(self, obj: Any, argument: Any) -> Any:
+        _weigh_key(argument)
+        return super().getitem(obj, argument)
+
+    def join_texts(self, context: Context, values: tuple[Any, ...]) -> str:
+        """What `~` makes of these values."""
+        for value in values:
+            weigh(value)
+        spend_text(sum(len(value) for value in values if isinstance(value, str)))
+        if context.eval_ctx.autoescape:
+            return markup_join(values)
+        return str_join(values)
+
+    def weigh_cut(self, value: Any) -> Any:
+        """The value, which a slice is taken of."""
+        if isinstance(value, (str, bytes)):
+            spend_text(len(value))
+        elif isinstance(value, (list, tuple)):
+            spend(1 + len(value))
+        return value
+
+    def call(  # pyright: ignore[reportIncompatibleMethodOverride]
+        __self,  # noqa: N805
+        __context: Context,
+        __obj: Any,
+        *args: Any,
+        **kwargs: Any,
+    ) -> Any:
+        if isinstance(__obj, Macro):
+            spend(MACRO)  # its body counts what it does
+        else:
+            args = _list_joined(getattr(__obj, "__name__", ""), args)
+            _count_call(__obj, args, kwargs)
+        made = super().call(__context, __obj, *args, **kwargs)
+        return _count_made(made)
+
+    def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
+        is_method = isinstance(value, (MethodType, BuiltinMethodType))
+        if not is_method or value.__name__ not in ("format", "format_map"):
+            return None
+        text = value.__self__
+        if not isinstance(text, str):
+            return None
+        formatter: SandboxedFormatter = _CountingFormatter(self)
+        if isinstance(text, Markup):
+            formatter = _CountingEscapeFormatter(self, escape=text.escape)
+        maps = value.__name__ == "format_map"
+
+        def format(*args: Any, **kwargs: Any) -> str:
+            fields = kwargs
+            if maps:
+                (fields,) = args
+                args = ()
+            spend_text(len(text))
+            return type(text)(formatter.vformat(text, args, fields))
+
+        return format
+
+
+class _CountingFormatter(SandboxedFormatter):
+    """Formats as `str.format`, but not to any width."""
+
+    def format_field(self, value: Any, format_spec: str) -> Any:
+        weigh(value)
+        spend_text(sum_numbers(format_spec))
+        return super().format_field(value, format_spec)
+
+
+class _CountingEscapeFormatter(_CountingFormatter, EscapeFormatter):
+    """The same for text that is safe in HTML."""
+
+
+def sum_numbers(text: str) -> int:
+    """All numbers in a text, as widths that may add up."""
+    total = 0
+    for number in _NUMBER.findall(text):
+        if len(number) > _LONGEST_NUMBER:
+            return 10**_LONGEST_NUMBER
+        total += int(number)
+    return total
+
+
+def _join_pieces(pieces: Iterable[str]) -> str:
+    """The text of what a template has written, piece by piece."""
+    kept: list[str] = []
+    length = 0
+    for piece in pieces:
+        kept.append(piece)
+        length += len(piece)
+        spend_text(len(piece))
+    spend_text(length)
+    return "".join(kept)
+
+
+def _count_operator(operator: str, left: Any, right: Any) -> None:
+    """Counts the work of a binary operator, before it is done."""
+    if isinstance(left, int) and isinstance(right, int):
+        spend()
+        _check_integers(operator, left, right)
+        return
+    match operator:
+        case "*":
+            _count_repetition(left, right)
+            _count_repetition(right, left)
+        case "%" if isinstance(left, (str, bytes)):
+            _count_conversions(str(left), right)
+        case _:
+            _count_copies(left)
+            _count_copies(right)
+
+
+def _check_integers(operator: str, left: int, right: int) -> None:
+    match operator:
+        case "**":
+            if abs(left) > 1 and right > 0:
+                check_integer(left.bit_length() * right)
+        case "*":
+            check_integer(left.bit_length() + right.bit_length())
+        case _:
+            check_integer(max(left.bit_length(), right.bit_length()))
+
+
+def _weigh_key(value: Any) -> None:
+    """Counts a look at what may be hashed: tuples of tuples are trees as well."""
+    if isinstance(value, (str, tuple)):
+        weigh(value)
+
+
+def _count_repetition(value: Any, count: Any) -> None:
+    if not isinstance(count, int):
+        return
+    if isinstance(value, (str, bytes)):
+        spend_text(len(value) * max(0, count))
+    elif isinstance(value, (list, tuple)):
+        spend(1 + len(value) * max(0, count))
+
+
+def _count_copies(value: Any) -> None:
+    """Counts a copy of a text or list; what the items are does not matter."""
+    if isinstance(value, (str, bytes)):
+        spend_text(len(value))
+    elif isinstance(value, (list, tuple)):
+        spend(1 + len(value))
+    else:
+        weigh(value)
+
+
+def _count_conversions(form: str, values: Any) -> None:
+    """Counts what printf makes of a form: `%9s` makes 9 characters of any value."""
+    weigh(values)
+    width = len(form)
+    given = values if isinstance(values, tuple) else (values,)
+    starred = sum(abs(value) for value in given if isinstance(value, int))
+    for conversion in _CONVERSION.finditer(form):
+        for number in conversion.groups(default=""):
+            width += starred if number == "*" else sum_numbers(number)
+    spend_text(width)
+
+
+def _count_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """A filter or test that counts its work; jinja2 gives some the context in front."""
+    passed = 1 if hasattr(function, "jinja_pass_arg") else 0
+
+    @wraps(function)
+    def count(*args: Any, **kwargs: Any) -> Any:
+        args = _list_joined(name, args)
+        given = args[passed:]
+        _count_work(name, given, kwargs, is_brief=name in _BRIEF_FILTERS)
+        return _count_made(function(*args, **kwargs))
+
+    return count
+
+
+def _list_joined(name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arguments of a function; where texts are joined, they have to be there to be counted."""
+    if name != "join":
+        return args
+    return tuple(list(item) if isinstance(item, Iterator) else item for item in args)
+
+
+def _count_call(callee: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+    """Counts the work of a method or a global function."""
+    owner = getattr(callee, "__self__", None)
+    if owner is None or not isinstance(callee, (BuiltinMethodType, MethodType)):
+        _count_work("", args, kwargs, is_brief=False)
+        return
+    name = callee.__name__
+    is_brief = name in _BRIEF_METHODS and isinstance(owner, (list, Mapping))
+    if name in ("startswith", "endswith"):  # they look at no more than what they compare
+        owner = ""
+    _count_work(name, (owner, *args), kwargs, is_brief=is_brief)
+
+
+def _count_work(
+    name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, is_brief: bool
+) -> None:
+    """Counts the work of a function of this name.
+
+    Args:
+        name: of a filter, a test or a method; "": any other function.
+        args: what it is about comes first.
+        kwargs: further arguments.
+        is_brief: it takes as long for large values as for small ones.
+    """
+    spend(CALL)
+    if is_brief:
+        for argument in args[1:]:
+            _weigh_key(argument)
+        return
+    value = args[0] if args else None
+    further = (*args[1:], *kwargs.values())
+    weigh(value)
+    for argument in further:
+        weigh(argument)
+    if name in _SLOW_FILTERS:
+        _check_length(name, value)
+    if name in _SPLITS:
+        spend(_count_parts(value, further))
+    elif name == "format" and isinstance(value, str):
+        _count_conversions(value, args[1:])
+    elif name == "tojson":
+        _count_indents(value, further)
+    elif name == "round":
+        check_integer(4 * _find_width(further))  # it computes 10 ** precision
+    elif name == "sum" and any(isinstance(argument, (list, tuple)) for argument in further):
+        # Lists are added one by one, each time into a new one.
+        for _ in range(len(value) if isinstance(value, Collection) else 0):
+            weigh(value)
+    elif name in _WIDENING or isinstance(value, (str, bytes)) or name == "join":
+        spend_text(_bound_length(name, value, further))
+
+
+def _check_length(name: str, value: Any) -> None:
+    """Refuses what a slow filter would be busy with for long."""
+    size = len(value if isinstance(value, (str, bytes)) else str(value))
+    if size > _MOST_SLOW:
+        raise TemplateLimitError(
+            f"the template gives {name} a text of {size:,} characters, the limit is {_MOST_SLOW:,}"
+        )
+
+
+def _count_indents(value: Any, further: tuple[Any, ...]) -> None:
+    """Counts what `tojson` writes between the items, by their depth."""
+    between = _find_width(further) + sum(len(text) for text in _list_texts(further))
+    if between > _MOST_INDENT:
+        raise TemplateLimitError(
+            f"the template indents JSON by {between:,} characters, the limit is {_MOST_INDENT}"
+        )
+    if between:
+        spend_text(between * sum_depths(value))
+
+
+def _find_width(further: tuple[Any, ...]) -> int:
+    """The integers among arguments: widths, counts or precisions."""
+    return sum(abs(argument) for argument in further if isinstance(argument, int))
+
+
+def _list_texts(further: tuple[Any, ...]) -> Iterator[str]:
+    for argument in further:
+        if isinstance(argument, str):
+            yield argument
+        elif isinstance(argument, (list, tuple)):
+            yield from _list_texts(tuple(argument))
+
+
+def _count_parts(value: Any, further: tuple[Any, ...]) -> int:
+    """The number of parts that a text is split into, at most: each is a text of its own."""
+    if not isinstance(value, (str, bytes)):
+        return 1
+    match value, further:
+        case str(), (str(separator), *_) if separator:
+            return 1 + value.count(separator)
+        case _:
+            return 1 + len(value) // 2
+
+
+def _bound_length(name: str, value: Any, further: tuple[Any, ...]) -> int:
+    """The characters of what a function makes of a text, at most, by its arguments."""
+    size = len(value) if isinstance(value, (str, bytes)) else 1
+    width = _find_width(further)
+    longest = 0
+    for argument in further:
+        if isinstance(argument, (str, bytes)):
+            longest = max(longest, len(argument))
+    match name:
+        case "replace":
+            return size + _count_found(value, further) * longest
+        case "indent":
+            return size + (1 + _count_lines(value)) * (width + longest)
+        case "join":
+            return _bound_join(value, further)
+        case "expandtabs":
+            return size * max(8, width)
+        case "translate":
+            return size * max([1, *map(_find_longest, further)])
+        case _:
+            return size + width + longest
+
+
+def _count_found(value: Any, further: tuple[Any, ...]) -> int:
+    match value, further:
+        case str(), (str(old), *_):
+            return value.count(old)
+        case _:
+            return len(value) + 1 if isinstance(value, (str, bytes)) else 1
+
+
+def _count_lines(value: Any) -> int:
+    return len(value.splitlines()) if isinstance(value, str) else 1
+
+
+def _bound_join(value: Any, further: tuple[Any, ...]) -> int:
+    """Either `separator.join(items)` or `items|join(separator)`."""
+    items, separator = value, next(iter(further), "")
+    if isinstance(value, (str, bytes)) and not isinstance(separator, (str, bytes)):
+        items, separator = separator, value
+    length = len(items) if isinstance(items, Collection) else 0
+    return length * (len(separator) if isinstance(separator, (str, bytes)) else 1)
+
+
+def _find_longest(table: Any) -> int:
+    if not isinstance(table, Mapping):
+        return 1
+    return max((len(text) for text in table.values() if isinstance(text, str)), default=1)
+
+
+def _count_made(made: Any) -> Any:
+    """What a function has made; what it makes item by item is counted as it comes."""
+    if isinstance(made, Iterator):
+        return count_items(made)
+    if isinstance(made, (str, bytes)):
+        spend_text(len(made))
+    elif isinstance(made, list):
+        spend(1 + len(made))
+    return made

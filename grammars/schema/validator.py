@@ -1,0 +1,258 @@
+"""Validation by jsonschema-rs, where it is sure to end.
+
+It follows every reference anew, in every branch: a value of 60 bytes can have more ways through a
+schema of 300 than it will ever have walked, and nothing interrupts it. So the ways are counted
+first. Counting is cheap, since what one value has to be by one schema is counted once.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import jsonschema_rs
+
+from grammars.errors import SchemaError
+from grammars.schema.subschemas import Json, is_list, is_object, look_up, map_parts
+from grammars.steps import StepsError, limit_steps, spend
+
+LATEST = "https://json-schema.org/draft/2020-12/schema"
+MOST_WAYS = 1_000_000
+"""Subschemas that a value may be compared with, each as often as a way leads there: 0.1 s."""
+_MOST_EXPLAINED = 2_000
+"""An error has those of all branches in it, at 100 us each; of more ways, it has no reason."""
+_MOST_IN_PLACE = 50_000  # of which there is one for each part of a value
+_MOST_COUNTED = 100_000  # steps of counting
+_ROOT = "urn:root"  # the URI under which jsonschema-rs knows the document
+_IN_PLACE = ("allOf", "anyOf", "oneOf")
+_IN_PLACE_SINGLES = ("not", "if", "then", "else")
+_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+
+
+class Validator:
+    """Tells whether values fit a schema, formats asserted. The draft is that of `$schema`, 2020-12
+    if there is none.
+
+    Args:
+        source: the schema.
+        root: the document that its references point into.
+
+    Raises:
+        ValueError: the schema is not valid, or refers to another document.
+    """
+
+    def __init__(self, source: Json, root: Json):
+        self._source = source
+        self._root = root
+        text = json.dumps(source)
+        self._size = len(text)
+        self._has_references = re.search(r'"\$(ref|dynamicRef|recursiveRef)"', text) is not None
+        self._inner = _make_inner(source, root)
+
+    def admits(self, value: Json) -> bool:
+        """True if the value fits. One that takes too many steps to check does not."""
+        return self._count_ways(value) <= MOST_WAYS and self._inner.is_valid(value)
+
+    def find_error(self, value: Json) -> tuple[list[str | int], str] | None:
+        """The first error: the steps to its place in the value, and what is wrong; None: the value
+        fits.
+
+        Raises:
+            RecursionError, ValueError: the value nests too deeply to be checked.
+        """
+        ways = self._count_ways(value)
+        if ways > MOST_WAYS:
+            return [], f"it takes more than {MOST_WAYS:,} steps to check the value by this schema"
+        if self._inner.is_valid(value):
+            return None
+        if ways > _MOST_EXPLAINED:
+            return [], "the value does not fit the schema"
+        try:
+            self._inner.validate(value)
+        except jsonschema_rs.ValidationError as error:
+            return list(error.instance_path), error.message
+        return None
+
+    def _count_ways(self, value: Json) -> int:
+        if not self._has_references and self._size * count_parts(value) <= MOST_WAYS:
+            return 1
+        try:
+            with limit_steps(_MOST_COUNTED):
+                return _Ways(self._root).count(value, self._source)
+        except (StepsError, RecursionError):
+            return MOST_WAYS + 1
+
+
+def find_multiplied(document: Json) -> str | None:
+    """The JSON pointer of a schema with which no value can be compared in so many steps, since its
+    references and alternatives multiply out; None: there is none.
+
+    Raises:
+        RecursionError: the document nests too deeply.
+    """
+    ways = _Ways(document)
+    queue: list[tuple[str, Json]] = [("", document)]
+    while queue:
+        pointer, schema = queue.pop()
+        if not is_object(schema):
+            continue
+        try:
+            with limit_steps(_MOST_COUNTED):
+                if ways.count(None, schema) > _MOST_IN_PLACE:
+                    return pointer
+        except StepsError:
+            return pointer
+
+        def add(part: Json, step: str, at: str = pointer) -> Json:
+            queue.append((at + step, part))
+            return part
+
+        map_parts(schema, add)
+    return None
+
+
+def count_parts(value: Json) -> int:
+    """The number of values in a value, itself among them."""
+    count = 0
+    queue = [value]
+    while queue:
+        count += 1
+        part = queue.pop()
+        if is_object(part):
+            queue += part.values()
+        elif is_list(part):
+            queue += part
+    return count
+
+
+class _Ways:
+    """Counts the ways that a validator without a memory walks, at most.
+
+    Args:
+        root: the document that references point into.
+    """
+
+    def __init__(self, root: Json):
+        self._root = root
+        self._known: dict[tuple[int, int], int] = {}
+        self._under_way = set[tuple[int, int]]()
+        self._circles = 0  # met so far
+
+    def count(self, value: Json, schema: Json) -> int:
+        """The subschemas that the value, or a part of it, is compared with."""
+        if not is_object(schema):
+            return 1
+        key = id(value), id(schema)
+        if key in self._known:
+            return self._known[key]
+        if key in self._under_way:  # jsonschema-rs turns round here
+            self._circles += 1
+            return 1
+        spend()
+        circles = self._circles
+        self._under_way.add(key)
+        ways = 1
+        for part in _list_in_place(schema):
+            ways += self.count(value, part)
+        for keyword in _REFERENCES:
+            if keyword in schema:
+                ways += self.count(value, self._follow(schema[keyword]))
+        if is_object(value):
+            ways += self._count_members(value, schema)
+        elif is_list(value):
+            ways += self._count_items(value, schema)
+        if "unevaluatedProperties" in schema or "unevaluatedItems" in schema:
+            ways *= 2  # what is evaluated is found out by going all ways once more
+        self._under_way.discard(key)
+        if circles == self._circles:  # else it depends on where the circle was entered
+            self._known[key] = ways
+        return ways
+
+    def _count_members(self, members: dict[str, Json], schema: Mapping[str, Json]) -> int:
+        properties = schema.get("properties")
+        patterns = schema.get("patternProperties")
+        others = [schema.get("additionalProperties"), schema.get("unevaluatedProperties")]
+        if is_object(patterns):
+            others += patterns.values()
+        ways = 0
+        for key, member in members.items():
+            ways += self.count(key, schema.get("propertyNames"))
+            if is_object(properties) and key in properties:
+                ways += self.count(member, properties[key])
+            for other in others:
+                ways += self.count(member, other)
+        return ways
+
+    def _count_items(self, items: list[Json], schema: Mapping[str, Json]) -> int:
+        others = [schema.get(k) for k in ("additionalItems", "contains", "unevaluatedItems")]
+        tuples: list[list[Json]] = []
+        for keyword in ("items", "prefixItems"):
+            found = schema.get(keyword)
+            if is_list(found):
+                tuples.append(found)
+            else:
+                others.append(found)
+        ways = 0
+        for index, item in enumerate(items):
+            for listed in tuples:
+                if index < len(listed):
+                    ways += self.count(item, listed[index])
+            for other in others:
+                ways += self.count(item, other)
+        return ways
+
+    def _follow(self, reference: Json) -> Json:
+        """What a reference leads to; of one that depends on where it is reached from, the whole
+        document."""
+        try:
+            return look_up(self._root, reference, "")
+        except SchemaError:
+            return self._root
+
+
+def _list_in_place(schema: Mapping[str, Json]) -> Iterator[Json]:
+    """The subschemas that are about the same value."""
+    for keyword in _IN_PLACE:
+        parts = schema.get(keyword)
+        if is_list(parts):
+            yield from parts
+    for keyword in _IN_PLACE_SINGLES:
+        if keyword in schema:
+            yield schema[keyword]
+    for keyword in ("dependentSchemas", "dependencies"):
+        parts = schema.get(keyword)
+        if is_object(parts):
+            yield from parts.values()
+
+
+def _make_inner(source: Json, root: Json) -> Any:
+    """jsonschema-rs's validator."""
+    check: Any = partial(jsonschema_rs.validator_for, validate_formats=True, retriever=_refuse)
+    if source is root or isinstance(source, bool):
+        return check(source)
+    document = root if is_object(root) else {}
+    dialect = {"$schema": document.get("$schema", LATEST)}
+    alone = {**dialect, **_refer_to_root(source)}
+    if '"$ref"' not in json.dumps(alone):
+        return check(alone)
+    registry = jsonschema_rs.Registry([(_ROOT, {**dialect, **document})], retriever=_refuse)
+    return check(alone, registry=registry)
+
+
+def _refuse(uri: str) -> Json:
+    """Called by jsonschema-rs for other documents; by itself it would fetch them."""
+    raise ValueError(f"{uri} is another document")
+
+
+def _refer_to_root(schema: Json) -> Json:
+    """The schema with its local references made absolute, so that it can stand alone; listed values
+    stay as they are."""
+    if not is_object(schema):
+        return schema
+    spend()
+    moved = map_parts(schema, lambda part, _: _refer_to_root(part))
+    reference = moved.get("$ref")
+    if isinstance(reference, str) and reference.startswith("#"):
+        moved["$ref"] = _ROOT + reference
+    return moved

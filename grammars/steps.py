@@ -1,0 +1,108 @@
+"""Steps: work that a client can make large is counted, and ends when it has taken too much.
+
+A step is about a microsecond: a subschema that is read, a state that is found, a few dozen
+characters that are written. Steps and not seconds, so that what is refused on one machine is
+refused on all. The algorithms count them where they loop (`spend`), whoever has called them; the
+caller sets the limit (`limit_steps`), and can have the work stopped from outside (`stop_when`).
+"""
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from grammars.errors import Error
+
+WRITTEN = 32  # characters that are written, or compared, in a step
+_OFTEN = 1_000  # steps between two looks at whether the work is still wanted
+
+
+class StepsError(Error):
+    """The work takes more steps than it may."""
+
+
+class Account:
+    """The steps that are left to some work, and to the work that it is a part of.
+
+    Attributes:
+        left: the steps; None: any number.
+    """
+
+    def __init__(self, most: int | None, check: Callable[[], None] | None, outer: "Account | None"):
+        self.left = most
+        self._most = most
+        self._check = check
+        self._unchecked = 0
+        self._outer = outer
+
+    def spend(self, count: int) -> None:
+        if self.left is not None:
+            self.left -= count
+            if self.left < 0:
+                raise StepsError(f"it takes more than {self._most:,} steps")
+        if self._check is not None:
+            self._unchecked += count
+            if self._unchecked >= _OFTEN:
+                self._unchecked = 0
+                self._check()
+        if self._outer is not None:
+            self._outer.spend(count)
+
+    def check(self) -> None:
+        if self._check is not None:
+            self._check()
+        if self._outer is not None:
+            self._outer.check()
+
+
+_account: ContextVar[Account | None] = ContextVar("steps", default=None)
+
+
+def spend(count: int = 1) -> None:
+    """Counts steps of the work under way; does nothing where nobody has set a limit.
+
+    Raises:
+        StepsError: there are more than the work may take.
+        Exception: whatever `stop_when` was given raises.
+    """
+    account = _account.get()
+    if account is not None:
+        account.spend(count)
+
+
+def check_wanted() -> None:
+    """Looks whether the work under way is still wanted, for what waits and counts no steps.
+
+    Raises:
+        Exception: whatever `stop_when` was given raises.
+    """
+    account = _account.get()
+    if account is not None:
+        account.check()
+
+
+@contextmanager
+def limit_steps(most: int) -> Generator[Account]:
+    """Work that may take so many steps; they count for the work around it, too."""
+    account = Account(most, None, _account.get())
+    with _open(account):
+        yield account
+
+
+@contextmanager
+def stop_when(check: Callable[[], None]) -> Generator[None]:
+    """Work that is stopped from outside.
+
+    Args:
+        check: called now and then by the thread that does the work; raises what ends it.
+    """
+    with _open(Account(None, check, _account.get())):
+        yield
+
+
+@contextmanager
+def _open(account: Account) -> Generator[None]:
+    token = _account.set(account)
+    try:
+        yield
+    finally:
+        _account.reset(token)

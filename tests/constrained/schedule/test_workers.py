@@ -1,0 +1,181 @@
+"""What waits to be compiled is counted, each client has its turn, and known work goes first."""
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError, Future
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pytest
+
+from constrained.engine.scripted import ScriptedEngine, scripted_logits
+from constrained.errors import BusyError, ModelError
+from constrained.job import Job
+from constrained.model.model import Model
+from constrained.schedule.workers import Order, Workers
+from constrained.template.chat_template import ChatTemplate
+from grammars.steps import spend
+from tests.scripted_model import BYTES
+from tests.templates import HERMES
+
+FULL = r"2 requests are waiting already\. Try again later"
+
+
+@pytest.fixture
+def worker() -> Iterator[Workers]:
+    worker = Workers("test", 2)
+    yield worker
+    worker.close()
+
+
+def hold(worker: Workers) -> tuple[Callable[[], None], Future[Any]]:
+    """Keeps the worker busy until the first of these is called."""
+    begun, gate = threading.Event(), threading.Event()
+
+    def wait() -> bool:
+        begun.set()
+        return gate.wait(60)
+
+    held = worker.submit(wait)
+    assert begun.wait(60)
+    return gate.set, held
+
+
+def done() -> Future[str]:
+    future = Future[str]()
+    future.set_result("done")
+    return future
+
+
+def test_no_more_work_than_so_much_waits(worker: Workers):
+    for _ in range(5):
+        assert worker.submit(lambda: 1).result() == 1
+    release, held = hold(worker)
+    waiting: list[Future[Any]] = [worker.submit(lambda: 2), worker.start(done)]
+    with pytest.raises(BusyError, match=FULL):
+        worker.submit(lambda: 3)
+    with pytest.raises(BusyError, match=FULL):
+        worker.start(done)
+    own = worker.submit(lambda: 4, Order(is_bounded=False))
+    release()
+    assert [future.result() for future in (held, *waiting, own)] == [True, 2, "done", 4]
+    assert worker.submit(lambda: 5).result() == 5
+
+
+def test_work_that_was_given_up_waits_no_longer(worker: Workers):
+    release, held = hold(worker)
+    for _ in range(5):
+        given_up: list[Future[Any]] = [worker.submit(lambda: 1), worker.start(done)]
+        assert all(future.cancel() for future in given_up)
+        for future in given_up:
+            with pytest.raises(CancelledError):
+                future.result()
+    waiting = [worker.submit(lambda: 1), worker.submit(lambda: 2)]
+    with pytest.raises(BusyError, match=FULL):
+        worker.submit(lambda: 3)
+    release()
+    assert [future.result() for future in (held, *waiting)] == [True, 1, 2]
+
+
+def test_work_that_fails_waits_no_longer(worker: Workers):
+    for _ in range(5):
+        with pytest.raises(ZeroDivisionError):
+            worker.submit(lambda: 1 / 0).result()
+    release, held = hold(worker)
+    release()
+    assert held.result()
+    worker.close()
+    for _ in range(5):
+        with pytest.raises(ModelError, match="closed"):
+            worker.submit(lambda: 1)
+
+
+TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
+
+
+def test_a_model_takes_no_more_jobs_than_may_wait():
+    engine = ScriptedEngine(BYTES, scripted_logits(BYTES, "Hi."), context_length=9000)
+    job = Job([{"role": "user", "content": "Hi"}], tools=[TOOL])
+    with Model(engine, ChatTemplate(HERMES), max_waiting=2) as model:
+        release, held = hold(model._workers)
+        streams = [model.stream("Hi", [TOOL], max_tokens=1) for _ in range(2)]
+        for ask in (
+            lambda: model.compile(job),
+            lambda: model.compile_text("Hi"),
+            lambda: model.call("Hi"),
+        ):
+            with pytest.raises(BusyError, match=FULL):
+                ask()
+        release()
+        assert held.result()
+        assert all(stream.result for stream in streams)
+        assert model.compile(job).tokens
+
+
+def test_a_known_job_does_not_wait_for_an_unknown_one():
+    engine = ScriptedEngine(BYTES, scripted_logits(BYTES, "Hi."), context_length=9000)
+    known = Job([{"role": "user", "content": "Hi"}], tools=[TOOL])
+    with Model(engine, ChatTemplate(HERMES)) as model:
+        model.compile(known)
+        release, held = hold(model._workers)
+        other = {**TOOL, "function": {**TOOL["function"], "name": "g"}}
+        unknown = threading.Thread(target=model.compile, args=[replace(known, tools=[other])])
+        unknown.start()
+        assert model.compile(known).tokens
+        assert model.compile(Job(known.messages)).tokens
+        assert unknown.is_alive()
+        release()
+        assert held.result()
+        unknown.join(60)
+        assert not unknown.is_alive()
+
+
+def test_one_client_leaves_a_thread_to_the_others(worker: Workers):
+    release, held = hold(worker)  # of a client that has nothing else
+    waiting = worker.submit(lambda: 1)
+    assert worker.submit(lambda: 2, Order("other")).result(60) == 2
+    assert not waiting.done()
+    release()
+    assert held.result()
+    assert waiting.result(60) == 1
+
+
+def test_clients_have_their_turns():
+    workers, done = Workers("test", threads=1), list[str]()
+    release, held = hold(workers)
+    for client in "aaabc":
+        workers.submit(partial(done.append, client), Order(client))
+    last = workers.submit(partial(done.append, "c"), Order("c"))
+    release()
+    assert held.result()
+    last.result(60)
+    workers.close()
+    assert "".join(done) == "abcaca"
+
+
+def test_work_ends_where_nobody_wants_it_any_more(worker: Workers):
+    class EndedError(Exception):
+        pass
+
+    ended = threading.Event()
+
+    def check() -> None:
+        if ended.is_set():
+            raise EndedError
+
+    def work_for_ever() -> None:
+        begun.set()
+        while True:
+            spend()
+
+    begun = threading.Event()
+    endless = worker.submit(work_for_ever, Order(check=check))
+    behind = worker.submit(lambda: 1, Order(check=check))
+    outer = worker.start(done, Order(check=check))
+    assert begun.wait(60)
+    ended.set()
+    for future in (endless, behind, outer):
+        with pytest.raises(EndedError):
+            future.result(60)
+    assert worker.submit(lambda: 1).result(60) == 1

@@ -1,0 +1,91 @@
+from contextlib import suppress
+
+import pytest
+
+from constrained.template.work_limits import (
+    TemplateLimitError,
+    check_integer,
+    count_items,
+    limit_work,
+    spend,
+    spend_text,
+    sum_depths,
+    weigh,
+)
+
+
+def spend_within(most: int, *steps: int) -> None:
+    with limit_work(most):
+        for count in steps:
+            spend(count)
+
+
+def test_the_limit_is_met_at_the_same_step_each_time():
+    spend_within(3, 1, 2)
+    for _ in range(2):
+        with pytest.raises(TemplateLimitError, match="more than 3 steps"):
+            spend_within(3, 1, 2, 1)
+
+
+def test_a_limit_that_was_met_is_met_again():
+    def go_on() -> None:
+        with limit_work(3):
+            for _ in range(2):
+                with pytest.raises(TemplateLimitError):
+                    spend(4)
+
+    with pytest.raises(TemplateLimitError):
+        go_on()
+
+
+def spend_in_parts(most: int, part: int, *steps: int) -> None:
+    with limit_work(most):
+        for count in steps:
+            with suppress(TemplateLimitError):
+                spend_within(part, count)
+
+
+def test_a_part_spends_the_steps_of_the_whole():
+    spend_in_parts(5, 2, 2, 2, 1)
+    with pytest.raises(TemplateLimitError, match="more than 5 steps"):
+        spend_in_parts(5, 2, 2, 2, 2)
+
+
+def test_the_whole_fails_although_the_failure_of_a_part_was_passed_over():
+    with pytest.raises(TemplateLimitError, match="more than 5 steps"):
+        spend_in_parts(5, 100, 6)
+
+
+def test_a_part_that_fails_by_its_own_limit_leaves_the_rest():
+    spend_in_parts(5, 2, 3, 2)
+
+
+def test_values_weigh_what_they_hold():
+    shared = [1, 2]
+    with limit_work(7):
+        weigh([shared, shared])
+    with pytest.raises(TemplateLimitError), limit_work(6):
+        weigh([shared, shared])
+    with limit_work(3):
+        weigh({"a": None})
+    circle: list[object] = []
+    circle.append(circle)
+    with pytest.raises(TemplateLimitError), limit_work(1000):
+        weigh(circle)
+
+
+def test_texts_integers_and_items():
+    with pytest.raises(TemplateLimitError, match="a text of 100,000,000 characters"):
+        spend_text(10**8)
+    check_integer(4096)
+    with pytest.raises(TemplateLimitError, match="4,097 bits"):
+        check_integer(4097)
+    with limit_work(2):
+        assert list(count_items(iter([1, 2]))) == [1, 2]
+    with pytest.raises(TemplateLimitError), limit_work(1):
+        list(count_items(iter([1, 2])))
+
+
+def test_depths():
+    assert sum_depths(1) == 0
+    assert sum_depths([1, [2, {"a": 3}]]) == 2 + 2 * 2 + 3

@@ -1,0 +1,42 @@
+"""Every hostile schema comes to an end: it is answered or refused, in bounded time and memory."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from benchmarks.attacks.attack import Attack
+from benchmarks.attacks.schemas import ATTACKS
+from tests.hostile.children import Outcome
+
+MOST_MEGABYTES = 300
+
+
+@pytest.fixture(scope="module")
+def children() -> Iterator["subprocess.Popen[str]"]:
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.hostile.children"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        yield process
+        assert process.stdin is not None
+        process.stdin.close()
+
+
+TRIED = [number for number, attack in enumerate(ATTACKS) if not attack.is_variant]
+"""The others are for `python -m benchmarks.hostile`: with all of them, the tests take a minute."""
+
+
+@pytest.mark.parametrize("number", TRIED, ids=lambda number: ATTACKS[number].name)
+def test_it_ends(number: int, children: "subprocess.Popen[str]") -> None:
+    attack: Attack = ATTACKS[number]
+    assert children.stdin is not None
+    assert children.stdout is not None
+    print(number, file=children.stdin, flush=True)
+    outcome = Outcome(**json.loads(children.stdout.readline()))
+    assert outcome.status in attack.statuses, outcome
+    assert outcome.megabytes < MOST_MEGABYTES, outcome
