@@ -253,7 +253,7 @@ def read_gbnf(grammar: str) -> str:
     try:
         return gbnf_to_lark(grammar).replace(HEADER, "")
     except Exception as e:  # a bare one where a rule is missing
-        raise GrammarError(f"the GBNF grammar is not valid: {e}") from e
+        raise GrammarError(f"the GBNF grammar is not valid: {e}", where="/grammar") from e
 
 
 def _compile(
