@@ -398,6 +398,8 @@ class Compiler:
                 self._check_tool(source, offered)
             if isinstance(e, GrammarError) and offer.kept:  # none by itself: all of them together
                 raise GrammarError(e.message, where="/tools", hint=e.hint) from e
+            if isinstance(e, GrammarError) and e.where is None and source.policy.answer is not None:
+                raise GrammarError(e.message, where=_locate_source(source), hint=e.hint) from e
             raise
 
     @cached_property

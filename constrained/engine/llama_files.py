@@ -3,6 +3,7 @@
 import ctypes
 import os
 import re
+import resource
 from collections import deque
 from collections.abc import Callable
 from functools import partial
@@ -13,9 +14,10 @@ import llama_cpp
 
 from constrained.engine.header import Header
 from constrained.engine.host import check_gguf
-from constrained.engine.llama_params import model_params
+from constrained.engine.llama_params import context_params, model_params
 from constrained.engine.llama_vocabulary import read_vocabulary
 from constrained.engine.options import UINT32, EngineOptions
+from constrained.engine.probe import probe_file
 from constrained.engine.protocol import MOST_DRAFTED
 from constrained.errors import ModelError
 
@@ -98,6 +100,7 @@ def read_header(path: str | os.PathLike[str]) -> Header:
     """
     path = Path(path)
     check_gguf(path)
+    probe_file(path)
     model = load_model(path, EngineOptions(gpu_layers=0), None, vocab_only=True)
     return make_header(model, lambda: True)
 
@@ -205,3 +208,22 @@ def create_context(
         params.n_ctx = length
         context = llama_cpp.llama_init_from_model(model, params)
     return context
+
+
+def try_file(path: str) -> None:
+    """Loads a file, makes a context as small as can be, and decodes a token; for the child. An
+    error of llama.cpp is no crash: the one who asks gets it when it loads the file."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core file would be as large as the model
+    options = EngineOptions(threads=1, batch_size=32, ubatch_size=32, gpu_layers=0)
+    params = model_params(options)
+    params.use_extra_bufts = False  # they copy the weights, which are only mapped else
+    model = llama_cpp.llama_model_load_from_file(os.fsencode(path), params)
+    if not model:
+        return
+    context = create_context(model, context_params(options), length=32, sequences=1)
+    if context:
+        # Some assertions stand where numbers are computed.
+        tokens = (llama_cpp.llama_token * 1)(0)
+        llama_cpp.llama_decode(context, llama_cpp.llama_batch_get_one(tokens, 1))
+        llama_cpp.llama_free(context)
+    llama_cpp.llama_model_free(model)

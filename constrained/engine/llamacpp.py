@@ -30,6 +30,7 @@ from constrained.engine.llama_state import (
     write_state,
 )
 from constrained.engine.options import LoadOptions, read_options
+from constrained.engine.probe import probe_file
 from constrained.engine.protocol import MOST_DRAFTED, Chunk, Sampling
 from constrained.errors import ContextError, ModelError
 
@@ -50,12 +51,14 @@ def load(
         given: see `EngineOptions`.
 
     Raises:
-        ModelError: the file is missing, damaged or not supported, or memory is short.
+        ModelError: the file is missing, damaged or not supported, or memory is short. A file that
+            was never seen is loaded by a child process first, see `probe`.
         RequestError: an option is not one of those that there are.
     """
     options = read_options(given)
     path = Path(path)
     check_gguf(path)
+    probe_file(path)
     model = load_model(path, options, progress)
     trained = llama_cpp.llama_model_n_ctx_train(model)
     length = min(options.context_length or trained, trained)

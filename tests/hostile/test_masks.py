@@ -8,6 +8,7 @@ from constrained.engine.protocol import Sampling
 from constrained.errors import GrammarError
 from constrained.mask import Matcher
 from constrained.vocabulary.vocabulary import build_tokenizer, byte_vocabulary
+from grammars.errors import Error
 from server.errors import as_http_error
 from tests.hostile.attacked import run_attack
 from tests.scripted_model import wishing
@@ -93,3 +94,26 @@ def test_an_ending_is_not_searched_for_ever():
     outcomes = done.stdout.split()
     assert len(outcomes) == len(ENDLESS)
     assert set(outcomes) <= {"text", "ReplyError", "RequestError", "GrammarError"}
+
+
+BROKEN = {
+    "a rule that is not there": "root ::= missing",
+    "an open group": 'root ::= ("a"',
+    "an open class": "root ::= [a-",
+    "no root": 'start ::= "a"',
+    "a text without an end": 'root ::= "a',
+    "a special token that ends the turn": "start: <|im_end|>",
+    "no grammar": "???",
+    "too many alternatives": "start: " + " | ".join(f'"{n}"' for n in range(70_000)),
+    "alternatives that are too many at once": (
+        "start: x*\nx: " + " | ".join(f'"{n};"' for n in range(2_000))
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_grammar_is_an_error_of_the_request(name: str):
+    with wishing("0;1;2;3;") as model:
+        with pytest.raises(Error) as caught:
+            model.generate("hi", grammar=BROKEN[name], max_tokens=20)
+        assert as_http_error(caught.value).status == 400, caught.value

@@ -1,0 +1,99 @@
+"""A first look at a GGUF file, in a process of its own.
+
+llama.cpp ends the process where a damaged file breaks one of its assertions: no error passes
+through. So a file that was never seen is loaded by a child first, which reads no more of it than
+loading does; what it maps, it shares with this process. That it went well is noted in a file of the
+cache folder, and is not asked again until the model's file changes.
+"""
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from constrained import embedded
+from constrained.engine.gguf_check import check_metadata
+from constrained.errors import ModelError
+
+NO_PROBE = "CONSTRAINED_NO_PROBE"  # an environment variable: files are trusted
+_SECONDS = 120  # and the time that a slow disk takes:
+_BYTES_A_SECOND = 20_000_000
+_CHILD = """
+import json, sys
+path, folders = json.loads(sys.stdin.read())
+sys.path[:] = folders
+from constrained.engine.llama_files import try_file
+try_file(path)
+"""
+
+
+def probe_file(path: Path) -> None:
+    """Makes sure that llama.cpp survives a file, if it was never seen as it is now.
+
+    Args:
+        path: of a GGUF file; of a split one, the first part.
+
+    Raises:
+        ModelError: it does not, or the metadata make no sense.
+    """
+    if os.environ.get(NO_PROBE) or path == Path(embedded.PATH):
+        return
+    note = _find_note(path)
+    if note is not None and note.exists():
+        return
+    check_metadata(path)
+    _try_in_child(path)
+    if note is not None:
+        # Without the note, the next process looks once more: nothing else comes of it.
+        with suppress(OSError):
+            note.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            note.touch(mode=0o600)
+
+
+def _find_note(path: Path) -> Path | None:
+    """The file that notes that this one is known; None where there is no place for it."""
+    try:
+        found = path.stat()
+        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        llama = version("llama-cpp-python")
+    except (OSError, PackageNotFoundError, RuntimeError):
+        return None
+    facts = [str(path.resolve()), found.st_size, found.st_mtime_ns, found.st_ino, llama]
+    name = hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+    return home / "constrained" / "probed" / name
+
+
+def _try_in_child(path: Path) -> None:
+    if not sys.executable:  # an embedded interpreter: there is nothing to start
+        return
+    limit = _SECONDS + path.stat().st_size / _BYTES_A_SECOND
+    command = [sys.executable, "-c", _CHILD]
+    told = json.dumps([str(path.resolve()), sys.path])
+    try:
+        done = subprocess.run(
+            command,
+            input=told,
+            text=True,
+            capture_output=True,
+            timeout=limit,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as e:
+        message = f"{path} cannot be loaded: llama.cpp was still busy after {limit:.0f} seconds"
+        raise ModelError(message, hint=_make_hint()) from e
+    if done.returncode < 0:
+        name = signal.Signals(-done.returncode).name
+        message = f"{path} cannot be loaded: llama.cpp ends with {name}"
+        lines = [line for line in done.stderr.splitlines() if "GGML_ASSERT" in line]
+        if lines:
+            message += f", {lines[0].strip()}"
+        raise ModelError(message, hint=_make_hint())
+
+
+def _make_hint() -> str:
+    return f"The file is damaged: download it again ({NO_PROBE}=1 loads it all the same)"
