@@ -16,7 +16,7 @@ from constrained.template.chat_template import ChatTemplate
 from constrained.tools.shapes import MOST_TOOLS, read_tools
 from constrained.vocabulary.vocabulary import byte_vocabulary
 from grammars.build.turn import build_grammar
-from grammars.errors import SchemaError, ToolError
+from grammars.errors import PolicyError, SchemaError, ToolError
 from grammars.formats import FORMATS
 from grammars.lowering.keywords import MOST_REMAINDERS
 from grammars.lowering.lower import lower
