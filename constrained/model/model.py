@@ -237,7 +237,7 @@ class Model:
         return await agent.arun(self, messages, tools, **options)
 
     def compile(
-        self, job: Job, timeout: float | None = None, *, client: Hashable = ""
+        self, job: Job, timeout: float | None = None, *, client: Hashable = None
     ) -> CompiledTurn:
         """The prompt and the grammar of a job; see `Compiler.compile`.
 
@@ -253,7 +253,7 @@ class Model:
         return run(self._queue_job(job, timeout, client))
 
     async def acompile(
-        self, job: Job, timeout: float | None = None, *, client: Hashable = ""
+        self, job: Job, timeout: float | None = None, *, client: Hashable = None
     ) -> CompiledTurn:
         """As `compile`. Cancelling the task ends the work."""
         return await arun(self._queue_job(job, timeout, client))
@@ -264,7 +264,7 @@ class Model:
         answer: Answer | None = None,
         timeout: float | None = None,
         *,
-        client: Hashable = "",
+        client: Hashable = None,
     ) -> CompiledTurn:
         """A turn behind a prompt that no template writes; see `Compiler.compile_text`, and
         `compile` for the rest."""
@@ -276,7 +276,7 @@ class Model:
         answer: Answer | None = None,
         timeout: float | None = None,
         *,
-        client: Hashable = "",
+        client: Hashable = None,
     ) -> CompiledTurn:
         """As `compile_text`."""
         return await arun(self._queue_text(prompt, answer, timeout, client))
@@ -286,7 +286,7 @@ class Model:
         read: Callable[[], T],
         timeout: float | None = None,
         *,
-        client: Hashable = "",
+        client: Hashable = None,
         quick: bool = True,
     ) -> T:
         """Reads a request in a thread that compiles; cancelling the task ends that.

@@ -37,7 +37,7 @@ class Order:
         is_bounded: it is refused if too much is waiting.
     """
 
-    client: Hashable = ""
+    client: Hashable = None
     is_known: bool = False
     check: Callable[[], None] = _go_on
     is_bounded: bool = True

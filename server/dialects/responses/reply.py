@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from constrained.decode.filters.events import Exhausted
+from constrained.errors import ReplyError
 from constrained.logits import TokenDrawn
 from constrained.reply import Reply, Usage
 from grammars.turn import ContentDelta, ReasoningDelta
@@ -211,7 +212,8 @@ class ResponseWriter(ReplyWriter):
             yield self._count(event)
         described = {"code": fault.code, "message": fault.message, "param": fault.where}
         yield self._count({"type": "error", **described})
-        code = "server_error" if fault.status >= 500 else "invalid_prompt"
+        is_ours = fault.status >= 500 or isinstance(error, ReplyError)
+        code = "server_error" if is_ours else "invalid_prompt"
         response = self._show("failed", error={"code": code, "message": fault.message})
         yield self._count({"type": "response.failed", "response": response})
 

@@ -15,6 +15,7 @@ from constrained.engine.scripted import ScriptedEngine, scripted_logits
 from constrained.errors import BusyError, GrammarError, ModelError, RequestError
 from constrained.job import Job
 from constrained.model.model import Model
+from constrained.schedule.workers import THREADS, Order
 from constrained.template.chat_template import ChatTemplate
 from constrained.vocabulary.vocabulary import byte_vocabulary
 from grammars.turn import Answer, ContentDelta, GrammarAnswer, RegexAnswer, Think
@@ -187,7 +188,8 @@ def test_cancelling_a_task_gives_the_job_up() -> None:
             loop.call_soon_threadsafe(gate.set)
             hold.wait(10)
 
-        model._worker.submit(block)  # type: ignore[attr-defined]
+        for _ in range(THREADS + 1):
+            model._workers.submit(block, Order(is_known=True))
         await gate.wait()
         compiled = list[Job]()
         compile_ = model.compiler.compile
