@@ -56,7 +56,7 @@ class Costs:
             rest = completer.complete(text[:cut])
             seconds = time.perf_counter() - start
             (self.further if cut else self.first).append(seconds)
-            if rest is None:
+            if not isinstance(rest, str):
                 self.unknown += 1
             else:
                 self.lengths.append(len(rest))
