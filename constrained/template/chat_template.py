@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import jinja2
@@ -41,6 +41,7 @@ _PROBE_CALL = {
         }
     ],
 }
+MOST_COMPILED = 128  # templates that are kept for the next model with the same one
 RESERVED = ("messages", "tools", "add_generation_prompt", "bos_token", "eos_token")
 
 _FAILURES = (
@@ -158,6 +159,23 @@ def _tests_content_for_none(tree: nodes.Template) -> bool:
     return False
 
 
+class _Compiled(NamedTuple):
+    """A source, read by jinja2: its syntax tree, the names that it reads, and what renders it."""
+
+    tree: nodes.Template
+    variables: frozenset[str]
+    template: jinja2.Template
+
+
+@lru_cache(maxsize=MOST_COMPILED)
+def _compile(source: str) -> _Compiled:
+    """Reading a long template takes jinja2 a tenth of a second; what it has read has no state."""
+    environment = _environment()
+    tree = environment.parse(source)
+    variables = frozenset(meta.find_undeclared_variables(tree))
+    return _Compiled(tree, variables, environment.from_string(tree))
+
+
 class _Form(NamedTuple):
     """A form in which a template may want messages and tools; see `write_messages`."""
 
@@ -189,11 +207,10 @@ class ChatTemplate:
     ):
         self.source, self.name = source, name
         self.tokens = {"bos_token": bos_token, "eos_token": eos_token}
-        environment = _environment()
         with self.failures():
-            self.tree = environment.parse(source)
-            self.variables = frozenset(meta.find_undeclared_variables(self.tree))
-            self._template = environment.from_string(source)
+            compiled = _compile(source)
+        self.tree, self.variables = compiled.tree, compiled.variables
+        self._template = compiled.template
         # The content of a message that only calls tools. None, OpenAI's form, makes 15 of 70
         # templates fail or write it as a word; "" is wrong in two, the DeepSeek-R1-Distill, which
         # write calls properly only if the content is none. So None goes first where a template

@@ -37,10 +37,10 @@ _CONSTRUCTS = (
     "minimax_m3",  # nested tags
     "functionary_v32",  # content and calls begin alike
 )
-_ALL = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
-SCALE = 80 if _ALL else 1
+IS_THOROUGH = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
+SCALE = 80 if IS_THOROUGH else 1
 """How many times the examples that are enough for a quick look: there are many formats."""
-CHOSEN = tuple(f for f in FORMATS if _ALL or f.name in _CONSTRUCTS)
+CHOSEN = tuple(f for f in FORMATS if IS_THOROUGH or f.name in _CONSTRUCTS)
 EACH = pytest.mark.parametrize("name", [f.name for f in CHOSEN])
 
 

@@ -10,9 +10,10 @@ from benchmarks.replay import read, replay
 from benchmarks.sources import TEMPLATES
 from benchmarks.tool_sets import SAMPLE, read_rows, sample_paths
 from grammars.formats import FORMATS
+from tests.agreement.chosen_formats import IS_THOROUGH
 from tests.real_templates import require_models_directory
 
-TURNS = 5 * len(TEMPLATES)
+TURNS = (20 if IS_THOROUGH else 3) * len(TEMPLATES)
 
 
 def picks(seed: int, count: int) -> list[dict[str, object]]:

@@ -24,7 +24,7 @@ from tests.templates import HERMES
 
 pytestmark = pytest.mark.real
 Load = Callable[..., Model]
-RULES = "You are a guide in Rome. Answer in one short sentence. " * 6
+RULES = "You are a guide in Rome. Answer in one short sentence. " * 9
 WEATHER: dict[str, Any] = {
     "type": "json_schema",
     "json_schema": {"name": "weather", "schema": {"enum": ["sunny", "rainy"]}},
@@ -58,7 +58,7 @@ def test_what_is_cached_changes_nothing(exact: Model, open_model: Load, sampling
     assert list(map(uncounted, warm)) == list(map(uncounted, again))
     assert list(map(uncounted, warm)) == list(map(uncounted, cold))
     assert cold[0].usage.cached_tokens == 0
-    assert all(reply.usage.cached_tokens > 64 for reply in again)
+    assert all(reply.usage.cached_tokens >= 64 for reply in again)
 
 
 @pytest.mark.parametrize("deterministic", [False, True])

@@ -517,3 +517,19 @@ def test_parts_of_text_are_one_text_where_the_template_knows_no_parts() -> None:
     loop = "{% for part in messages[0].content %}<{{ part.text }}>{% endfor %}"
     assert ChatTemplate(loop).render(messages) == "<a><b>"
     assert ChatTemplate("{{ messages[0].content + '!' }}").render(messages) == "a\nb!"
+
+
+def test_templates_of_one_source_share_nothing_but_what_jinja_has_read() -> None:
+    source = "{{ bos_token }}{% set ns = namespace(n=0) %}{% set ns.n = ns.n + 1 %}{{ ns.n }}"
+    source += "{{ messages[0].content.nothing.at_all }}"
+    first = ChatTemplate(source[: source.index("{{ messages")], bos_token="<a>")
+    other = ChatTemplate(first.source, bos_token="<b>")
+    message = [{"role": "user", "content": "Hi."}]
+    assert [first.render(message), other.render(message)] == ["<a>1", "<b>1"]
+    assert first.render(message) == "<a>1"
+    for name in ("one", "two"):
+        with pytest.raises(TemplateError, match=f"{name}, line 1: "):
+            ChatTemplate(source, name=name).render(message)
+    for name in ("one", "two"):
+        with pytest.raises(TemplateError, match=f"{name}, line 1: "):
+            ChatTemplate("{% if %}", name=name)
