@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from constrained.errors import DeadlineError, RequestError
+from constrained.errors import DeadlineError, ModelError, RequestError
 
 Clock = Callable[[], float]
 """Seconds that only ever grow, such as `time.monotonic`."""
@@ -77,6 +77,11 @@ class Deadline:
             return self._fail(state, "shorten the prompt")
         what = "1 token was" if generated == 1 else f"{generated} tokens were"
         return self._fail(f"{what} generated", "lower max_tokens")
+
+    def fail_draining(self) -> ModelError:
+        """The error of a request that was not done when its process was about to end."""
+        message = f"the model stops, and the request was not done within {self.seconds:g} seconds"
+        return ModelError(message, hint="Ask again when it is back")
 
     def _fail(self, state: str, hint: str) -> DeadlineError:
         message = f"the request was not done after {self.seconds:g} seconds: {state}"

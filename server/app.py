@@ -35,7 +35,12 @@ from server.turns.service import Service
 from server.turns.stable_prompts import ConversationDates
 
 LOG = logging.getLogger("constrained.server")
-CODES = {404: "not_found", 405: "method_not_allowed", 413: "request_too_large"}
+CODES = {
+    404: "not_found",
+    405: "method_not_allowed",
+    408: "request_timeout",
+    413: "request_too_large",
+}
 DIALECTS = (
     Dialect(chat.router),
     Dialect(

@@ -3,9 +3,8 @@
 import argparse
 import logging
 import os
-import socket
-import sys
 from datetime import datetime
+from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +54,11 @@ def _add_server_options(parser: argparse.ArgumentParser) -> None:
     fields = tuple(ReasoningField)
     add("--reasoning-field", choices=fields, default=fields[0], help=help)
     add("--timeout", type=float, metavar="SECONDS", help="for a request; default: any time")
-    help = "cut a client off that takes nothing of its stream for so long; default: 60"
+    help = "cut a client off that takes or sends nothing for so long; default: 60"
+    drain = "what requests under way have to end when the server stops; default: 30"
+    hosts = "names by which it may be asked, or *; default: on this machine alone its own, else any"
+    add("--drain", type=float, default=Settings.drain_seconds, metavar="SECONDS", help=drain)
+    add("--allowed-hosts", metavar="HOST[,HOST]", help=hosts)
     add("--idle-timeout", type=float, default=Settings.idle_seconds, metavar="SECONDS", help=help)
     help = f"requests that may wait; more get 503; default: {MOST_WAITING}"
     add("--max-waiting", type=int, default=MOST_WAITING, metavar="N", help=help)
@@ -92,6 +95,13 @@ def _serve(options: argparse.Namespace, settings: Settings, name: str) -> int:
         import uvicorn
 
         from server.app import make_app
+        from server.listening import (
+            DELIVERY_SECONDS,
+            DrainingServer,
+            find_most_connections,
+            make_protocol,
+            prepare_socket,
+        )
     except ModuleNotFoundError as error:
         hint = "Run: pip install 'constrained[server]'"
         raise RequestError(f"the server needs {error.name}", hint=hint) from error
@@ -108,16 +118,23 @@ def _serve(options: argparse.Namespace, settings: Settings, name: str) -> int:
         failures.append(error)
         server.should_exit = True
 
+    app = make_app(load, settings, name=name, stop=stop)
+
+    def drain() -> None:
+        if app.state.service is not None:
+            app.state.service.model.drain(settings.drain_seconds)
+
     config = uvicorn.Config(
-        make_app(load, settings, name=name, stop=stop),
+        app,
         host=options.host,
         port=options.port,
         log_level=options.log_level,
-        timeout_graceful_shutdown=30,
+        http=make_protocol(settings.idle_seconds, find_most_connections()),
+        timeout_graceful_shutdown=ceil(settings.drain_seconds) + DELIVERY_SECONDS,
         server_header=False,
     )
-    server = uvicorn.Server(config)
-    server.run([open_socket(config.bind_socket(), settings.idle_seconds)])
+    server = DrainingServer(config, drain)
+    server.run([prepare_socket(config.bind_socket(), settings.idle_seconds)])
     if failures:
         print_error(str(failures[0]))
     return FAILED if failures else 0
@@ -133,15 +150,6 @@ def _read_date(given: str | None) -> datetime | None:
         raise RequestError(f"--date is {given!r}", where="/date", hint=hint) from error
 
 
-def open_socket(listening: socket.socket, idle_seconds: float) -> socket.socket:
-    """The same socket, whose connections the system ends if their client reads nothing for so long.
-    Otherwise what was written and is never read would keep the connection open for ever."""
-    if sys.platform == "linux":
-        milliseconds = int(idle_seconds * 1000)
-        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
-    return listening
-
-
 def read_settings(options: argparse.Namespace) -> Settings:
     """The settings of the server.
 
@@ -154,6 +162,8 @@ def read_settings(options: argparse.Namespace) -> Settings:
         reasoning_field=ReasoningField(options.reasoning_field),
         timeout=options.timeout,
         idle_seconds=options.idle_timeout,
+        drain_seconds=options.drain,
+        allowed_hosts=_read_hosts(options),
         max_body=options.max_body << 20,
         cors_origins=tuple(options.cors_origin),
         keep_volatile=options.keep_volatile,
@@ -161,6 +171,15 @@ def read_settings(options: argparse.Namespace) -> Settings:
         show_grammar=options.show_grammar,
         log_prompts=options.log_prompts,
     )
+
+
+def _read_hosts(options: argparse.Namespace) -> tuple[str, ...] | None:
+    """The names by which the server may be asked; None: any."""
+    given: str | None = options.allowed_hosts
+    if given == "*" or (given is None and options.host not in LOCAL):
+        return None
+    named = [name.strip().lower() for name in (given or "").split(",")]
+    return tuple(filter(None, [*named, "localhost", "127.0.0.1", "[::1]"]))
 
 
 def _read_keys(options: argparse.Namespace) -> tuple[str, ...]:

@@ -57,7 +57,13 @@ class Settings:
     max_stored_bytes: int = 256 * MIB
     """Of their JSON, with what they answer; a response that is larger alone is not kept."""
     idle_seconds: float = 60.0
-    """A client that takes nothing of its stream for so long is cut off."""
+    """A client is cut off that takes nothing of its stream for so long, or that is in the middle of
+    a request and sends nothing of it."""
+    drain_seconds: float = 30.0
+    """Requests under way have so long to end when the server stops."""
+    allowed_hosts: tuple[str, ...] | None = None
+    """Requests name the server by one of these (the header Host, without a port), so that no web
+    page reaches it by a name of its own (DNS rebinding); None: by any."""
     ping_seconds: float = 15.0
     """A stream that has nothing to say for so long says that it is alive."""
     timeout: float | None = None

@@ -121,6 +121,7 @@ class Model:
         self._draft = draft
         self._worker = Worker("compile", max_waiting)
         self._clock = clock
+        self._end: Deadline | None = None  # of the process
         schedule = Schedule(
             engine, step=step, deterministic=deterministic, clock=clock, cache=cache
         )
@@ -331,6 +332,8 @@ class Model:
     def _check_wait(self, deadline: Deadline | None) -> None:
         if deadline and deadline.is_over(self._clock()):
             raise deadline.fail_waiting()
+        if self._end and self._end.is_over(self._clock()):
+            raise self._end.fail_draining()
 
     def _read_call(
         self,
@@ -385,6 +388,12 @@ class Model:
     def metrics(self) -> Metrics:
         """The figures of the KV cache: sequences, snapshots in memory and on disk."""
         return self._runner.metrics
+
+    def drain(self, seconds: float) -> None:
+        """Ends all requests within so many seconds: those that are not done by then fail with a
+        `ModelError`, and so does what comes later. For a process that is about to end."""
+        self._end = Deadline(self._clock() + seconds, seconds)
+        self._runner.drain(self._end)
 
     def close(self) -> None:
         """Frees the model when the requests in the queue are done."""

@@ -4,6 +4,7 @@ import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 
+from constrained.deadline import Deadline
 from constrained.decode.request import Generation, Request
 from constrained.engine.options import MOST_WAITING
 from constrained.errors import BusyError, ModelError
@@ -73,6 +74,10 @@ class Runner:
             self._arrived.clear()
             self._is_running = not self._schedule.is_idle
             return self._is_running
+
+    def drain(self, end: Deadline) -> None:
+        """Fails what is not done at the end."""
+        self._schedule.end = end
 
     def close(self) -> None:
         """Waits for what is queued, and forgets all tokens; a second time does nothing."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from constrained.deadline import Clock
+from constrained.deadline import Clock, Deadline
 from constrained.decode.request import Finish, Generation, Request, Usage
 from constrained.decode.turn_decoder import TurnDecoder
 from constrained.engine.protocol import Chunk, Engine
@@ -61,6 +61,9 @@ class Schedule:
         clock: for the deadlines of the requests and the timings of the turns.
         cache: the room for the states of sequences that others take over.
 
+    Attributes:
+        end: what is not done by then fails; None: there is no end in sight.
+
     Raises:
         RequestError: the folder of the cache cannot be used.
     """
@@ -81,6 +84,7 @@ class Schedule:
         self._clock = clock
         self._waiting: deque[Seat] = deque()
         self._running: dict[int, ActiveTurn] = {}  # by the number of the sequence
+        self.end: Deadline | None = None
 
     @property
     def is_idle(self) -> bool:
@@ -124,12 +128,15 @@ class Schedule:
 
     def clear(self, error: Exception) -> None:
         """Forgets all tokens; requests that are not done fail with the error."""
+        self._fail_all(error)
+        self._sequences.clear()
+        self._masks.close()
+
+    def _fail_all(self, error: Exception) -> None:
         for number in list(self._running):
             self._fail(number, error)
         while self._waiting:
             self._waiting.popleft().result.set_exception(error)
-        self._sequences.clear()
-        self._masks.close()
 
     def save(self) -> None:
         """Writes the state of all sequences to files, if the cache has a folder; nothing may be
@@ -151,6 +158,8 @@ class Schedule:
     def _drop_late(self) -> None:
         """Fails the requests whose time is over."""
         now = self._clock()
+        if self.end and self.end.is_over(now):
+            self._fail_all(self.end.fail_draining())
         for seat in list(self._waiting):
             deadline = seat.request.deadline
             if deadline and deadline.is_over(now):

@@ -1,6 +1,7 @@
 """The gate that every request passes: it checks the API key and the size of the body. Plain ASGI,
 so that streams flow through it."""
 
+import asyncio
 import json
 import secrets
 from collections.abc import Iterable, Sequence
@@ -51,6 +52,9 @@ class Gate:
         self._counters = counters
         self._keys = [key.encode() for key in settings.api_keys]
         self._max_body = settings.max_body
+        self._body_seconds = settings.idle_seconds
+        self._allowed_hosts = settings.allowed_hosts
+        self._origins = settings.cors_origins
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -58,15 +62,17 @@ class Gate:
             return
         headers = {name.lower(): value for name, value in scope["headers"]}
         send = self._count(scope, send)
+        scope_headers = scope["headers"]
         if scope["method"] == "OPTIONS" and b"access-control-request-method" not in headers:
             await _answer(send, 200, {})
             return
-        fault = self._find_fault(scope["path"], headers)
+        fault = self._find_foreign(scope_headers) or self._find_fault(scope["path"], headers)
         if fault is not None:
             body = find_dialect(self._dialects, scope["path"]).encode_error(fault)
             await _answer(send, fault.status, body, headers=fault.headers.items())
             return
-        await self._app(scope, _Limited(receive, self._max_body), send)
+        body = _Limited(receive, self._max_body, self._body_seconds)
+        await self._app(scope, body, send)
 
     def _count(self, scope: Scope, send: Send) -> Send:
         async def send_counted(message: Message) -> None:
@@ -82,6 +88,33 @@ class Gate:
             await send(message)
 
         return send_counted
+
+    def _find_foreign(self, headers: Iterable[tuple[bytes, bytes]]) -> HttpError | None:
+        """What is wrong with a request that somebody else may have made a browser send."""
+        named = [(name.lower(), value) for name, value in headers]
+        if sum(name == b"authorization" for name, _ in named) > 1:
+            return HttpError(400, "there are two Authorization headers", "invalid_request")
+        allowed = self._allowed_hosts
+        if allowed is None:
+            return None
+        given = dict(named)
+        host = _read_host(given.get(b"host", b"").decode("latin-1"))
+        if host not in allowed:
+            hint = f"ask by one of {', '.join(allowed)}, or start the server with --allowed-hosts"
+            return HttpError(403, f"the Host {host!r} is not this server: {hint}", "unknown_host")
+        origin = given.get(b"origin", b"").decode("latin-1")
+        if origin and not self._is_own(origin, allowed):
+            hint = f"start the server with --cors-origin {origin}"
+            return HttpError(403, f"pages of {origin!r} may not ask: {hint}", "unknown_origin")
+        return None
+
+    def _is_own(self, origin: str, allowed: Sequence[str]) -> bool:
+        """May pages of this origin ask? Those of desktop programs have schemes of their own."""
+        if origin in self._origins or "*" in self._origins:
+            return True
+        scheme, _, rest = origin.partition("://")
+        is_web = origin == "null" or scheme.lower() in ("http", "https")
+        return not is_web or _read_host(rest) in allowed
 
     def _find_fault(self, path: str, headers: dict[bytes, bytes]) -> HttpError | None:
         if self._keys and path not in OPEN and not self._knows(headers):
@@ -103,16 +136,37 @@ def make_too_large(most: int) -> HttpError:
     return HttpError(413, f"the request is larger than {most:,} bytes", "request_too_large")
 
 
-class _Limited:
-    """The body of a request, up to a limit; for bodies that do not say how large they are."""
+def _read_host(text: str) -> str:
+    """The name in a Host header or an origin, without its port."""
+    name, colon, port = text.strip().lower().rpartition(":")
+    return name if colon and port.isdigit() else text.strip().lower()
 
-    def __init__(self, receive: Receive, most: int):
+
+class _Limited:
+    """The body of a request: up to a limit, for bodies that do not say how large they are, and as
+    long as something of it comes.
+
+    Args:
+        receive: of the request.
+        most: bytes.
+        seconds: so long may it take until the next part comes.
+    """
+
+    def __init__(self, receive: Receive, most: int, seconds: float):
         self._receive = receive
         self._most = most
+        self._seconds: float | None = seconds
         self._size = 0
 
     async def __call__(self) -> Message:
-        message = await self._receive()
+        try:
+            async with asyncio.timeout(self._seconds):
+                message = await self._receive()
+        except TimeoutError:
+            fault = f"nothing of the body came for {self._seconds:g} seconds"
+            raise HTTPException(408, fault, {"Connection": "close"}) from None
+        if not message.get("more_body"):
+            self._seconds = None  # what comes now is that the client has gone, at any time
         self._size += len(message.get("body", b""))
         if self._size > self._most:
             # The one kind of error that passes through FastAPI's reading of the body.

@@ -1,7 +1,6 @@
 """`constrained serve`: what its options mean, and the process that it is."""
 
 import argparse
-import errno
 import json
 import os
 import signal
@@ -17,7 +16,7 @@ import pytest
 
 from constrained.commands.options import choose_sequences, complete, read_engine_options
 from constrained.errors import RequestError
-from server.command import SEQUENCES, add, open_socket, read_settings
+from server.command import SEQUENCES, add, read_settings
 from server.settings import MIB, ReasoningField
 
 ROOT = Path(__file__).parent.parent.parent
@@ -71,6 +70,23 @@ def test_the_number_of_sequences(
     complete(options)
     choose_sequences(options, SEQUENCES)
     assert read_engine_options(options).get("sequences") == sequences
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hosts"),
+    [
+        ([], ("localhost", "127.0.0.1", "[::1]")),
+        (["--allowed-hosts", "Box.local"], ("box.local", "localhost", "127.0.0.1", "[::1]")),
+        (["--allowed-hosts", "*"], None),
+        (["--host", "0.0.0.0"], None),
+        (
+            ["--host", "0.0.0.0", "--allowed-hosts", "a.b, c"],
+            ("a.b", "c", "localhost", "127.0.0.1", "[::1]"),
+        ),
+    ],
+)
+def test_the_names_of_the_server(arguments: list[str], hosts: tuple[str, ...] | None) -> None:
+    assert read_settings(read(*arguments)).allowed_hosts == hosts
 
 
 def test_a_key_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,27 +149,6 @@ def test_the_process_serves_and_ends_well() -> None:
     assert process.returncode in (0, -signal.SIGTERM)
     assert "demo model of the package answers" in log
     assert "Traceback" not in log
-
-
-def send_for_ever(served: socket.socket) -> None:
-    while True:
-        served.sendall(b"x" * 4096)
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="the system has no such option")
-def test_a_client_that_takes_nothing_is_cut_off() -> None:
-    with socket.socket() as listening, socket.socket() as client:
-        listening.bind(("127.0.0.1", 0))
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
-        open_socket(listening, 1).listen()
-        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        client.connect(listening.getsockname())
-        served, _ = listening.accept()
-        with served:
-            served.settimeout(PATIENCE)
-            with pytest.raises(TimeoutError) as ended:
-                send_for_ever(served)
-            assert ended.value.errno == errno.ETIMEDOUT
 
 
 def test_a_model_that_is_not_there_ends_the_process(tmp_path: Path) -> None:

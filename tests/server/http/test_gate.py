@@ -1,6 +1,7 @@
 """Who may ask, how much, and what becomes of a request that nobody waits for."""
 
 import logging
+import socket
 import threading
 from typing import Any
 
@@ -192,3 +193,53 @@ def test_other_paths() -> None:
         metrics = client.get("/metrics").text
         assert 'constrained_requests_total{path="/v1/chat/completions",status="200"} 1.0' in metrics
         assert "constrained_completion_tokens_total 2.0" in metrics  # a byte each
+
+
+@pytest.mark.parametrize(
+    ("host", "origin", "status"),
+    [
+        ("localhost:8080", None, 200),
+        ("LOCALHOST", None, 200),
+        ("[::1]:80", None, 200),
+        ("evil.example", None, 403),
+        ("169.254.169.254", None, 403),
+        ("localhost.evil.example", None, 403),
+        ("", None, 403),
+        ("localhost", "http://localhost:3000", 200),
+        ("localhost", "http://good.example", 200),
+        ("localhost", "vscode-webview://abc", 200),
+        ("localhost", "http://evil.example", 403),
+        ("localhost", "https://evil.example:8080", 403),
+        ("localhost", "null", 403),
+    ],
+)
+def test_only_what_names_this_server_may_ask(host: str, origin: str | None, status: int) -> None:
+    settings = Settings(allowed_hosts=("localhost", "[::1]"), cors_origins=("http://good.example",))
+    headers = {"Host": host}
+    if origin is not None:
+        headers["Origin"] = origin
+    with running(scripted("Hi"), settings) as client:
+        response = client.post(CHAT, json={"messages": HELLO}, headers=headers)
+        assert response.status_code == status
+        if status == 403:
+            name = "--cors-origin" if origin else "--allowed-hosts"
+            assert name in response.json()["error"]["message"]
+
+
+def test_two_keys_are_an_error() -> None:
+    with running(scripted("Hi"), Settings(api_keys=("one",))) as client:
+        headers = [("Authorization", "Bearer one"), ("Authorization", "Bearer two")]
+        response = client.post(CHAT, json={"messages": HELLO}, headers=headers)
+        assert response.status_code == 400
+        assert "two Authorization headers" in response.json()["error"]["message"]
+
+
+def test_half_a_body_is_not_waited_for() -> None:
+    with running(scripted("Hi"), Settings(idle_seconds=1)) as client:
+        address = (client.base_url.host, client.base_url.port)
+        assert address[1] is not None
+        with socket.create_connection(address) as half:
+            head = f"POST {CHAT} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{{"
+            half.sendall(head.encode())
+            half.settimeout(60)
+            assert b"408" in half.recv(4096).splitlines()[0]

@@ -1,0 +1,131 @@
+"""How the server listens: its socket, connections on which no request comes, and how it stops."""
+
+import asyncio
+import logging
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
+
+if sys.platform != "win32":
+    import resource
+
+RESERVED = 64  # descriptors that connections leave to files, the model and the log
+MOST_DESCRIPTORS = 8_192
+QUIET_SECONDS = 10  # between two lines of the log that say the same
+DELIVERY_SECONDS = 5  # for what is said in the end, behind the time that requests still had
+LOG = logging.getLogger("constrained.server")
+
+
+def prepare_socket(listening: socket.socket, idle_seconds: float) -> socket.socket:
+    """The same socket, whose connections send what is written at once, and end if their client
+    reads nothing for so long. Otherwise what was written and is never read would keep the
+    connection open for ever."""
+    # asyncio asks for this only where it has made the socket itself. Without it, the second of two
+    # small writes waits for the client to confirm the first one: 40 ms.
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if sys.platform == "linux":
+        milliseconds = int(idle_seconds * 1000)
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
+    return listening
+
+
+def find_most_connections() -> int:
+    """The number of connections that leave descriptors for all else; asks the system for as many
+    descriptors as it grants."""
+    most = MOST_DESCRIPTORS
+    if sys.platform == "win32":
+        return most
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY:
+        most = min(hard, most)
+    if soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    return max(1, most - RESERVED)
+
+
+def make_protocol(idle_seconds: float, most_connections: int) -> type[asyncio.Protocol]:
+    """The protocol of connections, for uvicorn.
+
+    Args:
+        idle_seconds: a connection is closed on which no whole head of a request came for so long.
+        most_connections: one more is closed at once. With no descriptor left, the event loop could
+            not even accept a connection to refuse it, and would try without end.
+    """
+    base: Any = AutoHTTPProtocol
+    refused_at = -float(QUIET_SECONDS)  # when the log has said so
+
+    class ImpatientProtocol(base):
+        _expiry: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: asyncio.Transport) -> None:
+            super().connection_made(transport)
+            if len(self.connections) > most_connections:
+                self._refuse(transport)
+                return
+            self._expect_head()
+
+        def _refuse(self, transport: asyncio.Transport) -> None:
+            nonlocal refused_at
+            if self.loop.time() - refused_at > QUIET_SECONDS:
+                refused_at = self.loop.time()
+                LOG.warning("%d connections are open, no more are accepted", most_connections)
+            transport.abort()
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            if self._has_request:
+                self._stop_expecting()
+            elif self._expiry is None:  # the next request of a connection that is kept
+                self._expect_head()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._stop_expecting()
+            super().connection_lost(exc)
+
+        @property
+        def _has_request(self) -> bool:
+            return self.cycle is not None and not self.cycle.response_complete
+
+        def _expect_head(self) -> None:
+            self._expiry = self.loop.call_later(idle_seconds, self._expire)
+
+        def _stop_expecting(self) -> None:
+            if self._expiry is not None:
+                self._expiry.cancel()
+                self._expiry = None
+
+        def _expire(self) -> None:
+            self._expiry = None
+            if not self._has_request:
+                self.transport.close()
+
+    return ImpatientProtocol
+
+
+class DrainingServer(uvicorn.Server):
+    """A server that stops in order: the first signal ends the listening, and says so to `drain`;
+    a second one ends all at once.
+
+    Args:
+        config: of uvicorn.
+        drain: called at the first signal.
+    """
+
+    def __init__(self, config: uvicorn.Config, drain: Callable[[], None]):
+        super().__init__(config)
+        self._drain = drain
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """A signal to stop has come."""
+        if self.should_exit:
+            LOG.warning("%s once more: all requests end now", signal.Signals(sig).name)
+            self.force_exit = True
+            return
+        super().handle_exit(sig, frame)
+        self._drain()

@@ -1,0 +1,220 @@
+"""Connections on which nothing comes are closed, and a server stops in order."""
+
+import errno
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import uvicorn
+
+from server.listening import find_most_connections, make_protocol, prepare_socket
+from tests.server.running_server import wait_until
+
+ROOT = Path(__file__).parent.parent.parent
+PATIENCE = 60  # seconds
+HEAD = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+async def answer(scope: Any, receive: Any, send: Any) -> None:
+    """An application that says yes."""
+    if scope["type"] == "http":
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+
+@contextmanager
+def listen(*, idle_seconds: float = 0.3, most: int = 100) -> Iterator[tuple[str, int]]:
+    """A server of that application; gives its address."""
+    protocol = make_protocol(idle_seconds, most)
+    config = uvicorn.Config(answer, port=0, http=protocol, lifespan="off", log_level="error")
+    server = uvicorn.Server(config)
+    listening = prepare_socket(config.bind_socket(), 60)
+    thread = threading.Thread(target=server.run, args=([listening],))
+    thread.start()
+    wait_until(lambda: server.started, thread)
+    try:
+        yield listening.getsockname()
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+def read_to_the_end(client: socket.socket) -> bytes:
+    """What comes until the server closes the connection."""
+    client.settimeout(PATIENCE)
+    read = b""
+    while True:
+        try:
+            part = client.recv(4096)
+        except ConnectionResetError:
+            return read
+        if not part:
+            return read
+        read += part
+
+
+@pytest.mark.parametrize("sent", [b"", b"G", HEAD[:20], HEAD + HEAD[:20]])
+def test_a_connection_without_a_request_is_closed(sent: bytes) -> None:
+    with listen() as address, socket.create_connection(address) as client:
+        client.sendall(sent)
+        assert read_to_the_end(client).count(b"204") == sent.count(HEAD)
+
+
+def test_a_head_that_comes_in_drops_is_closed_too() -> None:
+    with listen(idle_seconds=1) as address, socket.create_connection(address) as client:
+        client.settimeout(0.1)
+        closed = False
+        for _ in range(PATIENCE * 10):
+            try:
+                client.sendall(b"a")
+            except OSError:
+                closed = True
+                break
+            time.sleep(0.05)
+        assert closed
+
+
+def test_a_connection_too_many_is_refused_at_once() -> None:
+    with listen(idle_seconds=PATIENCE, most=2) as address:
+        clients = [socket.create_connection(address) for _ in range(2)]
+        for client in clients:
+            client.sendall(HEAD)
+            assert b"204" in client.recv(4096)
+        with socket.create_connection(address) as third:
+            assert read_to_the_end(third) == b""
+        clients.pop().close()
+        time.sleep(0.1)
+        with socket.create_connection(address) as third:
+            third.sendall(HEAD)
+            assert b"204" in third.recv(4096)
+        for client in clients:
+            client.close()
+
+
+def test_small_writes_are_sent_at_once() -> None:
+    with socket.socket() as listening:
+        prepare_socket(listening, 1)
+        assert listening.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+    assert find_most_connections() > 100
+
+
+def send_for_ever(served: socket.socket) -> None:
+    while True:
+        served.sendall(b"x" * 4096)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the system has no such option")
+def test_a_client_that_takes_nothing_is_cut_off() -> None:
+    with socket.socket() as listening, socket.socket() as client:
+        listening.bind(("127.0.0.1", 0))
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        prepare_socket(listening, 1).listen()
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.connect(listening.getsockname())
+        served, _ = listening.accept()
+        with served:
+            served.settimeout(PATIENCE)
+            with pytest.raises(TimeoutError) as ended:
+                send_for_ever(served)
+            assert ended.value.errno == errno.ETIMEDOUT
+
+
+def start(*arguments: str) -> "tuple[subprocess.Popen[str], int]":
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("LLAMA_")}
+    environment |= {"OMP_THREAD_LIMIT": "1", "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "server", "--port", str(port), *arguments]
+    process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+    for _ in range(PATIENCE * 10):
+        try:
+            if httpx.get(f"http://127.0.0.1:{port}/health").status_code == 200:
+                break
+        except httpx.TransportError:
+            assert process.poll() is None
+        time.sleep(0.1)
+    return process, port
+
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"a": {"type": "string", "minLength": 2000}},
+    "required": ["a"],
+}
+FUNCTION = {"name": "write", "parameters": SCHEMA}
+MESSAGES = {"messages": [{"role": "user", "content": "Write."}], "max_tokens": 3900}
+CHAT = {
+    **MESSAGES,
+    "tools": [{"type": "function", "function": FUNCTION}],
+    "tool_choice": "required",
+}
+# Longer than any test waits, for each dialect.
+LONG: dict[str, dict[str, Any]] = {
+    "/v1/chat/completions": CHAT,
+    "/v1/messages": {
+        **MESSAGES,
+        "tools": [{"name": "write", "input_schema": SCHEMA}],
+        "tool_choice": {"type": "any"},
+    },
+    "/v1/responses": {
+        "input": "Write.",
+        "max_output_tokens": 3900,
+        "tools": [{"type": "function", **FUNCTION}],
+        "tool_choice": "required",
+    },
+}
+
+
+@pytest.mark.parametrize("path", LONG)
+def test_requests_end_with_an_error_that_says_why(path: str) -> None:
+    process, port = start("-t", "1", "--drain", "0.1")
+    url = f"http://127.0.0.1:{port}{path}"
+    whole: list[httpx.Response] = []
+
+    def ask() -> None:
+        whole.append(httpx.post(url, json=LONG[path], timeout=PATIENCE))
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    lines: list[str] = []
+    body = {**LONG[path], "stream": True}
+    with httpx.stream("POST", url, json=body, timeout=PATIENCE) as response:
+        for line in response.iter_lines():
+            if not lines:
+                process.send_signal(signal.SIGTERM)
+            lines.append(line)
+    asking.join()
+    _, log = process.communicate(timeout=PATIENCE)
+    ended = [json.loads(line[6:]) for line in lines if line.startswith("data: {")][-1]
+    assert "the model stops" in json.dumps(ended)
+    assert whole[0].status_code == 503
+    assert "the model stops" in whole[0].text
+    assert "Traceback" not in log
+
+
+def test_a_second_signal_ends_at_once() -> None:
+    process, port = start("-t", "1", "--drain", "600")
+    url = f"http://127.0.0.1:{port}/v1/chat/completions"
+    with (
+        suppress(httpx.TransportError),  # or the stream just ends
+        httpx.stream("POST", url, json={**CHAT, "stream": True}, timeout=PATIENCE) as response,
+    ):
+        for number, _ in enumerate(response.iter_lines()):
+            if number == 0:
+                process.send_signal(signal.SIGTERM)
+                time.sleep(0.3)  # two of one kind that wait together are one
+                process.send_signal(signal.SIGTERM)
+    _, log = process.communicate(timeout=PATIENCE)  # and not after 600 seconds
+    assert "once more" in log
