@@ -130,7 +130,7 @@ def start_ways(options: argparse.Namespace, stack: ExitStack) -> list[Way]:
             url = stack.enter_context(start_llama_server(python, *theirs))
             add_server("llama-server", url, choice)
     renderer = stack.enter_context(
-        load(path, threads=1, context_length=64, tool_format="generic")  # renders prompts
+        load(path, threads=1, context_length=options.context, tool_format="generic")
     )
 
     def add_grammar(name: str, module: str, python: str) -> None:

@@ -18,7 +18,7 @@ class Metrics:
 
     Args:
         sequences: how many there are.
-        held: those that are not empty; their bytes are those of their checkpoints alone.
+        kv_cache: those that are not empty; their bytes are those of their checkpoints alone.
         memory: the snapshots in memory.
         disk: the snapshots in files that this model can use.
         hits: how many prompts went on from a snapshot.
@@ -31,7 +31,7 @@ class Metrics:
     """
 
     sequences: int
-    held: Amount
+    kv_cache: Amount
     memory: Amount
     disk: Amount
     hits: int = 0
@@ -40,3 +40,8 @@ class Metrics:
     last_failure: str | None = None
     running: int = 0
     waiting: int = 0
+
+    @property
+    def held(self) -> Amount:
+        """The former name of `kv_cache`."""
+        return self.kv_cache

@@ -131,7 +131,7 @@ class PrefixCache:
         snapshots = self.snapshots
         return Metrics(
             sequences=sequences,
-            held=cached,
+            kv_cache=cached,
             memory=snapshots.amount,
             disk=snapshots.files.amount if snapshots.files else Amount(),
             hits=self._hits,

@@ -12,9 +12,9 @@ from grammars.ir.shortest import MOST_SPELLED, NO_TEXT, Shortest, measure
 from grammars.steps import StepsError, limit_steps
 
 MOST_TRIED = 16
-MOST_STEPS = 20_000
+MOST_STEPS = 100_000
 """For one completion: `.*a.{1000}` has more states than anybody can search."""
-MOST_TURN_STEPS = 10 * MOST_STEPS
+MOST_TURN_STEPS = 2 * MOST_STEPS
 """For all completions of one text that grows."""
 LOOK_STEPS = 4_000
 """What each completion gives back of them: of tools and schemas one takes 50 to 2,500."""

@@ -16,82 +16,85 @@ ENDLESS = 10**18
 """The least length of an expression that matches nothing."""
 
 
-class _Hashed:
-    """An expression whose hash is computed once: the states of automata are looked up by it."""
+class _Known:
+    """An expression of which hash, least length, and the like are computed once, and kept in its
+    `__dict__`: most of a derivative is part of the expression that it is derived from."""
+
+    __match_args__: tuple[str, ...] = ()
 
     def __hash__(self) -> int:
         known = self.__dict__.get("_hash")
         if known is None:
-            known = hash((type(self), *self.__dict__.values()))
-            self.__dict__["_hash"] = known
+            fields = (getattr(self, name) for name in self.__match_args__)
+            known = self.__dict__["_hash"] = hash((type(self), *fields))
         return known
 
 
 @dataclass(frozen=True)
-class Nothing(_Hashed):
+class Nothing(_Known):
     """Matches no text."""
 
-    __hash__ = _Hashed.__hash__
+    __hash__ = _Known.__hash__
 
 
 @dataclass(frozen=True)
-class Blank(_Hashed):
+class Blank(_Known):
     """Matches the empty text."""
 
-    __hash__ = _Hashed.__hash__
+    __hash__ = _Known.__hash__
 
 
 @dataclass(frozen=True)
-class One(_Hashed):
+class One(_Known):
     """Matches one character of a set."""
 
-    __hash__ = _Hashed.__hash__
+    __hash__ = _Known.__hash__
 
     characters: Characters
 
 
 @dataclass(frozen=True)
-class Chain(_Hashed):
+class Chain(_Known):
     """Matches one text behind the other."""
 
-    __hash__ = _Hashed.__hash__
+    __hash__ = _Known.__hash__
 
     first: "Expression"
     rest: "Expression"
 
 
 @dataclass(frozen=True)
-class Either(_Hashed):
+class Either(_Known):
     """Matches what any of the options does."""
 
-    __hash__ = _Hashed.__hash__
+    __hash__ = _Known.__hash__
 
     options: frozenset["Expression"]
 
 
 @dataclass(frozen=True)
-class Both(_Hashed):
+class Both(_Known):
     """Matches what all of the parts do."""
 
-    __hash__ = _Hashed.__hash__
+    __hash__ = _Known.__hash__
 
     parts: frozenset["Expression"]
 
 
 @dataclass(frozen=True)
-class Other(_Hashed):
+class Other(_Known):
     """Matches what the expression does not."""
 
-    __hash__ = _Hashed.__hash__
+    __hash__ = _Known.__hash__
 
     than: "Expression"
 
 
 @dataclass(frozen=True)
-class Repeat(_Hashed):
+class Repeat(_Known):
     """Matches `body`, `fewest` to `most` times (None: without end)."""
 
-    __hash__ = _Hashed.__hash__
+    __hash__ = _Known.__hash__
 
     body: "Expression"
     fewest: int = 0
@@ -184,21 +187,26 @@ def list_parts(expression: Expression) -> Iterator[Expression]:
 
 def is_nullable(expression: Expression) -> bool:
     """Does it match the empty text?"""
+    known: bool | None = expression.__dict__.get("_nullable")
+    if known is not None:
+        return known
     match expression:
         case Blank():
-            return True
+            known = True
         case Nothing() | One():
-            return False
+            known = False
         case Chain(first, rest):
-            return is_nullable(first) and is_nullable(rest)
+            known = is_nullable(first) and is_nullable(rest)
         case Either(options):
-            return any(map(is_nullable, options))
+            known = any(map(is_nullable, options))
         case Both(parts):
-            return all(map(is_nullable, parts))
+            known = all(map(is_nullable, parts))
         case Other(than):
-            return not is_nullable(than)
+            known = not is_nullable(than)
         case Repeat(_, fewest):  # `repeat` sees to it that a nullable body is repeated from 0
-            return fewest == 0
+            known = fewest == 0
+    expression.__dict__["_nullable"] = known
+    return known
 
 
 def derive(expression: Expression, character: str) -> Expression:
@@ -225,38 +233,49 @@ def derive(expression: Expression, character: str) -> Expression:
 
 def measure(expression: Expression) -> int:
     """No shorter text matches; exact without `Both` and `Other`."""
+    known: int | None = expression.__dict__.get("_least")
+    if known is not None:
+        return known
     spend()
     match expression:
         case Nothing():
-            return ENDLESS
+            known = ENDLESS
         case Blank() | Other():
-            return 0
+            known = 0
         case One(characters):
-            return 1 if characters.ranges else ENDLESS
+            known = 1 if characters.ranges else ENDLESS
         case Chain(first, rest):
-            return min(ENDLESS, measure(first) + measure(rest))
+            known = min(ENDLESS, measure(first) + measure(rest))
         case Either(options):
-            return min(map(measure, options))
+            known = min(map(measure, options))
         case Both(parts):
-            return max(map(measure, parts))
+            known = max(map(measure, parts))
         case Repeat(body, fewest):
-            return min(ENDLESS, fewest * measure(body)) if fewest else 0
+            known = min(ENDLESS, fewest * measure(body)) if fewest else 0
+    expression.__dict__["_least"] = known
+    return known
 
 
 def find_firsts(expression: Expression) -> frozenset[Characters]:
     """The sets that the first character of a matching text may be in."""
+    known: frozenset[Characters] | None = expression.__dict__.get("_firsts")
+    if known is not None:
+        return known
     spend()
     match expression:
         case Nothing() | Blank():
-            return frozenset()
+            known = frozenset()
         case One(characters):
-            return frozenset([characters])
+            known = frozenset([characters])
         case Chain(first, rest):
-            firsts = find_firsts(first)
-            return firsts | find_firsts(rest) if is_nullable(first) else firsts
+            known = find_firsts(first)
+            if is_nullable(first):
+                known |= find_firsts(rest)
         case Either(several) | Both(several):
-            return frozenset[Characters]().union(*map(find_firsts, several))
+            known = frozenset[Characters]().union(*map(find_firsts, several))
         case Other(than):
-            return find_firsts(than) | {EVERY}
+            known = find_firsts(than) | {EVERY}
         case Repeat(body):
-            return find_firsts(body)
+            known = find_firsts(body)
+    expression.__dict__["_firsts"] = known
+    return known

@@ -8,7 +8,7 @@ import llguidance
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from constrained.mask import LIMITS
+from constrained.mask import OWN_LIMITS
 from constrained.replay.replay_context import byte_tokenizer
 from grammars.build.turn import build_grammar
 from grammars.formats import QWEN3_CODER
@@ -48,7 +48,7 @@ def capture(case: Case, single: bool) -> list[tuple[str, str]]:
     request = (case.format, case.tools, case.policy, case.state, ids)
     grammar = build_grammar(*request, captures=True)
     assert "capture" not in build_grammar(*request)
-    matcher = llguidance.LLMatcher(tokenizer, grammar, log_level=0, limits=LIMITS)
+    matcher = llguidance.LLMatcher(tokenizer, grammar, log_level=0, limits=OWN_LIMITS)
     for token in vocabulary.encode_marked(case.text, ids):
         matcher.consume_token(token)
     assert matcher.is_accepting(), case.text

@@ -280,8 +280,8 @@ def test_files_are_of_use_after_a_restart(
     assert (first, metrics.disk.count, metrics.misses) == (0, 0, 1)
     again, same, metrics = ask(kind)
     assert (again > 64, same, metrics.hits) == (True, text, 1)
-    assert (metrics.disk.count, metrics.sequences, metrics.held.count) == (1, 1, 1)
-    assert metrics.held.tokens >= again
+    assert (metrics.disk.count, metrics.sequences, metrics.kv_cache.count) == (1, 1, 1)
+    assert metrics.kv_cache.tokens >= again
     assert ask(kind, cache_ram=0)[0] == again
     assert ask("other")[0] == 0
     assert ask(kind, deterministic=True)[2].hits == 0

@@ -121,7 +121,7 @@ def test_two_prompts_take_turns_on_one_sequence(keeps_past: bool) -> None:
     metrics = sequences.metrics
     assert (metrics.hits, metrics.misses, metrics.failures) == (4, 2, 0)
     assert metrics.memory.tokens >= 400
-    assert metrics.held.tokens == 201
+    assert metrics.kv_cache.tokens == 201
 
 
 def test_without_a_cache_nothing_is_saved() -> None:

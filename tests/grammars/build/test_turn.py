@@ -6,7 +6,7 @@ from typing import Any
 import llguidance
 import pytest
 
-from constrained.mask import LIMITS
+from constrained.mask import OWN_LIMITS
 from constrained.replay.replay_context import byte_tokenizer
 from grammars.build.turn import build_grammar
 from grammars.build.values import Values
@@ -275,7 +275,7 @@ NAMED = Tool("f", lower({"type": "object", "properties": {"a": TEXT}, "required"
 def test_only_arguments_are_captured_beside_an_answer() -> None:
     text = build_grammar(LLAMA3_JSON, [NAMED], Policy(answer=NOTHING), captures=True)
     vocabulary, tokenizer = byte_tokenizer(())
-    matcher = llguidance.LLMatcher(tokenizer, text, log_level=0, limits=LIMITS)
+    matcher = llguidance.LLMatcher(tokenizer, text, log_level=0, limits=OWN_LIMITS)
     written = render(Turn(calls=(ToolCall("f", {"a": "b"}),)), LLAMA3_JSON)
     for token in vocabulary.encode(written):
         matcher.consume_token(token)

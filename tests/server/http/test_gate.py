@@ -1,6 +1,7 @@
 """Who may ask, how much, and what becomes of a request that nobody waits for."""
 
 import logging
+import re
 import socket
 import threading
 from typing import Any
@@ -193,6 +194,10 @@ def test_other_paths() -> None:
         metrics = client.get("/metrics").text
         assert 'constrained_requests_total{path="/v1/chat/completions",status="200"} 1.0' in metrics
         assert "constrained_completion_tokens_total 2.0" in metrics  # a byte each
+        in_cache = re.search(r"constrained_kv_cache_tokens ([\d.]+)", metrics)
+        assert in_cache
+        assert float(in_cache[1]) > 0
+        assert f"constrained_held_tokens {in_cache[1]}" in metrics  # as it was called before
 
 
 @pytest.mark.parametrize(
