@@ -22,6 +22,7 @@ from typing import Any
 import httpx
 
 from benchmarks.attacks.attack import Attack
+from benchmarks.attacks.bodies import BODIES
 from benchmarks.attacks.schemas import ATTACKS
 from benchmarks.served import Served, serve
 
@@ -125,7 +126,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="attacks on a server")
     parser.add_argument("names", nargs="*", help="parts of names; default: all attacks")
     names = parser.parse_args().names
-    chosen = [a for a in ATTACKS if not names or any(name in a.name for name in names)]
+    chosen = [a for a in (*ATTACKS, *BODIES) if not names or any(name in a.name for name in names)]
     keys = ("--api-key", ATTACKER, "--api-key", VICTIM)
     faults = 0
     with serve([*keys, "--log-level", "error", "-np", "2"]) as served:

@@ -12,9 +12,10 @@ from server.dialects.responses.reply import ResponseWriter
 from server.dialects.responses.request import ResponsesRequest, locating_errors
 from server.dialects.responses.store import ResponseStore, StoredResponse
 from server.errors import HttpError
+from server.http.body import describe_body
 from server.http.disconnects import wait_for_client
 from server.http.gate import find_key
-from server.http.reading import is_quick, run_reading
+from server.http.reading import read_request
 from server.http.replies import answer
 from server.http.serving import ERRORS, describe_errors, find_service
 from server.turns.active_request import ActiveRequest, start
@@ -27,16 +28,16 @@ KEPT = describe_errors(400, 401, 404, 503)
 HIDDEN: dict[str, Any] = {"responses": ERRORS, "include_in_schema": False}
 
 
-@router.post("/v1/responses", responses=ERRORS)
+@router.post("/v1/responses", responses=ERRORS, openapi_extra=describe_body(ResponsesRequest))
 @router.post("/responses", **HIDDEN)
-async def create_response(body: ResponsesRequest, request: Request) -> Response:
+async def create_response(request: Request) -> Response:
     """Answers a conversation: with text, with calls of tools, or with both."""
     service = find_service(request)
     store = find_store(request)
     owner = find_owner(request)
-    read = partial(_read, body, store=store, owner=owner)
-    turn_request, described, context = await run_reading(
-        request, service, read, quick=is_quick(body)
+    read = partial(_read, store=store, owner=owner)
+    body, (turn_request, described, context) = await read_request(
+        request, service, ResponsesRequest, read
     )
     active = await wait_for_client(request, _start(service, turn_request))
     keep = None
