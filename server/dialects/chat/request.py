@@ -12,6 +12,7 @@ from constrained.job import Job, limit_identical
 from constrained.tools.shapes import read_policy
 from server.errors import HttpError
 from server.settings import ReasoningField
+from server.turns.compiled_request import complete_request
 from server.turns.openai_fields import (
     GenerationFields,
     ReasoningOptions,
@@ -102,13 +103,14 @@ class ChatRequest(GenerationFields):
             self.thinking_token_budget,
             self.thinking_budget_tokens,
         )
-        return TurnRequest(
+        turn_request = TurnRequest(
             job,
             generation,
             reasoning=read_reasoning(self.reasoning, self.reasoning_effort, budgets),
             ignored_fields=find_ignored(self.model_extra, HARMLESS),
             normalised=normalised,
         )
+        return complete_request(service, turn_request)
 
     def _check(self, service: Service) -> None:
         settings = service.settings

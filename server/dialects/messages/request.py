@@ -17,6 +17,7 @@ from constrained.job import Job, limit_identical
 from grammars.turn import Answer
 from server.dialects.messages.conversation import Conversation, is_marked, read_conversation
 from server.errors import HttpError
+from server.turns.compiled_request import complete_request
 from server.turns.openai_fields import find_ignored, replace_given
 from server.turns.reasoning import Effort, ReasoningRequest
 from server.turns.request_checks import check_size, check_tools
@@ -128,7 +129,10 @@ class CountRequest(BaseModel):
         )
         shows_thinking = self.thinking is None or self.thinking.display != "omitted"
         return DecodedRequest(
-            turn_request, conversation, breakpoints, shows_thinking=shows_thinking
+            complete_request(service, turn_request),
+            conversation,
+            breakpoints,
+            shows_thinking=shows_thinking,
         )
 
     def _find_ignored(self) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from constrained.errors import Error
 from constrained.job import Job, limit_identical
 from constrained.tools.shapes import read_policy
 from server.errors import HttpError
+from server.turns.compiled_request import complete_request
 from server.turns.openai_fields import (
     ReasoningOptions,
     SamplingFields,
@@ -116,13 +117,14 @@ class ResponsesRequest(SamplingFields):
             stop=self.read_stop(),
             logprobs=(self.top_logprobs or 0) if self.shows_logprobs else None,
         )
-        return TurnRequest(
+        turn_request = TurnRequest(
             job,
             generation,
             reasoning=read_reasoning(self.reasoning),
             ignored_fields=self._find_ignored(),
             normalised=normalised,
         )
+        return complete_request(service, turn_request)
 
     def _check(self, messages: Sequence[Json]) -> None:
         refused = {
