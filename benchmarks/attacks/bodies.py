@@ -8,7 +8,6 @@ from typing import Any
 from benchmarks.attacks.attack import REFUSED, Attack, Body
 
 MIB = 1 << 20
-TOO_LARGE = (400, 413)
 ITEM_SIZE = 3  # characters of a small number in a list, as json.dumps writes it
 HELLO = [{"role": "user", "content": "hello"}]
 
@@ -74,8 +73,8 @@ def _list_wrong_lists() -> Iterator[Attack]:
                 f"{name}: {mib} MB of wrong messages",
                 partial(_fill_later, dialect, dialect.messages, items),
                 path=dialect.path,
-                statuses=REFUSED if dialect.messages != "prompt" else TOO_LARGE,
-                is_variant=mib == 4 or dialect is not CHAT,
+                statuses=REFUSED,
+                is_variant=mib == 31 or dialect is not CHAT,
             )
             if not dialect.has_tools:
                 continue
@@ -84,7 +83,7 @@ def _list_wrong_lists() -> Iterator[Attack]:
                 partial(_fill_later, dialect, "tools", items),
                 path=dialect.path,
                 statuses=REFUSED,
-                is_variant=mib == 4 or dialect is not CHAT,
+                is_variant=mib != 1 or dialect is not CHAT,
             )
 
 
@@ -114,7 +113,9 @@ def _list_long_lists() -> Iterator[Attack]:
     )
     text = partial(_repeat_text, "word ", 31 * MIB)
     yield Attack(
-        "a text of 31 MB", lambda: {**send_messages(1, {"role": "user", "content": text()})}
+        "a text of 31 MB",
+        lambda: send_messages(1, {"role": "user", "content": text()}),
+        is_variant=True,
     )
     escapes = partial(_repeat_text, "\n", 15 * MIB)
     yield Attack(

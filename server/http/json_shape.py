@@ -37,7 +37,7 @@ class Excess:
 def find_excess(text: bytes, *, most_values: int, most_depth: int) -> Excess | None:
     """The first limit that a JSON text exceeds; None: none.
 
-    A text that is no JSON is measured up to its mistake as its reader would read it.
+    A text that is no JSON is measured as its reader reads it up to the mistake, and further.
 
     Args:
         text: in UTF-8.

@@ -58,9 +58,13 @@ class ResponseStore:
         """By the ids of the responses that they are in, the newest last."""
         self._lock = threading.Lock()
 
-    def keep(self, context: tuple[Json, ...], owner: str, response: Json) -> None:
-        """Keeps the response to a conversation. Measuring a long one takes its time."""
-        size = measure(response) + measure(context)
+    def keep(self, context: tuple[Json, ...], owner: str, response: Json, *, size: int) -> None:
+        """Keeps the response to a conversation.
+
+        Args:
+            size: bytes of the JSON of all but the output: it was measured off the event loop.
+        """
+        size += measure(response["output"])
         self.put(StoredResponse(response, context, owner=owner, size=size))
 
     def put(self, stored: StoredResponse) -> None:
