@@ -58,7 +58,13 @@ async def create_response(request: Request) -> Response:
     active = await wait_for_client(request, _start(service, asked.turn_request))
     keep = None
     if body.store is not False:
-        keep = partial(store.keep, asked.context, owner, size=asked.size)
+        keep = partial(
+            store.keep,
+            context=asked.context,
+            owner=owner,
+            measured=frozenset(asked.described),
+            size=asked.size,
+        )
     writer = ResponseWriter(
         active.compiled,
         asked.described,
