@@ -1,5 +1,6 @@
 """Bodies of requests that are long: lists that are wrong in each item, and lists that are right."""
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -8,7 +9,6 @@ from typing import Any
 from benchmarks.attacks.attack import REFUSED, Attack, Body
 
 MIB = 1 << 20
-ITEM_SIZE = 3  # characters of a small number in a list, as json.dumps writes it
 HELLO = [{"role": "user", "content": "hello"}]
 
 
@@ -43,7 +43,7 @@ DIALECTS = {
 
 def repeat(item: Any, size: int) -> list[Any]:
     """A list of the same small item that has about so many bytes as JSON."""
-    return [item] * (size // ITEM_SIZE)
+    return [item] * (size // len(json.dumps([item, ""])[1:-3]))
 
 
 def fill(dialect: _Dialect, field: str, value: Any) -> Body:
