@@ -52,6 +52,26 @@ def test_options_become_settings(tmp_path: Path) -> None:
     assert settings.cors_origins == ("http://a",)
 
 
+LIMITS = {
+    "max_values": 1,
+    "max_messages": 1,
+    "max_parts": 1,
+    "max_tools": 1,
+    "max_choices": 1,
+    "max_schema": 1024,
+    "max_template_kwargs": 1024,
+}
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_limits_are_options(name: str) -> None:
+    option = f"--{name.replace('_', '-')}"
+    assert getattr(read_settings(read()), name) == getattr(Settings(), name)
+    assert getattr(read_settings(read(option, "7")), name) == 7 * LIMITS[name]
+    with pytest.raises(RequestError, match=name):
+        read_settings(read(option, "0"))
+
+
 @pytest.mark.parametrize(
     ("arguments", "sequences"),
     [
