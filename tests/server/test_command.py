@@ -17,7 +17,7 @@ import pytest
 from constrained.commands.options import choose_sequences, complete, read_engine_options
 from constrained.errors import RequestError
 from server.command import SEQUENCES, add, read_settings
-from server.settings import MIB, ReasoningField
+from server.settings import MIB, ReasoningField, Settings
 
 ROOT = Path(__file__).parent.parent.parent
 PATIENCE = 60  # seconds
