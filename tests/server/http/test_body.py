@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -14,7 +15,7 @@ from server.http import reading
 from server.settings import Settings
 from tests.scripted_model import scripted
 from tests.server.dialects.chat.test_chat import CHAT, HELLO
-from tests.server.running_server import Json, running
+from tests.server.running_server import Json, running, wait_until
 
 SMALL = Settings(
     max_values=60,
@@ -142,6 +143,19 @@ def test_bodies_are_not_read_on_the_event_loop(
         monkeypatch.setattr(reading, "QUICK", 1000)
         assert small.post(path, json=large).status_code == 200
     assert seen == [True] * 2 * len(PATHS)
+
+
+def test_a_client_that_leaves_in_the_middle_of_its_body(small: httpx.Client) -> None:
+    assert small.base_url.port is not None
+    lines = (
+        f"POST {CHAT} HTTP/1.1",
+        "Host: localhost",
+        "Content-Type: application/json",
+        "Content-Length: 100",
+    )
+    with socket.create_connection((small.base_url.host, small.base_url.port)) as half:
+        half.sendall("\r\n".join([*lines, "", "{"]).encode())
+    wait_until(lambda: 'status="499"' in small.get("/metrics").text)
 
 
 def test_nothing_of_a_client_runs_in_the_executor_that_all_share(
