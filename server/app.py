@@ -7,7 +7,7 @@ import asyncio
 import json
 import logging
 import threading
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -15,18 +15,26 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import Response
+from pydantic import BaseModel
+from pydantic.json_schema import JsonSchemaMode, models_json_schema
 from starlette.exceptions import HTTPException
 
 from constrained.model.model import Model
 from grammars.errors import Error
 from server.dialects import llamacpp
 from server.dialects.chat import routes as chat
+from server.dialects.chat.request import ChatRequest
 from server.dialects.completions import routes as completions
+from server.dialects.completions.request import CompletionRequest
+from server.dialects.llamacpp import DetokenizeRequest, TokenizeRequest
 from server.dialects.messages import routes as messages
 from server.dialects.messages.reply import encode_anthropic_error
+from server.dialects.messages.request import CountRequest, MessagesRequest
 from server.dialects.responses import routes as responses
+from server.dialects.responses.request import ResponsesRequest
 from server.errors import HttpError, as_http_error, log_error
 from server.http import status
+from server.http.body import REFERENCES
 from server.http.dialect import Dialect, find_dialect
 from server.http.gate import Gate
 from server.metrics import Counters
@@ -41,6 +49,15 @@ CODES = {
     408: "request_timeout",
     413: "request_too_large",
 }
+BODIES = (
+    ChatRequest,
+    CompletionRequest,
+    CountRequest,
+    DetokenizeRequest,
+    MessagesRequest,
+    ResponsesRequest,
+    TokenizeRequest,
+)
 DIALECTS = (
     Dialect(chat.router),
     Dialect(
@@ -114,6 +131,7 @@ def make_app(
         app.include_router(dialect.router)
     app.include_router(status.router)
     _add_errors(app)
+    _describe_bodies(app)
     app.add_middleware(Gate, dialects=DIALECTS, settings=settings, counters=counters)
     if settings.cors_origins:
         app.add_middleware(
@@ -125,14 +143,35 @@ def make_app(
     return app
 
 
+def _describe_bodies(app: FastAPI) -> None:
+    """Adds the bodies of requests to the OpenAPI document, which the paths refer to."""
+    make = app.openapi
+
+    def make_with_bodies() -> dict[str, Any]:
+        is_made = app.openapi_schema is not None
+        document = make()
+        if not is_made:
+            kinds = list[tuple[type[BaseModel], JsonSchemaMode]]()
+            for kind in BODIES:
+                kinds.append((kind, "validation"))
+            _, described = models_json_schema(kinds, ref_template=REFERENCES)
+            document["components"]["schemas"] |= described["$defs"]
+        return document
+
+    app.openapi = make_with_bodies
+
+
 def _add_errors(app: FastAPI) -> None:
     async def refuse(request: Request, error: Exception) -> Response:
         log_error(error)
         return _answer(request, as_http_error(error))
 
-    async def refuse_invalid(request: Request, error: Exception) -> Response:
+    async def refuse_query(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
-        return _answer(request, read_invalid(error.errors()))
+        first = error.errors()[0]
+        name = first["loc"][-1]
+        fault = HttpError(400, f"{name}: {first['msg']}", "invalid_value", where=f"/{name}")
+        return _answer(request, fault)
 
     async def refuse_path(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
@@ -143,7 +182,7 @@ def _add_errors(app: FastAPI) -> None:
         return response
 
     app.add_exception_handler(Error, refuse)
-    app.add_exception_handler(RequestValidationError, refuse_invalid)
+    app.add_exception_handler(RequestValidationError, refuse_query)
     app.add_exception_handler(HTTPException, refuse_path)
     app.add_exception_handler(Exception, refuse)
 
@@ -152,16 +191,3 @@ def _answer(request: Request, fault: HttpError) -> Response:
     # In ASCII: a message may quote what the client has sent, and that need not be good Unicode.
     body = json.dumps(find_dialect(DIALECTS, request.url.path).encode_error(fault))
     return Response(body, fault.status, fault.headers, media_type="application/json")
-
-
-def read_invalid(errors: Sequence[Any]) -> HttpError:
-    """The first of pydantic's errors, with its field."""
-    first = errors[0]
-    steps = [step for step in first["loc"] if step != "body"]
-    if first["type"] == "json_invalid":
-        reason = first.get("ctx", {}).get("error", first["msg"])
-        offset = steps[0] if steps else 0
-        return HttpError(400, f"the body is not JSON: {reason}, at byte {offset}", "invalid_json")
-    where = "".join(f"/{step}" for step in steps)
-    field = ".".join(map(str, steps)) or "the body"
-    return HttpError(400, f"{field}: {first['msg']}", "invalid_value", where=where)

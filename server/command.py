@@ -3,6 +3,7 @@
 import argparse
 import logging
 import os
+from collections.abc import Callable
 from datetime import datetime
 from math import ceil
 from pathlib import Path
@@ -64,6 +65,7 @@ def _add_server_options(parser: argparse.ArgumentParser) -> None:
     add("--max-waiting", type=int, default=MOST_WAITING, metavar="N", help=help)
     help = f"of a request; default: {Settings.max_body >> 20}"
     add("--max-body", type=int, default=Settings.max_body >> 20, metavar="MIB", help=help)
+    _add_limits(add)
     help = "let web pages of this origin ask; give it repeatedly; *: any"
     add("--cors-origin", action="append", metavar="ORIGIN", default=[], help=help)
     help = "leave text as it is that agents change in every request, although it defeats caches"
@@ -74,6 +76,30 @@ def _add_server_options(parser: argparse.ArgumentParser) -> None:
     add("--log-prompts", action="store_true", help="the log has what was asked")
     levels = ("debug", "info", "warning", "error")
     add("--log-level", choices=levels, default="info", help="default: info")
+
+
+def _add_limits(add: Callable[..., Any]) -> None:
+    """The limits of a request: what exceeds one is refused with its place."""
+    limits = (
+        ("max_values", "JSON values in a request"),
+        ("max_messages", "messages in a request; of Responses, items"),
+        ("max_parts", "parts of content and calls of tools in all messages together"),
+        ("max_tools", "tools in a request"),
+        ("max_choices", "replies to one request (n)"),
+    )
+    for name, text in limits:
+        default = getattr(Settings, name)
+        option = f"--{name.replace('_', '-')}"
+        add(option, type=int, default=default, metavar="N", help=f"{text}; default: {default:,}")
+    sizes = (
+        ("max_schema", "the schema of one tool, or of an answer"),
+        ("max_template_kwargs", "chat_template_kwargs"),
+    )
+    for name, text in sizes:
+        default = getattr(Settings, name) >> 10
+        option = f"--{name.replace('_', '-')}"
+        help = f"of {text}, as JSON; default: {default:,}"
+        add(option, type=int, default=default, metavar="KIB", help=help)
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -165,6 +191,13 @@ def read_settings(options: argparse.Namespace) -> Settings:
         drain_seconds=options.drain,
         allowed_hosts=_read_hosts(options),
         max_body=options.max_body << 20,
+        max_values=options.max_values,
+        max_messages=options.max_messages,
+        max_parts=options.max_parts,
+        max_tools=options.max_tools,
+        max_choices=options.max_choices,
+        max_schema=options.max_schema << 10,
+        max_template_kwargs=options.max_template_kwargs << 10,
         cors_origins=tuple(options.cors_origin),
         keep_volatile=options.keep_volatile,
         date=_read_date(options.date),

@@ -22,6 +22,7 @@ OPENAI_TYPES = {
     404: "not_found_error",
     405: "invalid_request_error",
     413: "invalid_request_error",
+    415: "invalid_request_error",
     422: "invalid_reply_error",
     503: "unavailable_error",
     504: "timeout_error",

@@ -46,8 +46,16 @@ class Settings:
     reasoning_field: ReasoningField = ReasoningField.REASONING_CONTENT
     max_body: int = 32 * MIB
     """Bytes of a request."""
+    max_values: int = 250_000
+    """JSON values in a request, at all depths: each takes a hundred bytes of memory."""
+    max_messages: int = 10_000
+    """Of a conversation; of Responses, items."""
+    max_parts: int = 20_000
+    """Parts of content and calls of tools, in all messages together."""
     max_tools: int = 1000
     """In one request."""
+    max_template_kwargs: int = MIB // 4
+    """Bytes of the variables that a request gives to the chat template."""
     max_schema: int = MIB
     """Bytes of the schema of one tool, or of an answer."""
     max_choices: int = 16
@@ -82,6 +90,10 @@ class Settings:
     def __post_init__(self) -> None:
         limits = (
             "max_body",
+            "max_values",
+            "max_messages",
+            "max_parts",
+            "max_template_kwargs",
             "max_tools",
             "max_schema",
             "max_choices",

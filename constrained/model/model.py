@@ -251,13 +251,26 @@ class Model:
             BusyError: too many wait already.
             DeadlineError: its time was over.
         """
-        return run(self._queue_job(job, timeout, client))
+        is_known = self.compiler.knows(job)
+        return run(self._queue_job(job, timeout, client, is_known=is_known))
 
     async def acompile(
-        self, job: Job, timeout: float | None = None, *, client: Hashable = None
+        self,
+        job: Job,
+        timeout: float | None = None,
+        *,
+        client: Hashable = None,
+        is_known: bool | None = None,
     ) -> CompiledTurn:
-        """As `compile`. Cancelling the task ends the work."""
-        return await arun(self._queue_job(job, timeout, client))
+        """As `compile`. Cancelling the task ends the work.
+
+        Args:
+            is_known: what `Compiler.knows` says of the job; None: it is asked, which takes
+                milliseconds where there are many tools.
+        """
+        if is_known is None:
+            is_known = self.compiler.knows(job)
+        return await arun(self._queue_job(job, timeout, client, is_known=is_known))
 
     def compile_text(
         self,
@@ -352,10 +365,10 @@ class Model:
         return [partial(launch, turn) for turn in turns]
 
     def _queue_job(
-        self, job: Job, timeout: float | None, client: Hashable
+        self, job: Job, timeout: float | None, client: Hashable, *, is_known: bool
     ) -> Callable[[Wanted], Future[CompiledTurn]]:
         work = partial(self.compiler.compile, job)
-        return self._queue(work, timeout, client, is_known=self.compiler.knows(job))
+        return self._queue(work, timeout, client, is_known=is_known)
 
     def _queue_text(
         self,

@@ -39,7 +39,10 @@ _VERBATIM = {
 
 Path = tuple[str | int, ...]
 CODES = range(0xE000, 0xF900)  # of the private-use characters
-_PRIVATE = re.compile(r"[\ue000-\uf8ff]|\\u(e[0-9a-f]{3}|f[0-8][0-9a-f]{2})", re.IGNORECASE)
+_PRIVATE = re.compile(r"[\ue000-\uf8ff]")
+_ESCAPED = re.compile(r"\\[uU]([eE][0-9a-fA-F]{3}|[fF][0-8][0-9a-fA-F]{2})")
+_PIECE = 1 << 20  # characters searched at once: between two searches other threads run
+_LONGEST = 6  # characters of an escape
 REMEMBERED = 32  # tools and messages
 LARGEST = 500_000  # bytes of each
 _EMPTY = nodes.Const("")
@@ -164,12 +167,14 @@ def _remember(compute: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate
 @_remember
 def _find_used(data: Any) -> frozenset[int]:
     """The private-use characters in it."""
+    text = json.dumps(data, ensure_ascii=False, default=str)
     codes: set[int] = set()
-    for match in _PRIVATE.finditer(json.dumps(data, ensure_ascii=False, default=str)):
-        if match[1]:
-            codes.add(int(match[1], 16))
-        else:
-            codes.add(ord(match[0]))
+    for begin in range(0, len(text), _PIECE):
+        piece = text[begin : begin + _PIECE + _LONGEST]
+        if not piece.isascii():
+            codes.update(map(ord, _PRIVATE.findall(piece)))
+        for escaped in _ESCAPED.findall(piece):
+            codes.add(int(escaped, 16))
     return frozenset(codes)
 
 

@@ -1,19 +1,20 @@
 """llama-server's own paths: tokens, chat template, properties, slots."""
 
-import asyncio
 from typing import Any
 
 from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, Field
 
-from constrained.vocabulary.vocabulary import Vocabulary
 from server.dialects.chat.request import ChatRequest
 from server.errors import HttpError
+from server.http.body import describe_body
 from server.http.disconnects import wait_for_client
 from server.http.reading import read_request
 from server.http.serving import ERRORS, find_service
 from server.http.status import NOT_LOADED
 from server.turns.compiled_request import compile_request
+from server.turns.request_lists import Numbers
 from server.turns.service import Service
 
 router = APIRouter()
@@ -32,16 +33,22 @@ class TokenizeRequest(BaseModel):
 class DetokenizeRequest(BaseModel):
     """Tokens to be put together."""
 
-    tokens: list[int] = Field(max_length=1_000_000)
+    tokens: Numbers = Field(max_length=1_000_000)
 
 
-@router.post("/tokenize", responses=ERRORS)
-async def tokenize(body: TokenizeRequest, request: Request) -> Json:
+@router.post("/tokenize", responses=ERRORS, openapi_extra=describe_body(TokenizeRequest))
+async def tokenize(request: Request) -> Response:
     """The tokens of a text."""
-    vocabulary = find_service(request).model.engine.vocabulary
+    service = find_service(request)
+    _, encoded = await read_request(request, service, TokenizeRequest, _tokenize)
+    return encoded
+
+
+def _tokenize(body: TokenizeRequest, service: Service) -> Response:
+    vocabulary = service.model.engine.vocabulary
+    encode = vocabulary.encode_special if body.parse_special else vocabulary.encode
     try:
-        encoding = asyncio.to_thread(_encode, vocabulary, body)
-        tokens = await wait_for_client(request, encoding)
+        tokens = list(encode(body.content))
     except UnicodeEncodeError as error:
         raise HttpError(
             400, "content has a lone surrogate", "invalid_value", where="/content"
@@ -49,15 +56,9 @@ async def tokenize(body: TokenizeRequest, request: Request) -> Json:
     if body.add_special and vocabulary.bos is not None:
         tokens = [vocabulary.bos, *tokens]
     if not body.with_pieces:
-        return {"tokens": tokens}
+        return JSONResponse({"tokens": tokens})
     pieces = [{"id": token, "piece": _show_piece(vocabulary.tokens[token])} for token in tokens]
-    return {"tokens": pieces}
-
-
-def _encode(vocabulary: Vocabulary, body: TokenizeRequest) -> list[int]:
-    if body.parse_special:
-        return vocabulary.encode_special(body.content)
-    return vocabulary.encode(body.content)
+    return JSONResponse({"tokens": pieces})
 
 
 def _show_piece(piece: bytes) -> str | list[int]:
@@ -67,23 +68,29 @@ def _show_piece(piece: bytes) -> str | list[int]:
         return list(piece)  # part of a character: its bytes
 
 
-@router.post("/detokenize", responses=ERRORS)
-async def detokenize(body: DetokenizeRequest, request: Request) -> Json:
+@router.post("/detokenize", responses=ERRORS, openapi_extra=describe_body(DetokenizeRequest))
+async def detokenize(request: Request) -> Response:
     """The text of tokens."""
-    vocabulary = find_service(request).model.engine.vocabulary
+    service = find_service(request)
+    _, text = await read_request(request, service, DetokenizeRequest, _detokenize)
+    return text
+
+
+def _detokenize(body: DetokenizeRequest, service: Service) -> Response:
+    vocabulary = service.model.engine.vocabulary
     count = len(vocabulary.tokens)
     for number, token in enumerate(body.tokens):
         if not 0 <= token < count:
             message = f"there is no token {token}; ids go from 0 to {count - 1}"
             raise HttpError(400, message, "invalid_value", where=f"/tokens/{number}")
-    return {"content": vocabulary.text(body.tokens).decode("utf-8", "replace")}
+    return JSONResponse({"content": vocabulary.text(body.tokens).decode("utf-8", "replace")})
 
 
-@router.post("/apply-template", responses=ERRORS)
-async def apply_template(body: ChatRequest, request: Request) -> Json:
+@router.post("/apply-template", responses=ERRORS, openapi_extra=describe_body(ChatRequest))
+async def apply_template(request: Request) -> Json:
     """The prompt of a Chat Completion."""
     service = find_service(request)
-    turn_request = await read_request(request, service, body)
+    _, turn_request = await read_request(request, service, ChatRequest, ChatRequest.read)
     compiled = await wait_for_client(request, compile_request(service, turn_request))
     return {"prompt": compiled.turn.prompt.text}
 

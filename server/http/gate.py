@@ -135,7 +135,8 @@ class Gate:
 
 def make_too_large(most: int) -> HttpError:
     """The body is larger than so many bytes."""
-    return HttpError(413, f"the request is larger than {most:,} bytes", "request_too_large")
+    message = f"the request is larger than {most:,} bytes: send less, or raise --max-body"
+    return HttpError(413, message, "request_too_large", where="")
 
 
 def _read_host(text: str) -> str:
@@ -171,8 +172,7 @@ class _Limited:
             self._seconds = None  # what comes now is that the client has gone, at any time
         self._size += len(message.get("body", b""))
         if self._size > self._most:
-            # The one kind of error that passes through FastAPI's reading of the body.
-            raise HTTPException(413, make_too_large(self._most).message)
+            raise make_too_large(self._most)
         return message
 
 

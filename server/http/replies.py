@@ -44,7 +44,7 @@ class ReplyWriter:
         """The chunks of a stream that fails after its status was sent."""
         yield encode_openai_error(as_http_error(error))
 
-    async def before_sending(self, chunk: Json) -> None:
+    def before_sending(self, chunk: Json) -> None:
         """Called in front of each chunk that goes out."""
 
     def fold(self, chunks: Sequence[Json]) -> Json:
@@ -94,14 +94,14 @@ async def _wait_for_start(request: Request, active: ActiveRequest, seconds: floa
 
 async def _write(active: ActiveRequest, writer: ReplyWriter) -> AsyncIterator[Json]:
     for chunk in writer.open():
-        await writer.before_sending(chunk)
+        writer.before_sending(chunk)
         yield chunk
     async for number, event in active.follow():
         for chunk in writer.take(number, event):
-            await writer.before_sending(chunk)
+            writer.before_sending(chunk)
             yield chunk
     for chunk in writer.close():
-        await writer.before_sending(chunk)
+        writer.before_sending(chunk)
         yield chunk
 
 
@@ -119,5 +119,5 @@ async def _stream(active: ActiveRequest, writer: ReplyWriter) -> AsyncGenerator[
         chunks = [*writer.fail(error)]
         log_error(error)
         for chunk in chunks:
-            await writer.before_sending(chunk)
+            writer.before_sending(chunk)
             yield writer.encode(chunk)

@@ -31,6 +31,7 @@ _DESCRIPTIONS = {
     404: "There is no such thing",
     405: "The path knows no such method",
     413: "The request is too large",
+    415: "The body is not JSON by its header",
     422: "The reply does not fit a keyword of its schema that is only checked",
     500: "The server failed",
     503: "The model is loading, or too many requests are waiting",

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -24,13 +24,16 @@ class CompiledRequest:
         service: the model that it is for.
         request: what is asked.
         turn: prompt and grammar; of a request with several prompts, those of the first.
-        reasoning: what becomes of what the request says of reasoning.
     """
 
     service: Service
     request: TurnRequest
     turn: CompiledTurn
-    reasoning: ReasoningPlan = field(default_factory=ReasoningPlan)
+
+    @property
+    def reasoning(self) -> ReasoningPlan:
+        """What becomes of what the request says of reasoning."""
+        return self.request.plan
 
     @cached_property
     def grammar_hash(self) -> str | None:
@@ -79,14 +82,9 @@ class CompiledRequest:
         return {"constrained": notes} if notes else {}
 
 
-async def compile_request(
-    service: Service, request: TurnRequest, timeout: float | None = None
-) -> CompiledRequest:
-    """Writes the prompt of a request and builds its grammar.
-
-    Raises:
-        Error: as in `Model.compile`.
-    """
+def complete_request(service: Service, request: TurnRequest) -> TurnRequest:
+    """The request with what the server decides. That takes its time where the conversation is long
+    or there are many tools, and has no place on the event loop."""
     compiler = service.model.compiler
     plan = plan_reasoning(
         request.reasoning,
@@ -103,8 +101,24 @@ async def compile_request(
         template_kwargs={**plan.variables, **job.template_kwargs},
         date=service.dates.find(job.messages),
     )
-    turn = await service.model.acompile(job, timeout, client=find_owner())
-    return CompiledRequest(service, request, turn, reasoning=plan)
+    return replace(request, job=job, plan=plan, is_known=compiler.knows(job))
+
+
+async def compile_request(
+    service: Service, request: TurnRequest, timeout: float | None = None
+) -> CompiledRequest:
+    """Writes the prompt of a request and builds its grammar.
+
+    Args:
+        request: a complete one, see `complete_request`.
+
+    Raises:
+        Error: as in `Model.compile`.
+    """
+    turn = await service.model.acompile(
+        request.job, timeout, client=find_owner(), is_known=request.is_known
+    )
+    return CompiledRequest(service, request, turn)
 
 
 def _hash_text(text: str) -> str:

@@ -3,9 +3,9 @@ ask for. Those that OpenAI does not have are llama-server's, vLLM's and OpenRout
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from constrained.answers import read_response_format, read_target
 from constrained.engine.sampling import SEEDS, Sampling
@@ -14,9 +14,11 @@ from server.errors import HttpError
 from server.settings import Settings
 from server.turns.reasoning import Effort, ReasoningRequest
 from server.turns.request_checks import check_size
+from server.turns.request_lists import Texts, stop_at_first
 
 Json = dict[str, Any]
 MAX_TOKEN_DIGITS = 10
+Biases = Annotated[dict[str, float], BeforeValidator(stop_at_first(float))]
 
 
 class StreamOptions(BaseModel):
@@ -34,7 +36,7 @@ class StructuredOutputs(BaseModel):
 
     json_: Any = Field(None, alias="json")
     regex: str | None = None
-    choice: list[str] | None = None
+    choice: Texts | None = None
     grammar: str | None = None
 
 
@@ -82,7 +84,7 @@ class SamplingFields(BaseModel):
     top_k: int | None = Field(None, ge=-1)
     min_p: float | None = Field(None, ge=0, le=1)
     seed: int | None = None
-    stop: str | list[str] | None = None
+    stop: str | Texts | None = None
     presence_penalty: float | None = Field(None, ge=-2, le=2)
     frequency_penalty: float | None = Field(None, ge=-2, le=2)
 
@@ -122,10 +124,10 @@ class GenerationFields(SamplingFields):
     structured_outputs: StructuredOutputs | None = None
     grammar: str | None = None
     regex: str | None = None
-    choice: list[str] | None = None
+    choice: Texts | None = None
     n_predict: int | None = Field(None, ge=-1)
     n: int | None = Field(None, ge=1)
-    logit_bias: dict[str, float] | None = None
+    logit_bias: Biases | None = None
     repeat_penalty: float | None = Field(None, gt=0)
     repetition_penalty: float | None = Field(None, gt=0)
     stream: bool | None = None

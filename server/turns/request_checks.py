@@ -50,14 +50,11 @@ def _read_part(part: Any, where: str) -> dict[str, str]:
 
 
 def check_tools(tools: Sequence[Any], settings: Settings) -> None:
-    """Refuses more tools, or larger ones, than the server takes.
+    """Refuses tools that are larger than the server takes.
 
     Raises:
         HttpError: names the tool.
     """
-    if len(tools) > settings.max_tools:
-        message = f"there are {len(tools):,} tools, this server takes {settings.max_tools:,}"
-        raise HttpError(400, message, "too_many_tools", where="/tools")
     for number, tool in enumerate(tools):
         check_size(tool, settings, f"/tools/{number}")
 
@@ -68,10 +65,19 @@ def check_size(schema: Any, settings: Settings, where: str) -> None:
     Raises:
         HttpError: it is; has the pointer.
     """
+    size = measure(schema, where)
+    if size > settings.max_schema:
+        message = f"it has {size:,} bytes, the limit is {settings.max_schema:,}"
+        raise HttpError(400, f"{message}: raise --max-schema", "too_large", where=where)
+
+
+def measure(value: Any, where: str) -> int:
+    """The bytes of a value as JSON, in ASCII.
+
+    Raises:
+        HttpError: it is nested too deeply; has the pointer.
+    """
     try:
-        size = len(json.dumps(schema, default=str))
+        return len(json.dumps(value, default=str))
     except RecursionError as error:
         raise HttpError(400, "it nests too deeply", "too_large", where=where) from error
-    if size > settings.max_schema:
-        message = f"it has {size:,} bytes, this server takes {settings.max_schema:,}"
-        raise HttpError(400, message, "too_large", where=where)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from constrained.engine.sampling import Sampling
 from constrained.job import Job
-from server.turns.reasoning import ReasoningRequest
+from server.turns.reasoning import ReasoningPlan, ReasoningRequest
 
 
 @dataclass(frozen=True)
@@ -31,13 +31,15 @@ class TurnRequest:
     """A request, whatever its dialect.
 
     Args:
-        job: messages, tools and what the reply has to be. Its fields of reasoning, and its date,
-            are filled in when it is compiled.
+        job: messages, tools and what the reply has to be. `complete_request` fills in its fields
+            of reasoning, its date and the ids of its calls.
         generation: how replies are generated.
         reasoning: what the request says of reasoning.
         ignored_fields: fields of the request that the server does not know.
         normalised: in how many places volatile text was made constant, see
             `server.turns.stable_prompts`.
+        plan: what becomes of what the request says of reasoning.
+        is_known: the grammar of the job is kept, see `Compiler.knows`.
     """
 
     job: Job
@@ -45,3 +47,5 @@ class TurnRequest:
     reasoning: ReasoningRequest = field(default_factory=ReasoningRequest)
     ignored_fields: tuple[str, ...] = ()
     normalised: int = 0
+    plan: ReasoningPlan = field(default_factory=ReasoningPlan)
+    is_known: bool = False

@@ -17,7 +17,7 @@ import pytest
 from constrained.commands.options import choose_sequences, complete, read_engine_options
 from constrained.errors import RequestError
 from server.command import SEQUENCES, add, read_settings
-from server.settings import MIB, ReasoningField
+from server.settings import MIB, ReasoningField, Settings
 
 ROOT = Path(__file__).parent.parent.parent
 PATIENCE = 60  # seconds
@@ -50,6 +50,26 @@ def test_options_become_settings(tmp_path: Path) -> None:
     assert settings.reasoning_field is ReasoningField.BOTH
     assert settings.date == datetime(2026, 1, 31)
     assert settings.cors_origins == ("http://a",)
+
+
+LIMITS = {
+    "max_values": 1,
+    "max_messages": 1,
+    "max_parts": 1,
+    "max_tools": 1,
+    "max_choices": 1,
+    "max_schema": 1024,
+    "max_template_kwargs": 1024,
+}
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_limits_are_options(name: str) -> None:
+    option = f"--{name.replace('_', '-')}"
+    assert getattr(read_settings(read()), name) == getattr(Settings(), name)
+    assert getattr(read_settings(read(option, "7")), name) == 7 * LIMITS[name]
+    with pytest.raises(RequestError, match=name):
+        read_settings(read(option, "0"))
 
 
 @pytest.mark.parametrize(

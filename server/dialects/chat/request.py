@@ -12,6 +12,7 @@ from constrained.job import Job, limit_identical
 from constrained.tools.shapes import read_policy
 from server.errors import HttpError
 from server.settings import ReasoningField
+from server.turns.compiled_request import complete_request
 from server.turns.openai_fields import (
     GenerationFields,
     ReasoningOptions,
@@ -20,6 +21,7 @@ from server.turns.openai_fields import (
 )
 from server.turns.reasoning import Effort
 from server.turns.request_checks import check_tools, read_text_parts
+from server.turns.request_lists import Objects
 from server.turns.service import Service
 from server.turns.stable_prompts import normalise_messages
 from server.turns.turn_request import GenerationOptions, TurnRequest
@@ -42,8 +44,8 @@ FORMATS = {
 class ChatRequest(GenerationFields):
     """A request to /v1/chat/completions."""
 
-    messages: list[Json] = Field(min_length=1)
-    tools: list[Json] | None = None
+    messages: Objects = Field(min_length=1)
+    tools: Objects | None = None
     tool_choice: str | Json | None = None
     parallel_tool_calls: bool | None = None
     max_calls: int | None = Field(None, ge=1)
@@ -101,18 +103,19 @@ class ChatRequest(GenerationFields):
             self.thinking_token_budget,
             self.thinking_budget_tokens,
         )
-        return TurnRequest(
+        turn_request = TurnRequest(
             job,
             generation,
             reasoning=read_reasoning(self.reasoning, self.reasoning_effort, budgets),
             ignored_fields=find_ignored(self.model_extra, HARMLESS),
             normalised=normalised,
         )
+        return complete_request(service, turn_request)
 
     def _check(self, service: Service) -> None:
         settings = service.settings
         if (self.n or 1) > settings.max_choices:
-            message = f"n is {self.n}, this server gives {settings.max_choices} choices at most"
+            message = f"n is {self.n}, the limit is {settings.max_choices}: raise --max-choices"
             raise HttpError(400, message, "invalid_value", where="/n")
         if self.top_logprobs and not self.logprobs:
             message = "top_logprobs needs logprobs: true"

@@ -5,6 +5,7 @@ from fastapi.responses import Response
 
 from server.dialects.chat.reply import ChatWriter
 from server.dialects.chat.request import ChatRequest
+from server.http.body import describe_body
 from server.http.disconnects import wait_for_client
 from server.http.reading import read_request
 from server.http.replies import answer
@@ -14,12 +15,12 @@ from server.turns.active_request import start
 router = APIRouter()
 
 
-@router.post("/v1/chat/completions", responses=ERRORS)
+@router.post("/v1/chat/completions", responses=ERRORS, openapi_extra=describe_body(ChatRequest))
 @router.post("/chat/completions", responses=ERRORS, include_in_schema=False)
-async def complete_chat(body: ChatRequest, request: Request) -> Response:
+async def complete_chat(request: Request) -> Response:
     """Answers a conversation: with text, with calls of tools, or with both."""
     service = find_service(request)
-    turn_request = await read_request(request, service, body)
+    body, turn_request = await read_request(request, service, ChatRequest, ChatRequest.read)
     active = await wait_for_client(request, start(service, turn_request))
     writer = ChatWriter(
         active.compiled,

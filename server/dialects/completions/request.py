@@ -8,6 +8,7 @@ from constrained.job import Job
 from server.dialects.chat.request import HARMLESS
 from server.errors import HttpError
 from server.turns.openai_fields import GenerationFields, find_ignored
+from server.turns.request_lists import NumberLists, Numbers, Texts
 from server.turns.service import Service
 from server.turns.turn_request import GenerationOptions, TurnRequest
 
@@ -17,7 +18,7 @@ DEFAULT_TOKENS = 16  # as OpenAI has it
 class CompletionRequest(GenerationFields):
     """A request to /v1/completions."""
 
-    prompt: str | list[int] | list[str] | list[list[int]]
+    prompt: str | Numbers | Texts | NumberLists
     max_tokens: int | None = Field(DEFAULT_TOKENS, ge=-1)
     best_of: int | None = None
     suffix: str | None = None
@@ -72,7 +73,9 @@ class CompletionRequest(GenerationFields):
         if not self.prompts:
             raise _refuse("/prompt", "there is no prompt")
         if choices > most:
-            raise _refuse("/n", f"these are {choices} choices, this server gives {most}")
+            raise _refuse(
+                "/n", f"these are {choices} choices, the limit is {most}: raise --max-choices"
+            )
         if self._read_max_tokens() == 0:
             raise _refuse("/max_tokens", "it has to be 1 or more")
         if self.echo and self.logprobs is not None:

@@ -10,6 +10,7 @@ from constrained.compile.compiled_turn import CompiledTurn
 from server.caller import find_owner
 from server.dialects.completions.reply import CompletionWriter
 from server.dialects.completions.request import CompletionRequest
+from server.http.body import describe_body
 from server.http.disconnects import wait_for_client
 from server.http.reading import read_request
 from server.http.replies import answer
@@ -23,12 +24,14 @@ LOG = logging.getLogger("constrained.server")
 router = APIRouter()
 
 
-@router.post("/v1/completions", responses=ERRORS)
+@router.post("/v1/completions", responses=ERRORS, openapi_extra=describe_body(CompletionRequest))
 @router.post("/completions", responses=ERRORS, include_in_schema=False)
-async def complete(body: CompletionRequest, request: Request) -> Response:
+async def complete(request: Request) -> Response:
     """Goes on from a text, or from several."""
     service = find_service(request)
-    turn_request = await read_request(request, service, body)
+    body, turn_request = await read_request(
+        request, service, CompletionRequest, CompletionRequest.read
+    )
     active = await wait_for_client(request, start(service, turn_request, body.prompts))
     echoes = [""] * len(body.prompts)
     if body.echo:

@@ -34,6 +34,7 @@ ERROR_TYPES = {
     404: "not_found_error",
     405: "invalid_request_error",
     413: "request_too_large",
+    415: "invalid_request_error",
     422: "invalid_reply_error",
     503: "overloaded_error",
     504: "timeout_error",

@@ -17,9 +17,11 @@ from constrained.job import Job, limit_identical
 from grammars.turn import Answer
 from server.dialects.messages.conversation import Conversation, is_marked, read_conversation
 from server.errors import HttpError
+from server.turns.compiled_request import complete_request
 from server.turns.openai_fields import find_ignored, replace_given
 from server.turns.reasoning import Effort, ReasoningRequest
 from server.turns.request_checks import check_size, check_tools
+from server.turns.request_lists import Objects, Texts
 from server.turns.service import Service
 from server.turns.stable_prompts import normalise_messages
 from server.turns.turn_request import GenerationOptions, TurnRequest
@@ -70,13 +72,13 @@ class CountRequest(BaseModel):
 
     model_config = ConfigDict(extra="allow")
 
-    messages: list[Json] = Field(min_length=1)
+    messages: Objects = Field(min_length=1)
     model: str = ""
     max_tokens: int | None = Field(None, ge=1)
-    system: str | list[Json] | None = None
-    tools: list[Json] | None = None
+    system: str | Objects | None = None
+    tools: Objects | None = None
     tool_choice: ToolChoice | None = None
-    stop_sequences: list[str] | None = None
+    stop_sequences: Texts | None = None
     temperature: float | None = Field(None, ge=0)
     top_p: float | None = Field(None, ge=0, le=1)
     top_k: int | None = Field(None, ge=0)
@@ -127,7 +129,10 @@ class CountRequest(BaseModel):
         )
         shows_thinking = self.thinking is None or self.thinking.display != "omitted"
         return DecodedRequest(
-            turn_request, conversation, breakpoints, shows_thinking=shows_thinking
+            complete_request(service, turn_request),
+            conversation,
+            breakpoints,
+            shows_thinking=shows_thinking,
         )
 
     def _find_ignored(self) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from fastapi.responses import JSONResponse, Response
 
 from server.dialects.messages.reply import MessagesWriter
 from server.dialects.messages.request import CountRequest, MessagesRequest
+from server.http.body import describe_body
 from server.http.disconnects import wait_for_client
 from server.http.reading import read_request
 from server.http.replies import answer
@@ -15,24 +16,26 @@ from server.turns.compiled_request import compile_request
 router = APIRouter()
 
 
-@router.post("/v1/messages", responses=ERRORS)
+@router.post("/v1/messages", responses=ERRORS, openapi_extra=describe_body(MessagesRequest))
 @router.post("/messages", responses=ERRORS, include_in_schema=False)
-async def create_message(body: MessagesRequest, request: Request) -> Response:
+async def create_message(request: Request) -> Response:
     """Answers a conversation in Anthropic's form: with blocks of text, and of calls of tools."""
     service = find_service(request)
-    decoded = await read_request(request, service, body)
+    body, decoded = await read_request(request, service, MessagesRequest, MessagesRequest.read)
     with decoded.locating_errors():
         active = await wait_for_client(request, start(service, decoded.turn_request))
         writer = MessagesWriter(active.compiled, decoded)
         return await answer(request, active, writer, is_streamed=body.stream is True)
 
 
-@router.post("/v1/messages/count_tokens", responses=ERRORS)
+@router.post(
+    "/v1/messages/count_tokens", responses=ERRORS, openapi_extra=describe_body(CountRequest)
+)
 @router.post("/messages/count_tokens", responses=ERRORS, include_in_schema=False)
-async def count_tokens(body: CountRequest, request: Request) -> Response:
+async def count_tokens(request: Request) -> Response:
     """How many tokens the prompt of a request has: as many as are then computed."""
     service = find_service(request)
-    decoded = await read_request(request, service, body)
+    _, decoded = await read_request(request, service, CountRequest, CountRequest.read)
     with decoded.locating_errors():
         compiling = compile_request(service, decoded.turn_request)
         compiled = await wait_for_client(request, compiling)

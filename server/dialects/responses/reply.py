@@ -1,7 +1,6 @@
 """Responses: the reply, as the events of a stream. Its output is items, one after the other; the
 last event has all of it."""
 
-import asyncio
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
@@ -217,10 +216,10 @@ class ResponseWriter(ReplyWriter):
         response = self._show("failed", error={"code": code, "message": fault.message})
         yield self._count({"type": "response.failed", "response": response})
 
-    async def before_sending(self, chunk: Json) -> None:
+    def before_sending(self, chunk: Json) -> None:
         response = chunk.get("response")
         if self._keep is not None and response and response["status"] != "in_progress":
-            await asyncio.to_thread(self._keep, response)
+            self._keep(response)
 
     def fold(self, chunks: Sequence[Json]) -> Json:
         """The response of the last event, which is the whole."""

@@ -2,15 +2,16 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from constrained.answers import read_response_format
 from constrained.errors import Error
 from constrained.job import Job, limit_identical
 from constrained.tools.shapes import read_policy
 from server.errors import HttpError
+from server.turns.compiled_request import complete_request
 from server.turns.openai_fields import (
     ReasoningOptions,
     SamplingFields,
@@ -18,6 +19,7 @@ from server.turns.openai_fields import (
     read_reasoning,
 )
 from server.turns.request_checks import check_size, check_tools
+from server.turns.request_lists import Objects, Texts, stop_at_first
 from server.turns.service import Service
 from server.turns.stable_prompts import normalise_messages
 from server.turns.turn_request import GenerationOptions, TurnRequest
@@ -47,11 +49,11 @@ class TextOptions(BaseModel):
 class ResponsesRequest(SamplingFields):
     """A request to /v1/responses."""
 
-    input: str | list[Json] = ""
+    input: str | Objects = ""
     model: str = ""
     instructions: str | None = None
     previous_response_id: str | None = None
-    tools: list[Json] | None = None
+    tools: Objects | None = None
     tool_choice: str | Json | None = None
     parallel_tool_calls: bool | None = None
     max_tool_calls: int | None = Field(None, ge=0)
@@ -59,10 +61,10 @@ class ResponsesRequest(SamplingFields):
     reasoning: ReasoningOptions | None = None
     max_output_tokens: int | None = Field(None, ge=1)
     top_logprobs: int | None = Field(None, ge=0, le=20)
-    include: list[str] | None = None
+    include: Texts | None = None
     store: bool | None = None
     stream: bool | None = None
-    metadata: dict[str, str] | None = None
+    metadata: Annotated[dict[str, str], BeforeValidator(stop_at_first(str))] | None = None
     truncation: Literal["auto", "disabled"] | None = None
     chat_template_kwargs: Json | None = None
 
@@ -115,13 +117,14 @@ class ResponsesRequest(SamplingFields):
             stop=self.read_stop(),
             logprobs=(self.top_logprobs or 0) if self.shows_logprobs else None,
         )
-        return TurnRequest(
+        turn_request = TurnRequest(
             job,
             generation,
             reasoning=read_reasoning(self.reasoning),
             ignored_fields=self._find_ignored(),
             normalised=normalised,
         )
+        return complete_request(service, turn_request)
 
     def _check(self, messages: Sequence[Json]) -> None:
         refused = {

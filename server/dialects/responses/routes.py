@@ -1,20 +1,22 @@
 """Responses: the paths, of which all but the first are about responses that are kept."""
 
 import hashlib
+from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
-from server.dialects.responses.items import check_json, read_input, write_messages
+from server.dialects.responses.items import measure_json, read_input, write_messages
 from server.dialects.responses.reply import ResponseWriter
 from server.dialects.responses.request import ResponsesRequest, locating_errors
 from server.dialects.responses.store import ResponseStore, StoredResponse
 from server.errors import HttpError
+from server.http.body import describe_body
 from server.http.disconnects import wait_for_client
 from server.http.gate import find_key
-from server.http.reading import is_quick, run_reading
+from server.http.reading import read_request
 from server.http.replies import answer
 from server.http.serving import ERRORS, describe_errors, find_service
 from server.turns.active_request import ActiveRequest, start
@@ -27,24 +29,45 @@ KEPT = describe_errors(400, 401, 404, 503)
 HIDDEN: dict[str, Any] = {"responses": ERRORS, "include_in_schema": False}
 
 
-@router.post("/v1/responses", responses=ERRORS)
+@dataclass(frozen=True)
+class _AskedRequest:
+    """A request that was read.
+
+    Args:
+        turn_request: what it asks.
+        described: what the response repeats of it.
+        context: the conversation that it answers.
+        size: bytes of both as JSON.
+    """
+
+    turn_request: TurnRequest
+    described: Json
+    context: tuple[Json, ...]
+    size: int
+
+
+@router.post("/v1/responses", responses=ERRORS, openapi_extra=describe_body(ResponsesRequest))
 @router.post("/responses", **HIDDEN)
-async def create_response(body: ResponsesRequest, request: Request) -> Response:
+async def create_response(request: Request) -> Response:
     """Answers a conversation: with text, with calls of tools, or with both."""
     service = find_service(request)
     store = find_store(request)
     owner = find_owner(request)
-    read = partial(_read, body, store=store, owner=owner)
-    turn_request, described, context = await run_reading(
-        request, service, read, quick=is_quick(body)
-    )
-    active = await wait_for_client(request, _start(service, turn_request))
+    read = partial(_read, store=store, owner=owner)
+    body, asked = await read_request(request, service, ResponsesRequest, read)
+    active = await wait_for_client(request, _start(service, asked.turn_request))
     keep = None
     if body.store is not False:
-        keep = partial(store.keep, context, owner)
+        keep = partial(
+            store.keep,
+            context=asked.context,
+            owner=owner,
+            measured=frozenset(asked.described),
+            size=asked.size,
+        )
     writer = ResponseWriter(
         active.compiled,
-        described,
+        asked.described,
         keep=keep,
         shows_logprobs=body.shows_logprobs,
         seals=body.seals,
@@ -54,9 +77,8 @@ async def create_response(body: ResponsesRequest, request: Request) -> Response:
 
 def _read(
     body: ResponsesRequest, service: Service, *, store: ResponseStore, owner: str
-) -> tuple[TurnRequest, Json, tuple[Json, ...]]:
-    """The request, what the response repeats of it, and the conversation that it answers. Reading a
-    long one takes its time: it runs in a thread of its own.
+) -> _AskedRequest:
+    """Reads a request and the conversation that it goes on with.
 
     Raises:
         HttpError, Error: something in the request cannot be; says where.
@@ -65,8 +87,8 @@ def _read(
     context = (*earlier, *read_input(body.input, partial(store.find_items, owner)))
     turn_request = body.read(service, write_messages(context, body.instructions))
     described = body.describe(turn_request)
-    check_json([described, context])
-    return turn_request, described, context
+    size = measure_json([described, context])
+    return _AskedRequest(turn_request, described, context, size=size)
 
 
 async def _start(service: Service, request: TurnRequest) -> ActiveRequest:

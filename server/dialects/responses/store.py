@@ -3,7 +3,7 @@
 import json
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -58,9 +58,24 @@ class ResponseStore:
         """By the ids of the responses that they are in, the newest last."""
         self._lock = threading.Lock()
 
-    def keep(self, context: tuple[Json, ...], owner: str, response: Json) -> None:
-        """Keeps the response to a conversation. Measuring a long one takes its time."""
-        size = measure(response) + measure(context)
+    def keep(
+        self,
+        response: Json,
+        context: tuple[Json, ...],
+        owner: str,
+        *,
+        measured: Collection[str],
+        size: int,
+    ) -> None:
+        """Keeps the response to a conversation.
+
+        Args:
+            measured: fields of the response that `size` counts already. They repeat the request,
+                and may be long.
+            size: bytes of the JSON of these and of the context.
+        """
+        rest = {name: value for name, value in response.items() if name not in measured}
+        size += measure(rest)
         self.put(StoredResponse(response, context, owner=owner, size=size))
 
     def put(self, stored: StoredResponse) -> None:

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from constrained.errors import TemplateError
 from constrained.messages import normalise
+from constrained.template import special_tokens
 from constrained.template.chat_template import RESERVED, ChatTemplate, check_kwargs
-from constrained.template.special_tokens import Prompt, render_prompt
+from constrained.template.special_tokens import Prompt, find_free_characters, render_prompt
 
 USER = {"role": "user", "content": "hi"}
 TOOL = {
@@ -447,6 +448,13 @@ def test_private_use_characters_in_the_data_are_kept():
     content = "\ue000 \\ue001 \\UE002 <|im_end|>"
     result = prompt("\ue003{{ messages[0].content }}", [{"role": "user", "content": content}])
     assert result.pieces == ("\ue003\ue000 \\ue001 \\UE002 <", "|im_end|>")
+
+
+def test_private_use_characters_of_long_data_are_found(monkeypatch: pytest.MonkeyPatch):
+    for piece in range(1, 12):
+        monkeypatch.setattr(special_tokens, "_PIECE", piece)
+        data = [f"{piece} é \ue000 words \\ue001 \\\\UE002 \ue003"]
+        assert find_free_characters(data) == ["\ue004"]
 
 
 def test_no_private_use_character_is_left():

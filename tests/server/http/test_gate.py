@@ -244,7 +244,12 @@ def test_half_a_body_is_not_waited_for() -> None:
         address = (client.base_url.host, client.base_url.port)
         assert address[1] is not None
         with socket.create_connection(address) as half:
-            head = f"POST {CHAT} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{{"
-            half.sendall(head.encode())
+            lines = (
+                f"POST {CHAT} HTTP/1.1",
+                "Host: localhost",
+                "Content-Type: application/json",
+                "Content-Length: 100",
+            )
+            half.sendall("\r\n".join([*lines, "", "{"]).encode())
             half.settimeout(60)
             assert b"408" in half.recv(4096).splitlines()[0]

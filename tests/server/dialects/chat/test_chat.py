@@ -189,7 +189,7 @@ REFUSED: list[tuple[Json, str, str]] = [
     ({"top_logprobs": 21, "logprobs": True}, "/top_logprobs", "20"),
     ({"top_logprobs": 2}, "/top_logprobs", "logprobs"),
     ({"temperature": -1}, "/temperature", "0"),
-    ({"n": 1000}, "/n", "at most"),
+    ({"n": 1000}, "/n", "--max-choices"),
     ({"stop": [""]}, "/stop", ""),
     ({"logit_bias": {"a": 1}}, "/logit_bias/a", "token"),
     ({"logit_bias": {"99999": 1}}, "/logit_bias/99999", "token"),

@@ -1,0 +1,124 @@
+"""The shape of a JSON text, found before it is read: how many values it has, and how deep they are.
+
+To read a list of small values takes a hundred times the memory of its text, and what reads it (the
+json of the standard library) lets no other thread run meanwhile. So the text is measured first: in
+pieces, by numpy, which lets other threads run.
+"""
+
+import json
+from dataclasses import dataclass
+
+import numpy as np
+
+PIECE = 1 << 20  # bytes
+_QUOTE = ord('"')
+_OPENS, _CLOSES, _SEPARATES = 1, -1, 2
+_KINDS = np.zeros(256, np.int8)
+_KINDS[list(b"[{")] = _OPENS
+_KINDS[list(b"]}")] = _CLOSES
+_KINDS[ord(",")] = _SEPARATES
+
+
+@dataclass(frozen=True)
+class Excess:
+    """A limit that a JSON text exceeds, and where.
+
+    Args:
+        is_depth: the values are nested too deeply; False: there are too many of them.
+        offset: the byte at which the limit is exceeded.
+        field: the member of the outermost object in which that is; "": none.
+    """
+
+    is_depth: bool
+    offset: int
+    field: str
+
+
+def find_excess(text: bytes, *, most_values: int, most_depth: int) -> Excess | None:
+    """The first limit that a JSON text exceeds; None: none.
+
+    A text that is no JSON is measured as its reader reads it up to the mistake, and further.
+
+    Args:
+        text: in UTF-8.
+        most_values: objects, lists, texts, numbers and so on; names of members do not count.
+        most_depth: of objects and lists in each other.
+    """
+    opened = text.count(b"[") + text.count(b"{")  # those inside of texts, too
+    if opened <= most_depth and opened + text.count(b",") < most_values:
+        return None
+    return _Measurement(text, most_values, most_depth).find()
+
+
+class _Measurement:
+    """A walk through the text, piece by piece."""
+
+    def __init__(self, text: bytes, most_values: int, most_depth: int):
+        self._text = text
+        self._most_values = most_values
+        self._most_depth = most_depth
+        self._quotes = 0
+        self._depth = 0
+        self._values = 1
+        self._member = 0  # where the last member of the outermost object begins
+
+    def find(self) -> Excess | None:
+        begin = 0
+        while begin < len(self._text):
+            end = self._find_end(begin)
+            excess = self._measure(begin, end)
+            if excess is not None:
+                return excess
+            begin = end
+        return None
+
+    def _find_end(self, begin: int) -> int:
+        """The end of a piece: not between a backslash and what it escapes."""
+        end = begin + PIECE
+        piece = self._text[begin:end]
+        backslashes = len(piece) - len(piece.rstrip(b"\\"))
+        return end + backslashes % 2
+
+    def _measure(self, begin: int, end: int) -> Excess | None:
+        piece = self._text[begin:end]
+        if b"\\" in piece:
+            piece = piece.replace(b"\\\\", b"__").replace(b'\\"', b"__")
+        codes = np.frombuffer(piece, np.uint8)
+        # Sums of 8 bits run over, which leaves them even or odd.
+        quotes = np.cumsum(codes == _QUOTE, dtype=np.uint8) + np.uint8(self._quotes)
+        kinds = _KINDS[codes]
+        places = np.flatnonzero((kinds != 0) & (quotes % 2 == 0))
+        self._quotes = int(quotes[-1]) % 2
+        if not places.size:
+            return None
+        marks = kinds[places]
+        depths = self._depth + np.cumsum(np.where(marks == _SEPARATES, 0, marks), dtype=np.int64)
+        # A value stands behind each comma and in each list or object (an empty one has none).
+        values = self._values + np.cumsum(marks != _CLOSES, dtype=np.int64)
+        for is_depth, is_over in (
+            (True, depths > self._most_depth),
+            (False, values > self._most_values),
+        ):
+            if is_over.any():
+                first = int(is_over.argmax())
+                self._note_member(begin + places[: first + 1], marks, depths)
+                return Excess(is_depth, begin + int(places[first]), self._read_member())
+        self._note_member(begin + places, marks, depths)
+        self._depth = int(depths[-1])
+        self._values = int(values[-1])
+        return None
+
+    def _note_member(self, places: "np.ndarray", marks: "np.ndarray", depths: "np.ndarray") -> None:
+        count = len(places)
+        members = np.flatnonzero((marks[:count] != _CLOSES) & (depths[:count] == 1))
+        if members.size:
+            self._member = int(places[members[-1]]) + 1
+
+    def _read_member(self) -> str:
+        begin = self._member
+        text = self._text[begin : begin + 200].decode("utf-8", "replace").lstrip()
+        try:
+            name, _ = json.JSONDecoder().raw_decode(text)
+        except ValueError:
+            return ""
+        return name if isinstance(name, str) else ""

@@ -1,0 +1,90 @@
+"""How much a request may have of each thing, checked before its fields are validated: what checks
+the items of a list one by one would take long, and remember each mistake."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from constrained.decode.filters.stop_texts import MOST_STOPS
+from server.errors import HttpError
+from server.settings import Settings
+from server.turns.request_checks import measure
+
+Json = Mapping[str, Any]
+MOST_FIELDS = 200
+"""Of a request: the reply names those that the server does not know."""
+CONVERSATIONS = ("messages", "input")
+STOPS = ("stop", "stop_sequences")
+KWARGS = "chat_template_kwargs"
+PARTS = ("content", "tool_calls", "summary", "output")
+"""Lists in messages, in items of Responses, and in parts of these."""
+
+
+def check_lengths(body: Json, settings: Settings) -> None:
+    """Refuses a request that has more of something than the server takes. The fields are those of
+    all dialects; what is of the wrong type is left to its validation.
+
+    Raises:
+        HttpError: names the field, the limit, and the option that raises it.
+    """
+    if len(body) > MOST_FIELDS:
+        raise _refuse(f"the request has {len(body):,} fields, the limit is {MOST_FIELDS}", "")
+    for name in CONVERSATIONS:
+        hint = "send fewer, or raise --max-messages"
+        _check_list(body, name, "messages", most=settings.max_messages, hint=hint)
+    hint = "send fewer, or raise --max-tools"
+    _check_list(body, "tools", "tools", most=settings.max_tools, hint=hint)
+    for name in STOPS:
+        _check_list(body, name, "stop texts", most=MOST_STOPS, hint="send fewer")
+    _check_parts(body, settings.max_parts)
+    kwargs = body.get(KWARGS)
+    size = 0 if kwargs is None else measure(kwargs, f"/{KWARGS}")
+    if size > settings.max_template_kwargs:
+        most = settings.max_template_kwargs
+        message = f"it has {size:,} bytes, the limit is {most:,}: raise --max-template-kwargs"
+        raise _refuse(message, f"/{KWARGS}")
+
+
+def _check_list(body: Json, name: str, what: str, *, most: int, hint: str) -> None:
+    items = body.get(name)
+    if isinstance(items, list) and len(items) > most:
+        message = f"there are {len(items):,} {what}, the limit is {most:,}: {hint}"
+        raise _refuse(message, f"/{name}", f"too_many_{what.replace(' ', '_')}")
+
+
+def _check_parts(body: Json, most: int) -> None:
+    """Refuses content of too many parts, those of all messages together."""
+    count = 0
+    for where, parts in _list_parts(body):
+        count += len(parts)
+        if count > most:
+            message = f"there are more than {most:,} parts of content and calls of tools up to here"
+            raise _refuse(f"{message}: send fewer, or raise --max-parts", where, "too_many_parts")
+
+
+def _list_parts(body: Json) -> Iterator[tuple[str, list[Any]]]:
+    system = body.get("system")
+    if isinstance(system, list):
+        yield "/system", system
+    for name in CONVERSATIONS:
+        messages = body.get(name)
+        if isinstance(messages, list):
+            for number, message in enumerate(messages):
+                yield from _list_parts_of(message, f"/{name}/{number}")
+
+
+def _list_parts_of(message: Any, where: str) -> Iterator[tuple[str, list[Any]]]:
+    if not isinstance(message, dict):
+        return
+    for name in PARTS:
+        parts = message.get(name)
+        if not isinstance(parts, list):
+            continue
+        yield f"{where}/{name}", parts
+        for number, part in enumerate(parts):  # of a result of a tool
+            inner = part.get("content") if isinstance(part, dict) else None
+            if isinstance(inner, list):
+                yield f"{where}/{name}/{number}/content", inner
+
+
+def _refuse(message: str, where: str, code: str = "too_large") -> HttpError:
+    return HttpError(400, message, code, where=where)

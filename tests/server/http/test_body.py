@@ -1,0 +1,201 @@
+"""Bodies of all dialects: received, read and validated, and refused with their place."""
+
+import asyncio
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from server.http import body as bodies
+from server.http import reading
+from server.settings import Settings
+from tests.scripted_model import scripted
+from tests.server.dialects.chat.test_chat import CHAT, HELLO
+from tests.server.running_server import Json, running, wait_until
+
+SMALL = Settings(
+    max_values=60,
+    max_messages=3,
+    max_parts=3,
+    max_tools=2,
+    max_template_kwargs=20,
+    max_body=2000,
+)
+MESSAGES: Json = {"messages": HELLO, "max_tokens": 4}
+PATHS: dict[str, Json] = {
+    CHAT: MESSAGES,
+    "/apply-template": MESSAGES,
+    "/v1/messages": MESSAGES,
+    "/v1/messages/count_tokens": MESSAGES,
+    "/v1/responses": {"input": HELLO},
+    "/v1/completions": {"prompt": "<|im_start|>assistant\n", "max_tokens": 2},
+    "/tokenize": {"content": "a"},
+    "/detokenize": {"tokens": [97]},
+}
+
+
+@pytest.fixture(scope="module")
+def small() -> Iterator[httpx.Client]:
+    with running(scripted("Hi"), SMALL) as client:
+        yield client
+
+
+def refuse(client: httpx.Client, path: str, content: Any, status: int = 400) -> tuple[str, str]:
+    """The message and the pointer of an error."""
+    text = content if isinstance(content, bytes) else json.dumps(content).encode()
+    response = client.post(path, content=text, headers={"Content-Type": "application/json"})
+    assert response.status_code == status, response.text
+    error = response.json()["error"]
+    return error["message"], error.get("param") or ""
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_every_path_reads_within_limits(small: httpx.Client, path: str) -> None:
+    body = PATHS[path]
+    assert small.post(path, json=body).status_code == 200
+    assert "--max-values" in refuse(small, path, {**body, "x": [0] * 60})[0]
+    assert "--max-body" in refuse(small, path, {**body, "x": "x" * 2000}, 413)[0]
+    assert "at byte 5" in refuse(small, path, b'{"a" 1}')[0]
+    assert "empty" in refuse(small, path, b"")[0]
+    assert "JSON object" in refuse(small, path, [body])[0]
+
+
+LONG = [
+    (CHAT, {"messages": HELLO * 4}, "/messages", "--max-messages"),
+    ("/v1/messages", {"messages": HELLO * 4}, "/messages", "--max-messages"),
+    ("/v1/responses", {"input": HELLO * 4}, "/input", "--max-messages"),
+    (CHAT, {"tools": [{}] * 3}, "/tools", "--max-tools"),
+    ("/v1/messages", {"system": [{}] * 4}, "/system", "--max-parts"),
+    (CHAT, {"chat_template_kwargs": {"x": "x" * 20}}, "/chat_template_kwargs", "--max-template"),
+]
+
+
+@pytest.mark.parametrize(("path", "field", "where", "option"), LONG)
+def test_limits_name_their_option(
+    small: httpx.Client, path: str, field: Json, where: str, option: str
+) -> None:
+    message, pointer = refuse(small, path, {**PATHS[path], **field})
+    assert option in message
+    assert where in (pointer, *message.removesuffix(")").split())  # Messages have it in the text
+
+
+WRONG = [
+    (CHAT, {"messages": [*HELLO, 1, 2]}, "/messages/1"),
+    (CHAT, {"messages": []}, "/messages"),
+    (CHAT, {"messages": "text"}, "/messages"),
+    (CHAT, {"tools": [1]}, "/tools/0"),
+    (CHAT, {"stop": ["a", 1]}, "/stop/1"),
+    (CHAT, {"stop": 1}, "/stop"),
+    (CHAT, {"temperature": -1}, "/temperature"),
+    (CHAT, {"stream_options": {"include_usage": "x"}}, "/stream_options/include_usage"),
+    (CHAT, {"logit_bias": {"1": "x"}}, "/logit_bias"),
+    ("/v1/completions", {"prompt": [1, 2, "a"]}, "/prompt/2"),
+    ("/v1/completions", {"prompt": [[1], [2, "a"]]}, "/prompt/1/1"),
+    ("/v1/responses", {"input": [{}, 1]}, "/input/1"),
+    ("/v1/responses", {"metadata": {"a": 1}}, "/metadata"),
+    ("/detokenize", {"tokens": [1, "a"]}, "/tokens/1"),
+]
+
+
+@pytest.mark.parametrize(("path", "field", "where"), WRONG)
+def test_the_first_mistake_has_its_place(
+    small: httpx.Client, path: str, field: Json, where: str
+) -> None:
+    assert refuse(small, path, {**PATHS[path], **field})[1] == where
+
+
+def test_a_field_that_is_missing_is_named(small: httpx.Client) -> None:
+    assert refuse(small, CHAT, {"max_tokens": 4}) == ("messages: Field required", "/messages")
+    assert refuse(small, "/tokenize", {})[1] == "/content"
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "", "json"])
+def test_a_body_has_to_call_itself_json(small: httpx.Client, kind: str) -> None:
+    text = json.dumps(MESSAGES)
+    response = small.post(CHAT, content=text, headers={"Content-Type": kind})
+    assert response.status_code == 415
+    assert "application/json" in response.json()["error"]["message"]
+    for kind in ("application/json; charset=utf-8", "application/vnd.api+json"):
+        response = small.post(CHAT, content=text, headers={"Content-Type": kind})
+        assert response.status_code == 200
+
+
+def test_bodies_are_not_read_on_the_event_loop(
+    small: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[bool] = []
+    read = bodies.read_body
+
+    def note(*given: Any) -> Any:
+        with pytest.raises(RuntimeError, match="no running event loop"):
+            asyncio.get_running_loop()
+        seen.append(threading.current_thread().name.startswith("compile"))
+        return read(*given)
+
+    monkeypatch.setattr(reading, "read_body", note)
+    for path, body in PATHS.items():
+        assert small.post(path, json=body).status_code == 200
+        large = {**body, "x": "x" * 1500}
+        monkeypatch.setattr(reading, "QUICK", 1000)
+        assert small.post(path, json=large).status_code == 200
+    assert seen == [True] * 2 * len(PATHS)
+
+
+def test_a_client_that_leaves_in_the_middle_of_its_body(small: httpx.Client) -> None:
+    assert small.base_url.port is not None
+    lines = (
+        f"POST {CHAT} HTTP/1.1",
+        "Host: localhost",
+        "Content-Type: application/json",
+        "Content-Length: 100",
+    )
+    with socket.create_connection((small.base_url.host, small.base_url.port)) as half:
+        half.sendall("\r\n".join([*lines, "", "{"]).encode())
+    wait_until(lambda: 'status="499"' in small.get("/metrics").text)
+
+
+def test_nothing_of_a_client_runs_in_the_executor_that_all_share(
+    small: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = asyncio.BaseEventLoop.run_in_executor
+    used: list[Any] = []
+
+    def note(loop: Any, executor: Any, work: Any, *given: Any) -> Any:
+        if executor is None:
+            used.append(work)
+        return run(loop, executor, work, *given)
+
+    monkeypatch.setattr(asyncio.BaseEventLoop, "run_in_executor", note)
+    rules = 'root ::= "a" | "b"'
+    for path, body in PATHS.items():
+        assert small.post(path, json={**body, "grammar": rules}).status_code == 200
+        assert small.get("/health").status_code == 200
+    assert not used
+
+
+def test_the_document_describes_the_bodies(small: httpx.Client) -> None:
+    document = small.get("/openapi.json").json()
+    schemas = document["components"]["schemas"]
+    for path in PATHS:
+        content = document["paths"][path]["post"]["requestBody"]["content"]
+        name = content["application/json"]["schema"]["$ref"].split("/")[-1]
+        assert schemas[name]["type"] == "object"
+    references = set(_list_references(document))
+    assert references
+    for reference in references:
+        assert reference.removeprefix("#/components/schemas/") in schemas
+
+
+def _list_references(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        if isinstance(value.get("$ref"), str):
+            yield value["$ref"]
+        for inner in value.values():
+            yield from _list_references(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _list_references(inner)
