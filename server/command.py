@@ -70,6 +70,8 @@ def _add_server_options(parser: argparse.ArgumentParser) -> None:
     add("--keep-volatile", action="store_true", help=help)
     help = "what templates take for today, YYYY-MM-DD; default: the day a conversation began"
     add("--date", metavar="DATE", help=help)
+    help = "use for one key what was computed for another, who can then tell what was asked"
+    add("--share-cache", action="store_true", help=help)
     add("--show-grammar", action="store_true", help="replies have the grammar that held them")
     add("--log-prompts", action="store_true", help="the log has what was asked")
     levels = ("debug", "info", "warning", "error")
@@ -168,6 +170,7 @@ def read_settings(options: argparse.Namespace) -> Settings:
         cors_origins=tuple(options.cors_origin),
         keep_volatile=options.keep_volatile,
         date=_read_date(options.date),
+        share_cache=options.share_cache,
         show_grammar=options.show_grammar,
         log_prompts=options.log_prompts,
     )

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from constrained.cache_scope import ScopedTokens
 from constrained.engine.protocol import Chunk
 from constrained.engine.scripted import ScriptedEngine, random_logits
 from constrained.errors import ModelError
@@ -338,7 +339,10 @@ def test_measure_is_the_longest_that_can_be_had(
 ) -> None:
     wanted = [*held[:shared], *rest]
     past = SequenceState(
-        held, min(in_blocks, len(held)), {at: b"" for at in places if at <= len(held)}
+        held,
+        min(in_blocks, len(held)),
+        {at: b"" for at in places if at <= len(held)},
+        scope="a",
     )
     for is_cut_anywhere in (True, False):
         possible = {0, len(held), *past.checkpoints}
@@ -354,7 +358,7 @@ def test_measure_is_the_longest_that_can_be_had(
         ]
         found = count_reusable(
             past,
-            wanted,
+            ScopedTokens(wanted, "a"),
             most=len(wanted),
             block=block,
             can_cut=lambda _, cut=is_cut_anywhere: cut,
