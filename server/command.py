@@ -17,6 +17,7 @@ from constrained.engine.host import return_large_blocks
 from constrained.engine.options import MOST_WAITING, read_options
 from constrained.engine.protocol import Sampling
 from constrained.errors import RequestError
+from server.logs import set_up_log
 from server.settings import ReasoningField, Settings
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def _run(options: argparse.Namespace) -> int:
     shared.complete(options)
     shared.choose_sequences(options, SEQUENCES)
     read_options(shared.read_engine_options(options))
-    logging.basicConfig(level=options.log_level.upper(), format="%(levelname)s: %(message)s")
+    set_up_log(options.log_level)
     if settings.api_keys == () and options.host not in LOCAL:
         LOG.warning("anybody who reaches %s may ask: there is no --api-key", options.host)
     path = shared.find_model(options)
@@ -131,6 +132,7 @@ def _serve(options: argparse.Namespace, settings: Settings, name: str) -> int:
         host=options.host,
         port=options.port,
         log_level=options.log_level,
+        log_config=None,  # its records go where ours go, see `set_up_log`
         http=make_protocol(settings.idle_seconds, find_most_connections()),
         timeout_graceful_shutdown=ceil(settings.drain_seconds) + DELIVERY_SECONDS,
         server_header=False,
