@@ -38,6 +38,8 @@ def test_the_defaults_let_this_machine_ask_alone(monkeypatch: pytest.MonkeyPatch
     assert settings.api_keys == settings.cors_origins == ()
     assert not settings.log_prompts
     assert not settings.show_grammar
+    assert not settings.share_cache
+    assert read_settings(read("--share-cache")).share_cache
 
 
 def test_options_become_settings(tmp_path: Path) -> None:
