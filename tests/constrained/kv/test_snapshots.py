@@ -364,3 +364,14 @@ def test_measure_is_the_longest_that_can_be_had(
             can_cut=lambda _, cut=is_cut_anywhere: cut,
         )
         assert found == max(fit)
+
+
+def test_what_is_read_anew_stays_in_its_scope() -> None:
+    """A draft that cannot be taken back: the sequence is emptied, and the turn goes on in it."""
+    sequences, prompt = Sequences(Engine()), head("a")
+    number = sequences.claim(prompt, [0], "a").sequence
+    sequences.decode([Chunk(number, prompt, 0)])
+    sequences.release(number)
+    sequences.decode([Chunk(number, prompt, 0)])
+    known = [sequences.find(prompt, scope) for scope in ("a", "b", "", None)]
+    assert known == [len(prompt) - 1, 0, 0, 0]
