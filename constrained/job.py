@@ -6,6 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from constrained.cache_scope import CacheScope, name_scope
 from constrained.errors import RequestError
 from grammars.turn import Answer, KeyOrder, Think
 
@@ -80,6 +81,10 @@ class Job:
         breakpoints: numbers of first messages that other conversations are likely to share, at
             most as many as there are; their KV cache is kept longest. The last four of them count.
             Tools and system messages are so treated without it.
+        cache_salt: what was computed for one turn is found by turns of the same salt alone; None:
+            by those that have none.
+        cache_prompt: what was computed of the prompt is taken over from earlier turns, and kept
+            for later ones; False: neither.
     """
 
     messages: Sequence[Mapping[str, Any]]
@@ -101,6 +106,28 @@ class Job:
     date: datetime | None = None
     prefill: bool = False
     breakpoints: tuple[int, ...] = ()
+    cache_salt: str | None = None
+    cache_prompt: bool = True
+
+    @property
+    def grammar_scope(self) -> str:
+        """The scope of its schemas and grammars; raises RequestError if the salt is none."""
+        return name_scope(self.cache_salt)
+
+    @property
+    def prompt_scope(self) -> CacheScope:
+        """The scope of its prompt; raises RequestError if the salt is none."""
+        return self.grammar_scope if self.cache_prompt else None
+
+
+_SWITCHES = (
+    "parallel",
+    "thinking_tags",
+    "require_nonempty",
+    "drop_tools",
+    "prefill",
+    "cache_prompt",
+)
 
 
 def check_job(job: Job) -> None:
@@ -118,7 +145,7 @@ def check_job(job: Job) -> None:
     if job.recall not in list(Recall):
         hint = f"Use {', '.join(Recall)}"
         raise RequestError(f"recall is {job.recall!r}", where="/recall", hint=hint)
-    for name in ("parallel", "thinking_tags", "require_nonempty", "drop_tools", "prefill"):
+    for name in _SWITCHES:
         if not isinstance(value := getattr(job, name), bool):
             raise RequestError(f"{name} is {value!r}, not a boolean", where=f"/{name}")
     if not isinstance(job.template_kwargs, Mapping):
@@ -131,6 +158,7 @@ def check_job(job: Job) -> None:
     if budget is not None and (type(budget) is not int or budget < 0):
         hint = "Use a number of tokens, 0 or more, or nothing"
         raise RequestError(f"it is {budget!r}", where="/reasoning_budget", hint=hint)
+    name_scope(job.cache_salt)
     _check_breakpoints(job)
 
 

@@ -18,6 +18,7 @@ from constrained.engine.host import return_large_blocks
 from constrained.engine.options import MOST_WAITING, read_options
 from constrained.engine.protocol import Sampling
 from constrained.errors import RequestError
+from server.logs import set_up_log
 from server.settings import ReasoningField, Settings
 
 if TYPE_CHECKING:
@@ -72,6 +73,8 @@ def _add_server_options(parser: argparse.ArgumentParser) -> None:
     add("--keep-volatile", action="store_true", help=help)
     help = "what templates take for today, YYYY-MM-DD; default: the day a conversation began"
     add("--date", metavar="DATE", help=help)
+    help = "use for one key what was computed for another, who can then tell what was asked"
+    add("--share-cache", action="store_true", help=help)
     add("--show-grammar", action="store_true", help="replies have the grammar that held them")
     add("--log-prompts", action="store_true", help="the log has what was asked")
     levels = ("debug", "info", "warning", "error")
@@ -109,7 +112,7 @@ def _run(options: argparse.Namespace) -> int:
     shared.complete(options)
     shared.choose_sequences(options, SEQUENCES)
     read_options(shared.read_engine_options(options))
-    logging.basicConfig(level=options.log_level.upper(), format="%(levelname)s: %(message)s")
+    set_up_log(options.log_level)
     if settings.api_keys == () and options.host not in LOCAL:
         LOG.warning("anybody who reaches %s may ask: there is no --api-key", options.host)
     path = shared.find_model(options)
@@ -155,6 +158,7 @@ def _serve(options: argparse.Namespace, settings: Settings, name: str) -> int:
         host=options.host,
         port=options.port,
         log_level=options.log_level,
+        log_config=None,  # its records go where ours go, see `set_up_log`
         http=make_protocol(settings.idle_seconds, find_most_connections()),
         timeout_graceful_shutdown=ceil(settings.drain_seconds) + DELIVERY_SECONDS,
         server_header=False,
@@ -201,6 +205,7 @@ def read_settings(options: argparse.Namespace) -> Settings:
         cors_origins=tuple(options.cors_origin),
         keep_volatile=options.keep_volatile,
         date=_read_date(options.date),
+        share_cache=options.share_cache,
         show_grammar=options.show_grammar,
         log_prompts=options.log_prompts,
     )

@@ -82,6 +82,9 @@ class Settings:
     """Leave text as it is that agents change in every request (`server.turns.stable_prompts`)."""
     date: datetime | None = None
     """The date of today, for templates; None: the day on which a conversation began."""
+    share_cache: bool = False
+    """What was computed for the holder of one key is used for those of the others, too: they can
+    tell from times and counts what was asked. A `cache_salt` still keeps it apart."""
     show_grammar: bool = False
     """Replies have the grammar that constrained them."""
     log_prompts: bool = False

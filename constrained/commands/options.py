@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, get_args
 
 from constrained.commands.input import read_json, read_text
+from constrained.commands.output import escape_controls
 from constrained.engine.options import CacheType, EngineOptions, LoadOptions, SplitMode
 from constrained.engine.protocol import Sampling
 from constrained.errors import RequestError
@@ -326,6 +327,8 @@ def show_progress(what: str) -> Callable[[float], None] | None:
     """A callback that shows the part done, 0 to 1, on a terminal; None where there is none."""
     if not sys.stderr.isatty():
         return None
+
+    what = escape_controls(what)
 
     def show(part: float) -> None:
         end = "\n" if part >= 1 else ""

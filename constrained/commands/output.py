@@ -34,6 +34,18 @@ def _escape_control(char: str) -> str:
     return f"\\x{ord(char):02x}"
 
 
+def escape_controls(text: str) -> str:
+    """The text on one line: with escapes for whatever is not printed, such as line ends, escape
+    codes of terminals, marks that turn the direction of writing, lone surrogates."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else _escape(char) for char in text)
+
+
+def _escape(char: str) -> str:
+    return char.encode("unicode_escape").decode("ascii")
+
+
 def print_text(text: str) -> None:
     """Text on stdout; what the terminal cannot show is escaped."""
     print(make_printable(text, sys.stdout))
@@ -41,13 +53,19 @@ def print_text(text: str) -> None:
 
 def print_error(message: str) -> None:
     """An error on stderr."""
-    print(f"constrained: error: {message}", file=sys.stderr)
+    _print_message(f"constrained: error: {message}")
 
 
 def print_notes(notes: Iterable[str]) -> None:
     """Notes on stderr: no errors, but good to know."""
     for note in notes:
-        print(f"constrained: note: {note}", file=sys.stderr)
+        _print_message(f"constrained: note: {note}")
+
+
+def _print_message(message: str) -> None:
+    """A message on stderr, which may quote files and templates: its further lines are indented, so
+    that they are no messages of their own."""
+    print("\n    ".join(map(escape_controls, message.split("\n"))), file=sys.stderr)
 
 
 def describe_checked(tools: Iterable[Tool]) -> Iterator[str]:

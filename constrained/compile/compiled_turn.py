@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from math import ceil
 
+from constrained.cache_scope import CacheScope
 from constrained.decode.assistant_prefix import AssistantPrefix
 from constrained.decode.completion_reserve import CompletionReserve
 from constrained.decode.filters.checked_values import Watch
@@ -60,6 +61,7 @@ class CompiledTurn:
         call_ids: those of the calls in the conversation so far.
         text_ends: the texts that end the turn, where the vocabulary has no token that does.
         refused: the tools that were left out.
+        scope: of the turns that share what is computed of the prompt.
     """
 
     prompt: ComposedPrompt
@@ -72,6 +74,7 @@ class CompiledTurn:
     budget: ReasoningBudget | None = None
     vocabulary: Vocabulary
     markers: Mapping[str, int]
+    scope: CacheScope
     thinking_tags: bool = True
     call_limits: CallLimits = NO_LIMITS
     call_ids: frozenset[str] = frozenset()
@@ -96,6 +99,7 @@ class CompiledTurn:
             reserve=self.reserve,
             watch=self.watch,
             call_limits=self.call_limits,
+            scope=self.scope,
         )
 
     def parser(self) -> Parser:

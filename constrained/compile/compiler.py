@@ -9,6 +9,7 @@ from functools import cache, cached_property, lru_cache, partial
 from typing import Any
 
 from constrained.assistant_prefill import AssistantPrefill, read_prefill
+from constrained.cache_scope import COMMON, name_scope
 from constrained.compile.assistant_prefill import add_prefill, narrow_policy, narrow_state
 from constrained.compile.compiled_turn import CompiledTurn
 from constrained.decode.reasoning_budget import ReasoningBudget, make_budget
@@ -63,13 +64,15 @@ def _forbid(think: Think) -> Think:
 
 @dataclass(frozen=True)
 class GrammarSource:
-    """All that the grammar of a turn depends on, beside the vocabulary."""
+    """All that the grammar of a turn depends on, beside the vocabulary; and the scope of those who
+    share it."""
 
     format: Format
     tools: tuple[Tool, ...]
     policy: Policy
     state: State
     text_ends: tuple[str, ...] = ()
+    scope: str = COMMON
 
     def build(self, markers: Mapping[str, int]) -> Grammar:
         """The grammar, for these token ids of markers; see `build_turn`."""
@@ -106,7 +109,8 @@ class GrammarCache:
         if source.policy.answer is not None:
             return Completer(source.build(self._markers))
         schemas = tuple((tool.name, id(tool.schema)) for tool in source.tools)
-        key = source.format.name, schemas, source.policy, source.state, source.text_ends
+        source_key = source.format.name, source.policy, source.state, source.text_ends
+        key = (source.scope, schemas, source_key)
         with self._lock:
             if key in self._kept:
                 self._kept.move_to_end(key)
@@ -123,8 +127,8 @@ _NO_GRAMMAR = b""
 
 
 def _name_grammar(job: Job) -> bytes | None:
-    """A name of all in a job that its grammar depends on, but for where the prompt ends; None: it
-    has tools or an answer that are no JSON."""
+    """A name of all in a job that its grammar depends on, but for where the prompt ends, and of its
+    scope; None: it has tools or an answer that are no JSON."""
     answer: Any = None
     match job.answer:
         case None:
@@ -139,7 +143,7 @@ def _name_grammar(job: Job) -> bytes | None:
         case GrammarAnswer(lark):
             answer = "grammar", lark
     options = (str(job.think), str(job.key_order), job.parallel, job.require_nonempty)
-    packed = pack_json([job.tools, job.tool_choice, answer, options])
+    packed = pack_json([job.tools, job.tool_choice, answer, options, job.grammar_scope])
     return None if packed is None else hashlib.blake2b(packed, digest_size=16).digest()
 
 
@@ -248,7 +252,11 @@ class Compiler:
         job, prefill = read_prefill(job, self.template)
         check_text(prefill.content + prefill.reasoning, self.vocabulary, self._context_length)
         offer = read_offer(
-            job.tools, drop=job.drop_tools, nonempty=job.require_nonempty, room=self._room
+            job.tools,
+            drop=job.drop_tools,
+            nonempty=job.require_nonempty,
+            room=self._room,
+            scope=job.grammar_scope,
         )
         while True:
             try:
@@ -260,7 +268,12 @@ class Compiler:
                 offer = offer.without(e.refusal)
 
     def compile_text(
-        self, prompt: str | Sequence[int], answer: Answer | None = None
+        self,
+        prompt: str | Sequence[int],
+        answer: Answer | None = None,
+        *,
+        cache_salt: str | None = None,
+        cache_prompt: bool = True,
     ) -> CompiledTurn:
         """A turn behind a prompt that no template writes: its content is all that is generated, as
         it is written.
@@ -269,17 +282,20 @@ class Compiler:
             prompt: text, in which the names of special tokens are these, with a BOS in front if
                 the model wants it; or token ids as they are.
             answer: what the content has to be, from its first token on; None: any text.
+            cache_salt: as in `Job`.
+            cache_prompt: as in `Job`.
 
         Raises:
             RequestError: the prompt is empty, or no text and no tokens of this model.
             ContextError: it fills the context.
             GrammarError, SchemaError: the answer cannot be enforced.
         """
+        scope = name_scope(cache_salt)
         composed = self.prompts.compose_raw(prompt)
         policy = Policy(answer=answer)
         completer, matcher = None, None
         if answer is not None:
-            source = GrammarSource(TEXT, tools=(), policy=policy, state=composed.state)
+            source = GrammarSource(TEXT, tools=(), policy=policy, state=composed.state, scope=scope)
             completer, matcher = self._constrain(source, Offer())
         return CompiledTurn(
             prompt=composed,
@@ -290,6 +306,7 @@ class Compiler:
             matcher=matcher,
             vocabulary=self.vocabulary,
             markers=self.markers,
+            scope=scope if cache_prompt else None,
             thinking_tags=False,
         )
 
@@ -331,7 +348,12 @@ class Compiler:
         completer, matcher = None, None
         if offer.kept or limits_thinking or policy.requires_output:
             source = GrammarSource(
-                format, tools=offer.tools, policy=policy, state=state, text_ends=text_ends
+                format,
+                tools=offer.tools,
+                policy=policy,
+                state=state,
+                text_ends=text_ends,
+                scope=job.grammar_scope,
             )
             completer, matcher = self._constrain(source, offer)
         turn = CompiledTurn(
@@ -345,6 +367,7 @@ class Compiler:
             budget=budget,
             vocabulary=self.vocabulary,
             markers=self.markers,
+            scope=job.prompt_scope,
             thinking_tags=job.thinking_tags,
             call_limits=CallLimits(calls=job.max_calls, identical=job.max_identical_calls),
             call_ids=read_call_ids(job.messages),
@@ -390,7 +413,9 @@ class Compiler:
             completer = self._grammars.find(source)
             self._check_length(completer, source)
             # A turn moves its matcher along: the one that is kept stays at the start.
-            return completer, self._compile(completer.grammar.lark, _locate_source(source)).fork()
+            where = _locate_source(source)
+            matcher = self._compile(completer.grammar.lark, where, source.scope)
+            return completer, matcher.fork()
         except (GrammarError, SchemaError, ToolError) as e:
             if isinstance(e, GrammarError):
                 self._check_answer(source)
@@ -447,7 +472,7 @@ class Compiler:
                 alone = Policy(answer=answer, key_order=source.policy.key_order)
                 lark = replace(source, tools=(), policy=alone).build(self.markers).lark
         try:
-            self._compile_grammar(lark, where)
+            self._compile_grammar(lark, where, source.scope)
         except GrammarError as e:
             kind = "answer"
             if where != "/response_format":
@@ -460,7 +485,7 @@ class Compiler:
         tool, policy = offered.tool, Policy(key_order=source.policy.key_order)
         alone = replace(source, tools=(tool,), policy=policy)
         try:
-            self._compile_grammar(alone.build(self.markers).lark, None)
+            self._compile_grammar(alone.build(self.markers).lark, None, source.scope)
         except GrammarError as e:
             message = f"the schema of tool {tool.name!r} cannot be enforced: {e.message}"
             error = SchemaError(message, where=f"/tools/{offered.index}", hint="Simplify it")
@@ -468,7 +493,8 @@ class Compiler:
         except (SchemaError, ToolError) as e:
             raise _RefusedError(Refusal(tool.name, e)) from e
 
-    def _compile_grammar(self, grammar: str, where: str | None) -> Matcher:
+    def _compile_grammar(self, grammar: str, where: str | None, scope: str) -> Matcher:
+        """Compiles a grammar; `scope` tells apart for whom it is kept."""
         is_own = where not in (_GRAMMAR, _REGEX)
         return Matcher.compile(self.tokenizer, grammar, is_own=is_own, where=where)
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from constrained.cache_scope import COMMON, CacheScope
 from constrained.deadline import Deadline, Timings
 from constrained.decode.assistant_prefix import AssistantPrefix
 from constrained.decode.completion_reserve import CompletionReserve
@@ -37,6 +38,7 @@ class DecodeInput:
         call_limits: how many calls the turn may have, and how often the same one.
         prefix: the assistant prefill; the matcher is behind its tokens.
         breakpoints: numbers of first tokens whose KV cache is kept longest.
+        scope: of requests that may have computed a part of the prompt, and may go on from it.
     """
 
     prompt: Sequence[int]
@@ -48,6 +50,7 @@ class DecodeInput:
     call_limits: CallLimits = NO_LIMITS
     prefix: AssistantPrefix = field(default_factory=AssistantPrefix)
     breakpoints: CacheBreakpoints = NO_BREAKPOINTS
+    scope: CacheScope = COMMON
 
 
 @dataclass(frozen=True)

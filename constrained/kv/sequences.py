@@ -11,6 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
+from constrained.cache_scope import COMMON, CacheScope, ScopedTokens, scope_tokens
 from constrained.engine.protocol import Chunk, Engine
 from constrained.errors import ContextError, ModelError
 from constrained.kv.snapshot_files import SnapshotFiles
@@ -25,11 +26,18 @@ ENDLESS = 1 << 62  # tokens
 LATEST = 4  # checkpoints of a sequence, beside the pinned ones
 
 
-class ComputedTokens(Protocol):
-    """Tokens that have been computed, of a sequence or a snapshot, and where they can be cut."""
+class TokensInScope(Protocol):
+    """Tokens, and the scope that they were computed for, or are wanted for."""
 
     @property
     def tokens(self) -> list[int]: ...
+
+    @property
+    def scope(self) -> CacheScope: ...
+
+
+class ComputedTokens(TokensInScope, Protocol):
+    """Tokens that have been computed, of a sequence or a snapshot, and where they can be cut."""
 
     @property
     def in_blocks(self) -> int:
@@ -53,6 +61,7 @@ class SequenceState:
         pins: numbers of tokens that other prompts are likely to have in common with this one.
         stops: positions at which checkpoints are to be taken.
         used: a running number; the higher, the later it was used.
+        scope: of the request that the tokens are of; None: no other request may have them.
     """
 
     tokens: list[int] = field(default_factory=list[int])
@@ -61,6 +70,7 @@ class SequenceState:
     pins: tuple[int, ...] = ()
     stops: frozenset[int] = frozenset()
     used: int = 0
+    scope: CacheScope = None
 
     def cut(self, length: int) -> None:
         """Forgets all but the first `length` tokens."""
@@ -70,27 +80,35 @@ class SequenceState:
 
     def copy(self) -> "SequenceState":
         """The same tokens, for another sequence; nothing is pinned there."""
-        return SequenceState([*self.tokens], self.in_blocks, {**self.checkpoints}, used=self.used)
+        return SequenceState(
+            [*self.tokens],
+            self.in_blocks,
+            {**self.checkpoints},
+            used=self.used,
+            scope=self.scope,
+        )
 
 
 def count_reusable(
     computed: ComputedTokens,
-    tokens: list[int],
+    wanted: TokensInScope,
     *,
     most: int,
     block: int,
     can_cut: Callable[[int], bool],
 ) -> int:
-    """The number of first tokens that a prompt can go on with.
+    """The number of first tokens that a prompt can go on with: none of those of another scope.
 
     Args:
         computed: those of a sequence or snapshot.
-        tokens: those that are wanted.
+        wanted: those that are wanted.
         most: so many at most.
         block: whole blocks of so many tokens only.
         can_cut: tells if what was computed can be cut to so many; if not, its checkpoints remain.
     """
-    length = min(count_common(computed.tokens, tokens), most)
+    if wanted.scope is None or wanted.scope != computed.scope:
+        return 0
+    length = min(count_common(computed.tokens, wanted.tokens), most)
     if block > 1:
         length = min(length, computed.in_blocks) // block * block
     if length == len(computed.tokens) or can_cut(length):
@@ -151,28 +169,28 @@ class PrefixCache:
         if self._writing:
             self._writing.wait()
 
-    def find(self, tokens: list[int], known: int) -> tuple[int, Outline | None]:
+    def find(self, wanted: ScopedTokens, known: int) -> tuple[int, Outline | None]:
         """The snapshot that gains most over `known` tokens, and how many of the first it has; 0
         and None if that is not worth it."""
-        most = max(0, len(tokens) - 1)
+        most = max(0, len(wanted.tokens) - 1)
         if most - known <= SPARED:
             return 0, None
         length, outline = self.snapshots.find(
-            lambda outline: self._count_reusable(outline, tokens, most)
+            lambda outline: self._count_reusable(outline, wanted, most)
         )
         if length - known <= SPARED:
             return 0, None
         return length, outline
 
-    def look_up(self, tokens: list[int], known: int) -> Snapshot | None:
+    def look_up(self, wanted: ScopedTokens, known: int) -> Snapshot | None:
         """As `find`, and counts hits and misses."""
-        _, outline = self.find(tokens, known)
+        _, outline = self.find(wanted, known)
         while outline is not None:
             snapshot = self.snapshots.take(outline)
             if snapshot is not None:
                 return snapshot
-            _, outline = self.find(tokens, known)  # that one is damaged, and forgotten by now
-        if len(tokens) - 1 - known > SPARED:
+            _, outline = self.find(wanted, known)  # that one is damaged, and forgotten by now
+        if len(wanted.tokens) - 1 - known > SPARED:
             self._misses += 1
         return None
 
@@ -187,7 +205,7 @@ class PrefixCache:
             raise
         self._hits += 1
         checkpoints = dict(zip(outline.checkpoints, snapshot.checkpoints, strict=True))
-        return SequenceState([*outline.tokens], outline.in_blocks, checkpoints)
+        return SequenceState([*outline.tokens], outline.in_blocks, checkpoints, scope=outline.scope)
 
     def save(
         self, number: int, state: SequenceState, known: int, *, is_pinned: bool = False
@@ -200,8 +218,9 @@ class PrefixCache:
             known: the number of its tokens that stay, or are in other sequences.
             is_pinned: others are likely to begin with all of it.
         """
-        tokens = [*state.tokens]
-        if self._count_usable(state) - max(known, self._find_whole(tokens, is_pinned)) <= SPARED:
+        if state.scope is None:
+            return
+        if self._count_usable(state) - max(known, self._find_whole(state, is_pinned)) <= SPARED:
             return
         size = self._engine.state_size(number) + sum(map(len, state.checkpoints.values()))
         if not self.snapshots.admits(size):
@@ -212,41 +231,47 @@ class PrefixCache:
             self.snapshots.note(error)
             return
         checkpoints = tuple(state.checkpoints)
-        outline = Outline(tokens, state.in_blocks, checkpoints, is_pinned=is_pinned)
+        outline = Outline(
+            [*state.tokens],
+            state.in_blocks,
+            checkpoints,
+            is_pinned=is_pinned,
+            scope=state.scope,
+        )
         for other in [*self.snapshots.outlines()]:
             if self._covers(outline, other):
                 self.snapshots.drop(other)
         self.snapshots.put(Snapshot(outline, data, tuple(state.checkpoints.values())))
 
-    def is_worth_pinning(self, tokens: list[int], known: int) -> bool:
+    def is_worth_pinning(self, prefix: ScopedTokens, known: int) -> bool:
         """True if there is no pinned snapshot of these tokens yet."""
-        return len(tokens) - max(known, self._find_whole(tokens, True)) > SPARED
+        return len(prefix.tokens) - max(known, self._find_whole(prefix, True)) > SPARED
 
-    def _find_whole(self, tokens: list[int], is_pinned: bool) -> int:
+    def _find_whole(self, wanted: TokensInScope, is_pinned: bool) -> int:
         """The number of tokens that a snapshot has; only pinned ones stand for pinned ones."""
 
         def value(outline: Outline) -> int:
             if is_pinned and not outline.is_pinned:
                 return 0
-            return self._count_reusable(outline, tokens, len(tokens))
+            return self._count_reusable(outline, wanted, len(wanted.tokens))
 
         return self.snapshots.find(value)[0]
 
     def _covers(self, new: Outline, old: Outline) -> bool:
         """True if the old one is of little use once there is the new one."""
-        if old.is_pinned:
+        if old.is_pinned or old.scope != new.scope:
             return False
         usable = self._count_usable(old)
-        return usable - self._count_reusable(new, old.tokens, usable) <= SPARED
+        return usable - self._count_reusable(new, old, usable) <= SPARED
 
     def _count_usable(self, computed: ComputedTokens) -> int:
         """The number of tokens that a prompt which begins with all of them could go on with."""
         return computed.in_blocks if self._block > 1 else len(computed.tokens)
 
-    def _count_reusable(self, outline: Outline, tokens: list[int], most: int) -> int:
+    def _count_reusable(self, outline: Outline, wanted: TokensInScope, most: int) -> int:
         is_cut_anywhere = not self._engine.needs_checkpoints
         return count_reusable(
-            outline, tokens, most=most, block=self._block, can_cut=lambda _: is_cut_anywhere
+            outline, wanted, most=most, block=self._block, can_cut=lambda _: is_cut_anywhere
         )
 
 
@@ -344,8 +369,9 @@ class Sequences:
         return position
 
     def release(self, sequence: int) -> None:
-        """Forgets all tokens of a sequence."""
-        self._states[sequence] = SequenceState(used=self._states[sequence].used)
+        """Forgets all tokens of a sequence; its scope stays, for it may be read anew."""
+        state = self._states[sequence]
+        self._states[sequence] = SequenceState(used=state.used, scope=state.scope)
         self.engine.release(sequence)
 
     def tokens(self, sequence: int) -> Sequence[int]:
@@ -388,23 +414,31 @@ class Sequences:
                 left = min(left, stop - size)
         return left
 
-    def find(self, tokens: Sequence[int]) -> int:
-        """The number of first tokens that are known somewhere, and can be gone on with."""
-        tokens = list(tokens)
-        known = max(self._compare(tokens))
-        return max(known, self._prefix_cache.find(tokens, known)[0])
+    def find(self, tokens: Sequence[int], scope: CacheScope = COMMON) -> int:
+        """The number of first tokens that are known in a scope, and can be gone on with."""
+        wanted = scope_tokens(tokens, scope)
+        known = max(self._compare(wanted))
+        return max(known, self._prefix_cache.find(wanted, known)[0])
 
-    def claim(self, tokens: Sequence[int], idle: Iterable[int]) -> PrefixMatch:
-        """Makes an idle sequence hold as many of the first tokens as are known, and no others.
+    def claim(
+        self, tokens: Sequence[int], idle: Iterable[int], scope: CacheScope = COMMON
+    ) -> PrefixMatch:
+        """Makes an idle sequence hold as many of the first tokens as are known in a scope, and no
+        others; what it has from now on is known there.
 
         Either the one that has them goes on with them, or they are copied or restored to the one
         that was not used for the longest time: what is lost should be worth as little as possible.
         """
-        tokens, idle = list(tokens), list(idle)
-        restored = self._restore(tokens, idle)
+        number = self._fill(scope_tokens(tokens, scope), list(idle))
+        self._states[number].scope = scope
+        return PrefixMatch(number, self._count(number))
+
+    def _fill(self, wanted: ScopedTokens, idle: Collection[int]) -> int:
+        """Makes an idle sequence hold what is known of the tokens; returns which one."""
+        restored = self._restore(wanted, idle)
         if restored is not None:
-            return PrefixMatch(restored, self._count(restored))
-        lengths = self._compare(tokens)
+            return restored
+        lengths = self._compare(wanted)
 
         def rank(number: int) -> tuple[int, bool, int]:
             """Most tokens in common first, then idle ones, then those with the least to lose."""
@@ -415,11 +449,11 @@ class Sequences:
         is_little_lost = self._count(best) - lengths[best] <= SPARED
         if best in idle and (is_little_lost or best == oldest):
             self._cut(best, lengths[best])
-            return PrefixMatch(best, self._count(best))
+            return best
         self._empty(oldest)
         if lengths[best]:
             self._copy(best, oldest, lengths[best])
-        return PrefixMatch(oldest, self._count(oldest))
+        return oldest
 
     def _count(self, number: int) -> int:
         """The number of tokens of a sequence."""
@@ -450,29 +484,29 @@ class Sequences:
         states = self._states
         return min(idle, key=lambda number: (bool(states[number].tokens), states[number].used))
 
-    def _compare(self, tokens: list[int]) -> list[int]:
+    def _compare(self, wanted: ScopedTokens) -> list[int]:
         """For each sequence, the number of first tokens that it can be cut to.
 
         Their last one does not count, for its logits are wanted; and a sequence that the engine
         cannot cut can go back to its checkpoints alone.
         """
-        most = max(0, len(tokens) - 1)
-        return [self._count_reusable(number, tokens, most) for number in range(len(self._states))]
+        most = max(0, len(wanted.tokens) - 1)
+        return [self._count_reusable(number, wanted, most) for number in range(len(self._states))]
 
-    def _count_reusable(self, number: int, tokens: list[int], most: int) -> int:
+    def _count_reusable(self, number: int, wanted: TokensInScope, most: int) -> int:
         return count_reusable(
             self._states[number],
-            tokens,
+            wanted,
             most=most,
             block=self._block,
             can_cut=lambda length: self.engine.can_cut(number, length),
         )
 
-    def _restore(self, tokens: list[int], idle: Collection[int]) -> int | None:
+    def _restore(self, wanted: ScopedTokens, idle: Collection[int]) -> int | None:
         """Restores a snapshot that gains much over all sequences; returns which one has it, if any
         does."""
         while True:
-            snapshot = self._prefix_cache.look_up(tokens, max(self._compare(tokens)))
+            snapshot = self._prefix_cache.look_up(wanted, max(self._compare(wanted)))
             if snapshot is None:
                 return None
             number = self._find_oldest(idle)
@@ -482,7 +516,8 @@ class Sequences:
             except ModelError:  # it is forgotten, and noted
                 continue
             self._states[number].used = next(self._clock)
-            self._shorten(number, self._count_reusable(number, tokens, max(0, len(tokens) - 1)))
+            most = max(0, len(wanted.tokens) - 1)
+            self._shorten(number, self._count_reusable(number, wanted, most))
             return number
 
     def _copy(self, source: int, target: int, length: int) -> None:
@@ -524,24 +559,28 @@ class Sequences:
         if self._prefix_cache.snapshots.is_off:
             return
         state = self._states[number]
-        known = self._find_elsewhere(number, state.tokens, stays)
+        if state.scope is None:
+            return
+        known = self._find_elsewhere(number, state, stays)
         self._prefix_cache.save(number, state, max(stays, known))
         # From the longest to the shortest: the sequence is cut to each, and cannot grow again.
         for pin in reversed(state.pins):
-            prefix = state.tokens[:pin]
-            if len(prefix) < pin or pin <= stays or self._count_reusable(number, prefix, pin) < pin:
+            prefix = scope_tokens(state.tokens[:pin], state.scope)
+            if len(prefix.tokens) < pin or pin <= stays:
+                continue
+            if self._count_reusable(number, prefix, pin) < pin:
                 continue
             known = self._find_elsewhere(number, prefix, stays)
             if self._prefix_cache.is_worth_pinning(prefix, known):
                 self._shorten(number, pin)
                 self._prefix_cache.save(number, self._states[number], known, is_pinned=True)
 
-    def _find_elsewhere(self, number: int, tokens: list[int], default: int) -> int:
+    def _find_elsewhere(self, number: int, wanted: TokensInScope, default: int) -> int:
         """The number of first tokens that another sequence has; `default` if there is no other."""
         known: list[int] = []
         for other in range(len(self._states)):
             if other != number:
-                known.append(self._count_reusable(other, tokens, len(tokens)))
+                known.append(self._count_reusable(other, wanted, len(wanted.tokens)))
         return max(known, default=default)
 
     def _take_checkpoint(self, number: int) -> None:

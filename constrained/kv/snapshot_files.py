@@ -21,6 +21,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from constrained.cache_scope import COMMON
 from constrained.errors import RequestError
 from constrained.kv.snapshots import Outline, Snapshot
 from constrained.metrics import Amount
@@ -34,6 +35,7 @@ OTHERS = 0o077  # the permissions of all but the owner
 # A file of no end to read is not waited for, and a link is not followed.
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 PINNED = ".pinned"
+SCOPE = re.compile(r"([0-9a-f]{32})?")  # see `name_scope`
 NAME = re.compile(rf"[0-9a-f]{{32}}-[0-9a-f]{{32}}({PINNED})?\.snapshot")
 
 
@@ -45,6 +47,7 @@ class _Header:
     is_pinned: bool
     state: int  # bytes
     checkpoints: list[list[int]]  # for each, the number of tokens and of bytes
+    scope: str = COMMON  # files of earlier versions have none
 
     @property
     def size(self) -> int:
@@ -242,6 +245,7 @@ def _encode(snapshot: Snapshot, fingerprint: str) -> list[bytes]:
         is_pinned=outline.is_pinned,
         state=len(snapshot.state),
         checkpoints=checkpoints,
+        scope=outline.scope,
     )
     text = json.dumps(asdict(header)).encode()
     tokens = np.asarray(outline.tokens, "<i4").tobytes()
@@ -273,7 +277,14 @@ def _read_head(file: BinaryIO) -> tuple[_Header, Outline]:
     file.seek(PREFIX.size + size)
     tokens = np.frombuffer(file.read(4 * header.tokens), "<i4").tolist()
     positions = tuple(position for position, _ in header.checkpoints)
-    return header, Outline(tokens, header.in_blocks, positions, is_pinned=header.is_pinned)
+    outline = Outline(
+        tokens,
+        header.in_blocks,
+        positions,
+        is_pinned=header.is_pinned,
+        scope=header.scope,
+    )
+    return header, outline
 
 
 def _parse_header(text: bytes) -> _Header:
@@ -284,6 +295,8 @@ def _parse_header(text: bytes) -> _Header:
         for number in (header.tokens, header.in_blocks, header.state, *sizes):
             if type(number) is not int or number < 0:
                 raise ValueError("a number is none, or is negative")
+        if not SCOPE.fullmatch(header.scope):
+            raise ValueError("the scope is none")
     except (RecursionError, TypeError, ValueError) as e:
         raise ValueError(f"the header is damaged: {e}") from e
     return header

@@ -11,6 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
+from constrained.cache_scope import COMMON
 from constrained.metrics import Amount
 
 CACHE_RAM = 1024  # MiB
@@ -43,12 +44,13 @@ class Outline:
     in_blocks: int = 0
     checkpoints: tuple[int, ...] = ()
     is_pinned: bool = False
+    scope: str = COMMON
 
     @cached_property
     def key(self) -> str:
-        """Tells snapshots of different tokens apart."""
+        """Tells snapshots of different tokens or scopes apart."""
         data = np.asarray(self.tokens, "<i4").tobytes()
-        return hashlib.blake2b(data, digest_size=16).hexdigest()
+        return hashlib.blake2b(data, digest_size=16, key=self.scope.encode()).hexdigest()
 
 
 @dataclass(frozen=True)

@@ -70,6 +70,11 @@ class Options(TurnOptions, total=False):
         20). The model is asked about each token then, which is slower.
     owner: who asks, such as an API key: where several wait, they are admitted by turns, however
         many requests each has. If not given, the request is on its own.
+    cache_salt: what was computed for a request (KV cache, snapshots, turns, grammars) is found by
+        requests of the same salt alone. Nobody can then tell from times or counts what was asked
+        under another one. If not given, by those that have none.
+    cache_prompt: whether what was computed of the prompt is taken over from earlier requests and
+        kept for later ones; it is if not given. False: neither.
     """
 
     tool_choice: Any
@@ -89,6 +94,8 @@ class Options(TurnOptions, total=False):
     date: datetime | None
     prefill: bool
     breakpoints: Sequence[int]
+    cache_salt: str | None
+    cache_prompt: bool
 
 
 class GeneratedTextOptions(Options, total=False):

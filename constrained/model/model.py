@@ -279,10 +279,19 @@ class Model:
         timeout: float | None = None,
         *,
         client: Hashable = None,
+        cache_salt: str | None = None,
+        cache_prompt: bool = True,
     ) -> CompiledTurn:
         """A turn behind a prompt that no template writes; see `Compiler.compile_text`, and
         `compile` for the rest."""
-        return run(self._queue_text(prompt, answer, timeout, client))
+        work = partial(
+            self.compiler.compile_text,
+            prompt,
+            answer,
+            cache_salt=cache_salt,
+            cache_prompt=cache_prompt,
+        )
+        return run(self._queue(work, timeout, client, is_known=answer is None))
 
     async def acompile_text(
         self,
@@ -291,9 +300,18 @@ class Model:
         timeout: float | None = None,
         *,
         client: Hashable = None,
+        cache_salt: str | None = None,
+        cache_prompt: bool = True,
     ) -> CompiledTurn:
         """As `compile_text`."""
-        return await arun(self._queue_text(prompt, answer, timeout, client))
+        work = partial(
+            self.compiler.compile_text,
+            prompt,
+            answer,
+            cache_salt=cache_salt,
+            cache_prompt=cache_prompt,
+        )
+        return await arun(self._queue(work, timeout, client, is_known=answer is None))
 
     async def aread(
         self,
@@ -369,16 +387,6 @@ class Model:
     ) -> Callable[[Wanted], Future[CompiledTurn]]:
         work = partial(self.compiler.compile, job)
         return self._queue(work, timeout, client, is_known=is_known)
-
-    def _queue_text(
-        self,
-        prompt: str | Sequence[int],
-        answer: Answer | None,
-        timeout: float | None,
-        client: Hashable,
-    ) -> Callable[[Wanted], Future[CompiledTurn]]:
-        work = partial(self.compiler.compile_text, prompt, answer)
-        return self._queue(work, timeout, client, is_known=answer is None)
 
     def _queue(
         self,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
+from constrained.cache_scope import COMMON
 from constrained.errors import RequestError, check_count
 from constrained.format_selection.selection import SelectedFormat
 from constrained.job import Job, Recall
@@ -82,16 +83,18 @@ class _Scene:
 
     Args:
         names: texts that the tokenizer, or the format, would take for structure.
+        scope: of those who may know what comes of it.
     """
 
     teaching: SelectedFormat
     tools: Sequence[Mapping[str, Any]]
     variables: Mapping[str, Any]
     names: frozenset[str]
+    scope: str = COMMON
 
     @cached_property
     def key(self) -> bytes:
-        return digest([*self.tools], dict(self.variables))
+        return digest([*self.tools], dict(self.variables), self.scope)
 
     def write(self, messages: Messages, *, opened: bool = True) -> Prompt:
         """The prompt for a conversation; `opened`: with the generation prompt."""
@@ -149,6 +152,7 @@ class Prompts:
             tools=as_openai(tools),
             variables=job.template_kwargs,
             names=self._names,
+            scope=job.grammar_scope,
         )
         history = self._recall(job, scene)
         opened = scene.write(history.messages)
@@ -235,6 +239,8 @@ class Prompts:
         """The conversation, and which of its turns this model has generated."""
         with scene.teaching.template.failures():
             messages = normalise(job.messages)
+        if not job.cache_prompt:
+            return History(b"", messages)
         history = self._turns.recall(scene.key, messages)
         if job.recall == Recall.DROP:
             return replace(history, messages=messages)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from constrained.deadline import Clock, Deadline
-from constrained.decode.request import Finish, Generation, Request, Usage
+from constrained.decode.request import DecodeInput, Finish, Generation, Request, Usage
 from constrained.decode.turn_decoder import TurnDecoder
 from constrained.engine.protocol import Chunk, Engine
 from constrained.errors import ContextError
@@ -204,7 +204,7 @@ class Schedule:
 
         for seat in sorted(self._waiting, key=rank):  # a stable sort: equal ones keep their order
             # One that waits to copy the prompt of another is overtaken by those behind it.
-            if not self._is_being_read(seat.request.turn.prompt):
+            if not self._is_being_read(seat.request.turn):
                 return seat
         return None
 
@@ -218,20 +218,22 @@ class Schedule:
     def _find_idle(self) -> list[int]:
         return [n for n in range(self._sequences.engine.max_sequences) if n not in self._running]
 
-    def _is_being_read(self, prompt: Sequence[int]) -> bool:
-        """True if much of the prompt is about to be computed for another request: it is worth
-        waiting for, since it can be copied."""
-        shared = 0
+    def _is_being_read(self, turn: DecodeInput) -> bool:
+        """True if much of the prompt is about to be computed for another request of its scope: it
+        is worth waiting for, since it can be copied."""
+        if turn.scope is None:
+            return False
+        prompt, shared = [*turn.prompt], 0
         for running in self._running.values():
-            if running.turn.input.unread:
-                shared = max(shared, count_common(running.turn.input.prompt, [*prompt]))
-        return shared > SPARED and shared > self._sequences.find(prompt) + SPARED
+            if running.turn.input.unread and running.seat.request.turn.scope == turn.scope:
+                shared = max(shared, count_common(running.turn.input.prompt, prompt))
+        return shared > SPARED and shared > self._sequences.find(prompt, turn.scope) + SPARED
 
     def _begin(self, seat: Seat, idle: list[int]) -> None:
         request = seat.request
         prompt, breakpoints = request.turn.prompt, request.turn.breakpoints
         try:
-            match = self._sequences.claim(prompt, idle)
+            match = self._sequences.claim(prompt, idle, request.turn.scope)
             number = match.sequence
             self._sequences.pin(
                 number, len(prompt), boundaries=breakpoints.places, closed=breakpoints.closed

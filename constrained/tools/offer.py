@@ -8,6 +8,7 @@ another one, is an error; so is an offer of which nothing is left, and a choice 
 from dataclasses import dataclass, replace
 from typing import Any
 
+from constrained.cache_scope import COMMON
 from constrained.tools.reports import explain_refusal
 from constrained.tools.shapes import read_entries
 from grammars.errors import Error, SchemaError
@@ -100,7 +101,12 @@ class Offer:
 
 
 def read_offer(
-    given: Any, *, drop: bool = True, nonempty: bool = False, room: int | None = None
+    given: Any,
+    *,
+    drop: bool = True,
+    nonempty: bool = False,
+    room: int | None = None,
+    scope: str = COMMON,
 ) -> Offer:
     """Reads the tools of a request.
 
@@ -109,6 +115,7 @@ def read_offer(
         drop: leave tools out whose schemas cannot be enforced; else they are an error.
         nonempty: a required string has at least one character.
         room: characters that the context has room for; None: any number.
+        scope: of those who share lowered schemas.
 
     Raises:
         ToolError: not a list, not a tool, or two tools of the same name; `where` is the pointer.
@@ -119,7 +126,7 @@ def read_offer(
     entries = read_entries(given)
     for index, entry in enumerate(entries):
         try:
-            tool = entry.lower(nonempty=nonempty)
+            tool = entry.lower(nonempty=nonempty, scope=scope)
             entry.check_length(tool.schema, room)
         except SchemaError as e:
             if not drop:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
+from constrained.cache_scope import COMMON
 from constrained.messages import pack_json
 from constrained.tools.functions import as_json
 from grammars.errors import PolicyError, SchemaError, ToolError
@@ -40,17 +41,18 @@ class Entry:
     where: str
     text: str
 
-    def lower(self, *, nonempty: bool = False) -> Tool:
+    def lower(self, *, nonempty: bool = False, scope: str = COMMON) -> Tool:
         """The tool.
 
         Args:
             nonempty: a required string has at least one character.
+            scope: of those who share lowered schemas.
 
         Raises:
             SchemaError: its schema cannot be enforced; `where` is the pointer of the keyword.
         """
         try:
-            schema = _lower_text(self.text, self.strict, nonempty)
+            schema = _lower_text(self.text, self.strict, nonempty, scope)
         except SchemaError as e:
             where = f"{self.where}/{_find_key(self.body)}{e.where or ''}"
             raise SchemaError(f"tool {self.name!r}: {e.message}", where=where, hint=e.hint) from e
@@ -167,8 +169,8 @@ def _find_key(body: Mapping[str, Any]) -> str | None:
 
 
 @lru_cache(maxsize=LOWERED)
-def _lower_text(text: str, strict: bool, nonempty: bool) -> Schema:
-    """The schema of a tool; the same tools come again with each request."""
+def _lower_text(text: str, strict: bool, nonempty: bool, scope: str) -> Schema:
+    """The schema of a tool; the same tools come again with each request of a scope."""
     body, _ = _body(json.loads(text), "")
     key = _find_key(body)
     document = {"type": "object", "properties": {}}

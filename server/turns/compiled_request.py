@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from constrained.compile.compiled_turn import CompiledTurn
-from server.caller import find_owner
+from server.caller import find_owner, find_salt
 from server.turns.reasoning import ReasoningPlan, plan_reasoning
 from server.turns.service import Service
 from server.turns.turn_request import TurnRequest
@@ -92,14 +92,16 @@ def complete_request(service: Service, request: TurnRequest) -> TurnRequest:
         variables=compiler.template.variables,
     )
     job = request.job
+    salt = find_salt(job.cache_salt, is_shared=service.settings.share_cache)
     job = replace(
         job,
+        cache_salt=salt,
         messages=service.call_ids.restore(job.messages),
         think=plan.think,
         reasoning_budget=plan.budget,
         # Variables that the client itself gives win over those that its effort stands for.
         template_kwargs={**plan.variables, **job.template_kwargs},
-        date=service.dates.find(job.messages),
+        date=service.dates.find(job.messages, salt),
     )
     return replace(request, job=job, plan=plan, is_known=compiler.knows(job))
 

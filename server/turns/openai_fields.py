@@ -12,6 +12,7 @@ from constrained.engine.sampling import SEEDS, Sampling
 from grammars.turn import Answer
 from server.errors import HttpError
 from server.settings import Settings
+from server.turns.cache_fields import CacheFields
 from server.turns.reasoning import Effort, ReasoningRequest
 from server.turns.request_checks import check_size
 from server.turns.request_lists import Texts, stop_at_first
@@ -115,7 +116,7 @@ class SamplingFields(BaseModel):
         return tuple(self.stop or ())
 
 
-class GenerationFields(SamplingFields):
+class GenerationFields(SamplingFields, CacheFields):
     """Fields that say how a reply is generated, and what it has to be."""
 
     model: str = ""

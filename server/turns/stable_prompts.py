@@ -88,8 +88,8 @@ class ConversationDates:
         self._dates: OrderedDict[bytes, datetime] = OrderedDict()
         self._lock = threading.Lock()
 
-    def find(self, messages: Sequence[Mapping[str, Any]]) -> datetime:
-        """When the conversation began: now, if it is not known."""
+    def find(self, messages: Sequence[Mapping[str, Any]], salt: str | None = None) -> datetime:
+        """When the conversation began: now, if it is not known under this salt of the caches."""
         if self._fixed is not None:
             return self._fixed
         length = 0
@@ -97,7 +97,7 @@ class ConversationDates:
             length += 1
             if message.get("role") not in SYSTEM_ROLES:
                 break
-        key = digest(list(messages[:length]))
+        key = digest(list(messages[:length]), salt)
         with self._lock:
             if length == len(messages):
                 self._dates[key] = datetime.now()

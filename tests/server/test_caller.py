@@ -1,6 +1,6 @@
 from contextvars import copy_context
 
-from server.caller import find_owner, set_caller
+from server.caller import find_owner, find_salt, set_caller
 
 
 def test_each_request_is_on_its_own_where_there_are_no_keys():
@@ -14,3 +14,19 @@ def test_requests_of_one_key_have_one_owner():
 
     assert copy_context().run(ask, b"a") == copy_context().run(ask, b"a")
     assert copy_context().run(ask, b"a") != copy_context().run(ask, b"b")
+
+
+def test_salts_of_keys_and_of_clients_are_never_the_same():
+    def salt(key: bytes | None, given: str | None, is_shared: bool = False) -> str | None:
+        set_caller(key)
+        return find_salt(given, is_shared=is_shared)
+
+    found = {
+        copy_context().run(salt, key, given)
+        for key in (b"a", b"b")
+        for given in (None, "a", "b", "key b'a'", "salt a")
+    }
+    assert len(found) == 6  # two of keys, and four of clients, whatever their key
+    assert copy_context().run(salt, None, None) is None
+    assert copy_context().run(salt, b"a", None, True) is None
+    assert copy_context().run(salt, b"a", "team", True) == copy_context().run(salt, b"b", "team")

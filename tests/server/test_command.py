@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from datetime import datetime
 from pathlib import Path
@@ -37,6 +38,8 @@ def test_the_defaults_let_this_machine_ask_alone(monkeypatch: pytest.MonkeyPatch
     assert settings.api_keys == settings.cors_origins == ()
     assert not settings.log_prompts
     assert not settings.show_grammar
+    assert not settings.share_cache
+    assert read_settings(read("--share-cache")).share_cache
 
 
 def test_options_become_settings(tmp_path: Path) -> None:
@@ -163,17 +166,26 @@ def test_the_process_serves_and_ends_well() -> None:
         )
         with urllib.request.urlopen(request) as response:
             assert json.load(response)["choices"][0]["message"]["content"]
+        for path in ("/%0aERROR:%20forged%1b[2J", "/v1/models/%0aERROR:%20forged%1b[2J"):
+            with pytest.raises(urllib.error.HTTPError, match="404"):
+                urllib.request.urlopen(url + path)
     finally:
         process.send_signal(signal.SIGTERM)
         _, log = process.communicate(timeout=PATIENCE)
     assert process.returncode in (0, -signal.SIGTERM)
     assert "demo model of the package answers" in log
     assert "Traceback" not in log
+    assert "forged" in log
+    for line in log.splitlines():  # those of uvicorn, too
+        assert line.startswith(("INFO: ", "WARNING: "))
+        assert line.isprintable()
 
 
 def test_a_model_that_is_not_there_ends_the_process(tmp_path: Path) -> None:
-    process, _ = start("-m", str(tmp_path / "none.gguf"))
+    process, _ = start("-m", str(tmp_path / "no\nERROR: forged\x1b[2Jne.gguf"))
     _, log = process.communicate(timeout=PATIENCE)
     assert process.returncode == 2, log
-    assert "none.gguf" in log
+    assert "ne.gguf" in log
     assert "Traceback" not in log
+    assert not any(line.startswith("ERROR: forged") for line in log.splitlines())
+    assert "\x1b" not in log

@@ -28,7 +28,7 @@ from server.turns.turn_request import GenerationOptions, TurnRequest
 
 Json = dict[str, Any]
 HARMLESS = frozenset(
-    "user metadata store service_tier safety_identifier prompt_cache_key cache_prompt id_slot "
+    "user metadata store service_tier safety_identifier prompt_cache_key id_slot "
     "verbosity prediction modalities audio web_search_options timings_per_token "
     "prompt_cache_retention".split()
 )
@@ -89,6 +89,8 @@ class ChatRequest(GenerationFields):
             template_kwargs=self.chat_template_kwargs or {},
             answer=self.read_answer(),
             prefill=self.continue_final_message is True,
+            cache_salt=self.cache_salt,
+            cache_prompt=self.cache_prompt is not False,
         )
         generation = GenerationOptions(
             max_tokens=self._read_max_tokens(),

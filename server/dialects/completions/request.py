@@ -44,7 +44,12 @@ class CompletionRequest(GenerationFields):
         """
         self._check(service)
         self.check_answer(service.settings)
-        job = Job(messages=(), answer=self.read_answer())
+        job = Job(
+            messages=(),
+            answer=self.read_answer(),
+            cache_salt=self.cache_salt,
+            cache_prompt=self.cache_prompt is not False,
+        )
         max_tokens = self._read_max_tokens()
         generation = GenerationOptions(
             max_tokens=None if max_tokens == -1 else max_tokens,

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from constrained.compile.compiled_turn import CompiledTurn
-from server.caller import find_owner
+from server.caller import find_owner, find_salt
 from server.dialects.completions.reply import CompletionWriter
 from server.dialects.completions.request import CompletionRequest
 from server.http.body import describe_body
@@ -61,8 +61,14 @@ async def start(
 async def _compile(
     service: Service, request: TurnRequest, prompt: str | Sequence[int], *, timeout: float | None
 ) -> CompiledTurn:
+    job = request.job
     turn = await service.model.acompile_text(
-        prompt, request.job.answer, timeout, client=find_owner()
+        prompt,
+        job.answer,
+        timeout,
+        client=find_owner(),
+        cache_salt=find_salt(job.cache_salt, is_shared=service.settings.share_cache),
+        cache_prompt=job.cache_prompt,
     )
     LOG.info("raw prompt of %d tokens", len(turn.tokens))
     if service.settings.log_prompts:

@@ -17,6 +17,7 @@ from constrained.job import Job, limit_identical
 from grammars.turn import Answer
 from server.dialects.messages.conversation import Conversation, is_marked, read_conversation
 from server.errors import HttpError
+from server.turns.cache_fields import CacheFields
 from server.turns.compiled_request import complete_request
 from server.turns.openai_fields import find_ignored, replace_given
 from server.turns.reasoning import Effort, ReasoningRequest
@@ -66,7 +67,7 @@ class ToolChoice(BaseModel):
     disable_parallel_tool_use: bool | None = None
 
 
-class CountRequest(BaseModel):
+class CountRequest(CacheFields):
     """A request to /v1/messages/count_tokens: one to /v1/messages that need not say how long the
     reply may be."""
 
@@ -107,6 +108,8 @@ class CountRequest(BaseModel):
             max_identical_calls=limit_identical(self._asks_for_parallel()),
             answer=self._read_answer(service),
             prefill=conversation.prefill,
+            cache_salt=self.cache_salt,
+            cache_prompt=self.cache_prompt is not False,
             # One behind system messages is no news: their end is a breakpoint of every prompt.
             breakpoints=tuple(mark for mark in breakpoints if mark > conversation.leading),
         )

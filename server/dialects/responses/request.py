@@ -11,6 +11,7 @@ from constrained.errors import Error
 from constrained.job import Job, limit_identical
 from constrained.tools.shapes import read_policy
 from server.errors import HttpError
+from server.turns.cache_fields import CacheFields
 from server.turns.compiled_request import complete_request
 from server.turns.openai_fields import (
     ReasoningOptions,
@@ -46,7 +47,7 @@ class TextOptions(BaseModel):
     verbosity: Literal["low", "medium", "high"] | None = None
 
 
-class ResponsesRequest(SamplingFields):
+class ResponsesRequest(SamplingFields, CacheFields):
     """A request to /v1/responses."""
 
     input: str | Objects = ""
@@ -110,6 +111,8 @@ class ResponsesRequest(SamplingFields):
                 max_identical_calls=limit_identical(self.parallel_tool_calls),
                 template_kwargs=self.chat_template_kwargs or {},
                 answer=read_response_format(text.format),
+                cache_salt=self.cache_salt,
+                cache_prompt=self.cache_prompt is not False,
             )
         generation = GenerationOptions(
             max_tokens=self.max_output_tokens,

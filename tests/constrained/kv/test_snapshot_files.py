@@ -1,13 +1,17 @@
 """Files of snapshots: what is damaged, foreign or too much is a miss, never an error."""
 
+import hashlib
+import json
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from constrained.cache_scope import name_scope
 from constrained.errors import RequestError
 from constrained.kv.snapshot_files import PREFIX, SnapshotFiles
 from constrained.kv.snapshots import DISK, Outline, Snapshot, Snapshots
@@ -40,6 +44,44 @@ def test_it_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert sorted(found, key=str) == sorted([SNAPSHOT, pinned], key=str)
     files = SnapshotFiles(tmp_path / "new" / "folder", "model", DISK)
     assert (files.amount.count, files.amount.tokens) == (2, 5)
+
+
+def test_scopes_are_told_apart(tmp_path: Path) -> None:
+    names = [name_scope("A secret"), name_scope("another")]
+    scoped = [Snapshot(replace(SNAPSHOT.outline, scope=name), name.encode()) for name in names]
+    plain = replace(SNAPSHOT, state=b"of nobody")
+    with_places = [replace(kept, checkpoints=(b"one", b"three")) for kept in scoped]
+    paths = store(tmp_path, plain, *with_places)
+    assert len({*paths}) == 3
+    found = [kept for kept in read_all(tmp_path) if kept]
+    states = {kept.outline.scope: kept.state for kept in found}
+    assert states == {"": b"of nobody", **{name: name.encode() for name in names}}
+    for path in paths:
+        assert b"secret" not in path.read_bytes()
+
+
+def rewrite_header(path: Path, **fields: object) -> None:
+    """Changes fields of a header, or takes them away (None); the checksum is right."""
+    data = path.read_bytes()
+    magic, _, size = PREFIX.unpack_from(data)
+    header = {**json.loads(data[PREFIX.size : PREFIX.size + size]), **fields}
+    text = json.dumps({name: value for name, value in header.items() if value is not None})
+    body = text.encode() + data[PREFIX.size + size :]
+    checksum = hashlib.blake2b(body, digest_size=32).digest()
+    path.write_bytes(PREFIX.pack(magic, checksum, len(text)) + body)
+
+
+def test_a_file_from_before_there_were_scopes_is_of_the_common_one(tmp_path: Path) -> None:
+    (path,) = store(tmp_path, SNAPSHOT)
+    rewrite_header(path, scope=None)
+    assert read_all(tmp_path) == [SNAPSHOT]
+
+
+@pytest.mark.parametrize("scope", [1, ["a"], "../a", "é" * 32, "A" * 32, "a" * 65])
+def test_what_is_no_scope_is_a_miss(tmp_path: Path, scope: object) -> None:
+    (path,) = store(tmp_path, SNAPSHOT)
+    rewrite_header(path, scope=scope)
+    assert read_all(tmp_path) == []
 
 
 def test_nobody_else_may_read_it(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from constrained.cache_scope import ScopedTokens
 from constrained.engine.protocol import Chunk
 from constrained.engine.scripted import ScriptedEngine, random_logits
 from constrained.errors import ModelError
@@ -338,7 +339,10 @@ def test_measure_is_the_longest_that_can_be_had(
 ) -> None:
     wanted = [*held[:shared], *rest]
     past = SequenceState(
-        held, min(in_blocks, len(held)), {at: b"" for at in places if at <= len(held)}
+        held,
+        min(in_blocks, len(held)),
+        {at: b"" for at in places if at <= len(held)},
+        scope="a",
     )
     for is_cut_anywhere in (True, False):
         possible = {0, len(held), *past.checkpoints}
@@ -354,9 +358,20 @@ def test_measure_is_the_longest_that_can_be_had(
         ]
         found = count_reusable(
             past,
-            wanted,
+            ScopedTokens(wanted, "a"),
             most=len(wanted),
             block=block,
             can_cut=lambda _, cut=is_cut_anywhere: cut,
         )
         assert found == max(fit)
+
+
+def test_what_is_read_anew_stays_in_its_scope() -> None:
+    """A draft that cannot be taken back: the sequence is emptied, and the turn goes on in it."""
+    sequences, prompt = Sequences(Engine()), head("a")
+    number = sequences.claim(prompt, [0], "a").sequence
+    sequences.decode([Chunk(number, prompt, 0)])
+    sequences.release(number)
+    sequences.decode([Chunk(number, prompt, 0)])
+    known = [sequences.find(prompt, scope) for scope in ("a", "b", "", None)]
+    assert known == [len(prompt) - 1, 0, 0, 0]

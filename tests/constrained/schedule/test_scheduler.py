@@ -12,6 +12,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
+from constrained.cache_scope import COMMON, CacheScope
 from constrained.decode.request import (
     DecodeInput,
     DecodeOptions,
@@ -63,9 +64,12 @@ def request(
     is_wanted: Callable[[], bool] = lambda: True,
     boundaries: tuple[int, ...] = (),
     owner: str | None = None,
+    scope: CacheScope = COMMON,
 ) -> Request:
     breakpoints = CacheBreakpoints(places=boundaries)
-    turn = DecodeInput(tuple(prompt), lambda: Parser(HERMES, ()), breakpoints=breakpoints)
+    turn = DecodeInput(
+        tuple(prompt), lambda: Parser(HERMES, ()), breakpoints=breakpoints, scope=scope
+    )
     options = DecodeOptions(max_tokens=max_tokens, sampling=GREEDY)
     return Request(turn, options, is_wanted=is_wanted, owner=owner)
 
@@ -123,11 +127,13 @@ class Schedules(RuleBasedStateMachine):
         head=st.sampled_from([b"system A. " * 14, b"system B. " * 14, b""]),
         tail=st.binary(min_size=1, max_size=30),
         max_tokens=st.integers(1, 12),
+        scope=st.sampled_from([COMMON, COMMON, "a", None]),
     )
-    def ask(self, head: bytes, tail: bytes, max_tokens: int) -> int:
+    def ask(self, head: bytes, tail: bytes, max_tokens: int, scope: CacheScope) -> int:
         prompt, wanted = tuple(head + tail), [True]
         boundaries = (len(head),) if len(head) > 100 else ()
-        (seat,) = add(self.schedule, request(prompt, max_tokens, lambda: wanted[0], boundaries))
+        asked = request(prompt, max_tokens, lambda: wanted[0], boundaries, scope=scope)
+        (seat,) = add(self.schedule, asked)
         self.asked.append((seat, prompt, max_tokens, wanted))
         return len(self.asked) - 1
 
@@ -137,7 +143,8 @@ class Schedules(RuleBasedStateMachine):
         seat, prompt, max_tokens, _ = self.asked[number]
         if not seat.result.done() or seat.result.exception():
             return number
-        return self.ask(bytes(prompt), bytes(seat.result.result().tokens) + tail, max_tokens)
+        tail = bytes(seat.result.result().tokens) + tail
+        return self.ask(bytes(prompt), tail, max_tokens, seat.request.turn.scope)
 
     @rule(number=seats)
     def cancel(self, number: int) -> None:
@@ -172,6 +179,17 @@ class Schedules(RuleBasedStateMachine):
                 assert made.tokens == whole
             else:
                 assert made.tokens == whole[: len(made.tokens)]
+            assert made.usage.cached_tokens <= self.count_known(seat)
+
+    def count_known(self, seat: Seat) -> int:
+        """The tokens that the prompt has in common with what others of its scope had."""
+        turn, known = seat.request.turn, 0
+        for other, prompt, _, _ in self.asked:
+            is_of_scope = turn.scope is not None and other.request.turn.scope == turn.scope
+            if other is not seat and is_of_scope:
+                tokens = [*prompt, *other.result.result().tokens]
+                known = max(known, count_common(tokens, [*turn.prompt]))
+        return known
 
 
 class WithoutPast(Schedules):
@@ -248,6 +266,19 @@ def test_a_prefix_that_nobody_has_computed_yet_is_computed_once() -> None:
     own = sum(len(prompt) - len(prefix) for prompt in prompts)
     assert engine.computed <= len(prefix) + own
     assert [m.usage.cached_tokens >= len(prefix) for m in made] == [False, *[True] * 7]
+
+
+def test_who_is_of_another_scope_computes_and_waits_for_nothing_of_it() -> None:
+    engine, prompt = Watched(max_sequences=3), letters("the tools ", 40)
+    schedule = Schedule(engine, cache=Cache(1 << 20))
+    for scopes, cached in ((("a", "b"), 0), (("a", "b"), 1), ((None, "c"), 0), ((None, "a"), None)):
+        made = finish(schedule, *(request(prompt, 1, scope=scope) for scope in scopes))
+        known = [generation.usage.cached_tokens for generation in made]
+        if cached is None:
+            assert known == [0, len(prompt) - 1]
+        else:
+            assert known == [cached * (len(prompt) - 1)] * 2
+    assert engine.chunks[0][0].tokens == engine.chunks[0][1].tokens  # none waits for the other
 
 
 def test_a_conversation_goes_on_where_it_was() -> None:
