@@ -49,19 +49,6 @@ def _read_part(part: Any, where: str) -> dict[str, str]:
     return {"type": "text", "text": text}
 
 
-def check_tools(tools: Sequence[Any], settings: Settings) -> None:
-    """Refuses more tools, or larger ones, than the server takes.
-
-    Raises:
-        HttpError: names the tool.
-    """
-    if len(tools) > settings.max_tools:
-        message = f"there are {len(tools):,} tools, this server takes {settings.max_tools:,}"
-        raise HttpError(400, message, "too_many_tools", where="/tools")
-    for number, tool in enumerate(tools):
-        check_size(tool, settings, f"/tools/{number}")
-
-
 def check_size(schema: Any, settings: Settings, where: str) -> None:
     """Refuses a schema, or what else says what an answer is, that is too large.
 

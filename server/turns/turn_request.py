@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from constrained.engine.sampling import Sampling
 from constrained.job import Job
+from server.turns.offered_tools import OfferedTools
 from server.turns.reasoning import ReasoningRequest
 
 
@@ -38,6 +39,7 @@ class TurnRequest:
         ignored_fields: fields of the request that the server does not know.
         normalised: in how many places volatile text was made constant, see
             `server.turns.stable_prompts`.
+        tools: how the client knows the tools of the job.
     """
 
     job: Job
@@ -45,3 +47,4 @@ class TurnRequest:
     reasoning: ReasoningRequest = field(default_factory=ReasoningRequest)
     ignored_fields: tuple[str, ...] = ()
     normalised: int = 0
+    tools: OfferedTools = field(default_factory=OfferedTools)
