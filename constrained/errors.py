@@ -22,7 +22,25 @@ class GrammarError(Error):
 
 
 class ContextError(Error):
-    """The prompt and the answer do not fit into the context."""
+    """The prompt and the answer do not fit into the context.
+
+    Args:
+        message, hint: as of `Error`.
+        tokens: of the prompt, at least; None: it is not the prompt that is too long.
+        room: the tokens of the context.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        tokens: int | None = None,
+        room: int | None = None,
+    ):
+        super().__init__(message, hint=hint)
+        self.tokens = tokens
+        self.room = room
 
 
 def check_count(count: int, context_length: int | None) -> None:
@@ -30,7 +48,7 @@ def check_count(count: int, context_length: int | None) -> None:
     None: there is no limit."""
     if context_length is not None and count >= context_length:
         message = f"the prompt has {count} tokens, the context {context_length}"
-        raise ContextError(message, hint=SHORTEN)
+        raise ContextError(message, hint=SHORTEN, tokens=count, room=context_length)
 
 
 class BusyError(Error):

@@ -67,6 +67,8 @@ def _add_server_options(parser: argparse.ArgumentParser) -> None:
     help = f"of a request; default: {Settings.max_body >> 20}"
     add("--max-body", type=int, default=Settings.max_body >> 20, metavar="MIB", help=help)
     _add_limits(add)
+    help = "leave the schema of a tool open that says strict: false; else it is enforced"
+    add("--lenient-tools", action="store_true", help=help)
     help = "let web pages of this origin ask; give it repeatedly; *: any"
     add("--cors-origin", action="append", metavar="ORIGIN", default=[], help=help)
     help = "leave text as it is that agents change in every request, although it defeats caches"
@@ -206,6 +208,7 @@ def read_settings(options: argparse.Namespace) -> Settings:
         keep_volatile=options.keep_volatile,
         date=_read_date(options.date),
         share_cache=options.share_cache,
+        lenient_tools=options.lenient_tools,
         show_grammar=options.show_grammar,
         log_prompts=options.log_prompts,
     )

@@ -81,7 +81,9 @@ def as_http_error(error: Exception) -> HttpError:
         return HttpError(500, str(error), "grammar_failed")
     for kind, status, code in STATUSES:
         if isinstance(error, kind):
-            return HttpError(status, str(error), code, where=error.where)
+            fault = HttpError(status, str(error), code, where=error.where)
+            fault.__cause__ = error  # a dialect may have words of its own for it
+            return fault
     return HttpError(500, "the server failed; its log says why", INTERNAL)
 
 

@@ -58,6 +58,8 @@ class Settings:
     """Bytes of the variables that a request gives to the chat template."""
     max_schema: int = MIB
     """Bytes of the schema of one tool, or of an answer."""
+    lenient_tools: bool = False
+    """`strict: false` of a tool leaves its schema open; else it is enforced all the same."""
     max_choices: int = 16
     """Replies to one request (`n`)."""
     max_stored: int = 1000

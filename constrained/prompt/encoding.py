@@ -16,7 +16,8 @@ def check_text(text: str, vocabulary: Vocabulary, context_length: int | None) ->
             f"the prompt has {size} bytes, the context {context_length} tokens "
             f"of {vocabulary.longest} bytes at most"
         )
-        raise ContextError(message, hint=SHORTEN)
+        least = size // vocabulary.longest
+        raise ContextError(message, hint=SHORTEN, tokens=least, room=context_length)
 
 
 def encode_prompt(prompt: Prompt, vocabulary: Vocabulary) -> tuple[int, ...]:

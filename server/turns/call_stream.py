@@ -3,7 +3,9 @@
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
+
+from pydantic_core import from_json
 
 from constrained.compile.compiled_turn import CompiledTurn
 from constrained.decode.filters.events import Exhausted
@@ -11,6 +13,7 @@ from constrained.reply import TurnCallIds
 from grammars.turn import ArgumentsDelta, CallOpened, CallRead
 from server.ids import CallIds
 from server.turns.active_request import TurnEvent
+from server.turns.offered_tools import INPUT, OfferedTools, ToolForm
 
 
 @dataclass(frozen=True)
@@ -19,12 +22,20 @@ class CallStarted:
 
     index: int
     id: str
-    name: str
+    tool: ToolForm
 
 
 @dataclass(frozen=True)
 class CallArguments:
     """More of the JSON text of a call's arguments."""
+
+    index: int
+    text: str
+
+
+@dataclass(frozen=True)
+class CallInput:
+    """More of the text that a custom tool takes."""
 
     index: int
     text: str
@@ -37,7 +48,7 @@ class CallFinished:
     index: int
 
 
-CallEvent: TypeAlias = CallStarted | CallArguments | CallFinished
+CallEvent: TypeAlias = CallStarted | CallArguments | CallInput | CallFinished
 
 
 class CallStream:
@@ -50,16 +61,25 @@ class CallStream:
         turn: what is generated.
         call_ids: notes the ids that the model itself writes.
         choice: the number of the reply, of several.
+        tools: how the client knows the tools.
     """
 
-    def __init__(self, turn: CompiledTurn, call_ids: CallIds, choice: int = 0):
+    def __init__(
+        self,
+        turn: CompiledTurn,
+        call_ids: CallIds,
+        choice: int = 0,
+        tools: OfferedTools | None = None,
+    ):
         self._turn = turn
+        self._tools = tools or OfferedTools()
         self._call_ids = call_ids
         self._own_ids = TurnCallIds(turn, choice)
         self._ids: dict[int, str] = {}
         self._with_arguments: set[int] = set()
         self._exhausted = False
         self._dropped: set[int] = set()
+        self._inputs: dict[int, _InputText] = {}  # of calls of custom tools
 
     @property
     def count(self) -> int:
@@ -75,13 +95,19 @@ class CallStream:
                 yield from self._open(index, name)
             case ArgumentsDelta(index, text) if index not in self._dropped:
                 self._with_arguments.add(index)
-                yield CallArguments(index, text)
+                if index not in self._inputs:
+                    yield CallArguments(index, text)
+                elif added := self._inputs[index].add(text):
+                    yield CallInput(index, added)
             case CallRead(index, call):
                 if index not in self._ids and index not in self._dropped:
                     yield from self._open(index, call.name)
                 if index in self._dropped:
                     return
-                if index not in self._with_arguments:
+                if index in self._inputs:
+                    if rest := self._inputs[index].finish(call.arguments):
+                        yield CallInput(index, rest)
+                elif index not in self._with_arguments:
                     yield CallArguments(index, json.dumps(call.arguments, ensure_ascii=False))
                 self._call_ids.note(self._ids[index], call.id)
                 yield CallFinished(index)
@@ -93,4 +119,36 @@ class CallStream:
             self._dropped.add(index)
             return
         self._ids[index] = id = self._own_ids.choose(index)
-        yield CallStarted(index, id, name)
+        form = self._tools.find_form(name)
+        if form.is_custom:
+            self._inputs[index] = _InputText()
+        yield CallStarted(index, id, form)
+
+
+class _InputText:
+    """The text of a custom tool, read off the arguments of its function while they are written."""
+
+    def __init__(self) -> None:
+        self._arguments = ""
+        self._sent = ""
+
+    def add(self, arguments: str) -> str:
+        """Takes more of the JSON; returns what is new of the text."""
+        self._arguments += arguments
+        try:
+            read = from_json(self._arguments, allow_partial="trailing-strings")
+        except ValueError:  # it ends inside of an escape
+            return ""
+        return self._send(read)
+
+    def finish(self, arguments: Any) -> str:
+        """What is left of the text, of whole arguments."""
+        return self._send(arguments)
+
+    def _send(self, arguments: Any) -> str:
+        text = arguments.get(INPUT) if isinstance(arguments, dict) else None
+        if not isinstance(text, str) or not text.startswith(self._sent):
+            return ""
+        added = text[len(self._sent) :]
+        self._sent = text
+        return added

@@ -2,16 +2,19 @@
 
 import hashlib
 import json
+import logging
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from constrained.compile.compiled_turn import CompiledTurn
+from constrained.tools.offer import Refusal
 from server.caller import find_owner, find_salt
 from server.turns.reasoning import ReasoningPlan, plan_reasoning
 from server.turns.service import Service
 from server.turns.turn_request import TurnRequest
 
+LOG = logging.getLogger("constrained.server")
 SHORT = 16  # characters of a hash
 MAX_HEADER = 500  # characters
 
@@ -53,6 +56,9 @@ class CompiledRequest:
             headers["X-Grammar-Hash"] = self.grammar_hash
         if turn.refused:
             headers["X-Grammar-Constraints"] = "downgraded"
+        if self.request.tools.skipped:
+            types = dict.fromkeys(tool.type for tool in self.request.tools.skipped)
+            headers["X-Skipped-Tools"] = _as_header(", ".join(types))
         if self.request.ignored_fields:
             headers["X-Ignored-Fields"] = _as_header(", ".join(self.request.ignored_fields))
         if self.request.normalised:
@@ -68,7 +74,9 @@ class CompiledRequest:
         to say."""
         notes: dict[str, Any] = {}
         if self.turn.refused:
-            notes["refused_tools"] = [refusal.to_json() for refusal in self.turn.refused]
+            notes["refused_tools"] = [self._show_refusal(tool) for tool in self.turn.refused]
+        if self.request.tools.skipped:
+            notes["skipped_tools"] = [vars(tool) for tool in self.request.tools.skipped]
         if self.request.ignored_fields:
             notes["ignored_fields"] = list(self.request.ignored_fields)
         if self.reasoning.ignored:
@@ -80,6 +88,12 @@ class CompiledRequest:
             notes["weakened"] = _describe_weakened(self.turn)
             notes["grammar"] = self.turn.grammar
         return {"constrained": notes} if notes else {}
+
+    def _show_refusal(self, refusal: Refusal) -> dict[str, Any]:
+        shown: dict[str, Any] = refusal.to_json()
+        shown["name"] = self.request.tools.find_form(refusal.name).name
+        shown["pointer"] = self.request.tools.locate(shown["pointer"])
+        return shown
 
 
 def complete_request(service: Service, request: TurnRequest) -> TurnRequest:
@@ -115,11 +129,15 @@ async def compile_request(
         request: a complete one, see `complete_request`.
 
     Raises:
-        Error: as in `Model.compile`.
+        Error: as in `Model.compile`; of a tool, with its place in the request.
     """
-    turn = await service.model.acompile(
-        request.job, timeout, client=find_owner(), is_known=request.is_known
-    )
+    if request.tools.skipped:
+        types = ", ".join(tool.type for tool in request.tools.skipped)
+        LOG.info("tools that nobody runs here are not offered: %s", types)
+    with request.tools.locating_errors():
+        turn = await service.model.acompile(
+            request.job, timeout, client=find_owner(), is_known=request.is_known
+        )
     return CompiledRequest(service, request, turn)
 
 

@@ -49,16 +49,6 @@ def _read_part(part: Any, where: str) -> dict[str, str]:
     return {"type": "text", "text": text}
 
 
-def check_tools(tools: Sequence[Any], settings: Settings) -> None:
-    """Refuses tools that are larger than the server takes.
-
-    Raises:
-        HttpError: names the tool.
-    """
-    for number, tool in enumerate(tools):
-        check_size(tool, settings, f"/tools/{number}")
-
-
 def check_size(schema: Any, settings: Settings, where: str) -> None:
     """Refuses a schema, or what else says what an answer is, that is too large.
 

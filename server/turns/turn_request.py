@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from constrained.engine.sampling import Sampling
 from constrained.job import Job
+from server.turns.offered_tools import OfferedTools
 from server.turns.reasoning import ReasoningPlan, ReasoningRequest
 
 
@@ -40,6 +41,7 @@ class TurnRequest:
             `server.turns.stable_prompts`.
         plan: what becomes of what the request says of reasoning.
         is_known: the grammar of the job is kept, see `Compiler.knows`.
+        tools: how the client knows the tools of the job.
     """
 
     job: Job
@@ -49,3 +51,4 @@ class TurnRequest:
     normalised: int = 0
     plan: ReasoningPlan = field(default_factory=ReasoningPlan)
     is_known: bool = False
+    tools: OfferedTools = field(default_factory=OfferedTools)

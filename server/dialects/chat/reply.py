@@ -14,7 +14,13 @@ from server.http.sse import DONE
 from server.ids import make_id
 from server.settings import ReasoningField
 from server.turns.active_request import TurnEvent
-from server.turns.call_stream import CallArguments, CallEvent, CallStarted, CallStream
+from server.turns.call_stream import (
+    CallArguments,
+    CallEvent,
+    CallInput,
+    CallStarted,
+    CallStream,
+)
 from server.turns.compiled_request import CompiledRequest
 
 Json = dict[str, Any]
@@ -97,7 +103,8 @@ class _ChoiceWriter:
 
     def __init__(self, compiled: CompiledRequest, field: ReasoningField, number: int):
         self._fields = field.names
-        self._calls = CallStream(compiled.turn, compiled.service.call_ids, number)
+        tools = compiled.request.tools
+        self._calls = CallStream(compiled.turn, compiled.service.call_ids, number, tools)
         self._opener, self._closer = _find_tags(compiled)
         self._is_inside = False  # of the tags that stand in the content
         self._logprobs: list[Json] = []
@@ -142,12 +149,17 @@ class _ChoiceWriter:
     def _show_call(self, event: CallEvent) -> Iterator[Json]:
         yield from self.close()
         match event:
-            case CallStarted(index, id, name):
-                function = {"name": name, "arguments": ""}
-                call = {"index": index, "id": f"call_{id}", "type": "function"}
-                yield {"tool_calls": [{**call, "function": function}]}
+            case CallStarted(index, id, tool):
+                call: Json = {"index": index, "id": f"call_{id}"}
+                if tool.is_custom:
+                    call |= {"type": "custom", "custom": {"name": tool.name, "input": ""}}
+                else:
+                    call |= {"type": "function", "function": {"name": tool.name, "arguments": ""}}
+                yield {"tool_calls": [call]}
             case CallArguments(index, text):
                 yield {"tool_calls": [{"index": index, "function": {"arguments": text}}]}
+            case CallInput(index, text):
+                yield {"tool_calls": [{"index": index, "custom": {"input": text}}]}
             case _:
                 pass
 

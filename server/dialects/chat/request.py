@@ -4,6 +4,7 @@ The fields are those of OpenAI's reference, of llama-server and of vLLM; others 
 reply names them.
 """
 
+import json
 from typing import Any, Literal
 
 from pydantic import Field
@@ -13,6 +14,7 @@ from constrained.tools.shapes import read_policy
 from server.errors import HttpError
 from server.settings import ReasoningField
 from server.turns.compiled_request import complete_request
+from server.turns.offered_tools import pack_input, read_offered_tools
 from server.turns.openai_fields import (
     GenerationFields,
     ReasoningOptions,
@@ -20,7 +22,7 @@ from server.turns.openai_fields import (
     read_reasoning,
 )
 from server.turns.reasoning import Effort
-from server.turns.request_checks import check_tools, read_text_parts
+from server.turns.request_checks import read_text_parts
 from server.turns.request_lists import Objects
 from server.turns.service import Service
 from server.turns.stable_prompts import normalise_messages
@@ -76,13 +78,15 @@ class ChatRequest(GenerationFields):
             HttpError, Error: something in it cannot be; says where.
         """
         self._check(service)
-        read_policy(self.tool_choice)  # a mistake in it is reported before one in the tools
+        tools = read_offered_tools(self.tools or (), service.settings)
+        choice = tools.translate_choice(self.tool_choice)
+        read_policy(choice)  # a mistake in it is reported before one in the tools
         messages = [_read_message(message, i) for i, message in enumerate(self.messages)]
         messages, normalised = normalise_messages(messages, keep=service.settings.keep_volatile)
         job = Job(
             messages=messages,
-            tools=self.tools or (),
-            tool_choice=self.tool_choice,
+            tools=tools.functions,
+            tool_choice=choice,
             parallel=self.parallel_tool_calls is not False,
             max_calls=self.max_calls,
             max_identical_calls=self._read_most_identical(),
@@ -111,6 +115,7 @@ class ChatRequest(GenerationFields):
             reasoning=read_reasoning(self.reasoning, self.reasoning_effort, budgets),
             ignored_fields=find_ignored(self.model_extra, HARMLESS),
             normalised=normalised,
+            tools=tools,
         )
         return complete_request(service, turn_request)
 
@@ -129,7 +134,6 @@ class ChatRequest(GenerationFields):
         if self.continue_final_message and self.add_generation_prompt:
             message = "continue_final_message and add_generation_prompt exclude each other"
             raise HttpError(400, message, "invalid_value", where="/add_generation_prompt")
-        check_tools(self.tools or (), settings)
         self.check_answer(settings)
 
     def _read_most_identical(self) -> int | None:
@@ -145,10 +149,25 @@ class ChatRequest(GenerationFields):
 
 
 def _read_message(message: Json, number: int) -> Json:
-    """A message whose content is text.
+    """A message whose content is text, and whose calls are those of functions.
 
     Raises:
-        HttpError: a part of it is not.
+        HttpError: a part of it is not text.
     """
     content = read_text_parts(message.get("content"), f"/messages/{number}/content")
-    return {**message, "content": content}
+    read = {**message, "content": content}
+    calls = message.get("tool_calls")
+    if isinstance(calls, list):
+        read["tool_calls"] = [_read_call(call) for call in calls]
+    return read
+
+
+def _read_call(call: Any) -> Any:
+    """A call of a custom tool as one of its function; others stay as they are."""
+    match call:
+        case {"type": "custom", "custom": {"name": str(name), "input": str(text)}, **rest}:
+            arguments = json.dumps(pack_input(text), ensure_ascii=False)
+            function = {"name": name, "arguments": arguments}
+            return {**rest, "type": "function", "function": function}
+        case _:
+            return call

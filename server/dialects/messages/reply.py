@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
+from constrained.errors import ContextError
 from constrained.reply import Reply
 from grammars.turn import ContentDelta, ReasoningDelta
 from server.dialects.messages.request import DecodedRequest
@@ -45,6 +46,10 @@ def encode_anthropic_error(error: HttpError) -> Json:
     """The body of an error. The form has no field for the pointer: the message names it."""
     kind = ERROR_TYPES.get(error.status, "api_error")
     message = error.message
+    cause = error.__cause__
+    if isinstance(cause, ContextError) and cause.tokens is not None:
+        # Agents know by these words of Anthropic's that they have to compact the conversation.
+        message = f"prompt is too long: {cause.tokens} tokens > {cause.room} maximum. {message}"
     if error.where and error.where not in message:
         message = f"{message} (at {error.where})"
     details = {"error_code": error.code}
@@ -122,9 +127,10 @@ class MessagesWriter(ReplyWriter):
 
     def _call(self, event: CallEvent) -> Iterator[Json]:
         match event:
-            case CallStarted(_, id, name):
+            case CallStarted(_, id, tool):
                 yield from self._leave()
-                yield from self._enter("tool_use", {"id": f"toolu_{id}", "name": name, "input": {}})
+                head: Json = {"id": f"toolu_{id}", "name": tool.name, "input": {}}
+                yield from self._enter("tool_use", head)
             case CallArguments(_, text) if text:
                 yield self._add("input_json_delta", partial_json=text)
             case CallFinished():

@@ -3,7 +3,7 @@
 The fields are those of Anthropic's reference; others are ignored, and the reply names them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -17,11 +17,13 @@ from constrained.job import Job, limit_identical
 from grammars.turn import Answer
 from server.dialects.messages.conversation import Conversation, is_marked, read_conversation
 from server.errors import HttpError
+from server.settings import Settings
 from server.turns.cache_fields import CacheFields
 from server.turns.compiled_request import complete_request
+from server.turns.offered_tools import OfferedTools, read_offered_tools
 from server.turns.openai_fields import find_ignored, replace_given
 from server.turns.reasoning import Effort, ReasoningRequest
-from server.turns.request_checks import check_size, check_tools
+from server.turns.request_checks import check_size
 from server.turns.request_lists import Objects, Texts
 from server.turns.service import Service
 from server.turns.stable_prompts import normalise_messages
@@ -95,15 +97,14 @@ class CountRequest(CacheFields):
         Raises:
             HttpError, Error: something in it cannot be; says where.
         """
-        check_tools(self.tools or (), service.settings)
-        tools = [_read_tool(tool, f"/tools/{i}") for i, tool in enumerate(self.tools or ())]
+        tools = _read_tools(self.tools or (), service.settings)
         conversation = read_conversation(self.system, self.messages)
         keep = service.settings.keep_volatile
         messages, normalised = normalise_messages(conversation.messages, keep=keep)
         breakpoints = self._find_breakpoints(conversation)
         job = Job(
             messages=messages,
-            tools=tools,
+            tools=tools.functions,
             tool_choice=self._read_choice(),
             max_identical_calls=limit_identical(self._asks_for_parallel()),
             answer=self._read_answer(service),
@@ -129,6 +130,7 @@ class CountRequest(CacheFields):
             reasoning=self._read_reasoning(conversation.prefill),
             ignored_fields=self._find_ignored(),
             normalised=normalised,
+            tools=tools,
         )
         shows_thinking = self.thinking is None or self.thinking.display != "omitted"
         return DecodedRequest(
@@ -252,20 +254,21 @@ class DecodedRequest:
             error.where = RENAMED.get(where, error.where)
 
 
-def _read_tool(tool: Json, where: str) -> Json:
-    """A tool, without what only Anthropic's own service reads.
+def _read_tools(tools: Sequence[Json], settings: Settings) -> OfferedTools:
+    """The tools, without what only Anthropic's own service reads. Those that it runs itself, such
+    as its web search, and those whose schema only its own models know, are left out, by name.
 
     Raises:
-        HttpError: it is one that the client does not run itself.
+        HttpError: one of them cannot be.
     """
-    kind = tool.get("type")
-    if kind not in (None, "custom"):
-        message = (
-            f"a tool of type {kind!r} cannot be used: this server has no tools of its own. "
-            "Describe it with name, description and input_schema"
-        )
-        raise HttpError(400, message, "unsupported_tool", where=f"{where}/type")
-    if not isinstance(tool.get("input_schema"), dict):
-        message = 'a tool has no input_schema: write {"type": "object", "properties": {...}}'
-        raise HttpError(400, message, "invalid_value", where=f"{where}/input_schema")
-    return {name: tool[name] for name in TOOL_FIELDS if tool.get(name) is not None}
+    known: list[Json] = []
+    for number, tool in enumerate(tools):
+        if tool.get("type") not in (None, "custom"):
+            known.append(tool)
+            continue
+        if not isinstance(tool.get("input_schema"), dict):
+            message = 'a tool has no input_schema: write {"type": "object", "properties": {...}}'
+            where = f"/tools/{number}/input_schema"
+            raise HttpError(400, message, "invalid_value", where=where)
+        known.append({name: tool[name] for name in TOOL_FIELDS if tool.get(name) is not None})
+    return read_offered_tools(known, settings)

@@ -14,6 +14,7 @@ from typing import Any
 
 from server.errors import HttpError
 from server.ids import make_id
+from server.turns.offered_tools import join_name, pack_input
 from server.turns.request_checks import list_texts, read_text_parts
 
 Json = dict[str, Any]
@@ -39,7 +40,26 @@ def read_input(given: str | Sequence[Json], find: Find) -> list[Json]:
         return [_read_message({"role": "user", "content": given}, "/input")]
     references = filter(_is_reference, given)
     stored = find({_read_reference(item, "") for item in references})
-    return [_read_item(item, f"/input/{i}", stored) for i, item in enumerate(given)]
+    items: list[Json] = []
+    for number, item in enumerate(given):
+        if not _is_unread(item):
+            items.append(_read_item(item, f"/input/{number}", stored))
+    return items
+
+
+def find_unread_items(given: Sequence[Json]) -> tuple[str, ...]:
+    """Names the items that are left out: what OpenAI's own tools did, such as a web search. It has
+    no result that a client sees."""
+    unread: list[str] = []
+    for number, item in enumerate(given):
+        if _is_unread(item):
+            unread.append(f"input/{number} ({item['type']})")
+    return tuple(unread)
+
+
+def _is_unread(item: Json) -> bool:
+    kind = item.get("type")
+    return isinstance(kind, str) and kind.endswith("_call") and "call_id" not in item
 
 
 def _read_item(item: Json, where: str, stored: Mapping[str, Json]) -> Json:
@@ -56,8 +76,14 @@ def _read_item(item: Json, where: str, stored: Mapping[str, Json]) -> Json:
             return _read_reasoning(item, where)
         case "function_call":
             return _read_call(item, where)
-        case "function_call_output":
+        case "custom_tool_call":
+            return _read_custom_call(item, where)
+        case "function_call_output" | "custom_tool_call_output":
             return _read_output(item, where)
+        case str(kind) if kind.endswith("_call") and "call_id" in item:
+            return _read_client_call(item, kind, where)
+        case str(kind) if kind.endswith("_call_output") and "call_id" in item:
+            return _read_client_output(item, where)
         case kind:
             message = f"an item of type {kind!r} cannot be used by this server"
             raise HttpError(400, message, "unsupported_item", where=f"{where}/type")
@@ -160,7 +186,43 @@ def _read_call(item: Json, where: str) -> Json:
         "name": _read_text(item, "name", where),
         "arguments": arguments,
         "status": "completed",
+        **_find_namespace(item),
     }
+
+
+def _find_namespace(item: Json) -> Json:
+    namespace = item.get("namespace")
+    return {"namespace": namespace} if isinstance(namespace, str) and namespace else {}
+
+
+def _read_custom_call(item: Json, where: str) -> Json:
+    return {
+        "type": "custom_tool_call",
+        "id": _find_id(item, "ctc_"),
+        "call_id": _read_text(item, "call_id", where),
+        "name": _read_text(item, "name", where),
+        "input": _read_text(item, "input", where),
+        "status": "completed",
+        **_find_namespace(item),
+    }
+
+
+def _read_client_call(item: Json, kind: str, where: str) -> Json:
+    """A call of a tool that OpenAI describes and the client runs (`local_shell_call`), as one of a
+    function: a conversation that began elsewhere goes on here."""
+    arguments = item.get("action", item.get("operation"))
+    if not isinstance(arguments, Mapping):
+        told = ("type", "id", "call_id", "status")
+        arguments = {name: value for name, value in item.items() if name not in told}
+    call = {**item, "name": kind.removesuffix("_call"), "arguments": dict(arguments)}
+    return _read_call(call, where)
+
+
+def _read_client_output(item: Json, where: str) -> Json:
+    output = item.get("output")
+    if not isinstance(output, str):
+        output = json.dumps(output, ensure_ascii=False)
+    return _read_output({**item, "type": "function_call_output", "output": output}, where)
 
 
 def _read_output(item: Json, where: str) -> Json:
@@ -170,7 +232,7 @@ def _read_output(item: Json, where: str) -> Json:
     if not isinstance(output, str):
         output = [_make_part(part["text"], is_output=False) for part in output]
     return {
-        "type": "function_call_output",
+        "type": item["type"],
         "id": _find_id(item, "fco_"),
         "call_id": _read_text(item, "call_id", where),
         "output": output,
@@ -194,10 +256,11 @@ def write_messages(items: Iterable[Json], instructions: str | None = None) -> li
                 turn = _find_turn(messages, not_behind=("text", "calls"))
                 turn.setdefault("reasoning_content", []).extend(_find_texts(item))
             case "function_call":
-                function = {"name": item["name"], "arguments": item["arguments"]}
-                call = {"id": item["call_id"], "type": "function", "function": function}
-                _find_turn(messages).setdefault("tool_calls", []).append(call)
-            case "function_call_output":
+                _add_call(messages, item, item["arguments"])
+            case "custom_tool_call":
+                arguments = json.dumps(pack_input(item["input"]), ensure_ascii=False)
+                _add_call(messages, item, arguments)
+            case "function_call_output" | "custom_tool_call_output":
                 result = {"role": "tool", "tool_call_id": item["call_id"]}
                 messages.append({**result, "content": _as_content(item["output"])})
             case _ if item["role"] == "assistant":
@@ -207,6 +270,13 @@ def write_messages(items: Iterable[Json], instructions: str | None = None) -> li
                 message = {"role": item["role"], "content": _as_content(item["content"])}
                 _add_message(messages, message, instructions)
     return [_join_texts(message) for message in messages]
+
+
+def _add_call(messages: list[Json], item: Json, arguments: str) -> None:
+    name = join_name(item.get("namespace"), item["name"])
+    function = {"name": name, "arguments": arguments}
+    call = {"id": item["call_id"], "type": "function", "function": function}
+    _find_turn(messages).setdefault("tool_calls", []).append(call)
 
 
 def _find_texts(item: Json) -> list[str]:

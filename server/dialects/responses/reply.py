@@ -21,10 +21,12 @@ from server.turns.call_stream import (
     CallArguments,
     CallEvent,
     CallFinished,
+    CallInput,
     CallStarted,
     CallStream,
 )
 from server.turns.compiled_request import CompiledRequest
+from server.turns.offered_tools import ToolForm
 
 Json = dict[str, Any]
 ITEM_DONE = "response.output_item.done"
@@ -47,6 +49,27 @@ class TextItemKind:
 
 MESSAGE = TextItemKind("message", "msg_", "output_text")
 REASONING = TextItemKind("reasoning", "rs_", "reasoning_text")
+
+
+@dataclass(frozen=True)
+class CallItemKind:
+    """A kind of item that is a call.
+
+    Args:
+        type: of the item.
+        prefix: of its id.
+        field: the field that has its text.
+        event: the events of that text, between `response.` and `.delta`.
+    """
+
+    type: str
+    prefix: str
+    field: str
+    event: str
+
+
+FUNCTION_CALL = CallItemKind("function_call", "fc_", "arguments", "function_call_arguments")
+CUSTOM_CALL = CallItemKind("custom_tool_call", "ctc_", "input", "custom_tool_call_input")
 
 
 class TextItem:
@@ -117,32 +140,34 @@ class CallItem:
 
     Args:
         call_id: the id that its result names.
-        name: the tool.
+        tool: which one.
         index: its index in the output.
     """
 
-    def __init__(self, call_id: str, name: str, index: int):
+    def __init__(self, call_id: str, tool: ToolForm, index: int):
         self.index = index
-        self._head = {"type": "function_call", "id": make_id("fc_"), "call_id": call_id}
-        self._name = name
+        self._kind = CUSTOM_CALL if tool.is_custom else FUNCTION_CALL
+        id = make_id(self._kind.prefix)
+        self._head: Json = {"type": self._kind.type, "id": id, "call_id": call_id}
+        self._name: Json = {"name": tool.name}
+        if tool.namespace is not None:
+            self._name["namespace"] = tool.namespace
         self._texts: list[str] = []
 
     def open(self) -> Iterator[Json]:
-        """The call, without arguments."""
+        """The call, without its text."""
         item = self._show("in_progress")
         yield {"type": "response.output_item.added", "output_index": self.index, "item": item}
 
     def add(self, text: str) -> Iterator[Json]:
-        """More of the JSON text of the arguments."""
+        """More of the JSON text of the arguments, or of the text of a custom tool."""
         self._texts.append(text)
-        yield self._make_event("response.function_call_arguments.delta", delta=text)
+        yield self._make_event(f"response.{self._kind.event}.delta", delta=text)
 
     def close(self, status: str) -> Iterator[Json]:
         """The call is complete, or incomplete."""
-        arguments = "".join(self._texts)
-        yield self._make_event(
-            "response.function_call_arguments.done", name=self._name, arguments=arguments
-        )
+        whole = {self._kind.field: "".join(self._texts)}
+        yield self._make_event(f"response.{self._kind.event}.done", **self._name, **whole)
         item = self._show(status)
         yield {"type": ITEM_DONE, "output_index": self.index, "item": item}
 
@@ -150,8 +175,8 @@ class CallItem:
         return {"type": type, "item_id": self._head["id"], "output_index": self.index, **fields}
 
     def _show(self, status: str) -> Json:
-        arguments = "".join(self._texts)
-        return {**self._head, "name": self._name, "arguments": arguments, "status": status}
+        text = "".join(self._texts)
+        return {**self._head, **self._name, self._kind.field: text, "status": status}
 
 
 class ResponseWriter(ReplyWriter):
@@ -185,7 +210,8 @@ class ResponseWriter(ReplyWriter):
             **described,
             **compiled.notes,
         }
-        self._calls = CallStream(compiled.turn, compiled.service.call_ids)
+        tools = compiled.request.tools
+        self._calls = CallStream(compiled.turn, compiled.service.call_ids, tools=tools)
         self._vocabulary = compiled.service.model.engine.vocabulary
         self._keep = keep
         self._shows_logprobs = shows_logprobs
@@ -262,11 +288,11 @@ class ResponseWriter(ReplyWriter):
 
     def _write_call(self, event: CallEvent) -> Iterator[Json]:
         match event:
-            case CallStarted(_, id, name):
+            case CallStarted(_, id, tool):
                 yield from self._close_item("completed")
-                self._item = CallItem(f"call_{id}", name, len(self._output))
+                self._item = CallItem(f"call_{id}", tool, len(self._output))
                 yield from self._item.open()
-            case CallArguments(_, text):
+            case CallArguments(_, text) | CallInput(_, text):
                 assert isinstance(self._item, CallItem)
                 yield from self._item.add(text)
             case CallFinished():

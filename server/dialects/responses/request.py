@@ -10,16 +10,18 @@ from constrained.answers import read_response_format
 from constrained.errors import Error
 from constrained.job import Job, limit_identical
 from constrained.tools.shapes import read_policy
+from server.dialects.responses.items import find_unread_items
 from server.errors import HttpError
 from server.turns.cache_fields import CacheFields
 from server.turns.compiled_request import complete_request
+from server.turns.offered_tools import read_offered_tools
 from server.turns.openai_fields import (
     ReasoningOptions,
     SamplingFields,
     find_ignored,
     read_reasoning,
 )
-from server.turns.request_checks import check_size, check_tools
+from server.turns.request_checks import check_size
 from server.turns.request_lists import Objects, Texts, stop_at_first
 from server.turns.service import Service
 from server.turns.stable_prompts import normalise_messages
@@ -34,7 +36,8 @@ HARMLESS = frozenset(
 LOGPROBS = "message.output_text.logprobs"
 ENCRYPTED = "reasoning.encrypted_content"
 ECHOED = ("instructions", "previous_response_id", "max_output_tokens", "max_tool_calls")
-ECHOED_IF_GIVEN = ("user", "safety_identifier", "prompt_cache_key")
+ECHOED_OR_NULL = ("safety_identifier", "prompt_cache_key", "prompt_cache_retention")
+"""Fields that the server does not use; a response has them all the same."""
 TOOL_FIELDS = ("type", "name", "description", "parameters", "strict")
 
 
@@ -96,17 +99,17 @@ class ResponsesRequest(SamplingFields, CacheFields):
         settings = service.settings
         text = self.text or TextOptions()
         with locating_errors():
-            tools = [_read_tool(tool, i) for i, tool in enumerate(self.tools or ())]
-            check_tools(tools, settings)
+            tools = read_offered_tools(self.tools or (), settings)
             check_size(text.format, settings, "/response_format")
-            read_policy(self.tool_choice)  # a mistake in it is reported before one in the tools
+            choice = tools.translate_choice(self.tool_choice)
+            read_policy(choice)  # a mistake in it is reported before one in the tools
             normalised_messages, normalised = normalise_messages(
                 messages, keep=settings.keep_volatile
             )
             job = Job(
                 messages=normalised_messages,
-                tools=tools,
-                tool_choice=self.tool_choice,
+                tools=[_drop_foreign(tool) for tool in tools.functions],
+                tool_choice=choice,
                 parallel=self.parallel_tool_calls is not False,
                 max_identical_calls=limit_identical(self.parallel_tool_calls),
                 template_kwargs=self.chat_template_kwargs or {},
@@ -126,6 +129,7 @@ class ResponsesRequest(SamplingFields, CacheFields):
             reasoning=read_reasoning(self.reasoning),
             ignored_fields=self._find_ignored(),
             normalised=normalised,
+            tools=tools,
         )
         return complete_request(service, turn_request)
 
@@ -143,6 +147,8 @@ class ResponsesRequest(SamplingFields, CacheFields):
 
     def _find_ignored(self) -> tuple[str, ...]:
         ignored = find_ignored(self.model_extra, HARMLESS)
+        if not isinstance(self.input, str):
+            ignored = (*ignored, *find_unread_items(self.input))
         if self.truncation == "auto":
             return (*ignored, "truncation")
         return ignored
@@ -155,8 +161,13 @@ class ResponsesRequest(SamplingFields, CacheFields):
         sampling = request.generation.sampling
         return {
             **{name: getattr(self, name) for name in ECHOED},
-            **{name: self._extra[name] for name in ECHOED_IF_GIVEN if name in self._extra},
+            **{name: self._extra.get(name) for name in ECHOED_OR_NULL},
+            **{name: self._extra[name] for name in ("user",) if name in self._extra},
             "background": False,
+            "conversation": None,
+            "prompt": None,
+            "presence_penalty": sampling.presence_penalty,
+            "frequency_penalty": sampling.frequency_penalty,
             "metadata": self.metadata or {},
             "parallel_tool_calls": self.parallel_tool_calls is not False,
             "reasoning": {"effort": reasoning.effort, "summary": summary},
@@ -168,26 +179,25 @@ class ResponsesRequest(SamplingFields, CacheFields):
                 "verbosity": text.verbosity or "medium",
             },
             "tool_choice": self.tool_choice or "auto",
-            "tools": self.tools or [],
+            "tools": [_show_tool(tool) for tool in self.tools or ()],
             "top_logprobs": self.top_logprobs or 0,
             "top_p": sampling.top_p,
             "truncation": "disabled",
         }
 
 
-def _read_tool(tool: Json, number: int) -> Json:
-    """A function, without what only OpenAI's own service reads.
-
-    Raises:
-        HttpError: a tool that OpenAI runs itself.
-    """
-    kind = tool.get("type", "function")
-    if kind != "function":
-        message = f"the tool {kind!r} is run by nobody here: offer a function in its place"
-        raise HttpError(400, message, "unsupported_tool", where=f"/tools/{number}")
+def _drop_foreign(tool: Json) -> Json:
+    """A function, without what only OpenAI's own service reads."""
     if "function" in tool:  # the form of Chat Completions, which many send
         return tool
     return {name: tool[name] for name in TOOL_FIELDS if name in tool}
+
+
+def _show_tool(tool: Json) -> Json:
+    """A tool as responses repeat it: of functions, `strict` is there."""
+    if tool.get("type", "function") != "function":
+        return tool
+    return {"strict": None, **tool}
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """Streamed or not, the model of the package says the same; a template's date stays."""
 
 import random
+import re
 from typing import Any
 
 import httpx
@@ -84,6 +85,15 @@ def test_what_is_refused_is_refused_the_same_streamed(
     assert whole.status_code == streamed.status_code == 400
     assert code in whole.text
     assert streamed.json() == whole.json()
+
+
+@pytest.mark.parametrize("words", [4_000, 400_000])
+def test_messages_say_in_anthropics_words_that_the_prompt_is_too_long(
+    plain: httpx.Client, words: int
+) -> None:
+    body: Json = {"messages": [{"role": "user", "content": "Hello " * words}], "max_tokens": 9}
+    message = plain.post("/v1/messages", json=body).json()["error"]["message"]
+    assert re.match(r"prompt is too long: \d+ tokens > 20000 maximum\b", message)
 
 
 def test_a_place_in_a_reply_is_no_place_in_the_request() -> None:

@@ -89,7 +89,7 @@ def test_a_call_is_typed(painter: httpx.Client) -> None:
     assert call["name"] == "paint"
     assert json.loads(call["arguments"]) == {"color": "red", "glossy": True}
     assert call["status"] == "completed"
-    assert body["tools"] == [FLAT_PAINT]
+    assert body["tools"] == [{**FLAT_PAINT, "strict": None}]
 
 
 def test_reasoning_is_an_item_of_its_own(thinker: httpx.Client) -> None:

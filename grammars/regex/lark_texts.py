@@ -1,0 +1,208 @@
+"""Grammars of clients in Lark's language as one regular expression, where they describe a regular
+language: the text of a custom tool stands inside a JSON string, which holds patterns, not rules.
+
+Rules are written out in place of their names, so none may refer to itself. What lark's lexer would
+decide (the longest terminal, priorities) is not decided: any reading of the text counts.
+"""
+
+import ast
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lark import Token
+from lark.exceptions import LarkError
+from lark.grammar import NonTerminal, Terminal
+from lark.load_grammar import load_grammar  # pyright: ignore[reportUnknownVariableType]
+
+from grammars.errors import SchemaError
+from grammars.regex.writing import escape_regex
+from grammars.steps import spend
+
+MOST_DEFINITION = 50_000  # characters; lark reads some 100,000 a second
+MOST_TEXT = 200_000
+"""Characters of the expression: rules are written out wherever they are named."""
+_RULE_TREE = 2  # of (name, parameters of a template, tree, options)
+
+
+def express_lark(definition: str) -> str:
+    """The regular expression of a grammar, in the dialect of JSON Schema's `pattern`.
+
+    Args:
+        definition: the grammar; its first rule is `start`. It may import from lark's own files.
+
+    Raises:
+        SchemaError: it is not valid, too large, or describes no regular language.
+    """
+    if len(definition) > MOST_DEFINITION:
+        message = (
+            f"the grammar has {len(definition):,} characters, the limit is {MOST_DEFINITION:,}"
+        )
+        raise SchemaError(message, where="", hint="Simplify it")
+    try:
+        loaded: tuple[Any, Any] = load_grammar(definition, "<grammar>", [_refuse_files], False)
+    except (LarkError, OSError, AssertionError, RecursionError, ValueError) as error:
+        first = (str(error).strip() or "it cannot be read").splitlines()[0]
+        raise SchemaError(f"the grammar is not valid: {first}", where="") from error
+    grammar, _ = loaded
+    terminals: dict[str, Any] = {str(name): tree for name, (tree, _) in grammar.term_defs}
+    rules: dict[str, Any] = {}
+    for rule in grammar.rule_defs:
+        if rule[1]:
+            raise SchemaError("templates of rules are not known here", where="")
+        rules[str(rule[0])] = rule[_RULE_TREE]
+    writer = _Writer(terminals, rules, [str(name) for name in grammar.ignore])
+    try:
+        return writer.write_start()
+    except RecursionError as error:
+        raise SchemaError("the grammar nests too deeply", where="") from error
+
+
+def _refuse_files(base_path: str | None, path: str) -> tuple[str, str]:
+    """Where lark asks first for what a grammar imports: files of this machine are not for clients,
+    those of lark's own library come next."""
+    if base_path is not None:
+        raise LarkError(f"{path!r} cannot be imported: only files of lark's library can")
+    raise FileNotFoundError(path)
+
+
+class _Writer:
+    """Writes trees of lark's grammar reader as an expression.
+
+    Args:
+        terminals: their trees, by name.
+        rules: likewise.
+        ignored: the terminals that may stand between others.
+    """
+
+    def __init__(
+        self, terminals: Mapping[str, Any], rules: Mapping[str, Any], ignored: Sequence[str]
+    ):
+        self._terminals = terminals
+        self._trees = {**terminals, **rules}
+        self._ignored = ignored
+        self._texts: dict[str, str] = {}
+        self._under_way: list[str] = []
+        self._gap = ""  # what may stand behind a terminal
+        self._is_inside_terminal = False
+
+    def write_start(self) -> str:
+        """The whole grammar."""
+        if "start" not in self._trees:
+            raise SchemaError("the grammar has no rule start", where="")
+        names = [self._write_name(name) for name in self._ignored]
+        if names:
+            self._gap = f"(?:{'|'.join(names)})*"
+            self._texts.clear()
+        return f"^{self._gap}{self._write_name('start')}$"
+
+    def _write_name(self, name: str) -> str:
+        if name in self._texts:
+            return self._texts[name]
+        if name in self._under_way:
+            raise SchemaError(
+                f"the rule {name!r} refers to itself",
+                where="",
+                hint="Write repetitions with * and +: the text stands in a JSON string, which "
+                "holds regular languages",
+            )
+        tree = self._trees.get(name)
+        if tree is None:
+            raise SchemaError(f"{name!r} is declared, but not defined", where="")
+        was_inside = self._is_inside_terminal
+        is_terminal = name in self._terminals
+        self._under_way.append(name)
+        self._is_inside_terminal = was_inside or is_terminal
+        text = f"(?:{self._write(tree)})"
+        self._is_inside_terminal = was_inside
+        self._under_way.pop()
+        if is_terminal and not was_inside:
+            text += self._gap
+        if not was_inside:
+            self._texts[name] = text
+        return text
+
+    def _write(self, node: Any) -> str:
+        spend()
+        text = self._write_node(node)
+        if len(text) > MOST_TEXT:
+            message = f"the grammar is too large: it comes to more than {MOST_TEXT:,} characters"
+            raise SchemaError(message, where="", hint="Simplify it")
+        return text
+
+    def _write_node(self, node: Any) -> str:
+        if isinstance(node, Terminal | NonTerminal):
+            return self._write_name(node.name)
+        kind: str = getattr(node, "data", type(node).__name__)
+        parts: list[Any] = getattr(node, "children", [])
+        match kind, parts:
+            case "expansions", options:
+                return f"(?:{'|'.join([self._write(option) for option in options])})"
+            case "expansion", _:
+                return "".join([self._write(part) for part in parts])
+            case "value", [inner]:
+                return self._write(inner)
+            case "alias", [inner, *_]:  # a name for trees
+                return self._write(inner)
+            case "maybe", [inner]:
+                return f"(?:{self._write(inner)})?"
+            case "expr", [inner, *operator]:
+                return f"(?:{self._write(inner)}){_write_operator(operator)}"
+            case "literal", [token]:
+                return self._close(_write_literal(token))
+            case "range", [first, last]:
+                low, high = _read_string(first), _read_string(last)
+                return self._close(f"[{_escape_in_set(low)}-{_escape_in_set(high)}]")
+            case _:
+                raise SchemaError(f"the grammar has a part that is not known: {kind}", where="")
+
+    def _close(self, text: str) -> str:
+        """A literal in a rule is a terminal, too."""
+        return text if self._is_inside_terminal else f"(?:{text}){self._gap}"
+
+
+def _write_operator(operator: Sequence[Token]) -> str:
+    """`?`, `*`, `+`, `~ 2` or `~ 2..3`."""
+    match [str(part) for part in operator]:
+        case ["~", count]:
+            return f"{{{count}}}"
+        case ["~", fewest, most]:
+            return f"{{{fewest},{most}}}"
+        case [sign]:
+            return sign
+        case parts:
+            raise SchemaError(f"the operator {' '.join(parts)!r} is not known", where="")
+
+
+def _write_literal(token: Token) -> str:
+    if token.type == "REGEXP":
+        return _write_regex(str(token))
+    text = str(token)
+    if not text.endswith("i"):
+        return escape_regex(_read_string(token))
+    parts: list[str] = []
+    for character in _read_string(token):
+        cases = sorted({character.lower(), character.upper(), character})
+        if len(cases) > 1 and all(len(case) == 1 for case in cases):
+            parts.append(f"[{''.join(cases)}]")
+        else:
+            parts.append(escape_regex(character))
+    return "".join(parts)
+
+
+def _read_string(token: Token) -> str:
+    """What a string of the grammar stands for; its escapes are Python's."""
+    text = str(token)
+    return str(ast.literal_eval(text.removesuffix("i")))
+
+
+def _write_regex(text: str) -> str:
+    """An expression between slashes, which may have flags behind them."""
+    body, _, flags = text[1:].rpartition("/")
+    if flags:
+        message = f"the expression {text!r} has flags, which are not known here"
+        raise SchemaError(message, where="", hint="Write both cases, or [\\s\\S]")
+    return f"(?:{body.replace(chr(92) + '/', '/')})"
+
+
+def _escape_in_set(character: str) -> str:
+    return "\\" + character if character in "\\]^-" else character

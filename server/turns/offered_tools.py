@@ -1,0 +1,286 @@
+"""The tools of OpenAI's dialects, as functions that a model can call.
+
+Functions stay as they are. The tools of a namespace (Responses) get its name in front of theirs.
+A custom tool takes a text: it is offered as a function with that text for its one argument, held to
+the format of the tool. What only OpenAI itself or a client's own machinery can run, such as
+`web_search`, is left out, and the reply names it.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from constrained.errors import Error
+from grammars.errors import SchemaError
+from grammars.regex.lark_texts import express_lark
+from server.errors import HttpError
+from server.settings import Settings
+from server.turns.request_checks import check_size
+
+Json = dict[str, Any]
+INPUT = "input"
+"""The argument that has the text of a custom tool."""
+JOINT = "__"  # between a namespace and the name of a tool
+_SCHEMAS = ("parameters", "input_schema", "inputSchema")
+_FORCING = ("auto", "none", "any", "required")
+
+
+@dataclass(frozen=True)
+class ToolForm:
+    """How the client knows a tool.
+
+    Args:
+        name: the client's.
+        namespace: that it stands in; None: in none.
+        is_custom: it takes a text, and no arguments.
+    """
+
+    name: str
+    namespace: str | None = None
+    is_custom: bool = False
+
+
+@dataclass(frozen=True)
+class SkippedTool:
+    """A tool that nobody runs here."""
+
+    type: str
+    where: str
+
+
+@dataclass(frozen=True)
+class OfferedTools:
+    """The tools of a request.
+
+    Args:
+        functions: as functions, in the client's order.
+        forms: by the names of functions, those that the client knows in another way.
+        skipped: what is left out.
+        places: JSON pointers to each of the functions in the request.
+    """
+
+    functions: tuple[Any, ...] = ()
+    forms: Mapping[str, ToolForm] = field(default_factory=dict[str, ToolForm])
+    skipped: tuple[SkippedTool, ...] = ()
+    places: tuple[str, ...] = ()
+
+    def find_form(self, name: str) -> ToolForm:
+        """How the client knows the function of this name."""
+        return self.forms.get(name, ToolForm(name))
+
+    def translate_choice(self, choice: Any) -> Any:
+        """The `tool_choice` with the names of functions in it.
+
+        Raises:
+            HttpError: it asks for a tool that nobody runs here.
+        """
+        match choice:
+            case {"type": "allowed_tools", "allowed_tools": {"tools": list(tools)} as body}:
+                allowed = self._translate_allowed(tools, "/tool_choice/allowed_tools/tools")
+                return {**choice, "allowed_tools": {**body, "tools": allowed}}
+            case {"type": "allowed_tools", "tools": list(tools)}:
+                return {**choice, "tools": self._translate_allowed(tools, "/tool_choice/tools")}
+            case {"type": "custom", "custom": {"name": str(name)}}:
+                return {"type": "function", "name": self._find_name(name, None)}
+            case {"type": "function" | "custom", "name": str(name)}:
+                return {"type": "function", "name": self._find_name(name, choice.get("namespace"))}
+            case {"type": str(kind)} if kind in {tool.type for tool in self.skipped}:
+                raise HttpError(
+                    400,
+                    f"tool_choice asks for {kind!r}, which nobody runs here",
+                    "unsupported_tool",
+                    where="/tool_choice",
+                )
+            case _:
+                return choice
+
+    def _translate_allowed(self, tools: Sequence[Any], where: str) -> list[Any]:
+        skipped = {tool.type for tool in self.skipped}
+        allowed: list[Any] = []
+        for tool in tools:
+            if not isinstance(tool, Mapping) or tool.get("type") not in skipped:
+                allowed.append(self.translate_choice(tool))
+        if tools and not allowed:
+            message = "of the tools that it allows, nobody runs any here"
+            raise HttpError(400, message, "unsupported_tool", where=where)
+        return allowed
+
+    def _find_name(self, name: str, namespace: Any) -> str:
+        """The function that the client calls so; the name itself, where there is none."""
+        found: list[str] = []
+        for function, form in self.forms.items():
+            if form.name == name and namespace in (None, form.namespace):
+                found.append(function)
+        return found[0] if len(found) == 1 else name
+
+    @contextmanager
+    def locating_errors(self) -> Iterator[None]:
+        """Errors that are raised inside point to the tools of the request."""
+        try:
+            yield
+        except Error as error:
+            error.where = self.locate(error.where)
+            raise
+
+    def locate(self, where: str | None) -> str | None:
+        """The place in the request of what is wrong with a function; others stay as they are."""
+        _, _, rest = (where or "").partition("/tools/")
+        if not rest or not (where or "").startswith("/tools/"):
+            return where
+        number, slash, below = rest.partition("/")
+        if not number.isdecimal() or int(number) >= len(self.places):
+            return where
+        place = self.places[int(number)]
+        if place.endswith("/format"):  # of a custom tool: the function is not the client's
+            return place
+        return f"{place}{slash}{below}"
+
+
+def join_name(namespace: str | None, name: str) -> str:
+    """The name of a function that stands in a namespace."""
+    return f"{namespace}{JOINT}{name}" if namespace else name
+
+
+def pack_input(text: str) -> Json:
+    """The arguments of a custom tool's function."""
+    return {INPUT: text}
+
+
+def read_offered_tools(tools: Sequence[Any], settings: Settings) -> OfferedTools:
+    """Reads the tools of a request.
+
+    Raises:
+        HttpError: one of them cannot be; has the pointer.
+    """
+    reader = _ToolReader(settings)
+    for number, tool in enumerate(tools):
+        reader.read(tool, f"/tools/{number}", None)
+    if len(reader.functions) > settings.max_tools:
+        message = f"there are {len(tools):,} tools, this server takes {settings.max_tools:,}"
+        raise HttpError(400, message, "too_many_tools", where="/tools")
+    return OfferedTools(
+        tuple(reader.functions), reader.forms, tuple(reader.skipped), tuple(reader.places)
+    )
+
+
+def enforce_strictly(tool: Any, settings: Settings) -> Any:
+    """The tool without `strict: false`, which many clients send by default: a call that fits its
+    schema fits a lenient client, too. `--lenient-tools` leaves it."""
+    if settings.lenient_tools or not isinstance(tool, Mapping):
+        return tool
+    body = tool.get("function")
+    if isinstance(body, Mapping) and body.get("strict") is False:
+        return {**tool, "function": _drop_strict(body)}
+    return _drop_strict(tool) if tool.get("strict") is False else tool
+
+
+def _drop_strict(body: Mapping[str, Any]) -> Json:
+    return {key: value for key, value in body.items() if key != "strict"}
+
+
+class _ToolReader:
+    """Gathers the tools of a request."""
+
+    def __init__(self, settings: Settings):
+        self._settings = settings
+        self.functions: list[Any] = []
+        self.places: list[str] = []
+        self.forms: dict[str, ToolForm] = {}
+        self.skipped: list[SkippedTool] = []
+
+    def read(self, tool: Any, where: str, namespace: str | None) -> None:
+        """Adds a tool, or the tools of a namespace."""
+        check_size(tool, self._settings, where)
+        match tool:
+            case {"type": "namespace", "name": str(name), "tools": list(inner)}:
+                for number, member in enumerate(inner):
+                    self.read(member, f"{where}/tools/{number}", join_name(namespace, name))
+            case {"type": "custom"}:
+                self._add_custom(tool, where, namespace)
+            case {"type": str(kind)} if kind != "function" and not _is_function(tool):
+                self.skipped.append(SkippedTool(kind, where))
+            case _:
+                self._add_function(tool, where, namespace)
+
+    def _add_function(self, tool: Any, where: str, namespace: str | None) -> None:
+        function = enforce_strictly(tool, self._settings)
+        if namespace is not None and isinstance(tool, Mapping):
+            function = self._rename(function, namespace)
+        self.functions.append(function)
+        self.places.append(where)
+
+    def _rename(self, tool: Mapping[str, Any], namespace: str) -> Any:
+        """A function of a namespace with its name as a function of all."""
+        body = tool.get("function", tool)
+        name = body.get("name") if isinstance(body, Mapping) else None
+        if not isinstance(name, str) or not name:
+            return tool  # the reader of functions says what is wrong with it
+        joint = join_name(namespace, name)
+        self.forms[joint] = ToolForm(name, namespace)
+        renamed = {**body, "name": joint}
+        return renamed if body is tool else {**tool, "function": renamed}
+
+    def _add_custom(self, tool: Mapping[str, Any], where: str, namespace: str | None) -> None:
+        body = tool
+        if "custom" in tool:  # Chat Completions
+            body, where = tool["custom"], f"{where}/custom"
+        name = body.get("name") if isinstance(body, Mapping) else None
+        if not isinstance(name, str) or not name:
+            raise HttpError(400, "a tool has no name", "invalid_value", where=f"{where}/name")
+        joint = join_name(namespace, name)
+        text, note = _read_format(body.get("format"), f"{where}/format")
+        description = "\n\n".join(filter(None, (body.get("description"), note)))
+        parameters = {
+            "type": "object",
+            "properties": {INPUT: text},
+            "required": [INPUT],
+            "additionalProperties": False,
+        }
+        self.forms[joint] = ToolForm(name, namespace, is_custom=True)
+        self.functions.append(
+            {
+                "type": "function",
+                "function": {"name": joint, "description": description, "parameters": parameters},
+            }
+        )
+        self.places.append(f"{where}/format")
+
+
+def _is_function(tool: Mapping[str, Any]) -> bool:
+    """A tool of a type of its own that is described as functions are."""
+    if isinstance(tool.get("function"), Mapping):
+        return True
+    return any(isinstance(tool.get(key), Mapping) for key in _SCHEMAS)
+
+
+def _read_format(given: Any, where: str) -> tuple[Json, str]:
+    """The schema of a custom tool's text, and what the model is told of it.
+
+    Raises:
+        HttpError: there is no such format, or no JSON string can be held to it.
+    """
+    body = given
+    if isinstance(given, Mapping) and isinstance(given.get("grammar"), Mapping):
+        body = {"type": "grammar", **given["grammar"]}  # Chat Completions
+        where = f"{where}/grammar"
+    match body:
+        case None | {"type": "text"}:
+            return {"type": "string"}, ""
+        case {"type": "grammar", "syntax": "regex", "definition": str(definition)}:
+            pattern = f"^(?:{definition})$"
+        case {"type": "grammar", "syntax": "lark", "definition": str(definition)}:
+            try:
+                pattern = express_lark(definition)
+            except SchemaError as error:
+                message = " ".join(filter(None, (error.message, error.hint)))
+                where = f"{where}/definition"
+                raise HttpError(400, message, "invalid_grammar", where=where) from error
+        case _:
+            message = (
+                'the format has to be {"type": "text"}, or of type "grammar" with a syntax '
+                '("lark" or "regex") and a definition'
+            )
+            raise HttpError(400, message, "invalid_value", where=where)
+    note = f"Its input has to match this grammar ({body['syntax']}):\n{definition}"
+    return {"type": "string", "pattern": pattern}, note
