@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -123,6 +124,8 @@ class Deterministic(Deadlines):
 
 TestDeadlines = Deadlines.TestCase
 TestDeterministic = Deterministic.TestCase
+for machine in (TestDeadlines, TestDeterministic):
+    machine.settings = settings(max_examples=settings.default.max_examples // 2)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
@@ -255,6 +256,18 @@ TestStored = Stored.TestCase
 TestStoredWithoutPast = StoredWithoutPast.TestCase
 TestWithoutPast = WithoutPast.TestCase
 TestDeterministic = Deterministic.TestCase
+for machine in (
+    TestSchedules,
+    TestCached,
+    TestCachedWithoutPast,
+    TestCachedDeterministic,
+    TestCachedDeterministicWithoutPast,
+    TestStored,
+    TestStoredWithoutPast,
+    TestWithoutPast,
+    TestDeterministic,
+):  # many machines of few examples find as much as few of many
+    machine.settings = settings(max_examples=settings.default.max_examples * 2 // 5)
 
 
 def test_a_prefix_that_nobody_has_computed_yet_is_computed_once() -> None:
