@@ -1,6 +1,5 @@
 """Responses: the paths, of which all but the first are about responses that are kept."""
 
-import hashlib
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -13,10 +12,9 @@ from server.dialects.responses.request import ResponsesRequest, locating_errors
 from server.dialects.responses.store import ResponseStore, StoredResponse
 from server.errors import HttpError
 from server.http.disconnects import wait_for_client
-from server.http.gate import find_key
 from server.http.reading import is_quick, run_reading
 from server.http.replies import answer
-from server.http.serving import ERRORS, describe_errors, find_service
+from server.http.serving import ERRORS, describe_errors, find_key_owner, find_service
 from server.turns.active_request import ActiveRequest, start
 from server.turns.service import Service
 from server.turns.turn_request import TurnRequest
@@ -33,7 +31,7 @@ async def create_response(body: ResponsesRequest, request: Request) -> Response:
     """Answers a conversation: with text, with calls of tools, or with both."""
     service = find_service(request)
     store = find_store(request)
-    owner = find_owner(request)
+    owner = find_key_owner(request)
     read = partial(_read, body, store=store, owner=owner)
     turn_request, described, context = await run_reading(
         request, service, read, quick=is_quick(body)
@@ -101,16 +99,8 @@ def find_store(request: Request) -> ResponseStore:
     return state.responses
 
 
-def find_owner(request: Request) -> str:
-    """The owner of the responses that a request makes and finds: a hash of its API key; "" where no
-    key is needed."""
-    if not request.app.state.settings.api_keys:
-        return ""
-    return hashlib.sha256(find_key(request.scope["headers"])).hexdigest()
-
-
 def _find(id: str, request: Request) -> StoredResponse:
-    stored = find_store(request).get(find_owner(request), id)
+    stored = find_store(request).get(find_key_owner(request), id)
     if stored is None:
         raise HttpError(404, f"there is no response {id!r}", "not_found")
     return stored
@@ -130,7 +120,7 @@ async def show_response(id: str, request: Request, stream: bool = False) -> Json
 @router.delete("/responses/{id}", **HIDDEN)
 async def delete_response(id: str, request: Request) -> Json:
     """Forgets a response."""
-    if not find_store(request).delete(find_owner(request), id):
+    if not find_store(request).delete(find_key_owner(request), id):
         raise HttpError(404, f"there is no response {id!r}", "not_found")
     return {"id": id, "object": "response", "deleted": True}
 
