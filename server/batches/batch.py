@@ -66,7 +66,7 @@ UNFINISHED = (BatchStatus.VALIDATING, BatchStatus.IN_PROGRESS, BatchStatus.CANCE
 
 
 @dataclass(eq=False)
-class Batch:
+class RequestBatch:
     """A batch and how far it is.
 
     Args:

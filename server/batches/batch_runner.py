@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from starlette.types import ASGIApp
 
-from server.batches.batch import Batch, BatchRequest, BatchStatus
+from server.batches.batch import BatchRequest, BatchStatus, RequestBatch
 from server.batches.batch_input import (
     ENDPOINTS,
     BatchLine,
@@ -57,13 +57,13 @@ class BatchRunner:
         self._find_service = find_service
         self._most = settings.max_batches
         self._drain_seconds = settings.drain_seconds
-        self._batches: dict[str, Batch] = {}
+        self._batches: dict[str, RequestBatch] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)  # by owner
         self._places: asyncio.Semaphore | None = None
         self._is_draining = False
 
-    def create(self, owner: str, key: bytes, request: BatchRequest) -> Batch:
+    def create(self, owner: str, key: bytes, request: BatchRequest) -> RequestBatch:
         """Begins a batch.
 
         Raises:
@@ -79,7 +79,7 @@ class BatchRunner:
         if self._is_draining:
             raise HttpError(503, STOPPED.message, STOPPED.code)
         self._make_room(owner)
-        batch = Batch(owner, key, request, window=request.read_window())
+        batch = RequestBatch(owner, key, request, window=request.read_window())
         self._batches[batch.id] = batch
         task = asyncio.create_task(self._carry_out(batch))
         self._tasks[batch.id] = task
@@ -101,7 +101,7 @@ class BatchRunner:
             own.remove(oldest)
             del self._batches[oldest.id]
 
-    def get(self, owner: str, id: str) -> Batch:
+    def get(self, owner: str, id: str) -> RequestBatch:
         """The batch of this id.
 
         Raises:
@@ -112,11 +112,11 @@ class BatchRunner:
             raise HttpError(404, f"there is no batch {id!r}", "not_found")
         return batch
 
-    def list_batches(self, owner: str) -> list[Batch]:
+    def list_batches(self, owner: str) -> list[RequestBatch]:
         """The owner's batches, the oldest first."""
         return [batch for batch in self._batches.values() if batch.owner == owner]
 
-    def cancel(self, batch: Batch) -> None:
+    def cancel(self, batch: RequestBatch) -> None:
         """Ends a batch: turns under way within one step.
 
         Raises:
@@ -147,7 +147,7 @@ class BatchRunner:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _carry_out(self, batch: Batch) -> None:
+    async def _carry_out(self, batch: RequestBatch) -> None:
         """All of a batch, from its lines to its end."""
         try:
             async with asyncio.timeout(batch.window), self._turns[batch.owner]:
@@ -167,7 +167,7 @@ class BatchRunner:
             LOG.exception("%s has failed", batch.id)
             self._give_up(batch, HttpError(500, "the server failed; its log says why", "internal"))
 
-    async def _read(self, batch: Batch) -> None:
+    async def _read(self, batch: RequestBatch) -> None:
         """Reads the lines, in a thread of its own.
 
         Raises:
@@ -182,7 +182,7 @@ class BatchRunner:
         batch.total = len(read.lines)
         batch.waiting = [*reversed(read.lines)]
 
-    async def _run_lines(self, batch: Batch) -> None:
+    async def _run_lines(self, batch: RequestBatch) -> None:
         """Carries out all lines; ends early if the server stops.
 
         Raises:
@@ -213,7 +213,7 @@ class BatchRunner:
         service = self._find_service()
         return 1 if service is None else max(1, service.model.engine.max_sequences // 2)
 
-    async def _take_lines(self, batch: Batch, places: asyncio.Semaphore) -> None:
+    async def _take_lines(self, batch: RequestBatch, places: asyncio.Semaphore) -> None:
         """Carries out one line after the other, as long as there are some."""
         while True:
             async with places:
@@ -239,7 +239,7 @@ class BatchRunner:
                 return
             await asyncio.sleep(LOOK_SECONDS)
 
-    async def _run_line(self, batch: Batch, line: BatchLine) -> LineResult | None:
+    async def _run_line(self, batch: RequestBatch, line: BatchLine) -> LineResult | None:
         """The result of a line; None: the server stops, and the line has none."""
         while True:
             result = await run_line(self._app, line, batch.key)
@@ -249,7 +249,7 @@ class BatchRunner:
                 return None
             await asyncio.sleep(BUSY_SECONDS)
 
-    def _note(self, batch: Batch, result: LineResult) -> None:
+    def _note(self, batch: RequestBatch, result: LineResult) -> None:
         """Writes the result of a line to the output, or to the error file.
 
         Raises:
@@ -266,7 +266,7 @@ class BatchRunner:
             self.files.append(batch.errors, result.encode())
             batch.failed += 1
 
-    def _make_file(self, batch: Batch, kind: str) -> StoredFile:
+    def _make_file(self, batch: RequestBatch, kind: str) -> StoredFile:
         expiry = batch.request.output_expires_after
         file = StoredFile(
             batch.owner,
@@ -277,7 +277,9 @@ class BatchRunner:
         self.files.add(file)
         return file
 
-    def _finish(self, batch: Batch, status: BatchStatus, reason: HttpError | None = None) -> None:
+    def _finish(
+        self, batch: RequestBatch, status: BatchStatus, reason: HttpError | None = None
+    ) -> None:
         """The end of a batch; lines that were not carried out have a reason."""
         try:
             while batch.waiting and reason is not None:
@@ -291,7 +293,7 @@ class BatchRunner:
         batch.reach(status)
         LOG.info("%s is %s: %d of %d lines", batch.id, status, batch.completed, batch.total)
 
-    def _give_up(self, batch: Batch, error: HttpError) -> None:
+    def _give_up(self, batch: RequestBatch, error: HttpError) -> None:
         """The end of a batch that nothing more can come of."""
         if not batch.faults:
             batch.faults = (LineFault(error.code, error.message),)

@@ -11,7 +11,7 @@ import pytest
 from starlette.datastructures import State
 
 from server.app import make_routes
-from server.batches.batch import Batch, BatchRequest
+from server.batches.batch import BatchRequest, RequestBatch
 from server.batches.batch_runner import BatchRunner
 from server.batches.file_store import StoredFile
 from server.errors import HttpError
@@ -31,7 +31,7 @@ async def running_batches(model: Any, settings: Settings) -> AsyncIterator[Batch
     await asyncio.to_thread(model.close)
 
 
-def begin(runner: BatchRunner, content: bytes) -> Batch:
+def begin(runner: BatchRunner, content: bytes) -> RequestBatch:
     file = StoredFile("", "in", "batch", content=bytearray(content))
     runner.files.add(file)
     request = BatchRequest(input_file_id=file.id, endpoint=CHAT, completion_window="1h")

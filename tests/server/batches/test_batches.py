@@ -109,7 +109,7 @@ def test_a_batch(api: openai.OpenAI) -> None:
     assert done.expires_at == done.created_at + 24 * 3600
     assert done.error_file_id is None
     results = read_results(api, done.output_file_id)
-    assert list(results) == ["r0", "r1"]
+    assert sorted(results) == ["r0", "r1"]
     reply = results["r0"]["response"]
     assert reply["status_code"] == 200
     assert reply["body"]["choices"][0]["message"]["content"] == "Hello there, friend."
@@ -254,7 +254,7 @@ def test_results_that_find_no_room() -> None:
         assert done.errors is not None
         assert done.errors.data is not None
         assert [error.code for error in done.errors.data] == ["storage_full"]
-        assert list(read_results(api, done.output_file_id)) == ["r0"]
+        assert len(read_results(api, done.output_file_id)) == 1
 
 
 def test_files_and_batches_belong_to_a_key() -> None:
