@@ -32,7 +32,7 @@ async def run_line(app: ASGIApp, line: BatchLine, key: bytes = b"") -> LineResul
     set_caller(OWNER)
     exchange = _Exchange(line.body)
     try:
-        await app(_make_scope(line, key), exchange.receive, exchange.send)
+        await app(make_scope(line, key), exchange.receive, exchange.send)
     except Exception:
         # The route has failed. Its error is answered and in the log; the server gets it once more.
         if exchange.status is None:
@@ -51,7 +51,8 @@ def _read_body(body: bytes) -> Any:
         return body.decode("utf-8", "replace")
 
 
-def _make_scope(line: BatchLine, key: bytes) -> Scope:
+def make_scope(line: BatchLine, key: bytes) -> Scope:
+    """The request of a line as ASGI has it, with the API key, if there is one."""
     headers = [
         (b"content-type", b"application/json"),
         (b"content-length", str(len(line.body)).encode()),
