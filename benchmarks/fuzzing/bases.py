@@ -28,8 +28,12 @@ TREE: Json = {
     "patternProperties": {"^x-": {"not": {"type": "null"}}},
 }
 MIXED: Json = {
-    "oneOf": [{"type": "array", "prefixItems": [True], "contains": {"type": "integer"}}, SCHEMA],
-    "allOf": [{"$ref": "#/oneOf/1"}, {"dependentRequired": {"days": ["when"]}}],
+    "oneOf": [
+        {"type": "array", "prefixItems": [True], "contains": {"type": "integer"}},
+        {"$ref": "#/$defs/place"},
+    ],
+    "allOf": [{"dependentRequired": {"days": ["when"]}}],
+    "$defs": {"place": {**SCHEMA, "$id": "https://example.com/place"}},
     "unevaluatedProperties": False,
 }
 SCHEMAS = (SCHEMA, TREE, MIXED)
@@ -63,7 +67,7 @@ CHAT: tuple[Json, ...] = (
         "tools": [TOOL],
         "tool_choice": {"type": "function", "function": {"name": "weather"}},
         "parallel_tool_calls": False,
-        "max_completion_tokens": 20,
+        "max_completion_tokens": 90,
         "temperature": 0.5,
         "top_p": 0.9,
         "seed": 7,
@@ -76,11 +80,11 @@ CHAT: tuple[Json, ...] = (
         "n": 2,
         "logprobs": True,
         "top_logprobs": 2,
-        "max_tokens": 20,
+        "max_tokens": 90,
         "reasoning_effort": "low",
         "chat_template_kwargs": {"enable_thinking": False},
     },
-    {"messages": MESSAGES[1:2], "tools": [TOOL], "tool_choice": "required", "max_tokens": 30},
+    {"messages": MESSAGES[1:2], "tools": [TOOL], "tool_choice": "required", "max_tokens": 90},
     {"messages": MESSAGES[1:2], "grammar": 'start: "a" | "b"', "max_tokens": 5},
     {"messages": MESSAGES[1:2], "structured_outputs": {"choice": ["yes", "no"]}},
     {"messages": [*MESSAGES[:2], {"role": "assistant", "content": "It"}], "max_tokens": 5}
@@ -102,14 +106,14 @@ RESPONSES: tuple[Json, ...] = (
         "instructions": "Be brief.",
         "tools": [{"type": "function", "name": "weather", "parameters": SCHEMA, "strict": True}],
         "tool_choice": "auto",
-        "max_output_tokens": 20,
+        "max_output_tokens": 90,
         "reasoning": {"effort": "low", "summary": "auto"},
         "metadata": {"a": "b"},
     },
     {
         "input": "How is it?",
         "text": {"format": {"type": "json_schema", "name": "a", "schema": SCHEMA}},
-        "max_output_tokens": 20,
+        "max_output_tokens": 90,
         "include": ["message.output_text.logprobs"],
         "store": False,
     },
@@ -117,7 +121,7 @@ RESPONSES: tuple[Json, ...] = (
 ANTHROPIC: tuple[Json, ...] = (
     {
         "model": "demo",
-        "max_tokens": 20,
+        "max_tokens": 90,
         "system": [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}],
         "messages": [
             {"role": "user", "content": "How is it?"},
@@ -153,9 +157,9 @@ ANTHROPIC: tuple[Json, ...] = (
     },
 )
 COMPLETIONS: tuple[Json, ...] = (
-    {"prompt": "Once", "max_tokens": 5, "echo": True, "logprobs": 2, "n": 2, "suffix": None},
-    {"prompt": [[65, 66], [67]], "max_tokens": 5, "stop": "x"},
-    {"prompt": ["a", "b"], "max_tokens": 5, "json_schema": SCHEMA},
+    {"prompt": "Once", "max_tokens": 5, "logprobs": 2, "n": 2, "suffix": None},
+    {"prompt": [[65, 66], [67]], "max_tokens": 5, "stop": "x", "echo": True},
+    {"prompt": ["a", "b"], "max_tokens": 40, "json_schema": SCHEMA},
 )
 TOKENS: tuple[Json, ...] = ({"content": "Hello", "add_special": True, "with_pieces": True},)
 REQUESTS: dict[str, tuple[Json, ...]] = {
@@ -173,7 +177,7 @@ LARK = (
     'start: "a" b* | /[a-z]+/ ("," NUMBER)*\nb: "x" start "y"\nNUMBER: /[0-9]{1,3}/\n',
     'start: list\nlist: "[" (item ("," item)*)? "]"\nitem: list | STR\nSTR: "\\"" /[^"]*/ "\\""\n',
     'start: x\nx: %json {"type": "object", "properties": {"a": {"type": "integer"}}}\n',
-    "start: A & B\nA: /[a-c]+/\nB: /[b-d]+/\n%ignore /[ ]+/\n",
+    "start: BOTH\nBOTH: A & B\nA: /[a-c]+/\nB: /[b-d]+/\n%ignore /[ ]+/\n",
 )
 GBNF = (
     'root ::= "yes" | "no" item+\nitem ::= [a-z0-9_] | "(" root ")"\n',

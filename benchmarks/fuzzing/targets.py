@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from starlette.datastructures import State
 
 from benchmarks.fuzzing import bases
-from benchmarks.fuzzing.inputs import damaged_bytes, damaged_json, damaged_text
+from benchmarks.fuzzing.inputs import ODD_VALUES, damaged_bytes, damaged_json, damaged_text
 from constrained.answers import read_target
 from constrained.engine.gguf_check import check_metadata
 from constrained.engine.header import Header
@@ -38,7 +38,7 @@ from server.settings import Settings
 from server.turns.service import Service
 
 CONTEXT = 3_000
-TURN_TOKENS = 24
+TURN_TOKENS = 64
 MARKERS = ("<|im_start|>", "<|im_end|>", "<tool_call>", "</tool_call>", "<think>", "</think>")
 LIKED = b'"}], 0:{['
 """What the model likes to write, beside the end of its turn: so values are closed soon."""
@@ -51,10 +51,12 @@ class FuzzTarget:
     Args:
         inputs: what it is given.
         read: reads one; raises `Error` where it is refused.
+        bases: inputs before they are damaged, all of which are accepted.
     """
 
     inputs: st.SearchStrategy[Any]
     read: Callable[[Any], object]
+    bases: Sequence[Any] = ()
 
 
 class CrashError(AssertionError):
@@ -106,11 +108,11 @@ def _ask(request: tuple[str, Any]) -> None:
 
     runner.run(routes(make_scope(BatchLine(1, "", path, data), b""), receive, send))
     status = answers[0]["status"]
+    said = b"".join(answer.get("body", b"") for answer in answers[1:])
     if status >= 500:
-        body = b"".join(answer.get("body", b"") for answer in answers[1:])
-        raise CrashError(f"status {status}: {body[:500]!r}")
+        raise CrashError(f"status {status}: {said[:500]!r}")
     if status >= 400:
-        raise Error(f"status {status}")
+        raise Error(f"status {status}: {said[:500]!r}")
 
 
 def _read_gguf(data: bytes) -> None:
@@ -174,41 +176,60 @@ def _select_format(source: str) -> None:
     select_format(ChatTemplate(source), special_tokens=MARKERS)
 
 
-LARK = damaged_text(bases.LARK, bases.GRAMMAR_PIECES)
-GBNF = damaged_text(bases.GBNF, bases.GRAMMAR_PIECES)
-REGEX = damaged_text(bases.REGEX, bases.GRAMMAR_PIECES)
-TEMPLATES = damaged_text(bases.read_templates(), bases.JINJA_PIECES)
-BATCH = b"\n".join(
-    json.dumps({"custom_id": str(n), "method": "POST", "url": path, "body": body[0]}).encode()
-    for n, (path, body) in enumerate(bases.REQUESTS.items())
-)
+def _damage_texts(
+    good: Sequence[str], pieces: Sequence[str], read: Callable[[str], object]
+) -> FuzzTarget:
+    return FuzzTarget(damaged_text(good, pieces), read, good)
+
+
+def _damage_values(
+    good: Sequence[Any], read: Callable[[Any], object], odd: Sequence[Any] = ODD_VALUES
+) -> FuzzTarget:
+    return FuzzTarget(damaged_json(good, odd), read, good)
+
+
+def _damage_requests() -> FuzzTarget:
+    ways: list[st.SearchStrategy[tuple[str, Any]]] = []
+    good: list[tuple[str, Any]] = []
+    for path, bodies in bases.REQUESTS.items():
+        ways.append(st.tuples(st.just(path), damaged_json(bodies)))
+        good += [(path, body) for body in bodies]
+    return FuzzTarget(st.one_of(ways), _ask, good)
+
+
+def _damage_batches() -> FuzzTarget:
+    lines: list[bytes] = []
+    for number, (path, bodies) in enumerate(bases.REQUESTS.items()):
+        line = {"custom_id": str(number), "method": "POST", "url": path, "body": bodies[0]}
+        lines.append(json.dumps(line).encode())
+    good = b"\n".join(lines)
+    return FuzzTarget(damaged_bytes([good]), lambda data: read_lines(data.split(b"\n")), [good])
+
+
+GGUF = bases.write_gguf()
+TEMPLATES = bases.read_templates()
 FORMAT_TEXTS = [json.loads(dump_format(format)) for format in FORMATS]
-
-
-def _make_requests() -> st.SearchStrategy[Any]:
-    ways = [
-        st.tuples(st.just(path), damaged_json(bodies)) for path, bodies in bases.REQUESTS.items()
-    ]
-    return st.one_of(ways)
-
-
 TARGETS = {
-    "requests": FuzzTarget(_make_requests(), _ask),
-    "schemas": FuzzTarget(
-        damaged_json(bases.SCHEMAS), lambda schema: _generate("x", schema=schema)
+    "requests": _damage_requests(),
+    "schemas": _damage_values(bases.SCHEMAS, lambda schema: _generate("x", schema=schema)),
+    "lark": _damage_texts(
+        bases.LARK, bases.GRAMMAR_PIECES, lambda text: _generate("x", grammar=text)
     ),
-    "lark": FuzzTarget(LARK, lambda text: _generate("x", grammar=text)),
-    "gbnf": FuzzTarget(GBNF, lambda text: _generate("x", grammar=text)),
-    "regex": FuzzTarget(REGEX, lambda text: _generate("x", regex=text)),
-    "templates": FuzzTarget(TEMPLATES, _render),
-    "detection": FuzzTarget(TEMPLATES, _select_format),
-    "gguf": FuzzTarget(damaged_bytes([bases.write_gguf()]), _read_gguf),
-    "metadata": FuzzTarget(damaged_json(bases.METADATA, bases.ODD_TEXTS), _read_header),
+    "gbnf": _damage_texts(
+        bases.GBNF, bases.GRAMMAR_PIECES, lambda text: _generate("x", grammar=text)
+    ),
+    "regex": _damage_texts(
+        bases.REGEX, bases.GRAMMAR_PIECES, lambda text: _generate("x", regex=text)
+    ),
+    "templates": _damage_texts(TEMPLATES, bases.JINJA_PIECES, _render),
+    "detection": _damage_texts(TEMPLATES, bases.JINJA_PIECES, _select_format),
+    "gguf": FuzzTarget(damaged_bytes([GGUF]), _read_gguf, [GGUF]),
+    "metadata": _damage_values(bases.METADATA, _read_header, bases.ODD_TEXTS),
     "snapshots": FuzzTarget(
         damaged_bytes([SNAPSHOT]) | damaged_bytes([SNAPSHOT]).map(_seal), _read_snapshots
     ),
-    "formats": FuzzTarget(damaged_json(FORMAT_TEXTS), lambda value: load_format(json.dumps(value))),
-    "batches": FuzzTarget(damaged_bytes([BATCH]), lambda data: read_lines(data.split(b"\n"))),
+    "formats": _damage_values(FORMAT_TEXTS, lambda value: load_format(json.dumps(value))),
+    "batches": _damage_batches(),
 }
 """By their names."""
 
