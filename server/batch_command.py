@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from constrained.commands import options as shared
 from constrained.commands import request
 from constrained.commands.input import read_lines
-from constrained.commands.output import print_error
+from constrained.commands.output import print_error, print_notes
 from constrained.deadline import check_timeout
 from constrained.engine.options import read_options
 from constrained.engine.protocol import Sampling
@@ -68,6 +68,7 @@ def _run(options: argparse.Namespace) -> int:
         results = _Results(file, total=len(read.lines), earlier=[*done.values()])
         if waiting:
             with request.load_model(options) as model:
+                print_notes(model.notices)
                 model.sampling = shared.read_sampling(options, model.sampling)
                 _carry_out(model, options, waiting, results)
                 results.close()
