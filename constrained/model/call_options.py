@@ -30,6 +30,7 @@ class TurnOptions(TypedDict, total=False):
     stop: str | Sequence[str] | None
     logprobs: int | None
     owner: Hashable | None
+    background: bool
 
 
 class Options(TurnOptions, total=False):
@@ -70,6 +71,8 @@ class Options(TurnOptions, total=False):
         20). The model is asked about each token then, which is slower.
     owner: who asks, such as an API key: where several wait, they are admitted by turns, however
         many requests each has. If not given, the request is on its own.
+    background: the request is in no hurry: others are admitted first, and while one of them is
+        under way, its prompt is read in small pieces. Other requests may keep it waiting for good.
     """
 
     tool_choice: Any
@@ -101,12 +104,13 @@ class GeneratedTextOptions(Options, total=False):
 
 @dataclass(frozen=True)
 class CallOptions:
-    """The options of decoding a turn, its timeout in seconds from when the call is made, and who
-    asks."""
+    """The options of decoding a turn, its timeout in seconds from when the call is made, who asks,
+    and whether they are in no hurry."""
 
     decode: DecodeOptions
     timeout: float | None = None
     owner: Hashable | None = None
+    background: bool = False
 
 
 def read_call_options(
@@ -134,7 +138,12 @@ def read_call_options(
         logprobs=_check_logprobs(options.get("logprobs")),
         force=force,
     )
-    return CallOptions(decode, timeout, options.get("owner"))
+    return CallOptions(
+        decode,
+        timeout,
+        owner=options.get("owner"),
+        background=options.get("background", False),
+    )
 
 
 def _check_names(options: Mapping[str, Any], known: Mapping[str, Any]) -> None:
