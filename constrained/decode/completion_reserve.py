@@ -18,6 +18,7 @@ from constrained.decode.turn_part import TurnPart, TurnProgress, TurnView
 from constrained.mask import Matcher
 from constrained.vocabulary.vocabulary import Vocabulary, ends_inside
 from grammars.ir.completion import TooLong
+from grammars.ir.shortest import MOST_SPELLED
 
 Complete: TypeAlias = Callable[[str, int], str | TooLong | None]
 """Takes the text of a turn under way, and how many characters there is room for; returns the
@@ -146,7 +147,8 @@ class CompletionReserve(TurnPart):
         if character is None:
             return None
         written += self._vocabulary.text(character)
-        room = self._limit * self._vocabulary.longest
+        # Also more than there is room for: whoever is refused learns how much it takes.
+        room = max(self._limit * self._vocabulary.longest, MOST_SPELLED)
         suffix = self._complete(written.decode("utf-8", "replace"), room)
         if suffix is None or isinstance(suffix, TooLong):
             return suffix

@@ -64,7 +64,8 @@ class TurnState:
         shortest = reserve.start(self.transcript.measure(request.turn.matcher))
         if shortest is None or shortest <= self.limit:
             return reserve
-        message = f"the shortest turn that this request allows has {shortest} tokens or more"
+        or_more = "" if reserve.ending else " or more"  # it is so long that nobody counts
+        message = f"the shortest turn that this request allows has {shortest} tokens{or_more}"
         if self.limit == request.options.max_tokens:
             hint = f"Raise it to {shortest} or more"
             message = f"{message}, max_tokens is {self.limit}"

@@ -117,15 +117,22 @@ class Completer:
         return None
 
     def _read(self, text: str) -> Chart:
-        """The readings of a text."""
-        if self._chart is None or not self._chart.may_grow_to(text):
+        """The readings of a text; they are kept for the next one, but not those of a last character
+        of several bytes: of a turn that ends inside of one, the caller knows only the first bytes,
+        and shows another character each time."""
+        settled = text if text[-1:].isascii() else text[:-1]
+        if self._chart is None or not self._chart.may_grow_to(settled):
             self._chart = None  # until it is read: an error leaves half a chart
             chart = Chart(self.grammar, self._lexer)
         else:
             chart, self._chart = self._chart, None
-        chart.grow(text)
+        chart.grow(settled)
         self._chart = chart
-        return chart
+        if settled == text:
+            return chart
+        whole = chart.fork()
+        whole.grow(text)
+        return whole
 
     def _ends(self, chart: Chart, text: str) -> bool:
         """May the turn be this text, which begins as that of the chart does?"""

@@ -8,7 +8,7 @@ first. Counting is cheap, since what one value has to be by one schema is counte
 import json
 import re
 from collections.abc import Iterator, Mapping
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import jsonschema_rs
@@ -25,6 +25,8 @@ _MOST_EXPLAINED = 2_000
 _MOST_IN_PLACE = 50_000  # of which there is one for each part of a value
 _MOST_COUNTED = 100_000  # steps of counting
 _ROOT = "urn:root"  # the URI under which jsonschema-rs knows the document
+_MULTIPLIERS = re.compile(r'"(\$(ref|dynamicRef|recursiveRef)|unevaluated(Properties|Items))"')
+"""Keywords without which a value is compared with each subschema once, at most."""
 _IN_PLACE = ("allOf", "anyOf", "oneOf")
 _IN_PLACE_SINGLES = ("not", "if", "then", "else")
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
@@ -45,10 +47,11 @@ class Validator:
     def __init__(self, source: Json, root: Json):
         self._source = source
         self._root = root
-        text = json.dumps(source)
-        self._size = len(text)
-        self._has_references = re.search(r'"\$(ref|dynamicRef|recursiveRef)"', text) is not None
         self._inner = _make_inner(source, root)
+
+    @cached_property
+    def _text(self) -> str:
+        return json.dumps(self._source)
 
     def admits(self, value: Json) -> bool:
         """True if the value fits. One that takes too many steps to check does not."""
@@ -75,7 +78,8 @@ class Validator:
         return None
 
     def _count_ways(self, value: Json) -> int:
-        if not self._has_references and self._size * count_parts(value) <= MOST_WAYS:
+        is_simple = _MULTIPLIERS.search(self._text) is None
+        if is_simple and len(self._text) * count_parts(value) <= MOST_WAYS:
             return 1
         try:
             with limit_steps(_MOST_COUNTED):
@@ -91,6 +95,8 @@ def find_multiplied(document: Json) -> str | None:
     Raises:
         RecursionError: the document nests too deeply.
     """
+    if not _MULTIPLIERS.search(json.dumps(document)):
+        return None
     ways = _Ways(document)
     queue: list[tuple[str, Json]] = [("", document)]
     while queue:

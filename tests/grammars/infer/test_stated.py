@@ -6,6 +6,7 @@ import pytest
 
 from constrained.format_selection.selection import select_format
 from constrained.template.chat_template import ChatTemplate
+from constrained.template.work_limits import TemplateLimitError
 from grammars.errors import DetectError
 from grammars.infer.detect import Origin
 from grammars.infer.stated import find_stated
@@ -122,5 +123,5 @@ def test_a_tool_or_a_message_states_nothing() -> None:
 )
 def test_long_prompts_are_read_in_linear_time(filler: str) -> None:
     example = f'{filler}{{"name": "x", "arguments": {{}}}}{filler}'
-    with suppress(DetectError):
+    with suppress(DetectError, TemplateLimitError):  # it may be too long to be a template
         find_stated(state(example).render)
