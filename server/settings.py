@@ -66,6 +66,14 @@ class Settings:
     """Responses that are kept for `previous_response_id`."""
     max_stored_bytes: int = 256 * MIB
     """Of their JSON, with what they answer; a response that is larger alone is not kept."""
+    max_file: int = 64 * MIB
+    """Bytes of a file that is sent, such as the requests of a batch."""
+    max_files: int = 1000
+    """Files of one API key, those included that batches write."""
+    max_files_bytes: int = 256 * MIB
+    """Of all files of one API key; they are in memory."""
+    max_batches: int = 100
+    """Batches of one API key; of more, the oldest finished ones are forgotten."""
     idle_seconds: float = 60.0
     """A client is cut off that takes nothing of its stream for so long, or that is in the middle of
     a request and sends nothing of it."""
@@ -104,6 +112,10 @@ class Settings:
             "max_choices",
             "max_stored",
             "max_stored_bytes",
+            "max_file",
+            "max_files",
+            "max_files_bytes",
+            "max_batches",
             "idle_seconds",
             "ping_seconds",
         )

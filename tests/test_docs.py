@@ -1,9 +1,13 @@
 """What the documents for contributors name is there."""
 
+import argparse
 import re
 from pathlib import Path
 
 import pytest
+
+from server import command
+from server.settings import Settings
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = ["CONTRIBUTING.md", "docs/architecture.md"]
@@ -36,6 +40,27 @@ def test_named_commands_exist(document: str) -> None:
     assert [name for name in modules if not is_there(ROOT / name.replace(".", "/"))] == []
     targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
     assert set(TARGET.findall(text)) <= set(targets)
+
+
+def test_limits_that_the_security_page_names_exist() -> None:
+    text = (ROOT / "docs/security.md").read_text("utf-8")
+    parser = argparse.ArgumentParser()
+    command.add(parser.add_subparsers())
+    [commands] = (action for action in parser._actions if action.choices)
+    options = commands.choices["serve"].format_help()
+    named = set(re.findall(r"`(--?[a-z][a-z-]*)", text))
+    assert len(named) > 10
+    assert [option for option in named if f"{option} " not in f"{options} "] == []
+    fields = re.findall(r"`Settings\.(\w+)`", text)
+    assert fields != []
+    assert [name for name in fields if not hasattr(Settings(), name)] == []
+
+
+@pytest.mark.parametrize("document", ["SECURITY.md", "docs/security.md"])
+def test_links_and_commands_of_the_security_pages(document: str) -> None:
+    test_named_commands_exist(document)
+    links = LINK.findall((ROOT / document).read_text("utf-8"))
+    assert [link for link in links if not (ROOT / document).parent.joinpath(link).exists()] == []
 
 
 @pytest.mark.parametrize("package", ["grammars", "constrained", "server"])

@@ -37,8 +37,8 @@ def read_json(text: str, name: str) -> Any:
         raise RequestError(f"{name} is not JSON: {e}") from e
 
 
-def read_lines(path: str) -> Iterator[bytes]:
-    """The lines of a file, or of stdin where the path is `-`.
+def read_lines(path: str, option: str = "ROWS") -> Iterator[bytes]:
+    """The lines of a file that an option names, or of stdin where the path is `-`.
 
     Raises:
         RequestError: it cannot be read.
@@ -46,7 +46,7 @@ def read_lines(path: str) -> Iterator[bytes]:
     if path == "-":
         yield from sys.stdin.buffer
         return
-    with _failures(path, "ROWS"), Path(path).open("rb") as file:
+    with _failures(path, option), Path(path).open("rb") as file:
         yield from file
 
 

@@ -88,6 +88,7 @@ class Request:
         is_wanted: asked once a step; a turn that nobody wants ends there.
         deadline: on the clock of the schedule; where that is reached first, the request fails.
         owner: who asks: those who wait are admitted by turns. None: nobody else's.
+        background: it is in no hurry, and goes behind all those that are.
     """
 
     turn: DecodeInput
@@ -96,6 +97,7 @@ class Request:
     is_wanted: Callable[[], bool] = field(default=lambda: True)
     deadline: Deadline | None = None
     owner: Hashable | None = None
+    background: bool = False
 
 
 class Finish(StrEnum):

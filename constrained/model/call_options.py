@@ -30,6 +30,7 @@ class TurnOptions(TypedDict, total=False):
     stop: str | Sequence[str] | None
     logprobs: int | None
     owner: Hashable | None
+    background: bool
 
 
 class Options(TurnOptions, total=False):
@@ -75,6 +76,8 @@ class Options(TurnOptions, total=False):
         under another one. If not given, by those that have none.
     cache_prompt: whether what was computed of the prompt is taken over from earlier requests and
         kept for later ones; it is if not given. False: neither.
+    background: the request is in no hurry: others are admitted first, and while one of them is
+        under way, its prompt is read in small pieces. Other requests may keep it waiting for good.
     """
 
     tool_choice: Any
@@ -108,12 +111,13 @@ class GeneratedTextOptions(Options, total=False):
 
 @dataclass(frozen=True)
 class CallOptions:
-    """The options of decoding a turn, its timeout in seconds from when the call is made, and who
-    asks."""
+    """The options of decoding a turn, its timeout in seconds from when the call is made, who asks,
+    and whether they are in no hurry."""
 
     decode: DecodeOptions
     timeout: float | None = None
     owner: Hashable | None = None
+    background: bool = False
 
 
 def read_call_options(
@@ -141,7 +145,12 @@ def read_call_options(
         logprobs=_check_logprobs(options.get("logprobs")),
         force=force,
     )
-    return CallOptions(decode, timeout, options.get("owner"))
+    return CallOptions(
+        decode,
+        timeout,
+        owner=options.get("owner"),
+        background=options.get("background", False),
+    )
 
 
 def _check_names(options: Mapping[str, Any], known: Mapping[str, Any]) -> None:

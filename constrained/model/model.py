@@ -452,6 +452,7 @@ class Model:
             is_wanted=is_wanted,
             deadline=deadline,
             owner=options.owner,
+            background=options.background,
         )
         generation = self._runner.submit(request)
         generation.add_done_callback(self._note_failure)

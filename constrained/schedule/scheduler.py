@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from constrained.deadline import Clock, Deadline
-from constrained.decode.request import DecodeInput, Finish, Generation, Request, Usage
+from constrained.decode.request import Finish, Generation, Request, Usage
 from constrained.decode.turn_decoder import TurnDecoder
 from constrained.engine.protocol import Chunk, Engine
 from constrained.errors import ContextError
@@ -21,6 +21,7 @@ from grammars.wire.format import count_common
 
 BLOCK = 64  # tokens of a prompt that are decoded together where that has to be always the same
 STEP = 512  # tokens of one decode: so long does a prompt keep the others waiting
+BACKGROUND_STEP = 16  # of them for a request that is in no hurry, while others are under way
 
 
 def _make_future() -> Future[Generation]:
@@ -55,7 +56,9 @@ class Schedule:
 
     Requests are admitted as soon as a sequence is free: those of the owner who has the fewest under
     way, then of the one who was admitted longest ago, then in their order. So many requests of one
-    owner, or many choices of one request, delay those of another by a turn at most. Each step
+    owner, or many choices of one request, delay those of another by a turn at most. Requests in the
+    background are admitted behind all others; while one of those is under way, prompts in the
+    background are read in small pieces. Each step
     decodes what those under way have to say next, and a part of the prompts that are not read yet,
     in equal shares (chunked prefill). The tokens that a prompt has in common with a sequence are
     not computed again (prefix cache).
@@ -199,12 +202,13 @@ class Schedule:
         """The next request to admit; None if all wait to copy the prompt of another."""
         under_way = Counter(running.seat.owner for running in self._running.values())
 
-        def rank(seat: Seat) -> tuple[int, int]:
-            return under_way[seat.owner], self._admitted.get(seat.owner, 0)
+        def rank(seat: Seat) -> tuple[bool, int, int]:
+            last = self._admitted.get(seat.owner, 0)
+            return seat.request.background, under_way[seat.owner], last
 
         for seat in sorted(self._waiting, key=rank):  # a stable sort: equal ones keep their order
             # One that waits to copy the prompt of another is overtaken by those behind it.
-            if not self._is_being_read(seat.request.turn):
+            if not self._is_being_read(seat.request):
                 return seat
         return None
 
@@ -218,16 +222,20 @@ class Schedule:
     def _find_idle(self) -> list[int]:
         return [n for n in range(self._sequences.engine.max_sequences) if n not in self._running]
 
-    def _is_being_read(self, turn: DecodeInput) -> bool:
+    def _is_being_read(self, request: Request) -> bool:
         """True if much of the prompt is about to be computed for another request of its scope: it
-        is worth waiting for, since it can be copied."""
-        if turn.scope is None:
+        is worth waiting for, since it can be copied. One in the background takes too long."""
+        scope = request.turn.scope
+        if scope is None:
             return False
-        prompt, shared = [*turn.prompt], 0
+        prompt = [*request.turn.prompt]
+        shared = 0
         for running in self._running.values():
-            if running.turn.input.unread and running.seat.request.turn.scope == turn.scope:
+            other = running.seat.request
+            is_slow = other.background and not request.background
+            if running.turn.input.unread and not is_slow and other.turn.scope == scope:
                 shared = max(shared, count_common(running.turn.input.prompt, prompt))
-        return shared > SPARED and shared > self._sequences.find(prompt, turn.scope) + SPARED
+        return shared > SPARED and shared > self._sequences.find(prompt, scope) + SPARED
 
     def _begin(self, seat: Seat, idle: list[int]) -> None:
         request = seat.request
@@ -270,6 +278,7 @@ class Schedule:
     def _choose_many(self, spare: int) -> list[Chunk]:
         """The next chunk of each turn; who has little to say goes first, and the room that is left
         is for the prompts. Up to `spare` tokens may be drafted on top."""
+        has_live = any(not running.seat.request.background for running in self._running.values())
         order = sorted(self._running.items(), key=lambda item: item[1].turn.input.pending)
         chunks: list[Chunk] = []
         room = self._step
@@ -277,7 +286,11 @@ class Schedule:
             rest = len(order) - done
             # A checkpoint can only be taken where a decode ends.
             share = min(max(1, room // rest), self._sequences.until_stop(number))
-            chunk = running.turn.next_chunk(share, spare // rest)
+            draft = spare // rest
+            if has_live and running.seat.request.background:
+                share = min(share, BACKGROUND_STEP)
+                draft = 0
+            chunk = running.turn.next_chunk(share, draft)
             room -= len(chunk.tokens)
             spare -= chunk.drafted
             chunks.append(chunk)

@@ -29,6 +29,7 @@ from grammars.ir.nodes import (
     sequence,
 )
 from grammars.regex.ranges import NUMBER, express_range
+from grammars.regex.reader import UnreadableError
 from grammars.regex.spelled import spell_extra_keys, spell_pattern
 from grammars.regex.texts import ANY, FREE, Texts
 from grammars.regex.writing import escape_regex, escape_slashes
@@ -375,13 +376,24 @@ class JsonStrings:
         """Any of these keys but the declared ones; no escape that could spell another one."""
         names = [other.key for other in declared]
         if not keys.is_free:
-            return self.builder.terminal(match_texts(spell_extra_keys(keys, names)), "KEY")
+            return self.builder.terminal(match_texts(_spell_extra_keys(keys, names)), "KEY")
         if not declared:
             return self.string(String())
         spelled = [json.dumps(name, ensure_ascii=False) for name in names]
         some = Pattern(f'"({express_key_character(names)})*"')
         key = intersection(some, Complement(Pattern("|".join(map(escape_regex, spelled)))))
         return self.builder.terminal(key, "KEY")
+
+
+def _spell_extra_keys(keys: Texts, declared: Sequence[str]) -> Texts:
+    try:
+        return spell_extra_keys(keys, declared)
+    except (UnreadableError, RecursionError) as error:  # a name nests as deeply as it is long
+        message = (
+            "a name of a property is too long to be told from those that patternProperties or "
+            "propertyNames describe"
+        )
+        raise SchemaError(message, hint="Shorten it") from error
 
 
 class StyledStrings:

@@ -18,6 +18,10 @@ from server.settings import Settings
 
 OPEN = frozenset({"/health", "/v1/health", "/"})
 """Paths that need no key."""
+FILES = frozenset({"/v1/files", "/files"})
+"""Paths whose bodies are files, which may be larger."""
+FORM_BYTES = 64 << 10
+"""What a form may have around its file."""
 
 
 def find_key(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
@@ -53,6 +57,7 @@ class Gate:
         self._counters = counters
         self._keys = [key.encode() for key in settings.api_keys]
         self._max_body = settings.max_body
+        self._max_file = settings.max_file
         self._body_seconds = settings.idle_seconds
         self._allowed_hosts = settings.allowed_hosts
         self._origins = settings.cors_origins
@@ -73,7 +78,7 @@ class Gate:
             await _answer(send, fault.status, body, headers=fault.headers.items())
             return
         set_caller(find_key(headers.items()) if self._keys else None)
-        body = _Limited(receive, self._max_body, self._body_seconds)
+        body = _Limited(receive, self._find_most(scope["path"]), self._body_seconds)
         await self._app(scope, body, send)
 
     def _count(self, scope: Scope, send: Send) -> Send:
@@ -122,9 +127,14 @@ class Gate:
         if self._keys and path not in OPEN and not self._knows(headers):
             return HttpError(401, "the API key is missing or not known", "invalid_api_key")
         size = headers.get(b"content-length", b"0")
-        if size.isdigit() and int(size) > self._max_body:
-            return make_too_large(self._max_body)
+        most = self._find_most(path)
+        if size.isdigit() and int(size) > most:
+            return make_too_large(most)
         return None
+
+    def _find_most(self, path: str) -> int:
+        """The bytes that a body may have."""
+        return self._max_file + FORM_BYTES if path in FILES else self._max_body
 
     def _knows(self, headers: dict[bytes, bytes]) -> bool:
         """Compares with every key, each in the same time, so that time says nothing about them."""

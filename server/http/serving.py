@@ -1,12 +1,14 @@
 """Shared by the paths of all dialects: the model that is served, and the errors that the OpenAPI
 description lists."""
 
+import hashlib
 from typing import Any
 
 from fastapi import Request
 from pydantic import BaseModel
 
 from server.errors import HttpError
+from server.http.gate import find_key
 from server.turns.service import Service
 
 Responses = dict[int | str, dict[str, Any]]
@@ -63,3 +65,11 @@ def find_service(request: Request) -> Service:
     if service is None:
         raise HttpError(503, "Loading model", "loading_model")
     return service
+
+
+def find_key_owner(request: Request) -> str:
+    """The owner of what a request keeps on the server, and finds there: a hash of its API key; ""
+    where no key is needed."""
+    if not request.app.state.settings.api_keys:
+        return ""
+    return hashlib.sha256(find_key(request.scope["headers"])).hexdigest()

@@ -15,7 +15,7 @@ from constrained.logits import TokenDrawn
 from constrained.reply import Reply
 from constrained.schedule.worker import AsyncStream
 from grammars.turn import Event
-from server.caller import find_owner
+from server.caller import find_owner, is_background
 from server.turns.compiled_request import CompiledRequest, compile_request
 from server.turns.service import Service
 from server.turns.turn_request import GenerationOptions, TurnRequest
@@ -137,6 +137,7 @@ def launch(
                     logprobs=options.logprobs,
                     timeout=timeout,
                     owner=owner,
+                    background=is_background(),
                 )
                 streams.append(stream)
     except BaseException:

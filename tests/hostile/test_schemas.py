@@ -9,7 +9,9 @@ import pytest
 
 from benchmarks.attacks.attack import Attack
 from benchmarks.attacks.schemas import ATTACKS
+from grammars.errors import SchemaError
 from tests.hostile.children import Outcome
+from tests.scripted_model import wishing
 
 MOST_MEGABYTES = 300
 
@@ -40,3 +42,15 @@ def test_it_ends(number: int, children: "subprocess.Popen[str]") -> None:
     outcome = Outcome(**json.loads(children.stdout.readline()))
     assert outcome.status in attack.statuses, outcome
     assert outcome.megabytes < MOST_MEGABYTES, outcome
+
+
+def test_a_long_name_beside_patterns_is_refused() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"next": {"$ref": "#"}},
+        "if": {"required": ["next"]},
+        "then": {"required": ["x" * 2_000]},
+        "patternProperties": {"^x-": {"not": {"type": "null"}}},
+    }
+    with wishing("") as model, pytest.raises(SchemaError, match="too long to be told"):
+        model.generate("Hi", schema=schema)

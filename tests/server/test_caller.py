@@ -1,6 +1,6 @@
 from contextvars import copy_context
 
-from server.caller import find_owner, find_salt, set_caller
+from server.caller import find_owner, find_salt, is_background, set_caller
 
 
 def test_each_request_is_on_its_own_where_there_are_no_keys():
@@ -30,3 +30,14 @@ def test_salts_of_keys_and_of_clients_are_never_the_same():
     assert copy_context().run(salt, None, None) is None
     assert copy_context().run(salt, b"a", None, True) is None
     assert copy_context().run(salt, b"a", "team", True) == copy_context().run(salt, b"b", "team")
+
+
+def test_only_what_is_set_so_is_in_the_background():
+    def ask(background: bool) -> bool:
+        set_caller("a", background=background)
+        return is_background()
+
+    assert not is_background()
+    assert copy_context().run(ask, True)
+    assert not copy_context().run(ask, False)
+    assert not is_background()

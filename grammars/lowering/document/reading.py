@@ -1,5 +1,6 @@
 """A JSON Schema document as a whole: repaired, with local references, and validated."""
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -28,10 +29,20 @@ def read_document(source: Json) -> tuple[Json, tuple[Finding, ...], SchemaError 
     problem = find_problem(document)
     if problem is not None and is_object(document) and "$schema" not in document:
         old = {"$schema": _DRAFT_7, **document}
-        if find_problem(old) is None:
+        if find_problem(_define(old)) is None:
             reason = "none, and no schema of 2020-12: read as draft 7"
             return old, (*repaired, Finding("", "$schema", reason)), None
     return document, repaired, problem
+
+
+def _define(document: Mapping[str, Json]) -> Json:
+    """The document with its `$defs` among `definitions`, too: draft 7 does not know the former, and
+    lets anything stand in them."""
+    defined, older = document.get("$defs"), document.get("definitions", {})
+    if not is_object(defined) or not is_object(older):
+        return {**document}
+    copies = {f"$defs/{name}": schema for name, schema in defined.items()}
+    return {**document, "definitions": {**older, **copies}}
 
 
 def find_problem(source: Json) -> SchemaError | None:
@@ -55,6 +66,7 @@ def _shapes() -> Any:
     shapes: dict[str, Json] = {}
     for keyword in sorted(SINGLES - {"items"}):
         shapes[keyword] = schema
+    shapes["items"] = {"anyOf": [schema, {"type": "array", "items": schema}]}
     for keyword in sorted(LISTS - {"items"}):
         shapes[keyword] = {"type": "array", "items": schema}
     for keyword in sorted(MAPS - {"dependencies"}):

@@ -1,6 +1,5 @@
 """Responses: the paths, of which all but the first are about responses that are kept."""
 
-import hashlib
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -15,10 +14,9 @@ from server.dialects.responses.store import ResponseStore, StoredResponse
 from server.errors import HttpError
 from server.http.body import describe_body
 from server.http.disconnects import wait_for_client
-from server.http.gate import find_key
 from server.http.reading import read_request
 from server.http.replies import answer
-from server.http.serving import ERRORS, describe_errors, find_service
+from server.http.serving import ERRORS, describe_errors, find_key_owner, find_service
 from server.turns.active_request import ActiveRequest, start
 from server.turns.service import Service
 from server.turns.turn_request import TurnRequest
@@ -52,7 +50,7 @@ async def create_response(request: Request) -> Response:
     """Answers a conversation: with text, with calls of tools, or with both."""
     service = find_service(request)
     store = find_store(request)
-    owner = find_owner(request)
+    owner = find_key_owner(request)
     read = partial(_read, store=store, owner=owner)
     body, asked = await read_request(request, service, ResponsesRequest, read)
     active = await wait_for_client(request, _start(service, asked.turn_request))
@@ -123,16 +121,8 @@ def find_store(request: Request) -> ResponseStore:
     return state.responses
 
 
-def find_owner(request: Request) -> str:
-    """The owner of the responses that a request makes and finds: a hash of its API key; "" where no
-    key is needed."""
-    if not request.app.state.settings.api_keys:
-        return ""
-    return hashlib.sha256(find_key(request.scope["headers"])).hexdigest()
-
-
 def _find(id: str, request: Request) -> StoredResponse:
-    stored = find_store(request).get(find_owner(request), id)
+    stored = find_store(request).get(find_key_owner(request), id)
     if stored is None:
         raise HttpError(404, f"there is no response {id!r}", "not_found")
     return stored
@@ -152,7 +142,7 @@ async def show_response(id: str, request: Request, stream: bool = False) -> Json
 @router.delete("/responses/{id}", **HIDDEN)
 async def delete_response(id: str, request: Request) -> Json:
     """Forgets a response."""
-    if not find_store(request).delete(find_owner(request), id):
+    if not find_store(request).delete(find_key_owner(request), id):
         raise HttpError(404, f"there is no response {id!r}", "not_found")
     return {"id": id, "object": "response", "deleted": True}
 

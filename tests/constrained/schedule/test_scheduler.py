@@ -29,7 +29,7 @@ from constrained.kv.snapshots import Cache
 from constrained.prompt.cache_breakpoints import CacheBreakpoints
 from constrained.schedule.generation import generate
 from constrained.schedule.runner import Runner
-from constrained.schedule.scheduler import BLOCK, Schedule, Seat
+from constrained.schedule.scheduler import BACKGROUND_STEP, BLOCK, Schedule, Seat
 from constrained.vocabulary.vocabulary import byte_vocabulary
 from grammars.formats import HERMES
 from grammars.parse.parser import Parser
@@ -66,13 +66,14 @@ def request(
     boundaries: tuple[int, ...] = (),
     owner: str | None = None,
     scope: CacheScope = COMMON,
+    background: bool = False,
 ) -> Request:
     breakpoints = CacheBreakpoints(places=boundaries)
     turn = DecodeInput(
         tuple(prompt), lambda: Parser(HERMES, ()), breakpoints=breakpoints, scope=scope
     )
     options = DecodeOptions(max_tokens=max_tokens, sampling=GREEDY)
-    return Request(turn, options, is_wanted=is_wanted, owner=owner)
+    return Request(turn, options, is_wanted=is_wanted, owner=owner, background=background)
 
 
 @cache
@@ -444,6 +445,46 @@ def test_who_has_fewer_under_way_goes_first() -> None:
     while not one.result.done():
         schedule.step()
     assert not any(seat.result.done() for seat in many[3:])
+
+
+def test_the_background_is_admitted_behind_all_others() -> None:
+    requests = [request(letters("a", n + 3), 2, background=True) for n in range(3)]
+    requests += [request(letters("b", n + 3), 2, owner="live") for n in range(3)]
+    assert admitted(Schedule(Watched(max_sequences=1)), requests) == [3, 4, 5, 0, 1, 2]
+
+
+def test_the_background_reads_in_small_pieces_beside_others() -> None:
+    engine = Watched(max_sequences=2)
+    schedule = Schedule(engine, step=64)
+    prompt = letters("a", 300)
+    (slow,) = add(schedule, request(prompt, 4, background=True))
+    schedule.step()
+    (live,) = add(schedule, request(letters("b", 3), 6))
+    while not live.result.done():
+        schedule.step()
+    while not slow.result.done():
+        schedule.step()
+    pieces = [(len(step), len(chunk.tokens)) for step in engine.chunks for chunk in step]
+    assert max(size for _, size in pieces) == 64  # alone
+    beside = [max(len(chunk.tokens) for chunk in step) for step in engine.chunks if len(step) > 1]
+    assert 1 < max(beside) <= BACKGROUND_STEP
+    assert slow.result.result().tokens == alone(tuple(prompt), 4)
+
+
+def test_nobody_waits_to_copy_a_prompt_of_the_background() -> None:
+    engine = Watched(max_sequences=3)
+    schedule = Schedule(engine, step=64)
+    prompt = letters("a", 300)
+    (slow,) = add(schedule, request(prompt, 4, background=True))
+    add(schedule, request(letters("b", 3), 100))
+    schedule.step()
+    (live,) = add(schedule, request([*prompt[:280], *letters("c", 5)], 2))
+    steps = 0
+    while not live.result.done():
+        schedule.step()
+        steps += 1
+    assert steps < 200 // BACKGROUND_STEP  # those that the other prompt needs
+    assert not slow.result.done()
 
 
 def test_requests_of_nobody_are_admitted_in_their_order() -> None:

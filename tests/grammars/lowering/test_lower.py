@@ -253,3 +253,12 @@ def test_a_key_that_is_required_but_not_declared_is_declared() -> None:
     assert lower(schema).admits({"a": "x", "b": [1]})
     with pytest.raises(SchemaError, match="nothing fits /properties/b"):
         lower(schema | {"additionalProperties": False})
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"items": 0}, {"minimum": "x"}, {"properties": {"a": {"items": 0}}}, {"enum": 3}]
+)
+def test_what_is_no_schema_is_none_in_defs_either(wrong: Any) -> None:
+    """Draft 7, which documents of no draft may be meant for, does not know `$defs`."""
+    with pytest.raises(SchemaError, match="not a JSON Schema"):
+        lower({"$ref": "#/$defs/a", "$defs": {"a": wrong}}, only_object=False)

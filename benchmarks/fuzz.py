@@ -1,0 +1,197 @@
+"""Damaged inputs against all that reads what strangers send: values or our own errors, soon?
+
+    python -m benchmarks.fuzz [TARGET ...] [--seconds 300] [--seed 0] [--limit 60]
+
+Targets: requests of all dialects, JSON Schemas, grammars (Lark, GBNF, expressions), chat templates
+and their formats, GGUF files and their metadata, snapshot files, descriptions of formats, lines of
+batches. Hypothesis draws good inputs with a few changes; each round of a target runs in a process
+of its own with a seed of its own. A finding is an exception that is no `Error`, a status of 500 and
+above, the end of the process, or an input that takes longer than the limit. Each is printed with
+its seed and its input, which Hypothesis has made as small as it can; of an input that ends the
+process or takes too long, the input as it was. The same again:
+
+    python -m benchmarks.fuzz TARGET --seed SEED --rounds 1
+
+The code is 1 if there are findings.
+"""
+
+import argparse
+import faulthandler
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hypothesis import HealthCheck, Phase, given, seed, settings
+
+from benchmarks.fuzzing.inputs import show
+from benchmarks.fuzzing.targets import TARGETS, FuzzTarget, try_input
+
+EXAMPLES = 300  # a round
+FOUND = 1
+IGNORED = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example)
+PHASES = (Phase.generate, Phase.shrink)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """An input that was neither read nor refused.
+
+    Args:
+        value: the smallest that was found.
+        error: what it raised.
+    """
+
+    value: Any
+    error: BaseException
+
+
+@dataclass(frozen=True)
+class Round:
+    """What a number of inputs came to."""
+
+    accepted: int
+    refused: int
+    finding: Finding | None = None
+
+
+def search(
+    target: FuzzTarget,
+    number: int,
+    *,
+    examples: int = EXAMPLES,
+    limit: float = 0,
+    note: Path | None = None,
+) -> Round:
+    """Tries inputs until one is a finding.
+
+    Args:
+        target: reads them.
+        number: the seed.
+        examples: how many.
+        limit: seconds for each; the process ends with a traceback when they are over. 0: any time.
+        note: a file for the input under way, for when the process ends.
+    """
+    counts = Counter[bool]()
+    failed: list[Any] = []
+
+    @seed(number)
+    @settings(
+        max_examples=examples,
+        deadline=None,
+        database=None,
+        derandomize=False,
+        print_blob=False,
+        phases=PHASES,
+        report_multiple_bugs=False,
+        suppress_health_check=IGNORED,
+    )
+    @given(target.inputs)
+    def check(value: Any) -> None:
+        if note is not None:
+            note.write_text(show(value), "utf-8")
+        if limit:
+            faulthandler.dump_traceback_later(limit, exit=True)
+        failed.append(value)
+        counts[try_input(target, value)] += 1
+        failed.pop()
+
+    try:
+        check()
+    except BaseException as error:
+        if not failed:
+            raise
+        # Hypothesis ends with the smallest one.
+        return Round(counts[True], counts[False], Finding(failed[-1], error))
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+    return Round(counts[True], counts[False])
+
+
+def main() -> int:
+    """Tries the targets by turns; prints findings, and how many inputs were read and refused."""
+    options = _read_options()
+    if options.child:
+        return _run_child(options)
+    names = options.targets or [*TARGETS]
+    end = time.monotonic() + options.seconds
+    accepted, refused = Counter[str](), Counter[str]()
+    found = 0
+    number = options.seed
+    while time.monotonic() < end and (number - options.seed) < options.rounds:
+        for name in names:
+            left = end - time.monotonic()
+            if left <= 0:
+                break
+            counts, said = _run_round(name, number, options)
+            if counts is None:
+                found += 1
+                print(f"FOUND {name}, seed {number}\n{said}\n", flush=True)
+                continue
+            accepted[name] += counts[0]
+            refused[name] += counts[1]
+        number += 1
+    for name in names:
+        print(f"{name}: {accepted[name]} inputs read, {refused[name]} refused")
+    print(f"{found} findings")
+    return FOUND if found else 0
+
+
+def _read_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("targets", nargs="*", metavar="TARGET", choices=[[], *TARGETS])
+    parser.add_argument("--seconds", type=float, default=300, help="in all")
+    parser.add_argument("--seed", type=int, default=0, help="of the first round")
+    parser.add_argument("--rounds", type=int, default=sys.maxsize, help="of each target")
+    parser.add_argument("--examples", type=int, default=EXAMPLES, help="of a round")
+    parser.add_argument("--limit", type=float, default=60, help="seconds for one input")
+    parser.add_argument("--child", metavar="FILE", help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def _run_round(
+    name: str, number: int, options: argparse.Namespace
+) -> tuple[tuple[int, int] | None, str]:
+    """Inputs that were read and that were refused; or None, and what to say of a finding."""
+    with tempfile.TemporaryDirectory() as folder:
+        note = Path(folder) / "input"
+        command = [sys.executable, "-m", "benchmarks.fuzz", name, "--seed", str(number)]
+        command += ["--examples", str(options.examples), "--limit", str(options.limit)]
+        command += ["--child", str(note)]
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", check=False
+        )
+        if done.returncode == 0:
+            accepted, refused = done.stdout.split()
+            return (int(accepted), int(refused)), ""
+        if done.returncode == FOUND and done.stdout:
+            return None, done.stdout
+        text = note.read_text("utf-8") if note.exists() else ""
+        return None, f"the process ended with {done.returncode}\n{done.stderr}\ninput: {text}"
+
+
+def _run_child(options: argparse.Namespace) -> int:
+    [name] = options.targets
+    done = search(
+        TARGETS[name],
+        options.seed,
+        examples=options.examples,
+        limit=options.limit,
+        note=Path(options.child),
+    )
+    if done.finding is None:
+        print(done.accepted, done.refused)
+        return 0
+    error = done.finding.error
+    print("".join(traceback.format_exception(error, limit=-6)).rstrip())
+    print(f"input: {show(done.finding.value)}")
+    return FOUND
+
+
+if __name__ == "__main__":
+    sys.exit(main())

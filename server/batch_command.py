@@ -1,0 +1,205 @@
+"""`constrained batch`: carries out a file of requests without HTTP."""
+
+import argparse
+import asyncio
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from constrained.commands import options as shared
+from constrained.commands import request
+from constrained.commands.input import read_lines
+from constrained.commands.output import print_error, print_notes
+from constrained.deadline import check_timeout
+from constrained.engine.options import read_options
+from constrained.engine.protocol import Sampling
+from constrained.errors import RequestError
+
+if TYPE_CHECKING:
+    from constrained.model.model import Model
+    from server.batches.batch_input import BatchLine, LineResult
+
+SEQUENCES = 4  # as many as `serve` has
+FAILED = 1  # a line has failed
+UNUSABLE = 2  # the input has lines that are no requests
+OF_A_LINE = {"max_tokens": "-n", "stop": "--stop", "reasoning": "--reasoning"} | {
+    "chat_template_kwargs": "--chat-template-kwargs"
+}
+"""Options that other commands have for their one request."""
+
+
+def add(commands: Any) -> None:
+    """Declares the command."""
+    parser = commands.add_parser("batch", help="carry out a file of requests, as Batches have them")
+    parser.set_defaults(run=_run, json=False)
+    help = "JSON Lines with custom_id, method, url and body; -: stdin"
+    parser.add_argument("file", metavar="FILE", help=help)
+    help = "a new file for the results, a line each; default: stdout"
+    parser.add_argument("-o", "--output", metavar="OUT", help=help)
+    help = "go on with OUT: leave out the requests whose custom_id it has"
+    parser.add_argument("--resume", action="store_true", help=help)
+    help = "for a request; default: any time"
+    parser.add_argument("--timeout", type=float, metavar="SECONDS", help=help)
+    shared.add_model_options(parser)
+    shared.add_tool_format(parser)
+    shared.add_engine_options(parser, sequences=SEQUENCES)
+    shared.add_sampling_options(parser)
+    parser.set_defaults(unset={name: parser.get_default(name) for name in OF_A_LINE})
+
+
+def _run(options: argparse.Namespace) -> int:
+    _check(options)
+    try:
+        from server.app import make_routes  # noqa: F401
+        from server.batches import batch_input
+    except ModuleNotFoundError as error:
+        hint = "Run: pip install 'constrained[server]'"
+        raise RequestError(f"a batch needs {error.name}", hint=hint) from error
+    read = batch_input.read_lines(read_lines(options.file, "FILE"), most=sys.maxsize)
+    if read.faults:
+        for fault in read.faults:
+            print_error(str(fault))
+        return UNUSABLE
+    with _open_output(options) as (file, done):
+        waiting = [line for line in read.lines if line.custom_id not in done]
+        results = _Results(file, total=len(read.lines), earlier=[*done.values()])
+        if waiting:
+            with request.load_model(options) as model:
+                print_notes(model.notices)
+                model.sampling = shared.read_sampling(options, model.sampling)
+                _carry_out(model, options, waiting, results)
+                results.close()
+    return FAILED if results.failed else 0
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Refuses options that mean nothing, before anything is loaded.
+
+    Raises:
+        RequestError: there is one.
+    """
+    check_timeout(options.timeout)
+    for name, option in OF_A_LINE.items():
+        if getattr(options, name) != options.unset[name]:
+            message = f"{option} belongs to a request: write it in the body of each line"
+            raise RequestError(message, where=f"/{name}")
+    if options.resume and options.output is None:
+        raise RequestError("--resume goes on with a file: name it by -o", where="/resume")
+    shared.read_sampling(options, Sampling())
+    shared.complete(options)
+    shared.choose_sequences(options, SEQUENCES)
+    read_options(shared.read_engine_options(options))
+
+
+@contextmanager
+def _open_output(options: argparse.Namespace) -> Iterator[tuple[BinaryIO, dict[str, bool]]]:
+    """The file for the results, and the custom ids that it has already, each with whether its
+    request was answered.
+
+    Raises:
+        RequestError: the file is there, and is not to be gone on with, or has other lines.
+    """
+    if options.output is None:
+        yield sys.stdout.buffer, {}
+        return
+    path = Path(options.output)
+    if path.exists() and not options.resume:
+        hint = "Go on with it by --resume, or name another file"
+        raise RequestError(f"{path} is there already", where="/output", hint=hint)
+    with path.open("r+b" if path.exists() else "xb") as file:
+        done = _read_done(file, path) if file.readable() else {}
+        yield file, done
+
+
+def _read_done(file: BinaryIO, path: Path) -> dict[str, bool]:
+    """The custom ids of an earlier run, and whether each was answered; cuts off a last line that
+    was not written to its end.
+
+    Raises:
+        RequestError: a line is no result.
+    """
+    done: dict[str, bool] = {}
+    end = 0
+    for number, line in enumerate(file, 1):
+        if not line.endswith(b"\n"):
+            break
+        end += len(line)
+        try:
+            result = json.loads(line)
+            done[result["custom_id"]] = (result["response"] or {}).get("status_code") == 200
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            hint = "Name the output of an earlier run by -o"
+            raise RequestError(f"{path}, line {number}, is no result", hint=hint) from None
+    file.seek(end)
+    file.truncate()
+    return done
+
+
+class _Results:
+    """Writes results as they come, and on a terminal how many there are.
+
+    Args:
+        file: for the results.
+        total: requests of the input.
+        earlier: of each result that is there already, whether its request was answered.
+    """
+
+    def __init__(self, file: BinaryIO, *, total: int, earlier: Sequence[bool]):
+        self._file = file
+        self._total = total
+        self._done = len(earlier)
+        self.failed = earlier.count(False)
+
+    def write(self, result: "LineResult") -> None:
+        """Writes a result; a run that is killed loses none that is written."""
+        self._file.write(result.encode())
+        self._file.flush()
+        self._done += 1
+        if not result.is_complete:
+            self.failed += 1
+        self._show()
+
+    def close(self) -> None:
+        """The end of what is shown."""
+        if sys.stderr.isatty():
+            print(file=sys.stderr)
+
+    def _show(self) -> None:
+        if sys.stderr.isatty():
+            text = f"\r{self._done} of {self._total} requests, {self.failed} failed"
+            print(text, end="", file=sys.stderr, flush=True)
+
+
+def _carry_out(
+    model: "Model", options: argparse.Namespace, lines: Sequence["BatchLine"], results: _Results
+) -> None:
+    """Carries out lines, as many at a time as the model has sequences."""
+    from starlette.datastructures import State
+
+    from server.app import make_routes
+    from server.batches.line_runner import run_line
+    from server.settings import Settings
+    from server.turns.service import Service
+
+    settings = Settings(timeout=options.timeout)
+    path = shared.find_model(options)
+    service = Service(model, settings, name=Path(path).stem if path else "demo")
+    routes = make_routes(State({"service": service, "settings": settings, "failure": None}))
+    waiting = iter(lines)
+
+    async def take_lines() -> None:
+        for line in waiting:
+            results.write(await run_line(routes, line))
+
+    async def take_all() -> None:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(model.engine.max_sequences):
+                group.create_task(take_lines())
+
+    try:
+        asyncio.run(take_all())
+    except ExceptionGroup as errors:  # one is enough: it has ended the other tasks
+        raise errors.exceptions[0] from None

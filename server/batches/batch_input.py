@@ -1,0 +1,210 @@
+"""The lines of a batch: JSON Lines in, JSON Lines out, as OpenAI writes them.
+
+https://platform.openai.com/docs/api-reference/batch/request-input
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from server.errors import HttpError
+from server.ids import make_id
+
+Json = dict[str, Any]
+ENDPOINTS = ("/v1/chat/completions", "/v1/responses", "/v1/completions", "/v1/messages")
+"""Paths that a line may name; the last one is Anthropic's, an extension."""
+MOST_LINES = 50_000  # as OpenAI has it
+MOST_FAULTS = 100  # that are told
+LONGEST_ID = 512  # characters of a custom_id
+
+
+@dataclass(frozen=True)
+class BatchLine:
+    """One request of a batch.
+
+    Args:
+        number: of its line, from 1 on.
+        custom_id: the client's own name for it.
+        url: the path of its endpoint.
+        body: the request, as JSON.
+    """
+
+    number: int
+    custom_id: str
+    url: str
+    body: bytes = field(repr=False)
+
+
+@dataclass(frozen=True)
+class LineFault:
+    """What is wrong with a line of the input; with one such line nothing of a batch is begun.
+
+    Args:
+        code: the kind of fault, for programs.
+        message: what is wrong.
+        line: its number, from 1 on; None: the file as a whole.
+        param: the field, or None.
+    """
+
+    code: str
+    message: str
+    line: int | None = None
+    param: str | None = None
+
+    def __str__(self) -> str:
+        return self.message if self.line is None else f"line {self.line}: {self.message}"
+
+
+@dataclass(frozen=True)
+class BatchInput:
+    """The lines of a file, and what is wrong with it."""
+
+    lines: tuple[BatchLine, ...]
+    faults: tuple[LineFault, ...]
+
+
+class _BadLineError(Exception):
+    """A line that is no request."""
+
+    def __init__(self, code: str, message: str, param: str | None = None):
+        super().__init__(message)
+        self.code = code
+        self.param = param
+
+
+def read_lines(
+    lines: Iterable[bytes], endpoint: str | None = None, most: int = MOST_LINES
+) -> BatchInput:
+    """Reads the lines of a batch; blank ones are skipped. Reading ends behind `MOST_FAULTS` faults.
+
+    Args:
+        lines: of the file.
+        endpoint: that all lines have to name; None: each may name one of `ENDPOINTS`.
+        most: requests.
+    """
+    read: list[BatchLine] = []
+    faults: list[LineFault] = []
+    seen: dict[str, int] = {}
+    for number, text in enumerate(lines, 1):
+        if not text.strip():
+            continue
+        try:
+            line = _read_line(text, number, endpoint)
+            _check_new(line, seen)
+        except _BadLineError as fault:
+            faults.append(LineFault(fault.code, str(fault), line=number, param=fault.param))
+            if len(faults) == MOST_FAULTS:
+                break
+            continue
+        if len(read) == most:
+            message = f"the file has more than {most:,} requests: split it"
+            faults.append(LineFault("too_many_requests", message, line=number))
+            break
+        read.append(line)
+    if not read and not faults:
+        faults.append(LineFault("empty_file", "the file has no requests"))
+    return BatchInput(tuple(read), tuple(faults))
+
+
+def _read_line(text: bytes, number: int, endpoint: str | None) -> BatchLine:
+    try:
+        value = json.loads(text)
+    except RecursionError:
+        raise _BadLineError("invalid_json_line", "the line nests too deeply") from None
+    except ValueError as error:
+        raise _BadLineError("invalid_json_line", f"the line is not JSON: {error}") from None
+    if not isinstance(value, Mapping):
+        raise _BadLineError("invalid_json_line", "the line is no JSON object")
+    custom_id = _read_text(value, "custom_id")
+    if not 0 < len(custom_id) <= LONGEST_ID:
+        message = f"custom_id has to have 1 to {LONGEST_ID} characters"
+        raise _BadLineError("invalid_custom_id", message, "custom_id")
+    if _read_text(value, "method") != "POST":
+        raise _BadLineError("invalid_method", "method has to be POST", "method")
+    url = _read_text(value, "url")
+    _check_url(url, endpoint)
+    body = value.get("body")
+    if not isinstance(body, dict):
+        raise _BadLineError("missing_required_parameter", "body has to be an object", "body")
+    return BatchLine(number, custom_id, url, json.dumps(_prepare(body, url)).encode())
+
+
+def _read_text(value: Mapping[str, Any], name: str) -> str:
+    text = value.get(name)
+    if not isinstance(text, str):
+        message = f"{name} is missing" if text is None else f"{name} has to be a text"
+        raise _BadLineError("missing_required_parameter", message, name)
+    return text
+
+
+def _check_url(url: str, endpoint: str | None) -> None:
+    if url not in ENDPOINTS:
+        message = f"url is {url!r}, has to be one of {', '.join(ENDPOINTS)}"
+        raise _BadLineError("invalid_url", message, "url")
+    if endpoint is not None and url != endpoint:
+        message = f"url is {url!r}, the endpoint of the batch is {endpoint!r}"
+        raise _BadLineError("mismatched_url", message, "url")
+
+
+def _prepare(body: Json, url: str) -> Json:
+    """A body as it is sent: responses of a batch are not kept for later ones unless it says so,
+    else a batch would put those of everybody out of the store."""
+    if url == "/v1/responses" and "store" not in body:
+        return {**body, "store": False}
+    return body
+
+
+def _check_new(line: BatchLine, seen: dict[str, int]) -> None:
+    first = seen.setdefault(line.custom_id, line.number)
+    if first != line.number:
+        message = f"custom_id {line.custom_id!r} is that of line {first}, too"
+        raise _BadLineError("duplicate_custom_id", message, "custom_id")
+
+
+@dataclass(frozen=True)
+class LineResult:
+    """What became of one line.
+
+    Args:
+        custom_id: of the line.
+        status: of HTTP; None: it was not carried out, and `error` says why.
+        body: of the reply, or of its error.
+        error: with `code` and `message`, or None.
+    """
+
+    custom_id: str
+    status: int | None = None
+    body: Any = None
+    error: Json | None = None
+
+    @property
+    def is_complete(self) -> bool:
+        """True if it has its reply."""
+        return self.status == 200
+
+    def encode(self) -> bytes:
+        """The line of the output, or of the error file."""
+        response: Json | None = None
+        if self.status is not None:
+            response = {
+                "status_code": self.status,
+                "request_id": make_id("req_"),
+                "body": self.body,
+            }
+        line = {
+            "id": make_id("batch_req_"),
+            "custom_id": self.custom_id,
+            "response": response,
+            "error": self.error,
+        }
+        text = json.dumps(line, ensure_ascii=False)
+        try:
+            return text.encode() + b"\n"
+        except UnicodeEncodeError:  # a lone surrogate
+            return json.dumps(line).encode() + b"\n"
+
+
+def fail_line(line: BatchLine, error: HttpError) -> LineResult:
+    """The result of a line that was not carried out."""
+    return LineResult(line.custom_id, error={"code": error.code, "message": error.message})

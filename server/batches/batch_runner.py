@@ -1,0 +1,302 @@
+"""Batches under way: a few lines at a time, beside live requests, and behind them."""
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Callable
+
+from starlette.types import ASGIApp
+
+from server.batches.batch import BatchRequest, BatchStatus, RequestBatch
+from server.batches.batch_input import (
+    ENDPOINTS,
+    BatchLine,
+    LineFault,
+    LineResult,
+    fail_line,
+    read_lines,
+)
+from server.batches.file_store import FileStore, StoredFile
+from server.batches.line_runner import run_line
+from server.errors import HttpError
+from server.settings import Settings
+from server.turns.service import Service
+
+LOG = logging.getLogger("constrained.server")
+LOOK_SECONDS = 0.05  # between two looks whether live requests still wait
+BUSY_SECONDS = 1.0  # until a line is tried again that the server had no room for
+UNAVAILABLE = 503
+EXPIRED = HttpError(
+    504,
+    "This request could not be executed before the completion window expired.",
+    "batch_expired",
+)
+CANCELLED = HttpError(
+    400, "This request was not executed since the batch was cancelled.", "batch_cancelled"
+)
+STOPPED = HttpError(503, "This request was not executed since the server stops.", "server_stopped")
+
+
+class BatchRunner:
+    """The batches of a server, in memory. For its event loop alone.
+
+    Each owner has one batch in progress, the others wait for it. All batches together take at most
+    half of the model's sequences, and begin no line while live requests wait for a sequence.
+
+    Args:
+        app: the routes of all dialects, without the gate.
+        find_service: gives the model that is served; None while there is none.
+        settings: limits.
+    """
+
+    def __init__(
+        self, app: ASGIApp, find_service: Callable[[], Service | None], settings: Settings
+    ):
+        self.files = FileStore(settings.max_files, settings.max_files_bytes)
+        self._app = app
+        self._find_service = find_service
+        self._most = settings.max_batches
+        self._drain_seconds = settings.drain_seconds
+        self._batches: dict[str, RequestBatch] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)  # by owner
+        self._places: asyncio.Semaphore | None = None
+        self._is_draining = False
+
+    def create(self, owner: str, key: bytes, request: BatchRequest) -> RequestBatch:
+        """Begins a batch.
+
+        Raises:
+            HttpError: there is no such file or endpoint, or too many batches are unfinished.
+        """
+        if request.endpoint not in ENDPOINTS:
+            message = f"endpoint is {request.endpoint!r}, has to be one of {', '.join(ENDPOINTS)}"
+            raise HttpError(400, message, "invalid_value", where="/endpoint")
+        file = self.files.get(owner, request.input_file_id)
+        if file.purpose != "batch":
+            message = f"the file {file.id} is {file.purpose}, no input of a batch"
+            raise HttpError(400, message, "invalid_value", where="/input_file_id")
+        if self._is_draining:
+            raise HttpError(503, STOPPED.message, STOPPED.code)
+        self._make_room(owner)
+        batch = RequestBatch(owner, key, request, window=request.read_window())
+        self._batches[batch.id] = batch
+        task = asyncio.create_task(self._carry_out(batch))
+        self._tasks[batch.id] = task
+        task.add_done_callback(lambda _: self._tasks.pop(batch.id, None))
+        return batch
+
+    def _make_room(self, owner: str) -> None:
+        """Forgets the oldest finished batches of an owner who has many.
+
+        Raises:
+            HttpError: too many are unfinished.
+        """
+        own = self.list_batches(owner)
+        while len(own) >= self._most:
+            oldest = next((batch for batch in own if batch.is_finished), None)
+            if oldest is None:
+                message = f"{len(own)} batches are not finished yet: wait, or cancel some"
+                raise HttpError(400, message, "too_many_batches")
+            own.remove(oldest)
+            del self._batches[oldest.id]
+
+    def get(self, owner: str, id: str) -> RequestBatch:
+        """The batch of this id.
+
+        Raises:
+            HttpError: the owner has none.
+        """
+        batch = self._batches.get(id)
+        if batch is None or batch.owner != owner:
+            raise HttpError(404, f"there is no batch {id!r}", "not_found")
+        return batch
+
+    def list_batches(self, owner: str) -> list[RequestBatch]:
+        """The owner's batches, the oldest first."""
+        return [batch for batch in self._batches.values() if batch.owner == owner]
+
+    def cancel(self, batch: RequestBatch) -> None:
+        """Ends a batch: turns under way within one step.
+
+        Raises:
+            HttpError: it is finished already.
+        """
+        if batch.is_finished:
+            message = f"the batch is {batch.status} already"
+            raise HttpError(400, message, "invalid_value")
+        if batch.status is not BatchStatus.CANCELLING:
+            batch.reach(BatchStatus.CANCELLING)
+            self._tasks[batch.id].cancel()
+
+    def drain(self) -> None:
+        """Begins no more lines; those under way go on."""
+        self._is_draining = True
+
+    async def stop(self) -> None:
+        """Ends all batches: lines under way have the server's time to stop, and batches of which
+        any are left fail."""
+        self.drain()
+        tasks = [*self._tasks.values()]
+        for batch in self._batches.values():
+            if batch.status is BatchStatus.VALIDATING and batch.id in self._tasks:
+                self._tasks[batch.id].cancel()
+        if tasks:
+            _, late = await asyncio.wait(tasks, timeout=self._drain_seconds)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _carry_out(self, batch: RequestBatch) -> None:
+        """All of a batch, from its lines to its end."""
+        try:
+            async with asyncio.timeout(batch.window), self._turns[batch.owner]:
+                # Only now: of the batches that wait, nothing but their files is in memory.
+                await self._read(batch)
+                await self._run_lines(batch)
+        except TimeoutError:
+            self._finish(batch, BatchStatus.EXPIRED, EXPIRED)
+        except asyncio.CancelledError:
+            if batch.status is BatchStatus.CANCELLING:
+                self._finish(batch, BatchStatus.CANCELLED, CANCELLED)
+            else:
+                self._finish(batch, BatchStatus.FAILED, STOPPED)
+        except HttpError as error:
+            self._give_up(batch, error)
+        except Exception:
+            LOG.exception("%s has failed", batch.id)
+            self._give_up(batch, HttpError(500, "the server failed; its log says why", "internal"))
+
+    async def _read(self, batch: RequestBatch) -> None:
+        """Reads the lines, in a thread of its own.
+
+        Raises:
+            HttpError: there are faults, or the file was deleted meanwhile.
+        """
+        content = self.files.get(batch.owner, batch.request.input_file_id).content
+        endpoint = batch.request.endpoint
+        read = await asyncio.to_thread(lambda: read_lines(bytes(content).split(b"\n"), endpoint))
+        if read.faults:
+            batch.faults = read.faults
+            raise HttpError(400, f"{len(read.faults)} lines are wrong", "invalid_input")
+        batch.total = len(read.lines)
+        batch.waiting = [*reversed(read.lines)]
+
+    async def _run_lines(self, batch: RequestBatch) -> None:
+        """Carries out all lines; ends early if the server stops.
+
+        Raises:
+            HttpError: there is no room for the results.
+        """
+        places = await self._find_places()
+        batch.reach(BatchStatus.IN_PROGRESS)
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(self._count_places()):
+                    group.create_task(self._take_lines(batch, places))
+        except ExceptionGroup as errors:  # one is enough: it has ended the other tasks
+            raise errors.exceptions[0] from None
+        if batch.waiting:  # the server stops
+            self._finish(batch, BatchStatus.FAILED, STOPPED)
+        else:
+            self._finish(batch, BatchStatus.COMPLETED)
+
+    async def _find_places(self) -> asyncio.Semaphore:
+        while self._find_service() is None:
+            await asyncio.sleep(BUSY_SECONDS)
+        if self._places is None:
+            self._places = asyncio.Semaphore(self._count_places())
+        return self._places
+
+    def _count_places(self) -> int:
+        """Lines of all batches that are carried out at a time."""
+        service = self._find_service()
+        return 1 if service is None else max(1, service.model.engine.max_sequences // 2)
+
+    async def _take_lines(self, batch: RequestBatch, places: asyncio.Semaphore) -> None:
+        """Carries out one line after the other, as long as there are some."""
+        while True:
+            async with places:
+                await self._wait_for_live_requests()
+                if self._is_draining or not batch.waiting:
+                    return
+                line = batch.waiting.pop()
+                try:
+                    result = await self._run_line(batch, line)
+                except asyncio.CancelledError:
+                    batch.waiting.append(line)
+                    raise
+                if result is None:
+                    batch.waiting.append(line)
+                    return
+                self._note(batch, result)
+
+    async def _wait_for_live_requests(self) -> None:
+        """Waits until no request waits for a sequence."""
+        while not self._is_draining:
+            service = self._find_service()
+            if service is None or not service.model.metrics().waiting:
+                return
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def _run_line(self, batch: RequestBatch, line: BatchLine) -> LineResult | None:
+        """The result of a line; None: the server stops, and the line has none."""
+        while True:
+            result = await run_line(self._app, line, batch.key)
+            if result.status != UNAVAILABLE:
+                return result
+            if self._is_draining:
+                return None
+            await asyncio.sleep(BUSY_SECONDS)
+
+    def _note(self, batch: RequestBatch, result: LineResult) -> None:
+        """Writes the result of a line to the output, or to the error file.
+
+        Raises:
+            HttpError: there is no room for it.
+        """
+        if result.is_complete:
+            if batch.output is None:
+                batch.output = self._make_file(batch, "output")
+            self.files.append(batch.output, result.encode())
+            batch.completed += 1
+        else:
+            if batch.errors is None:
+                batch.errors = self._make_file(batch, "error")
+            self.files.append(batch.errors, result.encode())
+            batch.failed += 1
+
+    def _make_file(self, batch: RequestBatch, kind: str) -> StoredFile:
+        expiry = batch.request.output_expires_after
+        file = StoredFile(
+            batch.owner,
+            f"{batch.id}_{kind}.jsonl",
+            "batch_output",
+            lifetime=None if expiry is None else expiry.seconds,
+        )
+        self.files.add(file)
+        return file
+
+    def _finish(
+        self, batch: RequestBatch, status: BatchStatus, reason: HttpError | None = None
+    ) -> None:
+        """The end of a batch; lines that were not carried out have a reason."""
+        try:
+            while batch.waiting and reason is not None:
+                self._note(batch, fail_line(batch.waiting[-1], reason))
+                batch.waiting.pop()
+        except HttpError as error:
+            batch.faults = (*batch.faults, LineFault(error.code, error.message))
+            batch.waiting.clear()
+        if status is BatchStatus.FAILED and reason is not None:
+            batch.faults = (*batch.faults, LineFault(reason.code, reason.message))
+        batch.reach(status)
+        LOG.info("%s is %s: %d of %d lines", batch.id, status, batch.completed, batch.total)
+
+    def _give_up(self, batch: RequestBatch, error: HttpError) -> None:
+        """The end of a batch that nothing more can come of."""
+        if not batch.faults:
+            batch.faults = (LineFault(error.code, error.message),)
+        batch.waiting.clear()
+        batch.reach(BatchStatus.FAILED)
+        LOG.warning("%s has failed: %s", batch.id, error.code)

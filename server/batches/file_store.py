@@ -1,0 +1,134 @@
+"""Files that clients send and that batches write: in memory, each its owner's alone."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from server.errors import HttpError
+from server.ids import make_id
+
+Json = dict[str, Any]
+PREFIX = "file-"
+
+
+@dataclass
+class StoredFile:
+    """A file; one that a batch writes grows.
+
+    Args:
+        owner: nobody else finds it.
+        name: that the client has given, or that of the batch.
+        purpose: OpenAI's: `batch` for input, `batch_output` for what a batch writes.
+        lifetime: in seconds; None: until it is deleted.
+    """
+
+    owner: str
+    name: str
+    purpose: str
+    lifetime: int | None = None
+    content: bytearray = field(default_factory=bytearray)
+    id: str = field(default_factory=lambda: make_id(PREFIX))
+    created_at: int = field(default_factory=lambda: int(time.time()))
+
+    @property
+    def expires_at(self) -> int | None:
+        """The second since 1970 from which on it is gone; None: it stays."""
+        return None if self.lifetime is None else self.created_at + self.lifetime
+
+    def describe(self) -> Json:
+        """The file as OpenAI's clients read it."""
+        described: Json = {
+            "id": self.id,
+            "object": "file",
+            "bytes": len(self.content),
+            "created_at": self.created_at,
+            "filename": self.name,
+            "purpose": self.purpose,
+            "status": "processed",
+            "status_details": None,
+        }
+        if self.expires_at is not None:
+            described["expires_at"] = self.expires_at
+        return described
+
+
+class FileStore:
+    """Files by their ids, in the order in which they came. For the event loop alone.
+
+    Nothing is forgotten to make room: a file that finds none is refused.
+
+    Args:
+        most: files of one owner.
+        most_bytes: of all files of one owner.
+        clock: seconds since 1970.
+    """
+
+    def __init__(self, most: int, most_bytes: int, clock: Callable[[], float] = time.time):
+        self._most = most
+        self._most_bytes = most_bytes
+        self._clock = clock
+        self._files: dict[str, StoredFile] = {}
+
+    def add(self, file: StoredFile) -> None:
+        """Keeps a file.
+
+        Raises:
+            HttpError: its owner has too many files, or too large ones.
+        """
+        own = [*self.list_files(file.owner)]
+        if len(own) >= self._most:
+            message = f"there are {len(own):,} files already: delete some"
+            raise HttpError(400, message, "too_many_files")
+        self._check_room(file.owner, len(file.content))
+        self._files[file.id] = file
+
+    def append(self, file: StoredFile, content: bytes) -> None:
+        """Adds to a file; does nothing if it was deleted.
+
+        Raises:
+            HttpError: its owner has no room left.
+        """
+        if file.id in self._files:
+            self._check_room(file.owner, len(content))
+            file.content += content
+
+    def _check_room(self, owner: str, size: int) -> None:
+        used = sum(len(file.content) for file in self.list_files(owner))
+        if used + size > self._most_bytes:
+            message = (
+                f"the files together may have {self._most_bytes:,} bytes, {used:,} are taken and "
+                f"{size:,} more are needed: delete files, or start the server with --max-files"
+            )
+            raise HttpError(400, message, "storage_full")
+
+    def get(self, owner: str, id: str) -> StoredFile:
+        """The file of this id.
+
+        Raises:
+            HttpError: the owner has none.
+        """
+        self._drop_expired()
+        file = self._files.get(id)
+        if file is None or file.owner != owner:
+            raise HttpError(404, f"there is no file {id!r}", "not_found")
+        return file
+
+    def delete(self, owner: str, id: str) -> None:
+        """Forgets a file.
+
+        Raises:
+            HttpError: the owner has none of this id.
+        """
+        del self._files[self.get(owner, id).id]
+
+    def list_files(self, owner: str) -> Iterator[StoredFile]:
+        """The owner's files, the oldest first."""
+        self._drop_expired()
+        return (file for file in [*self._files.values()] if file.owner == owner)
+
+    def _drop_expired(self) -> None:
+        now = self._clock()
+        for file in [*self._files.values()]:
+            if file.expires_at is not None and file.expires_at <= now:
+                del self._files[file.id]

@@ -1,0 +1,97 @@
+"""One line of a batch, carried out by the routes of its dialect: what they refuse is refused here,
+and what they answer is answered here."""
+
+import asyncio
+import json
+import logging
+from typing import Any
+
+from starlette.types import ASGIApp, Message, Scope
+
+from server.batches.batch_input import BatchLine, LineResult
+from server.caller import set_caller
+from server.errors import HttpError, encode_openai_error
+
+LOG = logging.getLogger("constrained.server")
+OWNER = "batches"
+"""All batches are one caller: together they get the share of one client, live requests the rest."""
+
+
+async def run_line(app: ASGIApp, line: BatchLine, key: bytes = b"") -> LineResult:
+    """Carries out a line. Cancelling the task ends its turns.
+
+    Args:
+        app: the routes of all dialects, without the gate: who asks has passed it.
+        line: what is asked.
+        key: the API key of whoever asks; empty: there is none.
+    """
+    if _is_streamed(line.body):
+        message = "a line of a batch has no stream: leave stream out"
+        refusal = HttpError(400, message, "unsupported_field", where="/stream")
+        return LineResult(line.custom_id, 400, encode_openai_error(refusal))
+    set_caller(OWNER, background=True)
+    exchange = _Exchange(line.body)
+    try:
+        await app(make_scope(line, key), exchange.receive, exchange.send)
+    except Exception:
+        # The route has failed. Its error is answered and in the log; the server gets it once more.
+        if exchange.status is None:
+            raise
+    return LineResult(line.custom_id, exchange.status, _read_body(exchange.body))
+
+
+def _is_streamed(body: bytes) -> bool:
+    return bool(json.loads(body).get("stream"))
+
+
+def _read_body(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except ValueError:  # no dialect answers so
+        return body.decode("utf-8", "replace")
+
+
+def make_scope(line: BatchLine, key: bytes) -> Scope:
+    """The request of a line as ASGI has it, with the API key, if there is one."""
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(line.body)).encode()),
+    ]
+    if key:
+        headers.append((b"authorization", b"Bearer " + key))
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": "POST",
+        "scheme": "http",
+        "path": line.url,
+        "raw_path": line.url.encode(),
+        "root_path": "",
+        "query_string": b"",
+        "headers": headers,
+        "client": None,
+        "server": None,
+    }
+
+
+class _Exchange:
+    """The request and the reply, without a connection: its client never goes away."""
+
+    def __init__(self, body: bytes):
+        self._request = body
+        self._is_read = False
+        self.status: int | None = None
+        self.body = b""
+
+    async def receive(self) -> Message:
+        if self._is_read:
+            await asyncio.Event().wait()
+        self._is_read = True
+        return {"type": "http.request", "body": self._request, "more_body": False}
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+        else:
+            self.body += message.get("body", b"")

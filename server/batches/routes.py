@@ -1,0 +1,192 @@
+"""Files and Batches: the paths. A file and a batch belong to the API key that made them; others get
+404."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, Protocol, TypeVar
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import Response
+from starlette.datastructures import FormData, UploadFile
+
+from server.batches.batch import YEAR, BatchRequest
+from server.batches.batch_runner import BatchRunner
+from server.batches.file_store import StoredFile
+from server.errors import HttpError
+from server.http.gate import find_key, make_too_large
+from server.http.serving import describe_errors, find_key_owner
+
+router = APIRouter()
+Json = dict[str, Any]
+KEPT = describe_errors(400, 401, 404)
+MADE = describe_errors(400, 401, 404, 413, 503)
+MOST_FIELDS = 10  # of the form with a file
+LONGEST_FIELD = 4096  # bytes
+LONGEST_NAME = 255  # characters
+FORM: Json = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "properties": {
+                        "file": {"type": "string", "format": "binary"},
+                        "purpose": {"type": "string", "enum": ["batch"]},
+                    },
+                    "required": ["file", "purpose"],
+                }
+            }
+        },
+    }
+}
+
+
+def find_batches(request: Request) -> BatchRunner:
+    """The batches of this server, and their files."""
+    return request.app.state.batches
+
+
+@router.post("/v1/files", responses=MADE, openapi_extra=FORM)
+@router.post("/files", responses=MADE, include_in_schema=False)
+async def create_file(request: Request) -> Json:
+    """Takes a file: the requests of a batch, one JSON object a line."""
+    settings = request.app.state.settings
+    async with request.form(
+        max_files=1, max_fields=MOST_FIELDS, max_part_size=LONGEST_FIELD
+    ) as form:
+        purpose = form.get("purpose")
+        if purpose != "batch":
+            message = f"purpose is {purpose!r}: this server takes files with purpose batch"
+            raise HttpError(400, message, "invalid_value", where="/purpose")
+        file = form.get("file")
+        if not isinstance(file, UploadFile):
+            raise HttpError(400, "the form has no file", "missing_file", where="/file")
+        if (file.size or 0) > settings.max_file:
+            raise make_too_large(settings.max_file)
+        stored = StoredFile(
+            find_key_owner(request),
+            (file.filename or "file")[:LONGEST_NAME],
+            "batch",
+            lifetime=_read_lifetime(form),
+            content=bytearray(await file.read()),
+        )
+    find_batches(request).files.add(stored)
+    return stored.describe()
+
+
+def _read_lifetime(form: FormData) -> int | None:
+    """The seconds of `expires_after`, which forms write as `expires_after[seconds]`."""
+    given = form.get("expires_after[seconds]")
+    if given is None:
+        return None
+    seconds = 0
+    if isinstance(given, str) and given.isascii() and given.isdigit():
+        seconds = int(given[:20])
+    if not 1 <= seconds <= YEAR:
+        message = f"seconds have to be a number from 1 to {YEAR}"
+        raise HttpError(400, message, "invalid_value", where="/expires_after/seconds")
+    return seconds
+
+
+@router.get("/v1/files", responses=KEPT)
+@router.get("/files", responses=KEPT, include_in_schema=False)
+async def list_files(
+    request: Request,
+    purpose: str | None = None,
+    limit: Annotated[int, Query(ge=1, le=10_000)] = 10_000,
+    order: Literal["asc", "desc"] = "desc",
+    after: str | None = None,
+) -> Json:
+    """The files of the API key."""
+    files = [*find_batches(request).files.list_files(find_key_owner(request))]
+    if purpose is not None:
+        files = [file for file in files if file.purpose == purpose]
+    if order == "desc":
+        files.reverse()
+    return _make_page(files, limit=limit, after=after)
+
+
+@router.get("/v1/files/{id}", responses=KEPT)
+@router.get("/files/{id}", responses=KEPT, include_in_schema=False)
+async def show_file(id: str, request: Request) -> Json:
+    """A file, without its content."""
+    return find_batches(request).files.get(find_key_owner(request), id).describe()
+
+
+@router.get("/v1/files/{id}/content", responses=KEPT, response_class=Response)
+@router.get("/files/{id}/content", include_in_schema=False)
+async def show_content(id: str, request: Request) -> Response:
+    """The content of a file; that of an output as far as its batch is."""
+    file = find_batches(request).files.get(find_key_owner(request), id)
+    return Response(bytes(file.content), media_type="application/jsonl")
+
+
+@router.delete("/v1/files/{id}", responses=KEPT)
+@router.delete("/files/{id}", responses=KEPT, include_in_schema=False)
+async def delete_file(id: str, request: Request) -> Json:
+    """Forgets a file."""
+    find_batches(request).files.delete(find_key_owner(request), id)
+    return {"id": id, "object": "file", "deleted": True}
+
+
+@router.post("/v1/batches", responses=MADE)
+@router.post("/batches", responses=MADE, include_in_schema=False)
+async def create_batch(body: BatchRequest, request: Request) -> Json:
+    """Begins to carry out the requests of a file."""
+    key = find_key(request.scope["headers"])
+    return find_batches(request).create(find_key_owner(request), key, body).describe()
+
+
+@router.get("/v1/batches", responses=KEPT)
+@router.get("/batches", responses=KEPT, include_in_schema=False)
+async def list_batches(
+    request: Request,
+    limit: Annotated[int, Query(ge=1, le=100)] = 20,
+    after: str | None = None,
+) -> Json:
+    """The batches of the API key, the newest first."""
+    batches = find_batches(request).list_batches(find_key_owner(request))
+    return _make_page([*reversed(batches)], limit=limit, after=after)
+
+
+@router.get("/v1/batches/{id}", responses=KEPT)
+@router.get("/batches/{id}", responses=KEPT, include_in_schema=False)
+async def show_batch(id: str, request: Request) -> Json:
+    """A batch, and how far it is."""
+    return find_batches(request).get(find_key_owner(request), id).describe()
+
+
+@router.post("/v1/batches/{id}/cancel", responses=KEPT)
+@router.post("/batches/{id}/cancel", responses=KEPT, include_in_schema=False)
+async def cancel_batch(id: str, request: Request) -> Json:
+    """Ends a batch; what it has written stays."""
+    batches = find_batches(request)
+    batch = batches.get(find_key_owner(request), id)
+    batches.cancel(batch)
+    return batch.describe()
+
+
+class _Listed(Protocol):
+    id: str
+
+    def describe(self) -> Json: ...
+
+
+T = TypeVar("T", bound=_Listed)
+
+
+def _make_page(items: Sequence[T], *, limit: int, after: str | None) -> Json:
+    """A part of a list, as OpenAI's clients page through it."""
+    if after is not None:
+        ids = [item.id for item in items]
+        if after not in ids:
+            raise HttpError(400, f"there is no {after!r} to go on after", "invalid_value")
+        items = items[ids.index(after) + 1 :]
+    shown = items[:limit]
+    return {
+        "object": "list",
+        "data": [item.describe() for item in shown],
+        "has_more": len(items) > limit,
+        "first_id": shown[0].id if shown else None,
+        "last_id": shown[-1].id if shown else None,
+    }

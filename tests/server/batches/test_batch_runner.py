@@ -1,0 +1,136 @@
+"""Batches where the time is over, or the server stops."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from starlette.datastructures import State
+
+from server.app import make_routes
+from server.batches.batch import BatchRequest, RequestBatch
+from server.batches.batch_runner import BatchRunner
+from server.batches.file_store import StoredFile
+from server.errors import HttpError
+from server.settings import Settings
+from server.turns.service import Service
+from tests.scripted_model import scripted
+from tests.server.batches.test_batches import CHAT, HELLO, HeldModel, make_bodies, write_lines
+
+PATIENCE = 60  # seconds
+
+
+@asynccontextmanager
+async def running_batches(model: Any, settings: Settings) -> AsyncIterator[BatchRunner]:
+    service = Service(model, settings)
+    state = State({"service": service, "settings": settings, "failure": None})
+    yield BatchRunner(make_routes(state), lambda: service, settings)
+    await asyncio.to_thread(model.close)
+
+
+def begin(runner: BatchRunner, content: bytes) -> RequestBatch:
+    file = StoredFile("", "in", "batch", content=bytearray(content))
+    runner.files.add(file)
+    request = BatchRequest(input_file_id=file.id, endpoint=CHAT, completion_window="1h")
+    return runner.create("", b"", request)
+
+
+async def wait_until(is_so: Any) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not is_so():
+            await asyncio.sleep(0.01)
+
+
+def read_codes(file: StoredFile | None) -> dict[str, str]:
+    assert file is not None
+    lines = [json.loads(line) for line in file.content.splitlines()]
+    return {line["custom_id"]: line["error"]["code"] for line in lines}
+
+
+def test_a_server_that_stops() -> None:
+    """Lines under way have the time that the server has; then the batch says why it failed."""
+
+    async def run() -> None:
+        held = HeldModel(2)
+        async with running_batches(held.model, Settings(drain_seconds=0.2)) as runner:
+            first = begin(runner, write_lines(*make_bodies(3)))
+            second = begin(runner, write_lines(*make_bodies(1)))
+            await wait_until(lambda: held.model.metrics().running == 1)
+            await runner.stop()
+            assert (first.status, second.status) == ("failed", "failed")
+            assert [fault.code for fault in first.faults] == ["server_stopped"]
+            assert [fault.code for fault in second.faults] == ["server_stopped"]
+            assert set(read_codes(first.errors).values()) == {"server_stopped"}
+            assert sorted(read_codes(first.errors)) == ["r0", "r1", "r2"]
+            with pytest.raises(HttpError, match="server stops"):
+                begin(runner, write_lines(*make_bodies(1)))
+
+    asyncio.run(run())
+
+
+def test_lines_under_way_end_before_the_server_stops() -> None:
+    async def run() -> None:
+        held = HeldModel(2)
+        async with running_batches(held.model, Settings()) as runner:
+            batch = begin(runner, write_lines(*make_bodies(3)))
+            await wait_until(lambda: held.model.metrics().running == 1)
+            stopping = asyncio.create_task(runner.stop())
+            await asyncio.sleep(0)
+            held.may_end.set()
+            await stopping
+            assert (batch.status, batch.completed, batch.failed) == ("failed", 1, 2)
+            assert sorted(read_codes(batch.errors)) == ["r1", "r2"]
+
+    asyncio.run(run())
+
+
+def test_a_window_that_is_over() -> None:
+    async def run() -> None:
+        held = HeldModel(2)
+        async with running_batches(held.model, Settings()) as runner:
+            batch = begin(runner, write_lines(*make_bodies(2)))
+            batch.window = 0  # the task reads it when it begins
+            await wait_until(lambda: batch.is_finished)
+            assert batch.status == "expired"
+            batch = begin(runner, write_lines(*make_bodies(2)))
+            held.may_end.set()
+            await wait_until(lambda: batch.is_finished)
+            assert batch.status == "completed"
+
+    asyncio.run(run())
+
+
+def test_a_line_that_finds_the_queue_full_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("server.batches.batch_runner.BUSY_SECONDS", 0.01)
+
+    async def run() -> None:
+        model = scripted("Hello")
+        settings = Settings()
+        service = Service(model, settings)
+        state = State({"service": service, "settings": settings, "failure": None})
+        routes = make_routes(state)
+        asked = 0
+
+        async def busy(scope: Any, receive: Any, send: Any) -> None:
+            nonlocal asked
+            asked += 1
+            state.service = None if asked < 3 else service
+            await routes(scope, receive, send)
+
+        runner = BatchRunner(busy, lambda: service, settings)
+        batch = begin(runner, write_lines({"messages": HELLO}))
+        await wait_until(lambda: batch.is_finished)
+        assert (batch.status, batch.completed, asked) == ("completed", 1, 3)
+        await asyncio.to_thread(model.close)
+
+    asyncio.run(run())
+
+
+def test_limits_are_checked() -> None:
+    for name in ("max_file", "max_files", "max_files_bytes", "max_batches"):
+        limits: dict[str, Any] = {name: 0}
+        with pytest.raises(ValueError, match=name):
+            replace(Settings(), **limits)
