@@ -4,13 +4,22 @@ from collections.abc import Hashable
 from contextvars import ContextVar
 
 _caller: ContextVar[Hashable | None] = ContextVar("caller", default=None)
+_owner: ContextVar[Hashable | None] = ContextVar("owner", default=None)
 _background: ContextVar[bool] = ContextVar("background", default=False)
 
 
-def set_caller(key: Hashable | None, *, background: bool = False) -> None:
-    """The request under way comes from the holder of this key; None: there are no keys. One in the
-    background is in no hurry."""
+def set_caller(
+    key: Hashable | None, *, owner: Hashable | None = None, background: bool = False
+) -> None:
+    """Says who sends the request under way.
+
+    Args:
+        key: the API key; None: there are no keys.
+        owner: who takes turns with the others, if it is not the holder of the key.
+        background: the request is in no hurry.
+    """
     _caller.set(key)
+    _owner.set(owner)
     _background.set(background)
 
 
@@ -20,9 +29,12 @@ def is_background() -> bool:
 
 
 def find_owner() -> Hashable:
-    """The caller; where there are no keys, each request is one by itself."""
-    caller = _caller.get()
-    return object() if caller is None else caller
+    """Who takes turns with the others: the holder of the key; where there are no keys, each request
+    is one by itself."""
+    for owner in (_owner.get(), _caller.get()):
+        if owner is not None:
+            return owner
+    return object()
 
 
 def find_salt(given: str | None, *, is_shared: bool) -> str | None:

@@ -29,7 +29,7 @@ async def run_line(app: ASGIApp, line: BatchLine, key: bytes = b"") -> LineResul
         message = "a line of a batch has no stream: leave stream out"
         refusal = HttpError(400, message, "unsupported_field", where="/stream")
         return LineResult(line.custom_id, 400, encode_openai_error(refusal))
-    set_caller(OWNER, background=True)
+    set_caller(key or None, owner=OWNER, background=True)  # with the caches of the key
     exchange = _Exchange(line.body)
     try:
         await app(make_scope(line, key), exchange.receive, exchange.send)

@@ -41,3 +41,16 @@ def test_only_what_is_set_so_is_in_the_background():
     assert copy_context().run(ask, True)
     assert not copy_context().run(ask, False)
     assert not is_background()
+
+
+def test_batches_take_turns_together_and_have_the_caches_of_their_keys():
+    def ask(key: bytes | None) -> tuple[object, str | None]:
+        set_caller(key, owner="batches", background=True)
+        return find_owner(), find_salt(None, is_shared=False)
+
+    def ask_live(key: bytes | None) -> str | None:
+        set_caller(key)
+        return find_salt(None, is_shared=False)
+
+    for key in (b"a", b"b", None):
+        assert copy_context().run(ask, key) == ("batches", copy_context().run(ask_live, key))
