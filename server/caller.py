@@ -1,11 +1,21 @@
 """Who sends the request under way: what is shared out among callers, and what is kept apart."""
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TypeVar
 
-_caller: ContextVar[Hashable | None] = ContextVar("caller", default=None)
-_owner: ContextVar[Hashable | None] = ContextVar("owner", default=None)
-_background: ContextVar[bool] = ContextVar("background", default=False)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class _Caller:
+    key: Hashable | None = None
+    owner: Hashable | None = None
+    background: bool = False
+
+
+_caller: ContextVar[_Caller] = ContextVar("caller", default=_Caller())  # noqa: B039  it is frozen
 
 
 def set_caller(
@@ -18,20 +28,34 @@ def set_caller(
         owner: who takes turns with the others, if it is not the holder of the key.
         background: the request is in no hurry.
     """
-    _caller.set(key)
-    _owner.set(owner)
-    _background.set(background)
+    _caller.set(_Caller(key, owner, background))
+
+
+def as_caller(work: Callable[[], T]) -> Callable[[], T]:
+    """The work, to be done in another thread for whoever sends the request under way. The rest of
+    the context stays that of the thread: it knows when the work has to stop."""
+    caller = _caller.get()
+
+    def run() -> T:
+        before = _caller.set(caller)
+        try:
+            return work()
+        finally:
+            _caller.reset(before)
+
+    return run
 
 
 def is_background() -> bool:
     """True if the request under way is in no hurry."""
-    return _background.get()
+    return _caller.get().background
 
 
 def find_owner() -> Hashable:
     """Who takes turns with the others: the holder of the key; where there are no keys, each request
     is one by itself."""
-    for owner in (_owner.get(), _caller.get()):
+    caller = _caller.get()
+    for owner in (caller.owner, caller.key):
         if owner is not None:
             return owner
     return object()
@@ -47,7 +71,7 @@ def find_salt(given: str | None, *, is_shared: bool) -> str | None:
     """
     if given is not None:
         return f"salt {given}"
-    caller = _caller.get()
-    if caller is None or is_shared:
+    key = _caller.get().key
+    if key is None or is_shared:
         return None
-    return f"key {caller!r}"
+    return f"key {key!r}"

@@ -32,7 +32,7 @@ class BatchRequest(BaseModel):
     input_file_id: str
     endpoint: str
     completion_window: str
-    metadata: dict[str, str] | None = Field(None, max_length=16)
+    metadata: dict[str, str] | None = Field(default=None, max_length=16)
     output_expires_after: Expiry | None = None
 
     def read_window(self) -> int:

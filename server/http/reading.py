@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 from fastapi import Request
 from pydantic import BaseModel
 
-from server.caller import find_owner
+from server.caller import as_caller, find_owner
 from server.http.body import read_body, receive_body
 from server.http.disconnects import wait_for_client
 from server.turns.service import Service
@@ -77,6 +77,7 @@ async def run_off_loop(
         HttpError: the client has gone away.
         BusyError, DeadlineError: too much waits, or the time of the request is over.
     """
+    work = as_caller(work)
     working = service.model.aread(work, service.settings.timeout, client=find_owner(), quick=quick)
     return await wait_for_client(request, working)
 

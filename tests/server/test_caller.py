@@ -1,6 +1,7 @@
+from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 
-from server.caller import find_owner, find_salt, is_background, set_caller
+from server.caller import as_caller, find_owner, find_salt, is_background, set_caller
 
 
 def test_each_request_is_on_its_own_where_there_are_no_keys():
@@ -41,6 +42,21 @@ def test_only_what_is_set_so_is_in_the_background():
     assert copy_context().run(ask, True)
     assert not copy_context().run(ask, False)
     assert not is_background()
+
+
+def test_another_thread_works_for_the_same_caller():
+    def look() -> tuple[object, str | None, bool]:
+        return find_owner(), find_salt(None, is_shared=False), is_background()
+
+    def ask() -> tuple[object, str | None, bool]:
+        set_caller(b"a", owner="batches", background=True)
+        with ThreadPoolExecutor(1) as threads:
+            found = threads.submit(as_caller(look)).result()
+            assert found == look()
+            assert not threads.submit(is_background).result()  # nothing is left there
+        return found
+
+    assert copy_context().run(ask)[0] == "batches"
 
 
 def test_batches_take_turns_together_and_have_the_caches_of_their_keys():

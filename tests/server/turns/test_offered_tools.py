@@ -110,7 +110,8 @@ def test_a_custom_tool_in_chat_completions() -> None:
 )
 def test_the_mask_holds_the_format(format: Json, wanted: str, given: str | None) -> None:
     tool = {**EDIT, "format": format}
-    options = {"tools": [tool], "tool_choice": "required", "max_output_tokens": 200}
+    options: Json = {"tools": [tool], "tool_choice": "required", "max_output_tokens": 200}
+    options |= {"temperature": 0, "parallel_tool_calls": False}
     with running(wishing(call("edit", input=wanted))) as client:
         (item,) = post(client, "/v1/responses", options)["output"]
         if given is None:
@@ -181,7 +182,7 @@ def test_strict_false_is_enforced_all_the_same(path: str) -> None:
         tool = {**function, "type": "custom" if path == "/v1/messages" else "function"}
     choice = {"type": "any"} if path == "/v1/messages" else "required"
     limit = "max_output_tokens" if path == "/v1/responses" else "max_tokens"
-    options = {"tools": [tool], "tool_choice": choice, limit: 100}
+    options = {"tools": [tool], "tool_choice": choice, limit: 100, "temperature": 0}
     with running(wishing(call("pick", n=1, other="x"))) as client:
         assert find_arguments(post(client, path, options)) == {"n": 1}
     lenient = Settings(lenient_tools=True, show_grammar=True)

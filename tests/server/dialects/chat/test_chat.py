@@ -332,7 +332,7 @@ def test_the_grammar_is_shown_if_asked_for() -> None:
     [({}, 1), ({"max_calls": 2, "max_identical_calls": 3}, 2), ({"max_identical_calls": None}, 4)],
 )
 def test_a_turn_ends_behind_its_last_call(fields: Json, count: int) -> None:
-    ping = hermes_call("ping", {})
+    ping = hermes_call("ping")
     body = {"tools": [PING], "tool_choice": "required", "max_tokens": 400, **fields}
     with running(scripted("\n".join([ping] * 4), turn=OPENED)) as client:
         (choice,) = ask(client, **body)["choices"]
