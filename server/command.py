@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 from constrained.commands import options as shared
 from constrained.commands import request
 from constrained.commands.input import read_text
+from constrained.commands.options import LOCAL_HOST, PORT
 from constrained.commands.output import print_error
 from constrained.deadline import check_timeout
+from constrained.decode.filters.stop_texts import read_stops
 from constrained.engine.host import return_large_blocks
 from constrained.engine.options import MOST_WAITING, read_options
 from constrained.engine.protocol import Sampling
@@ -24,13 +26,32 @@ from server.settings import ReasoningField, Settings
 if TYPE_CHECKING:
     from constrained.model.model import Model
 
-HOST, PORT = "127.0.0.1", 8080
 SEQUENCES = 4
 """Eight clients wait a quarter of the time that they wait for one sequence, and no less with eight
 (`python -m benchmarks.queueing`). llama-server has four, too."""
 FAILED = 2
 LOCAL = ("127.0.0.1", "localhost", "::1")
 LOG = logging.getLogger("constrained.server")
+
+
+WITHOUT_EFFECT = (
+    "--jinja",
+    "--metrics",
+    "--slots --no-slots",
+    "--props",
+    "-cb --cont-batching",
+    "--webui --no-webui",
+    "--warmup --no-warmup",
+    "--mmap",
+    "--kv-unified -kvu",
+    "--log-disable",
+)
+REASONING_FORMATS = {
+    "none": ReasoningField.INLINE,
+    "auto": ReasoningField.REASONING_CONTENT,
+    "deepseek": ReasoningField.REASONING_CONTENT,
+    "deepseek-legacy": ReasoningField.REASONING_CONTENT,
+}
 
 
 def add(commands: Any) -> None:
@@ -41,20 +62,25 @@ def add(commands: Any) -> None:
     shared.add_model_options(parser)
     shared.add_tool_format(parser)
     shared.add_engine_options(parser, sequences=SEQUENCES)
-    shared.add_sampling_options(parser)
+    shared.add_sampling_options(parser, max_tokens=None)
 
 
 def _add_server_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("server").add_argument
-    add("--host", default=HOST, help=f"default: {HOST}, this machine alone")
-    add("--port", type=int, default=PORT, help=f"default: {PORT}; 0: any that is free")
+    add("--host", help=f"default: {LOCAL_HOST}, this machine alone (LLAMA_ARG_HOST)")
+    help = f"default: {PORT}; 0: any that is free (LLAMA_ARG_PORT)"
+    add("--port", type=int, help=help)
     help = "ask for this key; give it repeatedly for several (LLAMA_API_KEY)"
     add("--api-key", action="append", metavar="KEY", help=help)
     add("--api-key-file", metavar="FILE", help="ask for one of these keys, one a line")
-    add("--alias", default="", metavar="NAME", help="what the model is called")
+    add("-a", "--alias", metavar="NAME", help="what the model is called (LLAMA_ARG_ALIAS)")
     help = "where Chat Completions have the reasoning; default: reasoning_content"
     fields = tuple(ReasoningField)
-    add("--reasoning-field", choices=fields, default=fields[0], help=help)
+    add("--reasoning-field", choices=fields, help=help)
+    help = "in llama-server's words: none is inline, deepseek is reasoning_content"
+    add("--reasoning-format", choices=tuple(REASONING_FORMATS), help=help)
+    help = "of reasoning, where a request does not say: tokens; 0: none; -1: any number"
+    add("--reasoning-budget", type=int, default=-1, metavar="N", help=help)
     add("--timeout", type=float, metavar="SECONDS", help="for a request; default: any time")
     help = "cut a client off that takes or sends nothing for so long; default: 60"
     drain = "what requests under way have to end when the server stops; default: 30"
@@ -86,6 +112,31 @@ def _add_server_options(parser: argparse.ArgumentParser) -> None:
     add("--log-prompts", action="store_true", help="the log has what was asked")
     levels = ("debug", "info", "warning", "error")
     add("--log-level", choices=levels, default="info", help="default: info")
+    add("-v", "--verbose", action="store_true", help="as --log-level debug")
+    _add_without_effect(parser)
+
+
+def _add_without_effect(parser: argparse.ArgumentParser) -> None:
+    """Options of llama-server that ask for what is always so here, or what is not there: its start
+    lines work as they stand, and what has no effect is said."""
+    for names in WITHOUT_EFFECT:
+        parser.add_argument(
+            *names.split(), action=_WithoutEffect, nargs=0, help=argparse.SUPPRESS, dest="ignored"
+        )
+
+
+class _WithoutEffect(argparse.Action):
+    """Notes an option that has no effect."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        noted: list[str] = getattr(namespace, self.dest) or []
+        setattr(namespace, self.dest, [*noted, option_string])
 
 
 def _add_limits(add: Callable[..., Any]) -> None:
@@ -114,12 +165,14 @@ def _add_limits(add: Callable[..., Any]) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     check_timeout(options.timeout)
+    shared.complete(options)
     settings = read_settings(options)
     shared.read_sampling(options, Sampling())
-    shared.complete(options)
     shared.choose_sequences(options, SEQUENCES)
     read_options(shared.read_engine_options(options))
-    set_up_log(options.log_level)
+    set_up_log("debug" if options.verbose else options.log_level)
+    if options.ignored:
+        LOG.info("without effect here: %s", " ".join(options.ignored))
     if settings.api_keys == () and options.host not in LOCAL:
         LOG.warning("anybody who reaches %s may ask: there is no --api-key", options.host)
     path = shared.find_model(options)
@@ -196,8 +249,13 @@ def read_settings(options: argparse.Namespace) -> Settings:
     """
     return Settings(
         api_keys=_read_keys(options),
-        alias=options.alias,
-        reasoning_field=ReasoningField(options.reasoning_field),
+        alias=options.alias or "",
+        reasoning_field=_read_reasoning_field(options),
+        max_tokens=options.max_tokens,
+        stop=read_stops(options.stop),
+        template_kwargs=shared.read_kwargs(options),
+        reasoning=shared.SWITCH[options.reasoning],
+        reasoning_budget=None if options.reasoning_budget < 0 else options.reasoning_budget,
         timeout=options.timeout,
         idle_seconds=options.idle_timeout,
         drain_seconds=options.drain,
@@ -222,10 +280,16 @@ def read_settings(options: argparse.Namespace) -> Settings:
     )
 
 
+def _read_reasoning_field(options: argparse.Namespace) -> ReasoningField:
+    if options.reasoning_field is not None:
+        return ReasoningField(options.reasoning_field)
+    return REASONING_FORMATS[options.reasoning_format or "auto"]
+
+
 def _read_hosts(options: argparse.Namespace) -> tuple[str, ...] | None:
     """The names by which the server may be asked; None: any."""
     given: str | None = options.allowed_hosts
-    if given == "*" or (given is None and options.host not in LOCAL):
+    if given == "*" or (given is None and (options.host or LOCAL_HOST) not in LOCAL):
         return None
     named = [name.strip().lower() for name in (given or "").split(",")]
     return tuple(filter(None, [*named, "localhost", "127.0.0.1", "[::1]"]))

@@ -1,8 +1,10 @@
 """Settings of the server; every value has a default that is safe on a machine of one's own."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 
 from constrained.errors import RequestError
 
@@ -58,6 +60,16 @@ class Settings:
     """Bytes of the variables that a request gives to the chat template."""
     max_schema: int = MIB
     """Bytes of the schema of one tool, or of an answer."""
+    max_tokens: int | None = None
+    """Of a reply, where the request does not say; None: as many as the context has room for."""
+    stop: tuple[str, ...] = ()
+    """Texts that end the content of every reply."""
+    template_kwargs: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Variables of the chat template, where the request does not give them."""
+    reasoning: bool | None = None
+    """Whether models reason, where the request does not say; None: as their templates have it."""
+    reasoning_budget: int | None = None
+    """Tokens of reasoning, where the request does not say; None: any number."""
     lenient_tools: bool = False
     """`strict: false` of a tool leaves its schema open; else it is enforced all the same."""
     max_choices: int = 16

@@ -22,6 +22,8 @@ from constrained.template.chat_template import check_kwargs
 from constrained.tools.offer import read_offer
 from grammars.turn import KeyOrder, Think
 
+LOCAL_HOST = "127.0.0.1"
+PORT = 8080
 CHOICES = ("auto", "none", "required")
 THINKING = {"on": Think.REQUIRED, "off": Think.FORBIDDEN, "auto": Think.OPTIONAL}
 SWITCH = {"on": True, "off": False, "auto": None}
@@ -66,6 +68,9 @@ FALLBACKS: dict[str, tuple[str, Callable[[str], Any], Any]] = {
     "offline": ("OFFLINE", read_flag, False),
     "reasoning_budget": ("THINK_BUDGET", int, -1),
     "chat_template_file": ("CHAT_TEMPLATE_FILE", str, None),
+    "host": ("HOST", str, LOCAL_HOST),
+    "port": ("PORT", int, PORT),
+    "alias": ("ALIAS", str, None),
     "ctx_size": ("CTX_SIZE", int, None),
     "parallel": ("N_PARALLEL", int, None),
     "threads": ("THREADS", int, None),
@@ -183,7 +188,7 @@ def add_engine_options(
     add("-b", "--batch-size", type=int, metavar="N", help=help)
     help = f"of those, computed at once; default: {EngineOptions.ubatch_size}"
     add("-ub", "--ubatch-size", type=int, metavar="N", help=help)
-    add("-fa", "--flash-attn", choices=tuple(SWITCH), help="default: auto")
+    add("-fa", "--flash-attn", nargs="?", const="on", choices=tuple(SWITCH), help="default: auto")
     types = get_args(CacheType)
     help = f"of the keys in the context: {', '.join(types)}; default: f16"
     add("-ctk", "--cache-type-k", choices=types, metavar="TYPE", help=help)
@@ -202,7 +207,13 @@ def add_engine_options(
 
 
 def _add_devices(add: Callable[..., Any]) -> None:
-    add("-ngl", "--gpu-layers", metavar="N", help="layers on the GPU; default: all")
+    add(
+        "-ngl",
+        "--gpu-layers",
+        "--n-gpu-layers",
+        metavar="N",
+        help="layers on the GPU; default: all",
+    )
     help = "how several GPUs share the model; default: layer"
     add("-sm", "--split-mode", choices=get_args(SplitMode), help=help)
     add("-mg", "--main-gpu", type=int, metavar="N", help="the GPU for what is not split")
@@ -211,12 +222,30 @@ def _add_devices(add: Callable[..., Any]) -> None:
     add("-nkvo", "--no-kv-offload", action="store_true", default=None, help=help)
 
 
-def add_sampling_options(parser: argparse.ArgumentParser) -> None:
-    """Declares how tokens are drawn."""
+def read_most_tokens(text: str) -> int | None:
+    """A number of tokens; llama-server's -1 is any number."""
+    count = int(text)
+    return None if count == -1 else count
+
+
+def add_sampling_options(parser: argparse.ArgumentParser, *, max_tokens: int | None = 1024) -> None:
+    """Declares how tokens are drawn.
+
+    Args:
+        parser: of the command.
+        max_tokens: of a reply, by default; None: as many as the context has room for.
+    """
     add = parser.add_argument_group("sampling, by default as the model recommends").add_argument
-    add("-n", "--max-tokens", type=int, default=1024)
+    help = f"of a reply; -1: as many as there is room for; default: {max_tokens or -1}"
+    add(
+        *("-n", "--max-tokens", "--predict", "--n-predict"),
+        type=read_most_tokens,
+        default=max_tokens,
+        metavar="N",
+        help=help,
+    )
     add("--seed", type=int, help="default, and -1: another one each time")
-    add("--temp", type=float, help=f"else {Sampling.temperature}")
+    add("--temp", "--temperature", type=float, help=f"else {Sampling.temperature}")
     add("--top-k", type=int, help=f"else {Sampling.top_k}")
     add("--top-p", type=float, help=f"else {Sampling.top_p}")
     add("--min-p", type=float, help=f"else {Sampling.min_p}")

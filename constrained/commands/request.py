@@ -61,7 +61,7 @@ def read_request(options: argparse.Namespace) -> "Job":
     answer = _read_answer(options)
     shared.read_sampling(options, Sampling())
     read_stops(options.stop)
-    if options.max_tokens < 1:
+    if options.max_tokens is not None and options.max_tokens < 1:
         raise RequestError(f"-n is {options.max_tokens}: a reply needs max_tokens of 1 or more")
     shared.complete(options)
     read_options(shared.read_engine_options(options))

@@ -10,7 +10,8 @@ from typing import Any
 from constrained.compile.compiled_turn import CompiledTurn
 from constrained.tools.offer import Refusal
 from server.caller import find_owner, find_salt
-from server.turns.reasoning import ReasoningPlan, plan_reasoning
+from server.settings import Settings
+from server.turns.reasoning import Effort, ReasoningPlan, ReasoningRequest, plan_reasoning
 from server.turns.service import Service
 from server.turns.turn_request import TurnRequest
 
@@ -100,13 +101,14 @@ def complete_request(service: Service, request: TurnRequest) -> TurnRequest:
     """The request with what the server decides. That takes its time where the conversation is long
     or there are many tools, and has no place on the event loop."""
     compiler = service.model.compiler
+    settings = service.settings
     plan = plan_reasoning(
-        request.reasoning,
+        _choose_reasoning(request.reasoning, settings),
         has_block=compiler.format.reasoning is not None,
         variables=compiler.template.variables,
     )
     job = request.job
-    salt = find_salt(job.cache_salt, is_shared=service.settings.share_cache)
+    salt = find_salt(job.cache_salt, is_shared=settings.share_cache)
     job = replace(
         job,
         cache_salt=salt,
@@ -114,10 +116,31 @@ def complete_request(service: Service, request: TurnRequest) -> TurnRequest:
         think=plan.think,
         reasoning_budget=plan.budget,
         # Variables that the client itself gives win over those that its effort stands for.
-        template_kwargs={**plan.variables, **job.template_kwargs},
+        template_kwargs={**settings.template_kwargs, **plan.variables, **job.template_kwargs},
         date=service.dates.find(job.messages, salt),
     )
-    return replace(request, job=job, plan=plan, is_known=compiler.knows(job))
+    given = request.generation
+    generation = replace(
+        given,
+        max_tokens=settings.max_tokens if given.max_tokens is None else given.max_tokens,
+        stop=tuple(dict.fromkeys((*given.stop, *settings.stop))),
+    )
+    return replace(request, job=job, generation=generation, plan=plan, is_known=compiler.knows(job))
+
+
+def _choose_reasoning(asked: ReasoningRequest, settings: Settings) -> ReasoningRequest:
+    """What the request says of reasoning; where it says nothing, what the operator says."""
+    if asked.is_given:
+        if asked.budget is None and not asked.is_off:
+            return replace(asked, budget=settings.reasoning_budget)
+        return asked
+    match settings.reasoning:
+        case None:
+            return ReasoningRequest(budget=settings.reasoning_budget)
+        case True:
+            return ReasoningRequest(Effort.MEDIUM, settings.reasoning_budget)
+        case False:
+            return ReasoningRequest(Effort.NONE)
 
 
 async def compile_request(

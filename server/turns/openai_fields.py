@@ -119,7 +119,7 @@ class SamplingFields(BaseModel):
 class GenerationFields(SamplingFields, CacheFields):
     """Fields that say how a reply is generated, and what it has to be."""
 
-    model: str = ""
+    model: str | None = ""
     response_format: Json | None = None
     json_schema: Json | None = None
     structured_outputs: StructuredOutputs | None = None

@@ -33,7 +33,8 @@ def read(*arguments: str) -> argparse.Namespace:
 def test_the_defaults_let_this_machine_ask_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LLAMA_API_KEY", raising=False)
     options = read()
-    assert options.host == "127.0.0.1"
+    complete(options)
+    assert (options.host, options.port) == ("127.0.0.1", 8080)
     settings = read_settings(options)
     assert settings.api_keys == settings.cors_origins == ()
     assert not settings.log_prompts

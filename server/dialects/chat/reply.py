@@ -90,11 +90,9 @@ class ChatWriter(ReplyWriter):
     def _chunk(
         self, number: int, delta: Json, logprobs: list[Json] | None = None, finish: str = ""
     ) -> Json:
-        choice: Json = {"index": number, "delta": delta}
+        choice: Json = {"index": number, "delta": delta, "finish_reason": finish or None}
         if logprobs:
             choice["logprobs"] = {"content": logprobs}
-        if finish:
-            choice["finish_reason"] = finish
         return {**self._head, "choices": [choice]}
 
 
@@ -184,7 +182,10 @@ def fold(chunks: Sequence[Json]) -> Json:
             add_delta(choice["message"], added.pop("delta"))
             add_delta(choice, added)
     for choice in choices.values():
-        for call in choice["message"].get("tool_calls", ()):
+        message = choice["message"]
+        if "tool_calls" in message and not message.get("content"):
+            message["content"] = None
+        for call in message.get("tool_calls", ()):
             del call["index"]  # a field of streams alone
     del body["choices"]
     body["object"] = "chat.completion"

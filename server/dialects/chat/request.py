@@ -154,6 +154,9 @@ def _read_message(message: Json, number: int) -> Json:
     Raises:
         HttpError: a part of it is not text.
     """
+    if message.get("function_call") is not None or message.get("role") == "function":
+        text = "calls and their results in the form of 2023: use tool_calls, and the role tool"
+        raise HttpError(400, text, "unsupported_field", where=f"/messages/{number}")
     content = read_text_parts(message.get("content"), f"/messages/{number}/content")
     read = {**message, "content": content}
     calls = message.get("tool_calls")

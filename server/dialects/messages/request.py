@@ -76,7 +76,7 @@ class CountRequest(CacheFields):
     model_config = ConfigDict(extra="allow")
 
     messages: Objects = Field(min_length=1)
-    model: str = ""
+    model: str | None = ""
     max_tokens: int | None = Field(None, ge=1)
     system: str | Objects | None = None
     tools: Objects | None = None

@@ -54,7 +54,7 @@ class ResponsesRequest(SamplingFields, CacheFields):
     """A request to /v1/responses."""
 
     input: str | Objects = ""
-    model: str = ""
+    model: str | None = ""
     instructions: str | None = None
     previous_response_id: str | None = None
     tools: Objects | None = None

@@ -1,0 +1,142 @@
+"""The options of `constrained serve`: each has its effect, and llama-server's start lines work."""
+
+import argparse
+from datetime import datetime
+
+import pytest
+
+from constrained.commands import options as shared
+from constrained.commands.options import complete
+from constrained.job import Job
+from server.command import read_settings
+from server.settings import MIB, ReasoningField, Settings
+from server.turns.compiled_request import complete_request
+from server.turns.reasoning import Effort, ReasoningRequest
+from server.turns.service import Service
+from server.turns.turn_request import GenerationOptions, TurnRequest
+from tests.scripted_model import OPENED, scripted
+from tests.server.running_server import running
+from tests.server.test_command import read
+
+HELLO = [{"role": "user", "content": "Hello"}]
+SETTINGS = {
+    "api_key": ("--api-key one", "api_keys", ("one",)),
+    "alias": ("-a mine", "alias", "mine"),
+    "reasoning_field": ("--reasoning-field both", "reasoning_field", ReasoningField.BOTH),
+    "reasoning_format": ("--reasoning-format none", "reasoning_field", ReasoningField.INLINE),
+    "reasoning_budget": ("--reasoning-budget 5", "reasoning_budget", 5),
+    "reasoning": ("--reasoning off", "reasoning", False),
+    "timeout": ("--timeout 5", "timeout", 5),
+    "drain": ("--drain 5", "drain_seconds", 5),
+    "idle_timeout": ("--idle-timeout 5", "idle_seconds", 5),
+    "cors_origin": ("--cors-origin http://a", "cors_origins", ("http://a",)),
+    "allowed_hosts": ("--allowed-hosts *", "allowed_hosts", None),
+    "keep_volatile": ("--keep-volatile", "keep_volatile", True),
+    "date": ("--date 2026-01-31", "date", datetime(2026, 1, 31)),
+    "show_grammar": ("--show-grammar", "show_grammar", True),
+    "log_prompts": ("--log-prompts", "log_prompts", True),
+    "share_cache": ("--share-cache", "share_cache", True),
+    "lenient_tools": ("--lenient-tools", "lenient_tools", True),
+    "max_body": ("--max-body 5", "max_body", 5 * MIB),
+    "max_file": ("--max-file 5", "max_file", 5 * MIB),
+    "max_files": ("--max-files 5", "max_files_bytes", 5 * MIB),
+    "max_values": ("--max-values 5", "max_values", 5),
+    "max_messages": ("--max-messages 5", "max_messages", 5),
+    "max_parts": ("--max-parts 5", "max_parts", 5),
+    "max_tools": ("--max-tools 5", "max_tools", 5),
+    "max_choices": ("--max-choices 5", "max_choices", 5),
+    "max_schema": ("--max-schema 5", "max_schema", 5 << 10),
+    "max_template_kwargs": ("--max-template-kwargs 5", "max_template_kwargs", 5 << 10),
+    "max_tokens": ("--n-predict 5", "max_tokens", 5),
+    "stop": ("--stop x", "stop", ("x",)),
+    "chat_template_kwargs": ('--chat-template-kwargs {"a":1}', "template_kwargs", {"a": 1}),
+}
+"""Options that are settings of the server: the command line, the setting, its value."""
+OF_THE_PROCESS = frozenset(
+    "host port log_level verbose ignored max_waiting api_key_file run json".split()
+)
+LLAMA_SERVER_LINES = (
+    "--jinja -fa -c 512 -ngl 99 --host 127.0.0.1 --port 0",
+    "-c 512 -np 2 -cb --metrics --slots --no-webui --no-warmup -a mine --temperature 0.2",
+    "--flash-attn on --n-gpu-layers all --n-predict -1 --reasoning-format deepseek -v",
+    "--reasoning-budget 0 --cache-type-k q8_0 -t 2 -b 64 -ub 64 --top-k 20 --mlock",
+)
+
+
+@pytest.mark.parametrize("option", SETTINGS)
+def test_each_option_has_its_setting(option: str) -> None:
+    line, name, value = SETTINGS[option]
+    options = read(*line.split())
+    assert getattr(options, option) != getattr(read(), option)
+    assert getattr(read_settings(options), name) == value
+    assert getattr(read_settings(read()), name) != value
+
+
+def test_no_option_is_forgotten() -> None:
+    """Each is in the table above, is the process's own, or is shared with `call` and tested there
+    (the model, the engine, and how tokens are drawn)."""
+    of_model = argparse.ArgumentParser()
+    shared.add_model_options(of_model)
+    shared.add_tool_format(of_model)
+    shared.add_engine_options(of_model)
+    shared.add_sampling_options(of_model)
+    known = {*SETTINGS, *OF_THE_PROCESS, *vars(of_model.parse_args([]))}
+    assert set(vars(read())) <= known
+
+
+def test_settings_stand_in_for_what_requests_do_not_say() -> None:
+    settings = Settings(max_tokens=20, stop=("END",), reasoning=False)
+    with running(scripted("Well, END and more.", turn=OPENED), settings) as client:
+        body = client.post("/v1/chat/completions", json={"messages": HELLO}).json()
+        assert body["choices"][0]["message"]["content"] == "Well, "
+    with running(scripted("On and on and on and on.", turn=OPENED), settings) as client:
+        body = client.post("/v1/chat/completions", json={"messages": HELLO}).json()
+        assert body["usage"]["completion_tokens"] == 20
+        assert body["choices"][0]["finish_reason"] == "length"
+
+
+def test_a_request_counts_more_than_the_settings() -> None:
+    settings = Settings(
+        max_tokens=7,
+        stop=("END",),
+        template_kwargs={"a": 1, "b": 2},
+        reasoning=False,
+        reasoning_budget=9,
+    )
+    service = Service(scripted("x"), settings)
+    try:
+        job = Job(HELLO, template_kwargs={"b": 3})
+        done = complete_request(service, TurnRequest(job, reasoning=ReasoningRequest(Effort.LOW)))
+        assert done.job.template_kwargs["a"] == 1
+        assert done.job.template_kwargs["b"] == 3
+        assert done.plan.budget == 9
+        assert (done.generation.max_tokens, done.generation.stop) == (7, ("END",))
+        given = TurnRequest(job, GenerationOptions(max_tokens=3, stop=("x",)))
+        done = complete_request(service, given)
+        assert (done.generation.max_tokens, done.generation.stop) == (3, ("x", "END"))
+        assert done.plan.think == "forbidden"
+    finally:
+        service.model.close()
+
+
+@pytest.mark.parametrize("line", LLAMA_SERVER_LINES)
+def test_start_lines_of_llama_server_are_taken(line: str) -> None:
+    options = read(*line.split())
+    complete(options)
+    read_settings(options)
+    shared.read_engine_options(options)
+
+
+def test_what_has_no_effect_is_noted() -> None:
+    assert read("--jinja", "-c", "9", "--no-webui").ignored == ["--jinja", "--no-webui"]
+    assert read("-fa", "-c", "9").flash_attn == "on"
+    assert read("-fa", "off").flash_attn == "off"
+
+
+def test_the_environment_names_place_and_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("HOST", "0.0.0.0"), ("PORT", "81"), ("ALIAS", "mine")):
+        monkeypatch.setenv(f"LLAMA_ARG_{name}", value)
+    options = read("--port", "82")
+    complete(options)
+    assert (options.host, options.port) == ("0.0.0.0", 82)
+    assert read_settings(options).alias == "mine"
