@@ -30,12 +30,19 @@ def _make_future() -> Future[Generation]:
     return future
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Seat:
-    """A request, and the generation that is to come of it."""
+    """A request, and the generation that is to come of it.
+
+    Args:
+        request: what is asked for.
+        result: what comes of it.
+        arrival: how many requests had been admitted when it began to wait.
+    """
 
     request: Request
     result: Future[Generation] = field(default_factory=_make_future)
+    arrival: int = 0
 
     @property
     def owner(self) -> Hashable:
@@ -55,13 +62,12 @@ class Schedule:
     """The requests of one engine. Not for two threads at once.
 
     Requests are admitted as soon as a sequence is free: those of the owner who has the fewest under
-    way, then of the one who was admitted longest ago, then in their order. So many requests of one
-    owner, or many choices of one request, delay those of another by a turn at most. Requests in the
-    background are admitted behind all others; while one of those is under way, prompts in the
-    background are read in small pieces. Each step
-    decodes what those under way have to say next, and a part of the prompts that are not read yet,
-    in equal shares (chunked prefill). The tokens that a prompt has in common with a sequence are
-    not computed again (prefix cache).
+    way, then of the one who was admitted, or came, longest ago, then in their order. So many
+    requests of one owner, or many choices of one request, delay those of another by a turn at most.
+    Requests in the background are admitted behind all others; while one of those is under way,
+    prompts in the background are read in small pieces. Each step decodes what those under way have
+    to say next, and a part of the prompts that are not read yet, in equal shares (chunked prefill).
+    The tokens that a prompt has in common with a sequence are not computed again (prefix cache).
 
     Args:
         engine: runs the model.
@@ -116,6 +122,7 @@ class Schedule:
 
     def add(self, seat: Seat) -> None:
         """Queues a request."""
+        seat.arrival = self._admissions
         self._waiting.append(seat)
 
     def step(self) -> None:
@@ -203,7 +210,8 @@ class Schedule:
         under_way = Counter(running.seat.owner for running in self._running.values())
 
         def rank(seat: Seat) -> tuple[bool, int, int]:
-            last = self._admitted.get(seat.owner, 0)
+            # Who comes anew stands behind those who were admitted before and wait since.
+            last = max(self._admitted.get(seat.owner, 0), seat.arrival)
             return seat.request.background, under_way[seat.owner], last
 
         for seat in sorted(self._waiting, key=rank):  # a stable sort: equal ones keep their order

@@ -430,6 +430,23 @@ def admitted(schedule: Schedule, requests: Sequence[Request]) -> list[int]:
     return done
 
 
+def test_nobody_waits_while_others_come_back_again_and_again() -> None:
+    schedule = Schedule(Watched(max_sequences=1))
+    owners = ("one", "two", "three", "four")
+    waiting: dict[str, Seat] = {}
+    for owner in owners:
+        (waiting[owner],) = add(schedule, request(letters("a", 3), 2, owner=owner))
+    served = dict.fromkeys(owners, 0)
+    for _ in range(400):
+        schedule.step()
+        for owner, seat in waiting.items():
+            if seat.result.done():  # it comes back at once
+                served[owner] += 1
+                again = request(letters(owner, served[owner] + 3), 2, owner=owner)
+                (waiting[owner],) = add(schedule, again)
+    assert min(served.values()) >= max(served.values()) - 1 > 5
+
+
 def test_owners_are_admitted_by_turns_however_much_each_asks_for() -> None:
     requests = [request(letters("a", n + 3), 2, owner="many") for n in range(6)]
     requests.append(request(letters("b", 3), 2, owner="one"))
