@@ -12,6 +12,7 @@ _LETTERS = {'"': '"', "\\": "\\", "/": "/", "\b": "b", "\f": "f", "\n": "n", "\r
 _CONTROLS = Characters(((0, 0x1F), (0x7F, 0x7F)))
 _ESCAPED = Characters.of('"\\')
 _PLAIN = Characters.collect([(0, 0x1F), *_ESCAPED.ranges]).invert()
+_PLAIN_OF_LLGUIDANCE = Characters.collect([*_CONTROLS.ranges, *_ESCAPED.ranges]).invert()
 
 
 def spell_expression(expression: Expression, spell_one: Callable[[Characters], str]) -> str:
@@ -86,12 +87,12 @@ def spell_pattern(pattern: str) -> str | None:
 
 def spell_as_llguidance(pattern: str) -> str:
     """A regex for the JSON strings, quotes included, that llguidance takes for this pattern: as it
-    spells them, a slash is never escaped.
+    spells them, a slash is never escaped and U+007F always.
 
     Raises:
         UnreadableError: an expression that cannot be spelled.
     """
-    return f'"({spell_expression(read(pattern), _spell_set_without_slash)})"'
+    return f'"({spell_expression(read(pattern), _spell_set_as_llguidance)})"'
 
 
 def spell_extra_keys(keys: Texts, declared: Sequence[str]) -> Texts:
@@ -113,21 +114,22 @@ def _spell_string(expression: Expression) -> str:
     return f'"({spell_expression(expression, _spell_set)})"'
 
 
-def _spell_set(characters: Characters) -> str:
-    """One character of a set, as it is or escaped; only control characters by their numbers."""
+def _spell_set(characters: Characters, plain: Characters = _PLAIN) -> str:
+    """One character of a set, as it is (if it is plain) or escaped; only control characters by
+    their numbers."""
     escapes = [write_code(ord(letter)) for c, letter in _LETTERS.items() if c in characters]
     for first, last in characters.both(_CONTROLS).ranges:
         for code in range(first, last + 1):
             escapes.append("u00" + "".join(map(_write_hex_digit, f"{code:02x}")))
-    return write_spellings(characters.both(_PLAIN), escapes)
+    return write_spellings(characters.both(plain), escapes)
 
 
-def _spell_set_without_slash(characters: Characters) -> str:
-    """The same without `\\/`."""
+def _spell_set_as_llguidance(characters: Characters) -> str:
+    """The same without `\\/`, and without U+007F as it is."""
     if "/" not in characters:
-        return _spell_set(characters)
+        return _spell_set(characters, _PLAIN_OF_LLGUIDANCE)
     rest = characters.both(Characters.of("/").invert())
-    return f"({_spell_set(rest)}|/)" if rest.ranges else "/"
+    return f"({_spell_set(rest, _PLAIN_OF_LLGUIDANCE)}|/)" if rest.ranges else "/"
 
 
 def _write_hex_digit(digit: str) -> str:
