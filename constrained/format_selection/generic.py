@@ -183,9 +183,7 @@ class GenericTemplate(ChatTemplate):
             return False
 
     def _instruct(self, tools: Sequence[Mapping[str, Any]]) -> str:
-        return self._instructions.write(
-            tools, self.format, writes_results=self._abilities.results
-        )
+        return self._instructions.write(tools, self.format, writes_results=self._abilities.results)
 
 
 def write_example(format: Format, count: int = 1) -> str:

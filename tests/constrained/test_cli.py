@@ -275,7 +275,15 @@ def test_errors_of_call(run: Run, model: str, tmp_path: Path, arguments: str, me
 def test_usage(run: Run, arguments: str):
     code, out, err = run(*arguments.split())
     assert (code, out) == (2, "")
-    assert "usage: constrained" in err
+    assert err.startswith("constrained: error: ")
+    assert err.endswith("--help)\n")
+    assert err.count("\n") == 1
+
+
+def test_the_versions(run: Run):
+    code, out, err = run("--version")
+    assert (code, err) == (0, "")
+    assert re.fullmatch(r"constrained .+, llama-cpp-python [\d.]+, llguidance [\d.]+\n", out)
 
 
 def test_help(run: Run):
