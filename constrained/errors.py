@@ -56,8 +56,8 @@ class BusyError(Error):
     """Too many requests are waiting."""
 
 
-class DeadlineError(Error):
-    """A request whose time was over before it was done."""
+class DeadlineError(Error, TimeoutError):
+    """A request whose time was over before it was done. It is a `TimeoutError`, too."""
 
 
 class AbandonedError(Error):
