@@ -10,20 +10,20 @@ from typing import Any, NoReturn
 
 import constrained
 from constrained.commands import COMMANDS
+from constrained.commands.exit_codes import ExitCode, find_code
 from constrained.commands.output import print_error, print_json
 from constrained.own_packages import PROJECT, check_package
 from grammars.errors import Error
 
 GROUP = "constrained.commands"  # entry points of packages that have commands, too
 ENGINES = ("llama-cpp-python", "llguidance")
-USAGE = 2
 
 
 class CommandParser(argparse.ArgumentParser):
     """A parser whose errors are one line; argparse prints all options in front of them."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(USAGE, f"constrained: error: {message} (see {self.prog} --help)\n")
+        self.exit(ExitCode.USAGE, f"constrained: error: {message} (see {self.prog} --help)\n")
 
 
 class PrintVersions(argparse.Action):
@@ -59,11 +59,11 @@ class UnavailableCommand:
 
     def _run(self, options: argparse.Namespace) -> int:
         print_error(self._reason)
-        return USAGE
+        return ExitCode.USAGE
 
 
 def main(arguments: Sequence[str] | None = None, commands: Sequence[Any] | None = None) -> int:
-    """Runs the command line; 0 if all went well, 2 on an error that the user can mend.
+    """Runs the command line; returns one of `ExitCode`.
 
     Args:
         arguments: default: those of the process.
@@ -76,16 +76,16 @@ def main(arguments: Sequence[str] | None = None, commands: Sequence[Any] | None 
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (Error, OSError) as e:
-        return _report(str(e), options)
+        return _report(e, options)
     except KeyboardInterrupt:
-        return 130
+        return ExitCode.INTERRUPTED
 
 
-def _report(message: str, options: argparse.Namespace) -> int:
+def _report(error: Exception, options: argparse.Namespace) -> int:
     if options.json:
-        print_json({"error": message})
-    print_error(message)
-    return USAGE
+        print_json({"error": str(error)})
+    print_error(str(error))
+    return find_code(error)
 
 
 def _find_commands() -> list[Any]:

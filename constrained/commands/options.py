@@ -104,7 +104,12 @@ def add_rows(parser: argparse.ArgumentParser) -> None:
 def add_tool_options(parser: argparse.ArgumentParser, *, required: bool = False) -> None:
     """Declares the tools of a request, and what it allows."""
     add = parser.add_argument_group("tools").add_argument
-    add("--tools", metavar="FILE", required=required, help="JSON list of tools")
+    add(
+        "--tools",
+        metavar="FILE",
+        required=required,
+        help="JSON list of tools, or what an MCP server lists; -: stdin",
+    )
     add("--tool-choice", default="auto", help="auto, none, required, or a tool")
     add("--no-parallel", action="store_true", help="at most one call")
     help = "a required string argument has at least one character"
@@ -379,6 +384,8 @@ def read_tool_file(options: argparse.Namespace) -> list[Any]:
     if not options.tools:
         return []
     tools = read_json(read_text(options.tools, "--tools"), options.tools)
+    if isinstance(tools, dict) and isinstance(tools.get("tools"), list):
+        tools = tools["tools"]  # as an MCP server answers to tools/list
     read_offer(tools)
     return tools
 
