@@ -1,7 +1,7 @@
-"""Chat Completions: the path, and its other name without `/v1`."""
+"""Chat Completions: the paths, and their other names without `/v1`."""
 
 from fastapi import APIRouter, Request
-from fastapi.responses import Response
+from fastapi.responses import JSONResponse, Response
 
 from server.dialects.chat.reply import ChatWriter
 from server.dialects.chat.request import ChatRequest
@@ -11,6 +11,7 @@ from server.http.reading import read_request
 from server.http.replies import answer
 from server.http.serving import ERRORS, find_service
 from server.turns.active_request import start
+from server.turns.compiled_request import compile_request
 
 router = APIRouter()
 
@@ -28,3 +29,18 @@ async def complete_chat(request: Request) -> Response:
         shows_usage=body.shows_usage or not body.stream,
     )
     return await answer(request, active, writer, is_streamed=body.stream is True)
+
+
+@router.post(
+    "/v1/chat/completions/input_tokens",
+    responses=ERRORS,
+    openapi_extra=describe_body(ChatRequest),
+)
+@router.post("/chat/completions/input_tokens", responses=ERRORS, include_in_schema=False)
+async def count_tokens(request: Request) -> Response:
+    """How many tokens the prompt of a request has; nothing is generated."""
+    service = find_service(request)
+    _, turn_request = await read_request(request, service, ChatRequest, ChatRequest.read)
+    compiled = await wait_for_client(request, compile_request(service, turn_request))
+    count = {"object": "response.input_tokens", "input_tokens": len(compiled.turn.tokens)}
+    return JSONResponse(count, headers=compiled.headers)

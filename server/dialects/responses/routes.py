@@ -5,7 +5,7 @@ from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
-from fastapi.responses import Response
+from fastapi.responses import JSONResponse, Response
 
 from server.dialects.responses.items import measure_json, read_input, write_messages
 from server.dialects.responses.reply import ResponseWriter
@@ -18,6 +18,7 @@ from server.http.reading import read_request
 from server.http.replies import answer
 from server.http.serving import ERRORS, describe_errors, find_key_owner, find_service
 from server.turns.active_request import ActiveRequest, start
+from server.turns.compiled_request import compile_request
 from server.turns.service import Service
 from server.turns.turn_request import TurnRequest
 
@@ -71,6 +72,22 @@ async def create_response(request: Request) -> Response:
         seals=body.seals,
     )
     return await answer(request, active, writer, is_streamed=body.stream is True)
+
+
+@router.post(
+    "/v1/responses/input_tokens", responses=ERRORS, openapi_extra=describe_body(ResponsesRequest)
+)
+@router.post("/responses/input_tokens", **HIDDEN)
+async def count_tokens(request: Request) -> Response:
+    """How many tokens the prompt of a request has; nothing is generated."""
+    service = find_service(request)
+    read = partial(_read, store=find_store(request), owner=find_key_owner(request))
+    _, asked = await read_request(request, service, ResponsesRequest, read)
+    with locating_errors():
+        compiling = compile_request(service, asked.turn_request)
+        compiled = await wait_for_client(request, compiling)
+    count = {"object": "response.input_tokens", "input_tokens": len(compiled.turn.tokens)}
+    return JSONResponse(count, headers=compiled.headers)
 
 
 def _read(

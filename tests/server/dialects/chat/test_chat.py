@@ -344,3 +344,13 @@ def test_a_turn_ends_behind_its_last_call(fields: Json, count: int) -> None:
     assert choice["finish_reason"] == "tool_calls"
     begun = [call for delta in deltas for call in delta.get("tool_calls", []) if "id" in call]
     assert len(begun) == count
+
+
+def test_the_tokens_of_a_prompt_are_counted(plain: httpx.Client) -> None:
+    body = {"messages": HELLO, "tools": [PAINT]}
+    for path in (f"{CHAT}/input_tokens", "/chat/completions/input_tokens"):
+        counted = plain.post(path, json=body).json()
+        assert counted["object"] == "response.input_tokens"
+        assert counted["input_tokens"] == ask(plain, tools=[PAINT])["usage"]["prompt_tokens"]
+    refused = plain.post(f"{CHAT}/input_tokens", json={"messages": []})
+    assert refused.status_code == 400

@@ -326,3 +326,13 @@ def test_the_model_of_the_package_goes_on_from_a_response() -> None:
         second = ask(client, [result], previous_response_id=first["id"], **body)
     cached = second["usage"]["input_tokens_details"]["cached_tokens"]
     assert cached >= first["usage"]["total_tokens"] - 1
+
+
+def test_the_tokens_of_a_prompt_are_counted(plain: httpx.Client) -> None:
+    first = ask(plain)
+    for more in ({}, {"tools": [FLAT_PAINT]}, {"previous_response_id": first["id"]}):
+        counted = plain.post(f"{RESPONSES}/input_tokens", json={"input": "Hello", **more}).json()
+        expected = ask(plain, **more)["usage"]["input_tokens"]
+        assert counted == {"object": "response.input_tokens", "input_tokens": expected}
+    refused = plain.post(f"{RESPONSES}/input_tokens", json={"input": 5})
+    assert refused.status_code == 400
