@@ -48,6 +48,7 @@ STACK = 256 * 2**20  # bytes, of address space only
 MOST_RULES = 20_000
 MOST_BRANCHES = 40_000
 MOST_GBNF = 30_000_000  # rules times characters: 3 s
+REGEX_INDENT = 4  # characters in front of an expression in an error of Rust's parser
 AT_ONCE = 4  # grammars that llguidance compiles
 PATIENCE = 0.02  # seconds between two looks at whether a grammar is still wanted
 HEADER = "%llguidance {}\n"
@@ -59,6 +60,20 @@ BIAS = np.where(
     np.float32(0),
     np.float32(-np.inf),
 )
+
+
+def find_regex_fault(regex: str) -> tuple[str, int] | None:
+    """What is wrong with a regular expression, and at which character, from 0; None if nothing is
+    by the rules of Rust's parser, or if that does not tell (the expression has several lines)."""
+    # A slash would end the expression in Lark; another character of no meaning stands for it.
+    grammar = llguidance.grammar_from("lark", f"start: /{regex.replace('/', 'x')}/")
+    said = llguidance.LLMatcher.validate_grammar(grammar).splitlines()
+    if len(said) < 4 or not said[0].endswith("regex parse error:"):
+        return None
+    _, _, carets, cause, *_ = said
+    if not cause.startswith("error: "):
+        return None
+    return cause.removeprefix("error: "), carets.index("^") - REGEX_INDENT
 
 
 class Matcher:

@@ -81,6 +81,7 @@ def make_app(
     *,
     name: str = "demo",
     stop: Callable[[Exception], None] | None = None,
+    address: str = "",
 ) -> FastAPI:
     """The application of one model.
 
@@ -90,6 +91,7 @@ def make_app(
         settings: how the server behaves.
         name: what the model is called, where the settings do not say.
         stop: called with the error if the model cannot be loaded.
+        address: where the server listens, for the log.
     """
     settings = settings or Settings()
     name = settings.alias or name
@@ -107,6 +109,14 @@ def make_app(
             return
         for notice in model.notices:
             LOG.warning("%s", notice)
+        LOG.info(
+            "ready%s: model %s, tool format %s, context %d, sequences %d",
+            f" at {address}" if address else "",
+            name,
+            model.compiler.format.name,
+            model.engine.context_length,
+            model.engine.max_sequences,
+        )
         app.state.service = Service(
             model,
             settings,

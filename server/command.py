@@ -190,7 +190,9 @@ def _serve(options: argparse.Namespace, settings: Settings, name: str) -> int:
             DrainingServer,
             find_most_connections,
             make_protocol,
+            open_socket,
             prepare_socket,
+            write_address,
         )
     except ModuleNotFoundError as error:
         hint = f"Run: {install_command('server')}"
@@ -208,7 +210,10 @@ def _serve(options: argparse.Namespace, settings: Settings, name: str) -> int:
         failures.append(error)
         server.should_exit = True
 
-    app = make_app(load, settings, name=name, stop=stop)
+    listening = open_socket(options.host, options.port)
+    address = f"http://{write_address(options.host, listening.getsockname()[1])}"
+    LOG.info("listening on %s, loading the model", address)
+    app = make_app(load, settings, name=name, stop=stop, address=address)
 
     def drain() -> None:
         app.state.batches.drain()
@@ -226,7 +231,7 @@ def _serve(options: argparse.Namespace, settings: Settings, name: str) -> int:
         server_header=False,
     )
     server = DrainingServer(config, drain)
-    server.run([prepare_socket(config.bind_socket(), settings.idle_seconds)])
+    server.run([prepare_socket(listening, settings.idle_seconds)])
     if failures:
         print_error(str(failures[0]))
     return FAILED if failures else 0

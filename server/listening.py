@@ -1,6 +1,7 @@
 """How the server listens: its socket, connections on which no request comes, and how it stops."""
 
 import asyncio
+import errno
 import logging
 import signal
 import socket
@@ -12,14 +13,50 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
+from constrained.errors import RequestError
+
 if sys.platform != "win32":
     import resource
 
+MOST_PORT = 2**16 - 1
 RESERVED = 64  # descriptors that connections leave to files, the model and the log
 MOST_DESCRIPTORS = 8_192
 QUIET_SECONDS = 10  # between two lines of the log that say the same
 DELIVERY_SECONDS = 5  # for what is said in the end, behind the time that requests still had
 LOG = logging.getLogger("constrained.server")
+
+
+def open_socket(host: str, port: int) -> socket.socket:
+    """A socket that is bound to an address.
+
+    Raises:
+        RequestError: the port cannot be had, or there is no such host; says what to do.
+    """
+    if not 0 <= port <= MOST_PORT:
+        raise RequestError(f"--port is {port}, must be from 0 to {MOST_PORT:,}")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    opened = socket.socket(family)
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        opened.bind((host, port))
+    except OSError as error:
+        opened.close()
+        hint = "Name another address with --host"
+        if error.errno == errno.EADDRINUSE:
+            hint = "End the server that runs there, or name another port with --port (0: any free)"
+        elif error.errno == errno.EACCES:
+            hint = "Name a port from 1,024 with --port"
+        message = f"the server cannot listen on {write_address(host, port)}: {error.strerror}"
+        raise RequestError(message, hint=hint) from error
+    opened.set_inheritable(True)
+    return opened
+
+
+def write_address(host: str, port: int) -> str:
+    """Host and port, as in a URL."""
+    if ":" in host:
+        host = f"[{host}]"
+    return f"{host}:{port}"
 
 
 def prepare_socket(listening: socket.socket, idle_seconds: float) -> socket.socket:

@@ -16,7 +16,7 @@ from constrained.decode.reasoning_budget import ReasoningBudget, make_budget
 from constrained.errors import GrammarError, RequestError
 from constrained.format_selection.selection import select_format
 from constrained.job import CallLimits, Job, check_job
-from constrained.mask import Matcher
+from constrained.mask import Matcher, find_regex_fault
 from constrained.messages import pack_json, read_call_ids
 from constrained.prompt.encoding import check_text
 from constrained.prompt.prompts import TEXT, Prompts
@@ -474,6 +474,8 @@ class Compiler:
         try:
             self._compile_grammar(lark, where, source.scope)
         except GrammarError as e:
+            if isinstance(source.policy.answer, RegexAnswer):
+                _check_regex(source.policy.answer.regex, e)
             kind = "answer"
             if where != "/response_format":
                 kind = f"{where[1:]} of the answer"
@@ -510,3 +512,14 @@ def _locate_source(source: GrammarSource) -> str:
             return "/tools"
         case _:
             return "/response_format"
+
+
+def _check_regex(regex: str, cause: GrammarError) -> None:
+    """Raises a GrammarError with the place in the user's expression, if that is not valid. Rust's
+    parser has seen another one, with groups around it."""
+    fault = find_regex_fault(regex)
+    if fault is not None:
+        problem, at = fault
+        message = f"the regular expression is not valid at character {at + 1}: {problem}"
+        hint = "Write it in the syntax of Rust's regex, or of JavaScript without look-around"
+        raise GrammarError(message, where=_REGEX, hint=hint) from cause

@@ -83,6 +83,7 @@ class ActiveRequest:
         if isinstance(event, Reply):
             self._finished.add(number)
             self._counters.note_usage(event.usage)
+            _log_reply(event)
             if self.compiled.service.settings.log_prompts:
                 LOG.info("reply: %r", event.text)
 
@@ -183,6 +184,21 @@ def _log(compiled: CompiledRequest) -> None:
         LOG.warning("ignored fields: %s", ", ".join(map(repr, compiled.request.ignored_fields)))
     if compiled.service.settings.log_prompts:
         LOG.info("prompt: %r", turn.prompt.text)
+
+
+def _log_reply(reply: Reply) -> None:
+    usage, timings = reply.usage, reply.timings
+    seconds = timings.generation_seconds
+    LOG.info(
+        "reply of %d tokens (%s) to %d (%d cached) in %.2f + %.2f s, %.1f tokens/s",
+        usage.completion_tokens,
+        reply.finish_reason,
+        usage.prompt_tokens,
+        usage.cached_tokens,
+        timings.prompt_seconds,
+        seconds,
+        usage.completion_tokens / seconds if seconds else 0.0,
+    )
 
 
 async def _follow(stream: AsyncStream[Reply]) -> AsyncIterator[TurnEvent]:

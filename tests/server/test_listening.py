@@ -18,7 +18,14 @@ import httpx
 import pytest
 import uvicorn
 
-from server.listening import find_most_connections, make_protocol, prepare_socket
+from constrained.errors import RequestError
+from server.listening import (
+    find_most_connections,
+    make_protocol,
+    open_socket,
+    prepare_socket,
+    write_address,
+)
 from tests.server.running_server import wait_until
 
 ROOT = Path(__file__).parent.parent.parent
@@ -218,3 +225,27 @@ def test_a_second_signal_ends_at_once() -> None:
                 process.send_signal(signal.SIGTERM)
     _, log = process.communicate(timeout=PATIENCE)  # and not after 600 seconds
     assert "once more" in log
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_a_port_that_is_taken_is_said_with_what_to_do(host: str) -> None:
+    with open_socket(host, 0) as first:
+        first.listen()
+        port = first.getsockname()[1]
+        with pytest.raises(RequestError) as caught:
+            open_socket(host, port)
+    assert f"cannot listen on {write_address(host, port)}: Address already in use" in str(
+        caught.value
+    )
+    assert "name another port with --port" in str(caught.value)
+
+
+@pytest.mark.parametrize("port", [-1, 65_536, 99_999])
+def test_a_port_out_of_range_is_refused(port: int) -> None:
+    with pytest.raises(RequestError, match="must be from 0 to 65,535"):
+        open_socket("127.0.0.1", port)
+
+
+def test_a_host_that_is_not_here_is_refused() -> None:
+    with pytest.raises(RequestError, match="Name another address with --host"):
+        open_socket("192.0.2.1", 0)
