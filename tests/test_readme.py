@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -69,6 +70,15 @@ def run_python(name: str, folder: Path, url: str = SERVER) -> None:
     assert done.returncode == 0, f"{name}: {done.stdout}{done.stderr}"
 
 
+def run_curl(name: str, url: str) -> None:
+    """Runs the blocks of a page that call curl; each has to get JSON without an error."""
+    for snippet in read_snippets(PAGES[name]):
+        if snippet.language == "sh" and snippet.code.startswith("curl "):
+            script = snippet.code.replace("curl ", "curl -sSf ", 1).replace(SERVER, url)
+            done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+            assert "error" not in json.loads(done.stdout)
+
+
 @pytest.mark.parametrize("name", sorted({*WITH_PYTHON} - {*CLIENTS}))
 def test_each_python_block_runs_as_pasted(name: str, tmp_path: Path) -> None:
     run_python(name, tmp_path)
@@ -77,7 +87,10 @@ def test_each_python_block_runs_as_pasted(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", CLIENTS)
 def test_each_block_that_asks_a_server_runs(name: str, tmp_path: Path) -> None:
     with running(load(threads=1, sequences=2)) as client:
-        run_python(name, tmp_path, url=str(client.base_url).rstrip("/"))
+        url = str(client.base_url).rstrip("/")
+        run_python(name, tmp_path, url)
+        if shutil.which("curl"):
+            run_curl(name, url)
 
 
 @pytest.mark.parametrize("name", WITH_COMMANDS)
