@@ -75,7 +75,9 @@ def run_curl(name: str, url: str) -> None:
     for snippet in read_snippets(PAGES[name]):
         if snippet.language == "sh" and snippet.code.startswith("curl "):
             script = snippet.code.replace("curl ", "curl -sSf ", 1).replace(SERVER, url)
-            done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+            done = subprocess.run(
+                ["bash", "-c", script], capture_output=True, text=True, check=True
+            )
             assert "error" not in json.loads(done.stdout)
 
 
