@@ -3,40 +3,122 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-import grammars
-
 if TYPE_CHECKING:
     from constrained.engine.protocol import Sampling
+    from constrained.errors import (
+        BusyError,
+        ContextError,
+        DeadlineError,
+        GrammarError,
+        ModelError,
+        ReplyError,
+        RequestError,
+        TemplateError,
+    )
+    from constrained.logits import TokenDrawn
+    from constrained.model.agent import Run
     from constrained.model.loading import from_llama, load
     from constrained.model.model import Model
+    from constrained.reply import Reply
     from constrained.tools.functions import FunctionTool, tool
     from constrained.tools.reports import report_tools
-
-if getattr(grammars, "PROJECT", None) != "constrained":
-    raise ImportError(
-        f"`grammars` is not the package that comes with constrained, but {grammars.__file__}: "
-        "rename or move that one, or start Python elsewhere"
+    from grammars.errors import Error, SchemaError, ToolError
+    from grammars.turn import (
+        ArgumentEnd,
+        ArgumentsDelta,
+        ArgumentStart,
+        CallCut,
+        CallOpened,
+        CallRead,
+        ContentDelta,
+        ReasoningDelta,
+        Think,
+        ToolCall,
     )
 
-__all__ = ["FunctionTool", "Model", "Sampling", "from_llama", "load", "report_tools", "tool"]
+    __version__: str
 
-_HOMES = {
-    "FunctionTool": "constrained.tools.functions",
-    "Model": "constrained.model.model",
-    "Sampling": "constrained.engine.protocol",
-    "from_llama": "constrained.model.loading",
-    "load": "constrained.model.loading",
-    "report_tools": "constrained.tools.reports",
-    "tool": "constrained.tools.functions",
+_NAMES = {
+    "constrained.engine.protocol": ("Sampling",),
+    "constrained.errors": (
+        "BusyError",
+        "ContextError",
+        "DeadlineError",
+        "GrammarError",
+        "ModelError",
+        "ReplyError",
+        "RequestError",
+        "TemplateError",
+    ),
+    "constrained.logits": ("TokenDrawn",),
+    "constrained.model.agent": ("Run",),
+    "constrained.model.loading": ("from_llama", "load"),
+    "constrained.model.model": ("Model",),
+    "constrained.reply": ("Reply",),
+    "constrained.tools.functions": ("FunctionTool", "tool"),
+    "constrained.tools.reports": ("report_tools",),
+    "grammars.errors": ("Error", "SchemaError", "ToolError"),
+    "grammars.turn": (
+        "ArgumentEnd",
+        "ArgumentStart",
+        "ArgumentsDelta",
+        "CallCut",
+        "CallOpened",
+        "CallRead",
+        "ContentDelta",
+        "ReasoningDelta",
+        "Think",
+        "ToolCall",
+    ),
 }
+"""The public names by the module that has them."""
+
+_HOMES = {name: module for module, names in _NAMES.items() for name in names}
+
+__all__ = [
+    "ArgumentEnd",
+    "ArgumentStart",
+    "ArgumentsDelta",
+    "BusyError",
+    "CallCut",
+    "CallOpened",
+    "CallRead",
+    "ContentDelta",
+    "ContextError",
+    "DeadlineError",
+    "Error",
+    "FunctionTool",
+    "GrammarError",
+    "Model",
+    "ModelError",
+    "ReasoningDelta",
+    "Reply",
+    "ReplyError",
+    "RequestError",
+    "Run",
+    "Sampling",
+    "SchemaError",
+    "TemplateError",
+    "Think",
+    "TokenDrawn",
+    "ToolCall",
+    "ToolError",
+    "from_llama",
+    "load",
+    "report_tools",
+    "tool",
+]
 
 
 def __getattr__(name: str) -> Any:
     """Imports the module of a public name where it is first used: `import constrained` is light."""
+    if name == "__version__":
+        return import_module("constrained.own_packages").read_version()
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import_module("constrained.own_packages")
     return getattr(import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *__all__]
+    return [*globals(), "__version__", *__all__]

@@ -4,18 +4,66 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from importlib.metadata import entry_points
-from typing import Any
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points, version
+from typing import Any, NoReturn
 
+import constrained
 from constrained.commands import COMMANDS
+from constrained.commands.exit_codes import ExitCode, find_code
 from constrained.commands.output import print_error, print_json
+from constrained.own_packages import PROJECT, check_package
 from grammars.errors import Error
 
 GROUP = "constrained.commands"  # entry points of packages that have commands, too
+ENGINES = ("llama-cpp-python", "llguidance")
+
+
+class CommandParser(argparse.ArgumentParser):
+    """A parser whose errors are one line; argparse prints all options in front of them."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(ExitCode.USAGE, f"constrained: error: {message} (see {self.prog} --help)\n")
+
+
+class PrintVersions(argparse.Action):
+    """Prints the versions and ends, before a command is asked for."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        versions = [f"constrained {constrained.__version__}"]
+        versions += [f"{name} {version(name)}" for name in ENGINES]
+        print(", ".join(versions))
+        parser.exit()
+
+
+class UnavailableCommand:
+    """A command of a package that cannot be imported; the others work.
+
+    Args:
+        name: of the command.
+        reason: why it cannot be imported.
+    """
+
+    def __init__(self, name: str, reason: str):
+        self._name = name
+        self._reason = reason
+
+    def add(self, subparsers: Any) -> None:
+        """Adds the command, which takes any options."""
+        # Without prefixes no option, `--help` included, is taken from what follows.
+        parser = subparsers.add_parser(
+            self._name, help="not available here", add_help=False, prefix_chars="\0"
+        )
+        parser.add_argument("arguments", nargs="*")
+        parser.set_defaults(run=self._run)
+
+    def _run(self, options: argparse.Namespace) -> int:
+        print_error(self._reason)
+        return ExitCode.USAGE
 
 
 def main(arguments: Sequence[str] | None = None, commands: Sequence[Any] | None = None) -> int:
-    """Runs the command line; 0 if all went well, 2 on an error that the user can mend.
+    """Runs the command line; returns one of `ExitCode`.
 
     Args:
         arguments: default: those of the process.
@@ -28,24 +76,35 @@ def main(arguments: Sequence[str] | None = None, commands: Sequence[Any] | None 
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (Error, OSError) as e:
-        return _report(str(e), options)
+        return _report(e, options)
     except KeyboardInterrupt:
-        return 130
+        return ExitCode.INTERRUPTED
 
 
-def _report(message: str, options: argparse.Namespace) -> int:
+def _report(error: Exception, options: argparse.Namespace) -> int:
     if options.json:
-        print_json({"error": message})
-    print_error(message)
-    return 2
+        print_json({"error": str(error)})
+    print_error(str(error))
+    return find_code(error)
 
 
 def _find_commands() -> list[Any]:
-    return [*COMMANDS, *(further.load() for further in entry_points(group=GROUP))]
+    return [*COMMANDS, *map(_load_command, entry_points(group=GROUP))]
+
+
+def _load_command(entry: EntryPoint) -> Any:
+    try:
+        if entry.dist is not None and entry.dist.name == PROJECT:
+            check_package(import_module(entry.module.partition(".")[0]))
+        return entry.load()
+    except ImportError as e:
+        return UnavailableCommand(entry.name, str(e))
 
 
 def _parser(commands: Sequence[Any]) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="constrained", description=__doc__)
+    parser = CommandParser(prog="constrained", description=constrained.__doc__)
+    help = "print the version of this project and of what it runs on"
+    parser.add_argument("--version", action=PrintVersions, nargs=0, help=help)
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
     for command in commands:
         command.add(subparsers)

@@ -1,5 +1,6 @@
 """Errors of the library; the shape (message, where, hint) is that of `grammars.errors`."""
 
+import constrained.own_packages  # noqa: F401  fails in plain words where `grammars` is not ours
 from grammars.errors import Error
 
 SHORTEN = "Shorten the conversation or the tools, or raise the context length (-c)"
@@ -55,8 +56,8 @@ class BusyError(Error):
     """Too many requests are waiting."""
 
 
-class DeadlineError(Error):
-    """A request whose time was over before it was done."""
+class DeadlineError(Error, TimeoutError):
+    """A request whose time was over before it was done. It is a `TimeoutError`, too."""
 
 
 class AbandonedError(Error):

@@ -1,6 +1,7 @@
 """The reply: content, reasoning and calls of a finished turn, and how it ended."""
 
 import hashlib
+import json
 import string
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -22,7 +23,7 @@ ID_LETTERS = string.ascii_letters + string.digits
 ID_LENGTH = 9  # what Mistral's templates insist on, and all others take
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Reply:
     """An assistant turn; of one that went on with a text, what is new.
 
@@ -53,6 +54,31 @@ class Reply:
     stop_sequence: str | None = None
     logprobs: tuple[TokenDrawn, ...] = ()
     timings: Timings = field(default=Timings(), compare=False)
+
+    def __repr__(self) -> str:
+        parts: list[str] = []
+        for name in ("content", "reasoning", "calls", "unfinished", "parsed", "refused"):
+            part = getattr(self, name)
+            if part not in ("", (), None):
+                parts.append(f"{name}={part!r}")
+        parts.append(f"finish_reason={self.finish_reason!r}")
+        return f"Reply({', '.join(parts)}, {self.usage.completion_tokens} tokens)"
+
+    def _repr_markdown_(self) -> str:
+        """What a notebook shows."""
+        sections: list[str] = []
+        if self.reasoning:
+            sections.append(
+                f"<details><summary>Reasoning</summary>\n\n{self.reasoning}\n</details>"
+            )
+        if self.content:
+            sections.append(self.content)
+        for call in self.calls:
+            arguments = json.dumps(call.arguments, ensure_ascii=False, indent=2)
+            sections.append(f"**{call.name}**\n```json\n{arguments}\n```")
+        counts = f"{self.usage.prompt_tokens} + {self.usage.completion_tokens} tokens"
+        sections.append(f"*{self.finish_reason}, {counts}*")
+        return "\n\n".join(sections)
 
     def to_json(self) -> dict[str, Json]:
         """The reply as JSON, empty parts left out."""

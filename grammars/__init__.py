@@ -1,4 +1,5 @@
 """Wire formats of tool calls: grammar, parser and renderer. Text in, text out."""
 
-PROJECT = "constrained"
-"""Tells `constrained` that this is the `grammars` it was made with."""
+PROJECT = "constrained-calls"
+"""The name to install it by. `constrained` and `server` know by it that this is the `grammars`
+that they were made with: the name is a general one, and a folder of the user's may have it."""

@@ -29,7 +29,7 @@ class Tool:
     strict: bool = True
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ToolCall:
     """A call as it was parsed.
 
@@ -48,6 +48,14 @@ class ToolCall:
     errors: tuple[Unfit, ...] = ()
     id: str | None = None
     truncated: bool = False
+
+    def __repr__(self) -> str:
+        parts = [repr(self.name), repr(self.arguments)]
+        for name in ("errors", "id", "truncated"):
+            part = getattr(self, name)
+            if part:
+                parts.append(f"{name}={part!r}")
+        return f"ToolCall({', '.join(parts)})"
 
     @property
     def valid(self) -> bool:

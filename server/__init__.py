@@ -3,3 +3,6 @@
 `command` is `constrained serve`, `app` the application. `dialects` decode requests and write
 replies, `turns` runs them, `http` is what all paths share. Start with `app`, then `dialects.chat`.
 """
+
+PROJECT = "constrained-calls"
+"""See `grammars.PROJECT`."""

@@ -17,6 +17,7 @@ from constrained.deadline import check_timeout
 from constrained.engine.options import read_options
 from constrained.engine.protocol import Sampling
 from constrained.errors import RequestError
+from constrained.own_packages import install_command
 
 if TYPE_CHECKING:
     from constrained.model.model import Model
@@ -56,7 +57,7 @@ def _run(options: argparse.Namespace) -> int:
         from server.app import make_routes  # noqa: F401
         from server.batches import batch_input
     except ModuleNotFoundError as error:
-        hint = "Run: pip install 'constrained[server]'"
+        hint = f"Run: {install_command('server')}"
         raise RequestError(f"a batch needs {error.name}", hint=hint) from error
     read = batch_input.read_lines(read_lines(options.file, "FILE"), most=sys.maxsize)
     if read.faults:

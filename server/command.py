@@ -20,6 +20,7 @@ from constrained.engine.host import return_large_blocks
 from constrained.engine.options import MOST_WAITING, read_options
 from constrained.engine.protocol import Sampling
 from constrained.errors import RequestError
+from constrained.own_packages import install_command
 from server.logs import set_up_log
 from server.settings import ReasoningField, Settings
 
@@ -192,7 +193,7 @@ def _serve(options: argparse.Namespace, settings: Settings, name: str) -> int:
             prepare_socket,
         )
     except ModuleNotFoundError as error:
-        hint = "Run: pip install 'constrained[server]'"
+        hint = f"Run: {install_command('server')}"
         raise RequestError(f"the server needs {error.name}", hint=hint) from error
 
     return_large_blocks()

@@ -6,19 +6,23 @@ from typing import TYPE_CHECKING, Any
 
 from constrained.commands import options as shared
 from constrained.commands import request
-from constrained.commands.output import print_json, print_notes, print_text
+from constrained.commands.exit_codes import ExitCode
+from constrained.commands.input import read_text
+from constrained.commands.output import print_json, print_notes
 from constrained.commands.show import Screen, follow, show_reply
 from constrained.deadline import check_timeout
+from constrained.errors import RequestError
 
 if TYPE_CHECKING:
     from constrained.model.call_options import TurnOptions
+    from constrained.reply import Reply
 
 
 def add(commands: Any) -> None:
     """Declares the command."""
     parser = commands.add_parser("call", help="answer one message, with tools")
     parser.set_defaults(run=_run)
-    parser.add_argument("message", help="what the user says")
+    parser.add_argument("message", help="what the user says; -: stdin")
     parser.add_argument("--system", metavar="TEXT", help="system message")
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--json", action="store_true", help="print the reply as JSON")
@@ -31,14 +35,22 @@ def add(commands: Any) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     check_timeout(options.timeout)
-    messages = [*shared.read_system(options), {"role": "user", "content": options.message}]
-    job = replace(request.read_request(options), messages=messages)
+    message = options.message
+    if message == "-" == options.tools:
+        hint = "Name a file for the tools"
+        raise RequestError("both the message and --tools are to come from stdin", hint=hint)
+    job = request.read_request(options)
+    if message == "-":
+        message = read_text("-", "MESSAGE").rstrip("\n")
+    messages = [*shared.read_system(options), {"role": "user", "content": message}]
+    job = replace(job, messages=messages)
     with request.load_model(options) as model:
         job = request.fit(job, model)
         turn = model.compile(job)
         print_notes(request.describe(job, model, options, turn=turn))
         if options.show_prompt:
-            print_text(f"prompt: ...{turn.prompt.text[-160:]!r}\nstart: {turn.state.start.value}")
+            prompt = turn.prompt.text[-160:]
+            print_notes([f"prompt: ...{prompt!r}", f"start: {turn.state.start.value}"])
         limits: TurnOptions = {
             "max_tokens": options.max_tokens,
             "sampling": shared.read_sampling(options, model.sampling),
@@ -46,11 +58,15 @@ def _run(options: argparse.Namespace) -> int:
             "stop": options.stop,
         }
         if options.stream:
-            follow(model.stream_turn(turn, **limits), Screen())
-            return 0
+            reply = follow(model.stream_turn(turn, **limits), Screen())
+            return _find_code(reply)
         reply = model.complete([turn], **limits)[0]
     if options.json:
         print_json(reply.to_json())
     else:
         show_reply(reply, Screen())
-    return 0
+    return _find_code(reply)
+
+
+def _find_code(reply: "Reply") -> ExitCode:
+    return ExitCode.CUT_OFF if reply.finish_reason == "length" else ExitCode.DONE

@@ -3,10 +3,12 @@
 import argparse
 from typing import Any
 
+from constrained.commands.exit_codes import ExitCode
 from constrained.commands.input import read_lines
 from constrained.commands.options import add_rows
-from constrained.commands.output import print_json
+from constrained.commands.output import note_unreadable, print_json
 from constrained.replay.check import check_rows, read_rows
+from grammars.errors import Error
 
 
 def add(commands: Any) -> None:
@@ -17,6 +19,8 @@ def add(commands: Any) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    for answer in check_rows(read_rows(read_lines(options.rows))):
+    unreadable: list[Error] = []
+    rows = note_unreadable(read_rows(read_lines(options.rows)), unreadable)
+    for answer in check_rows(rows):
         print_json(answer)
-    return 0
+    return ExitCode.USAGE if unreadable else ExitCode.DONE

@@ -17,13 +17,15 @@ _HINTS: dict[type[OSError], str] = {
 
 
 def read_text(path: str, option: str) -> str:
-    """The text of a file that an option names.
+    """The text of a file that an option names, or of stdin where the path is `-`.
 
     Raises:
         RequestError: it cannot be read, or is not UTF-8; names the option.
     """
     with _failures(path, option):
         try:
+            if path == "-":
+                return sys.stdin.buffer.read().decode("utf-8-sig")
             return Path(path).read_text(encoding="utf-8-sig")
         except UnicodeDecodeError as e:
             raise RequestError(f"{path} is not UTF-8: {e}", hint=f"Convert it ({option})") from e

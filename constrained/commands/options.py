@@ -104,7 +104,12 @@ def add_rows(parser: argparse.ArgumentParser) -> None:
 def add_tool_options(parser: argparse.ArgumentParser, *, required: bool = False) -> None:
     """Declares the tools of a request, and what it allows."""
     add = parser.add_argument_group("tools").add_argument
-    add("--tools", metavar="FILE", required=required, help="JSON list of tools")
+    add(
+        "--tools",
+        metavar="FILE",
+        required=required,
+        help="JSON list of tools, or what an MCP server lists; -: stdin",
+    )
     add("--tool-choice", default="auto", help="auto, none, required, or a tool")
     add("--no-parallel", action="store_true", help="at most one call")
     help = "a required string argument has at least one character"
@@ -178,7 +183,7 @@ def add_engine_options(
         sequences: what the command takes where none are given (`choose_sequences`).
     """
     add = parser.add_argument_group("engine").add_argument
-    help = f"of each sequence; default: {EngineOptions.context_length}; 0: the model's"
+    help = "of each sequence; default: as the model was trained, if memory allows; 0: as trained"
     add("-c", "--ctx-size", type=int, metavar="TOKENS", help=help)
     help = f"requests that run together, each with a context of its own; default: {sequences}"
     add("-np", "--parallel", type=int, metavar="N", help=help)
@@ -378,7 +383,12 @@ def read_tool_file(options: argparse.Namespace) -> list[Any]:
     """The tools as they stand in the file; a mistake in them shows here."""
     if not options.tools:
         return []
-    tools = read_json(read_text(options.tools, "--tools"), options.tools)
+    tools: Any = read_json(read_text(options.tools, "--tools"), options.tools)
+    match tools:
+        case {"tools": [*listed]}:  # as an MCP server answers to tools/list
+            tools = listed
+        case _:
+            pass
     read_offer(tools)
     return tools
 

@@ -4,11 +4,14 @@ import json
 import sys
 import unicodedata
 from collections.abc import Iterable, Iterator
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeVar
 
 from constrained.tools.reports import describe_report
+from grammars.errors import Error
 from grammars.schema.nodes import Schema
 from grammars.turn import Tool
+
+Row = TypeVar("Row")
 
 
 def print_json(value: Any) -> None:
@@ -49,6 +52,15 @@ def _escape(char: str) -> str:
 def print_text(text: str) -> None:
     """Text on stdout; what the terminal cannot show is escaped."""
     print(make_printable(text, sys.stdout))
+
+
+def note_unreadable(rows: Iterable[Row | Error], unreadable: list[Error]) -> Iterator[Row | Error]:
+    """The same rows; tells on stderr of each that could not be read, and adds it to the list."""
+    for row in rows:
+        if isinstance(row, Error):
+            unreadable.append(row)
+            print_error(str(row))
+        yield row
 
 
 def print_error(message: str) -> None:

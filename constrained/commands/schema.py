@@ -3,12 +3,15 @@
 import argparse
 from typing import Any
 
-from constrained.commands.input import read_json, read_lines, read_text
+from constrained.commands import options as shared
+from constrained.commands.exit_codes import ExitCode
+from constrained.commands.input import read_lines
 from constrained.commands.options import add_rows
-from constrained.commands.output import print_json, print_text
+from constrained.commands.output import note_unreadable, print_json, print_text
 from constrained.replay.check import read_rows
 from constrained.replay.schemas import check_schemas
 from constrained.tools.reports import report_tools
+from grammars.errors import Error
 
 
 def add(commands: Any) -> None:
@@ -32,20 +35,21 @@ def add(commands: Any) -> None:
 def _run(options: argparse.Namespace) -> int:
     if options.tools is not None:
         return _report(options)
-    rows = read_rows(read_lines(options.rows))
+    unreadable: list[Error] = []
+    rows = note_unreadable(read_rows(read_lines(options.rows)), unreadable)
     for answer in check_schemas(rows, close=options.closed):
         print_json(answer)
-    return 0
+    return ExitCode.USAGE if unreadable else ExitCode.DONE
 
 
 def _report(options: argparse.Namespace) -> int:
-    reports = report_tools(read_json(read_text(options.tools, "--tools"), "--tools"))
-    status = 0
+    reports = report_tools(shared.read_tool_file(options))
+    code = ExitCode.DONE
     for report in reports:
         if options.json:
             print_json(report.to_json())
         else:
             print_text("\n".join(report.describe()))
         if report.is_refused:
-            status = 1
-    return status
+            code = ExitCode.NEGATIVE
+    return code

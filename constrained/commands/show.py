@@ -28,14 +28,16 @@ class Screen:
     """Text on a stream, stdout by default, piece by piece; `end_line` ends a line that has text.
 
     Attributes:
-        is_styled: reasoning is dimmed: the stream is a terminal, and NO_COLOR is not set.
+        is_terminal: the stream is a terminal.
+        is_styled: reasoning is dimmed: it is a terminal, and NO_COLOR is not set.
     """
 
     def __init__(self, out: TextIO | None = None):
         self._out = out or sys.stdout
         self._is_inside_line = False
         self._is_dim = False
-        self.is_styled = self._out.isatty() and not os.environ.get("NO_COLOR")
+        self.is_terminal = self._out.isatty()
+        self.is_styled = self.is_terminal and not os.environ.get("NO_COLOR")
 
     def write(self, text: str, *, dim: bool = False) -> None:
         """Writes on; what the stream cannot show is escaped."""
@@ -64,10 +66,19 @@ class Screen:
 
 
 class TurnPrinter:
-    """Prints one turn: `take` its events as they come, then `finish`."""
+    """Prints one turn: `take` its events as they come, then `finish`.
 
-    def __init__(self, screen: Screen):
+    Args:
+        screen: for content and calls.
+        notes: for reasoning and notes. None: stderr, so that a pipe or a file gets the results
+            alone; at a terminal, the screen.
+    """
+
+    def __init__(self, screen: Screen, notes: Screen | None = None):
         self._screen = screen
+        if notes is None:
+            notes = screen if screen.is_terminal else Screen(sys.stderr)
+        self._notes = notes
         self._part: type | None = None  # the event type of the text that is being written
         self._line_ends = ""  # are written if more of the same part follows
         self._arguments = ArgumentsText()
@@ -86,20 +97,21 @@ class TurnPrinter:
                 self._close_call(call)
             case CallCut(text):
                 self._is_open = False
-                self._screen.say(f"(cut call, not delivered) {text!r}")
+                self._screen.end_line()
+                self._notes.say(f"(cut call, not delivered) {text!r}")
             case _:
                 pass
 
     def finish(self, reply: "Reply") -> None:
         """Ends the last line, and says whether the turn ran out of tokens."""
-        self._screen.end_line()
+        self._end_lines()
         for call in reply.calls:
             if call.truncated:
                 text = f"(truncated call) {call.name}: its arguments may not be all that was meant"
-                self._screen.say(text)
+                self._notes.say(text)
         if reply.finish_reason == "length":
             text = "(the tokens ran out: raise --max-tokens, or the context with -c)"
-            self._screen.say(text)
+            self._notes.say(text)
 
     def _write_text(self, part: type, text: str) -> None:
         """Reasoning or content, without the line ends around it."""
@@ -113,16 +125,21 @@ class TurnPrinter:
         if not shown:
             return
         is_reasoning = part is ReasoningDelta
+        screen = self._notes if is_reasoning else self._screen
         if is_new:
             self._part = part
-            self._screen.end_line()
-            if is_reasoning and not self._screen.is_styled:
-                self._screen.write("(reasoning) ")
-        self._screen.write(shown, dim=is_reasoning)
+            self._end_lines()
+            if is_reasoning and not screen.is_styled:
+                screen.write("(reasoning) ")
+        screen.write(shown, dim=is_reasoning)
+
+    def _end_lines(self) -> None:
+        self._notes.end_line()
+        self._screen.end_line()
 
     def _open_call(self, name: str) -> None:
         self._part = CallOpened
-        self._screen.end_line()
+        self._end_lines()
         self._screen.write(f"{name}(")
         self._arguments = ArgumentsText()
         self._is_open = True
@@ -138,9 +155,9 @@ class TurnPrinter:
         self._is_open = False
 
 
-def show_reply(reply: "Reply", screen: Screen) -> None:
-    """Shows a turn that is finished."""
-    printer = TurnPrinter(screen)
+def show_reply(reply: "Reply", screen: Screen, notes: Screen | None = None) -> None:
+    """Shows a turn that is finished; see `TurnPrinter`."""
+    printer = TurnPrinter(screen, notes)
     if reply.reasoning:
         printer.take(ReasoningDelta(reply.reasoning))
     if reply.content:

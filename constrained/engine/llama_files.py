@@ -35,6 +35,8 @@ HINTS = {
     "cache types": "Keep keys and values in the same type (-ctk, -ctv)",
 }
 MOST_MEMORY = 0.8  # of what is free: contexts that each sequence has for itself leave the rest
+DEFAULT_MEMORY = 0.5  # of what is free: model and context, where the user gives no length
+LEAST_CONTEXT = 4096  # tokens, whatever the memory: less is of little use
 HALF = 2  # bytes of a number in a context, where it is not quantised
 MEMORY = re.compile("alloc|memory", re.IGNORECASE)
 MODEL_MEMORY = "Put fewer layers onto the GPU (gpu_layers, -ngl), or take a smaller quantisation"
@@ -168,6 +170,53 @@ def load_model(
     if not model:
         raise make_failure(f"{path} cannot be loaded", MODEL_MEMORY)
     return model
+
+
+def choose_length(trained: int, *, weights: int, token: int, memory: int | None) -> int:
+    """The tokens of a context whose length the user leaves open: what the model was trained on, or
+    the longest of 4,096, 8,192, 16,384 and so on that there is room for. Snapshots in files are for
+    contexts of one length, so it should not change with each run.
+
+    Args:
+        trained: tokens.
+        weights: bytes of the model.
+        token: bytes of a token in the context.
+        memory: bytes that are free; None: not known.
+    """
+    if memory is None:
+        return trained
+    room = max(0, int(DEFAULT_MEMORY * memory) - weights) // max(1, token)
+    if trained <= room:
+        return trained
+    length = LEAST_CONTEXT
+    while 2 * length <= room:
+        length *= 2
+    return min(trained, length)
+
+
+def create_default_context(
+    model: llama_cpp.llama_model_p, params: Any, *, sequences: int, memory: int | None
+) -> tuple[llama_cpp.llama_context_p | None, int]:
+    """Makes a context whose length the user leaves open; see `create_context`.
+
+    Where nobody tells how much memory is free, as on a GPU, shorter and shorter ones are tried.
+
+    Returns:
+        the context, None if there is no room for any, and the tokens of a sequence.
+    """
+    length = choose_length(
+        llama_cpp.llama_model_n_ctx_train(model),
+        weights=measure_weights(model),
+        token=measure_token(model),
+        memory=memory,
+    )
+    if memory is not None:
+        memory = int(memory * DEFAULT_MEMORY / MOST_MEMORY)
+    while True:
+        context = create_context(model, params, length=length, sequences=sequences, memory=memory)
+        if context or length <= LEAST_CONTEXT:
+            return context, length
+        length = max(LEAST_CONTEXT, length // 2)
 
 
 def create_context(

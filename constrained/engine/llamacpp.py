@@ -14,6 +14,7 @@ from constrained.engine.host import available_memory, check_gguf
 from constrained.engine.llama_files import (
     CONTEXT_MEMORY,
     create_context,
+    create_default_context,
     errors,
     load_model,
     make_failure,
@@ -61,16 +62,24 @@ def load(
     probe_file(path)
     model = load_model(path, options, progress)
     trained = llama_cpp.llama_model_n_ctx_train(model)
-    length = min(options.context_length or trained, trained)
     params, sequences = context_params(options), options.sequences
     is_offloaded = offloads(options.gpu_layers)
     memory = None if is_offloaded else available_memory()
-    context = create_context(model, params, length=length, sequences=sequences, memory=memory)
+    if options.context_length is None:
+        context, length = create_default_context(model, params, sequences=sequences, memory=memory)
+    else:
+        length = min(options.context_length or trained, trained)
+        context = create_context(model, params, length=length, sequences=sequences, memory=memory)
     if not context:
         llama_cpp.llama_model_free(model)
         what = f"no context of {length} tokens for {sequences} sequences"
         raise make_failure(what, CONTEXT_MEMORY)
     notices = [*describe_unused(options), *_describe_shortage(params.kv_unified, length)]
+    if options.context_length is None and length < trained:
+        notices.append(
+            f"a context of {length} tokens, of the {trained} that the model was trained on: there "
+            "is no memory for more (-c sets it)"
+        )
     return LlamaEngine(
         model,
         context,

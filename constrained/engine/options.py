@@ -13,6 +13,7 @@ SplitMode = Literal["none", "layer", "row"]
 MOST_THREADS = 512  # GGML_MAX_N_THREADS; with more llama.cpp ends the process
 MOST_WAITING = 1024  # requests, where nothing else is said
 UINT32, INT32 = 2**32 - 1, 2**31 - 1
+MAY_BE_NONE = ("context_length", "threads", "threads_batch")
 LIMITS = {
     "context_length": (0, UINT32),
     "sequences": (1, UINT32),
@@ -30,7 +31,7 @@ FLAGS = ("kv_offload", "mmap", "mlock")
 class LoadOptions(TypedDict, total=False):
     """The arguments of `EngineOptions`, by name."""
 
-    context_length: int
+    context_length: int | None
     sequences: int
     threads: int | None
     threads_batch: int | None
@@ -57,8 +58,10 @@ class EngineOptions:
             `where` names the option.
     """
 
-    context_length: int = 4096
-    """Tokens of each sequence, at most what the model was trained on; 0: that."""
+    context_length: int | None = None
+    """Tokens of each sequence, at most what the model was trained on; 0: that. None: that, too, but
+    model and context take half of the memory that is free, and sequences share a context where
+    each cannot have its own within that."""
     sequences: int = 1
     """Up to 256 are decoded together. Each has its own full context, or all share one where
     llama.cpp cannot allocate as much."""
@@ -95,7 +98,7 @@ class EngineOptions:
         object.__setattr__(self, "tensor_split", _as_tuple(self.tensor_split))
         for name, (least, most) in LIMITS.items():
             value = getattr(self, name)
-            if value is None and name.startswith("threads"):
+            if value is None and name in MAY_BE_NONE:
                 continue
             fits = type(value) is int and least <= value <= most
             self._require(name, fits, f"{least} to {most}")

@@ -6,7 +6,7 @@ calls of the history: what is taught is what is enforced.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
@@ -34,10 +34,7 @@ EXAMPLES = (
 )
 """The calls that the instructions show."""
 
-_HEADING = "You can call these tools"
-_INSTRUCTIONS = (
-    _HEADING
-    + """. Each line describes one of them:
+_TEXT = """You can call these tools. Each line describes one of them:
 <tools>
 {tools}
 </tools>
@@ -47,7 +44,6 @@ To call a tool, write its name and its arguments in exactly this form:
 
 Use only names and parameters of the tools listed above; example_tool is not one of them. \
 {several}{results}If no tool is needed, answer in plain text."""
-)
 _SEVERAL = "To make several calls, write them "
 _RESULTS = "You will get each result inside <tool_response></tool_response>. "
 _PROBE = "PROBE-OF-A-SYSTEM-MESSAGE"
@@ -71,6 +67,47 @@ class Abilities:
     results: bool = False
 
 
+@dataclass(frozen=True)
+class Instructions:
+    """What a prompt says about tools.
+
+    Args:
+        text: what is said, with the places `{tools}` (one behind the other, a line each),
+            `{example}` (a call), `{several}` (how several calls are written) and `{results}` (how
+            results come back). Its first line is looked for in the prompt: some templates drop it.
+        write_tool: writes one tool, given as OpenAI has them.
+    """
+
+    text: str = _TEXT
+    write_tool: Callable[[Mapping[str, Any]], str] = _JSON.encode
+
+    def write(
+        self, tools: Sequence[Mapping[str, Any]], format: Format, *, writes_results: bool
+    ) -> str:
+        """The instructions for these tools.
+
+        Args:
+            format: the wire format that is taught.
+            writes_results: the template writes the results of calls, as it was trained to.
+
+        Raises:
+            RenderError, ToolError: the format cannot write the example.
+        """
+        several = describe_several(format)
+        if not several.endswith("\n"):
+            several += " "
+        return self.text.format(
+            tools="\n".join(map(self.write_tool, tools)),
+            example=write_example(format),
+            several=several,
+            results="" if writes_results else _RESULTS,
+        )
+
+
+INSTRUCTIONS = Instructions()
+"""The ones that small models understood best: see `benchmarks.instructions`."""
+
+
 class GenericTemplate(ChatTemplate):
     """A chat template that is not asked to write tools, calls or results, or not all of that.
 
@@ -82,14 +119,21 @@ class GenericTemplate(ChatTemplate):
         template: what writes the conversation.
         format: the wire format that is taught.
         abilities: what the template is asked to write nevertheless.
+        instructions: what the prompt says about tools.
     """
 
     def __init__(
-        self, template: ChatTemplate, format: Format, *, abilities: Abilities | None = None
+        self,
+        template: ChatTemplate,
+        format: Format,
+        *,
+        abilities: Abilities | None = None,
+        instructions: Instructions = INSTRUCTIONS,
     ):
         super().__init__(template.source, name=template.name, **template.tokens)
         self.format = format
         self._abilities = abilities or Abilities()
+        self._instructions = instructions
 
     def render(
         self,
@@ -124,7 +168,7 @@ class GenericTemplate(ChatTemplate):
             plain = _put_into_system_message(plain, instructions)
         text = super().render(plain, None, add_generation_prompt=add_generation_prompt, **kwargs)
         # Some templates write the first system message alone, or none behind a user message.
-        if instructions and _HEADING not in text:
+        if instructions and instructions.splitlines()[0] not in text:
             hint = "Leave out system messages behind the first, or use another template"
             raise TemplateError(f"{self.name} drops the description of the tools", hint=hint)
         return text
@@ -139,15 +183,7 @@ class GenericTemplate(ChatTemplate):
             return False
 
     def _instruct(self, tools: Sequence[Mapping[str, Any]]) -> str:
-        several = describe_several(self.format)
-        if not several.endswith("\n"):
-            several += " "
-        return _INSTRUCTIONS.format(
-            tools="\n".join(map(_JSON.encode, tools)),
-            example=write_example(self.format),
-            several=several,
-            results="" if self._abilities.results else _RESULTS,
-        )
+        return self._instructions.write(tools, self.format, writes_results=self._abilities.results)
 
 
 def write_example(format: Format, count: int = 1) -> str:

@@ -1,9 +1,10 @@
 """Calls of a model as users make them: messages, tools and options by name."""
 
-from collections.abc import Hashable, Mapping, Sequence
+import inspect
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, TypedDict
+from typing import Any, TypedDict, TypeVar
 
 from constrained.answers import Target, read_response_format
 from constrained.assistant_prefill import read_message
@@ -18,6 +19,7 @@ from constrained.reply import Reply
 from grammars.turn import KeyOrder, Think
 
 MOST_LOGPROBS = 20
+Method = TypeVar("Method", bound=Callable[..., Any])
 Messages = Sequence[Mapping[str, Any]] | str
 
 
@@ -99,6 +101,14 @@ class Options(TurnOptions, total=False):
     breakpoints: Sequence[int]
     cache_salt: str | None
     cache_prompt: bool
+
+
+def explain_options(method: Method) -> Method:
+    """Puts the options of a request into the docstring of a method that takes them, so that `help`
+    lists them."""
+    options = inspect.getdoc(Options) or ""
+    method.__doc__ = f"{inspect.getdoc(method)}\n\n{options}"
+    return method
 
 
 class GeneratedTextOptions(Options, total=False):

@@ -28,6 +28,7 @@ from constrained.model.call_options import (
     ModelCall,
     Options,
     TurnOptions,
+    explain_options,
     read_call,
     read_call_options,
     read_value,
@@ -107,6 +108,7 @@ class Model:
         max_waiting: int = MOST_WAITING,
     ):
         self.engine = engine
+        self._name = template.name
         remembered = 0 if deterministic else MOST_TOKENS  # what was before would change prompts
         self.compiler = Compiler(
             engine.vocabulary,
@@ -127,6 +129,14 @@ class Model:
         )
         self._runner = Runner(schedule, "decode", most_waiting=max_waiting)
 
+    def __repr__(self) -> str:
+        engine = self.engine
+        return (
+            f"<Model {self._name}: tool format {self.compiler.format.name}, "
+            f"context {engine.context_length}, sequences {engine.max_sequences}>"
+        )
+
+    @explain_options
     def call(
         self, messages: Messages, tools: Sequence[Any] | None = None, **options: Unpack[Options]
     ) -> Reply:
@@ -143,12 +153,14 @@ class Model:
         """
         return run(partial(self._start, self._read_call(messages, tools, options)))
 
+    @explain_options
     async def acall(
         self, messages: Messages, tools: Sequence[Any] | None = None, **options: Unpack[Options]
     ) -> Reply:
         """As `call`. Cancelling the task ends the turn within one step."""
         return await arun(partial(self._start, self._read_call(messages, tools, options)))
 
+    @explain_options
     def stream(
         self, messages: Messages, tools: Sequence[Any] | None = None, **options: Unpack[Options]
     ) -> Stream[Reply]:
@@ -156,6 +168,7 @@ class Model:
         token if `logprobs` are asked for; `result` is the reply."""
         return Stream(partial(self._start, self._read_call(messages, tools, options)))
 
+    @explain_options
     def astream(
         self, messages: Messages, tools: Sequence[Any] | None = None, **options: Unpack[Options]
     ) -> AsyncStream[Reply]:
@@ -173,6 +186,7 @@ class Model:
         self, messages: Messages, *, schema: Any, **options: Unpack[GeneratedTextOptions]
     ) -> Any: ...
 
+    @explain_options
     def generate(
         self,
         messages: Messages,
@@ -211,6 +225,7 @@ class Model:
         self, messages: Messages, *, schema: Any, **options: Unpack[GeneratedTextOptions]
     ) -> Any: ...
 
+    @explain_options
     async def agenerate(
         self,
         messages: Messages,
@@ -227,10 +242,12 @@ class Model:
         reply = await arun(partial(self._start, call))
         return read_value(target, reply, call.job)
 
+    @explain_options
     def run(self, messages: Messages, tools: Sequence[Any], **options: Unpack[RunOptions]) -> Run:
         """Calls the model and the functions it asks for, until it answers; see `agent.run`."""
         return agent.run(self, messages, tools, **options)
 
+    @explain_options
     async def arun(
         self, messages: Messages, tools: Sequence[Any], **options: Unpack[RunOptions]
     ) -> Run:

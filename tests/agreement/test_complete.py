@@ -33,7 +33,7 @@ from tests.text_strategies import KEYS
 from tests.turn_completer import turn_completer
 from tests.turn_strategies import Case, cases, policies, seeds, states
 
-FEW = settings(suppress_health_check=SLOW, max_examples=12 * SCALE)
+FEW = settings(suppress_health_check=SLOW, max_examples=8 * SCALE)
 
 
 def completed(grammar: Masked, completer: Completer, text: str) -> str | None:

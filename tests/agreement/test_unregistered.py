@@ -81,7 +81,7 @@ EACH = pytest.mark.parametrize("name", FORMATS)
 
 
 @EACH
-@settings(suppress_health_check=SLOW, max_examples=12 * SCALE)
+@settings(suppress_health_check=SLOW, max_examples=8 * SCALE)
 @given(data=st.data())
 def test_what_is_rendered_is_accepted_and_read_back(name: str, data: st.DataObject) -> None:
     case = data.draw(cases(FORMATS[name]))

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from constrained.commands.exit_codes import ExitCode
 from examples.random_model import MARKERS, load_small, with_markers, write_model
 from tests.command_line import Run, write
 from tests.templates import HERMES, PAINT, PING, WRITE, hermes_call, tool
@@ -36,10 +37,11 @@ def test_a_call(run: Run, model: str, tools: str):
         reply = json.loads(out)
         assert [call["name"] for call in reply["tool_calls"]] == [name]
         assert reply["finish_reason"] == "tool_calls"
-        code, out, _ = run("call", "hi", *given, "--seed", "1", "--show-prompt")
-        lines = out.splitlines()
-        assert (lines[0].startswith("prompt: ..."), lines[1]) == (True, "start: closed")
-        assert lines[2].startswith(f"{name}(")
+        code, out, err = run("call", "hi", *given, "--seed", "1", "--show-prompt")
+        assert out.startswith(f"{name}(")
+        prompt, start = err.splitlines()
+        assert prompt.startswith("constrained: note: prompt: ...")
+        assert start == "constrained: note: start: closed"
 
 
 def test_options_of_a_call(run: Run, model: str, tools: str, monkeypatch: pytest.MonkeyPatch):
@@ -48,9 +50,10 @@ def test_options_of_a_call(run: Run, model: str, tools: str, monkeypatch: pytest
     options = "--no-parallel --temp 0 --top-k 0 --top-p 1 --min-p 0 -t 1 -ngl 0 -fa off".split()
     options += ["--system", "Be brief.", "-n", "20", "--reasoning", "on", "--seed", "-1"]
     code, out, err = run("call", "hi", "--tools", tools, *options, "--show-prompt")
-    assert (code, err) == (0, "")
-    assert "start: open" in out
-    assert "(the tokens ran out: raise --max-tokens, or the context with -c)" in out
+    assert code == ExitCode.CUT_OFF
+    assert "start: open" in err
+    assert "(the tokens ran out: raise --max-tokens, or the context with -c)" in err
+    assert "note" not in out
     monkeypatch.setenv("LLAMA_ARG_CTX_SIZE", "8")
     code, _, err = run("call", "hi")
     assert code == 2
@@ -61,7 +64,9 @@ def test_options_of_a_call(run: Run, model: str, tools: str, monkeypatch: pytest
         "",
         "constrained: error: LLAMA_ARG_CTX_SIZE is 'much', not a number\n",
     )
-    assert run("call", "hi", "-n", "1", "-c", "512")[0] == 0  # what is given is not asked for
+    assert (
+        run("call", "hi", "-n", "1", "-c", "512")[0] == ExitCode.CUT_OFF
+    )  # what is given is not asked for
     monkeypatch.delenv("LLAMA_ARG_CTX_SIZE")
     monkeypatch.setenv("LLAMA_ARG_FLASH_ATTN", "maybe")
     assert "LLAMA_ARG_FLASH_ATTN is 'maybe', not on, off or auto" in run("call", "hi")[2]
@@ -74,7 +79,7 @@ def test_what_is_kept_for_the_next_run(
     words = ["call", "many words " * 60, "-m", model, "-n", "8", "--temp", "0"]
     words += ["--cache-dir", str(folder)]
     first = run(*words)
-    assert (first[0], len(list(folder.iterdir()))) == (0, 1)
+    assert (first[0], len(list(folder.iterdir()))) == (ExitCode.CUT_OFF, 1)
     assert run(*words, "-cram", "0") == first
     monkeypatch.setenv("LLAMA_ARG_CACHE_RAM", "all")
     assert "LLAMA_ARG_CACHE_RAM is 'all', not a number" in run(*words)[2]
@@ -89,11 +94,11 @@ def test_what_ran_out_of_tokens_is_shown(run: Run, model: str, tmp_path: Path):
     tools = write(tmp_path / "write.json", [WRITE])
     given = ["-m", model, "--tools", tools, "--tool-choice", "write", "--reasoning", "off"]
     for stream in ([], ["--stream"]):
-        code, out, _ = run("call", "hi", *given, "-n", "20", "--seed", "1", *stream)
-        assert code == 0
-        assert "(the tokens ran out: raise --max-tokens, or the context with -c)" in out
+        code, _, err = run("call", "hi", *given, "-n", "20", "--seed", "1", *stream)
+        assert code == ExitCode.CUT_OFF
+        assert "(the tokens ran out: raise --max-tokens, or the context with -c)" in err
         # The one where no ending of the call was known, the other where one was.
-        assert "(cut call, not delivered) '" in out or "(truncated call) write: its" in out
+        assert "(cut call, not delivered) '" in err or "(truncated call) write: its" in err
 
 
 def test_a_stream_shows_what_the_reply_says(run: Run, model: str, tools: str):
@@ -101,10 +106,10 @@ def test_a_stream_shows_what_the_reply_says(run: Run, model: str, tools: str):
     for reasoning in ("on", "off"):
         words = [*given, "--reasoning", reasoning, "--reasoning-budget", "9", "--no-parallel"]
         code, out, err = run("call", "hi", *words)
-        assert (code, err) == (0, "")
-        assert re.search(r"^(paint|ping)\(.*\)$", out, re.MULTILINE)
-        assert out.startswith("(reasoning) ") == (reasoning == "on")
-        assert run("call", "hi", *words, "--stream") == (0, out, "")
+        assert code == 0
+        assert re.fullmatch(r"((paint|ping)\(.*\)\n)+", out)
+        assert err.startswith("(reasoning) ") == (reasoning == "on")
+        assert run("call", "hi", *words, "--stream") == (0, out, err)
 
 
 @pytest.mark.parametrize(
@@ -156,7 +161,8 @@ def test_a_model_without_a_chat_template(run: Run, tools: str, tmp_path: Path):
     assert "bare.gguf has no chat template: ChatML" in err
     assert "--chat-template-file" in err
     code, _, err = run(*given, "--reasoning", "on", "--reasoning-budget", "3")
-    assert (code, err.count("note: ")) == (0, 3)
+    assert code in (ExitCode.DONE, ExitCode.CUT_OFF)
+    assert err.count("note: ") == 3
     assert "no reasoning block: --reasoning is ignored" in err
     assert "no reasoning block: --reasoning-budget is ignored" in err
 
@@ -184,7 +190,7 @@ def test_odd_but_fine(run: Run, model: str, tmp_path: Path):
         (call,) = json.loads(out)["tool_calls"]
         assert (call["name"], call["arguments"], len(call["id"])) == (name, {}, 9)
     empty = write(tmp_path / "e.json", "[]")
-    assert run("call", "hi", "-m", model, "--tools", empty, "-n", "3")[0] == 0
+    assert run("call", "hi", "-m", model, "--tools", empty, "-n", "3")[0] == ExitCode.CUT_OFF
 
 
 @pytest.mark.parametrize(
@@ -252,18 +258,19 @@ def test_errors_of_call(run: Run, model: str, tmp_path: Path, arguments: str, me
         "TEXT": write(tmp_path / "text", "some text"),
         "BYTES": write(tmp_path / "bytes", b"\xff\xfe"),
         "DEEP": write(tmp_path / "deep", "[" * 100_000),
-        "OBJECT": write(tmp_path / "object", {"tools": []}),
+        "OBJECT": write(tmp_path / "object", {"tools": {}}),
         "BAD": write(tmp_path / "bad", [tool("bad", type="string")]),
         "TOOLS": write(tmp_path / "tools", [PING, PAINT]),
         "RAISES": write(tmp_path / "raises", "{{ raise_exception('no!') }}"),
     }
     words = [files.get(word, word) for word in arguments.split()]
     code, out, err = run("call", "hi", *words)
-    assert (code, out) == (2, "")
+    is_file = arguments in ("-m no.gguf", "-m TEXT", "-m CUT")
+    assert (code, out) == (ExitCode.MODEL if is_file else ExitCode.USAGE, "")
     assert err.startswith("constrained: error: ")
     assert message in err
-    code, out, err = run("call", "hi", *words, "--json")
-    assert code == 2
+    again, out, err = run("call", "hi", *words, "--json")
+    assert again == code
     assert message in json.loads(out)["error"]
     assert err.count("\n") == 1
 
@@ -275,7 +282,15 @@ def test_errors_of_call(run: Run, model: str, tmp_path: Path, arguments: str, me
 def test_usage(run: Run, arguments: str):
     code, out, err = run(*arguments.split())
     assert (code, out) == (2, "")
-    assert "usage: constrained" in err
+    assert err.startswith("constrained: error: ")
+    assert err.endswith("--help)\n")
+    assert err.count("\n") == 1
+
+
+def test_the_versions(run: Run):
+    code, out, err = run("--version")
+    assert (code, err) == (0, "")
+    assert re.fullmatch(r"constrained .+, llama-cpp-python [\d.]+, llguidance [\d.]+\n", out)
 
 
 def test_help(run: Run):
@@ -293,14 +308,15 @@ def test_check(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     ]
     data = b"\n".join([json.dumps(rows[0]).encode(), b"", b"\xff", json.dumps(rows[1]).encode()])
     code, out, err = run("check", write(tmp_path / "rows.jsonl", data))
-    assert (code, err) == (0, "")
+    assert code == ExitCode.USAGE
+    assert err.startswith("constrained: error: line 3 is not JSON")
     answers = [json.loads(line) for line in out.splitlines()]
     assert [a["id"] for a in answers] == ["é", None, "\ud800"]
     assert [a["valid"] for a in answers] == [True, False, False]
     assert answers[1]["error"].startswith("line 3 is not JSON")
     for words in (["check"], ["check", "-"], ["check", "--json"]):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
-        assert run(*words) == (0, out, "")
+        assert run(*words) == (code, out, err)
 
 
 def test_check_of_files_that_cannot_be_read(run: Run, tmp_path: Path):
@@ -326,7 +342,7 @@ def test_a_real_process(model: str, tools: str):
     done = start("check", given=row, env=ascii_only)
     assert (done.returncode, done.stderr) == (0, b"")
     assert json.loads(done.stdout)["id"] == "é"
-    assert start("call", "hi", "-m", "none").returncode == 2
+    assert start("call", "hi", "-m", "none").returncode == ExitCode.MODEL
 
 
 def test_a_reader_that_has_seen_enough():
@@ -335,3 +351,30 @@ def test_a_reader_that_has_seen_enough():
     done = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True)
     assert done.stderr == ""
     assert json.loads(done.stdout)["content"] == "hi"
+
+
+def test_what_comes_from_stdin(run: Run, model: str, tmp_path: Path, monkeypatch: Any):
+    def give(text: str) -> None:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+
+    listed = json.dumps({"tools": [PING, PAINT], "nextCursor": None})  # as MCP servers list them
+    given = ["-m", model, "--tool-choice", "ping", "--reasoning", "off", "--no-parallel"]
+    give(listed)
+    assert run("call", "hi", *given, "--tools", "-") == (0, "ping()\n", "")
+    tools = write(tmp_path / "tools.json", listed)
+    give("Say \u00e9.\n")
+    code, out, err = run("call", "-", *given, "--tools", tools, "--show-prompt")
+    assert (code, out) == (0, "ping()\n")
+    assert "Say \u00e9.<|im_end|>" in err
+    code, out, err = run("call", "-", *given, "--tools", "-")
+    assert (code, out) == (ExitCode.USAGE, "")
+    assert "both the message and --tools" in err
+    give(listed)
+    code, out, err = run("schema", "--tools", "-", "--json")
+    assert (code, [json.loads(line)["name"] for line in out.splitlines()]) == (0, ["ping", "paint"])
+
+
+def test_a_timeout_has_a_code_of_its_own(run: Run, model: str):
+    code, out, err = run("call", "hi", "-m", model, "-n", "500", "--timeout", "0.0001")
+    assert (code, out) == (ExitCode.TIMEOUT, "")
+    assert "Allow more time" in err

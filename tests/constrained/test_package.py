@@ -47,6 +47,30 @@ def test_public_names():
         from constrained import nothing  # noqa: F401
 
 
+def test_errors_and_events_are_public() -> None:
+    from constrained import errors
+    from grammars import turn
+
+    assert constrained.DeadlineError is errors.DeadlineError
+    assert constrained.ContentDelta is turn.ContentDelta
+    assert issubclass(constrained.DeadlineError, TimeoutError)
+    late = constrained.DeadlineError("late", where="/x", hint="Wait")
+    assert str(late) == "late (at /x). Wait"
+    for name in constrained.__all__:
+        assert getattr(constrained, name).__name__ == name
+
+
+def test_help_lists_the_options() -> None:
+    from constrained.model.call_options import Options
+
+    model = constrained.Model
+    for method in (model.call, model.astream, model.generate, model.run):
+        text = inspect.getdoc(method)
+        assert text
+        for name in inspect.get_annotations(Options):
+            assert f"\n{name}: " in text
+
+
 @pytest.mark.parametrize("package", ["constrained", "grammars", "server"])
 def test_the_packages_say_that_they_are_typed(package: str):
     assert resources.files(package).joinpath("py.typed").is_file()

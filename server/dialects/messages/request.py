@@ -192,8 +192,10 @@ class CountRequest(CacheFields):
     def _read_reasoning(self, prefill: bool) -> ReasoningRequest:
         effort = self.output_config.effort if self.output_config else None
         match self.thinking:
+            case None if effort is not None:
+                return ReasoningRequest(Effort.NONE)  # effort is of the answer, and thinking is off
             case None:
-                return ReasoningRequest(effort)
+                return ReasoningRequest()
             case ThinkingOptions(type="disabled"):
                 return ReasoningRequest(Effort.NONE)
             case ThinkingOptions(type="enabled", budget_tokens=budget):

@@ -39,7 +39,8 @@ class Terminal(io.StringIO):
 
 def show(*events: Event, out: io.StringIO | None = None) -> str:
     out = out or io.StringIO()
-    show = TurnPrinter(Screen(out))
+    screen = Screen(out)
+    show = TurnPrinter(screen, screen)
     for event in events:
         show.take(event)
     return out.getvalue()
@@ -52,7 +53,8 @@ def reply(finish: str = "stop", **parts: Any) -> Reply:
 
 def written(reply: Reply) -> str:
     out = io.StringIO()
-    show_reply(reply, Screen(out))
+    screen = Screen(out)
+    show_reply(reply, screen, screen)
     return out.getvalue()
 
 
@@ -115,3 +117,17 @@ def test_what_ran_out_of_tokens():
     assert written(reply(reasoning="a", content="b", calls=(CALL,))) == (
         '(reasoning) a\nb\npaint(color="red", at=[1, 2])\n'
     )
+
+
+def test_a_pipe_gets_the_results_alone(capsys: pytest.CaptureFixture[str]):
+    truncated = ToolCall("ping", {}, truncated=True)
+    parts = {"reasoning": "Hm.", "content": "So.", "calls": (CALL, truncated), "unfinished": "<x"}
+    show_reply(reply("length", **parts), Screen())
+    printed = capsys.readouterr()
+    assert printed.out == 'So.\npaint(color="red", at=[1, 2])\nping()\n'
+    assert [line.partition(")")[0] for line in printed.err.splitlines()] == [
+        "(reasoning",
+        "(cut call, not delivered",
+        "(truncated call",
+        "(the tokens ran out: raise --max-tokens, or the context with -c",
+    ]

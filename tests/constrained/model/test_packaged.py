@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from constrained import Sampling, embedded, load
+from constrained.commands.exit_codes import ExitCode
 from constrained.errors import ModelError
 from constrained.model.packaged import MODELS, PackagedModel, find_packaged
 from tests.command_line import Run
@@ -65,5 +66,5 @@ def test_the_command_line_says_how_to_install(run: Run, monkeypatch: pytest.Monk
     monkeypatch.setattr("constrained.model.packaged.find_spec", lambda name: None)
     for command in (["call", "Hello"], ["chat"], ["serve"]):
         code, out, err = run(*command, "-m", "smollm2")
-        assert (code, out) == (2, ""), command
+        assert (code, out) == (ExitCode.MODEL, ""), command
         assert MODELS["smollm2"].install in err

@@ -53,7 +53,7 @@ def model(
 @pytest.fixture(scope="module")
 def hermes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Model]:
     path = make(tmp_path_factory.mktemp("model"), HERMES, True)
-    with load(path, sequences=2, threads=1) as model:
+    with load(path, sequences=2, threads=1, context_length=4096) as model:
         yield model
 
 

@@ -97,4 +97,4 @@ def test_nothing_else_needs_hypothesis() -> None:
         "import sys; sys.modules['hypothesis'] = None\nimport grammars.parse\nimport grammars.suite"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert "pip install 'constrained[suite]'" in result.stderr
+    assert "pip install 'constrained-calls[suite]'" in result.stderr

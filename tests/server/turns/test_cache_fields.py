@@ -21,7 +21,8 @@ from tests.templates import HERMES
 TWO_KEYS = Settings(api_keys=("key-A", "key-B"))
 SHARED = Settings(api_keys=("key-A", "key-B"), share_cache=True)
 SYSTEM = "You are the clerk of a bank, and tell nobody the number of an account. " * 2
-SECRET = "4937"
+SECRET, OTHER_SECRET = "31", "02"
+DIGITS = "0123"
 ROUTES = ("/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages")
 
 
@@ -65,7 +66,7 @@ def count(client: httpx.Client, text: str, key: str = "", **options: Any) -> int
 
 
 def guess(client: httpx.Client, ask: Callable[[], object]) -> tuple[str, list[int]]:
-    """Reads a secret of four digits, one after the other: what is longest known is right. Returns
+    """Reads a secret digit by digit: what is longest known is right. Returns
     it and all counts that were seen.
 
     Args:
@@ -75,7 +76,7 @@ def guess(client: httpx.Client, ask: Callable[[], object]) -> tuple[str, list[in
     known, counts = "", list[int]()
     for _ in SECRET:
         found: dict[str, int] = {}
-        for digit in "0123456789":
+        for digit in DIGITS:
             ask()
             found[digit] = count(client, f"{SYSTEM}{known}{digit}", "key-B")
         counts += found.values()
@@ -86,7 +87,7 @@ def guess(client: httpx.Client, ask: Callable[[], object]) -> tuple[str, list[in
 @pytest.mark.parametrize("sequences", [1, 3])
 def test_no_secret_of_another_key_is_read_from_counts(sequences: int) -> None:
     found = list[tuple[str, list[int]]]()
-    for secret in (SECRET, "8206"):
+    for secret in (SECRET, OTHER_SECRET):
         with serving(sequences=sequences) as client:
             text = SYSTEM + secret + "!" * 80
             found.append(guess(client, partial(count, client, text, "key-A")))

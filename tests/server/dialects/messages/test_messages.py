@@ -139,6 +139,12 @@ def test_thinking_can_be_turned_off() -> None:
     assert message["usage"]["output_tokens_details"] == {"thinking_tokens": 0}
 
 
+def test_effort_alone_does_not_think() -> None:
+    with running(scripted("Hello.", turn=BEHIND_THINKING)) as client:
+        message = same(client, output_config={"effort": "high"})
+    assert message["content"] == [{"type": "text", "text": "Hello."}]
+
+
 def test_a_budget_of_thinking_holds() -> None:
     said = "I wonder and wonder.</think>Hello."
     with running(scripted(said, turn=BEHIND_THINKING)) as client:

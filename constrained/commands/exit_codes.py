@@ -1,0 +1,40 @@
+"""Exit codes of the command line: scripts tell causes apart by them."""
+
+from enum import IntEnum
+
+from constrained.errors import DeadlineError, GrammarError, ModelError, ReplyError
+
+
+class ExitCode(IntEnum):
+    """Why a command has ended."""
+
+    DONE = 0
+    NEGATIVE = 1
+    """The command did its work, and the finding is negative: a row that does not fit."""
+    USAGE = 2
+    """An option, a file or a request that cannot be used; also where no other code fits."""
+    MODEL = 3
+    """The model's file is missing or cannot be used."""
+    TIMEOUT = 4
+    CUT_OFF = 5
+    """The tokens ran out before the reply was done."""
+    UNFIT = 6
+    """The reply is withheld, for it does not fit what was asked for; or the grammar failed."""
+    INTERRUPTED = 130
+    """Ctrl-C."""
+
+
+CAUSES: tuple[tuple[type[Exception], ExitCode], ...] = (
+    (DeadlineError, ExitCode.TIMEOUT),
+    (ModelError, ExitCode.MODEL),
+    (ReplyError, ExitCode.UNFIT),
+    (GrammarError, ExitCode.UNFIT),
+)
+
+
+def find_code(error: Exception) -> ExitCode:
+    """The exit code for an error that ends a command."""
+    for kind, code in CAUSES:
+        if isinstance(error, kind):
+            return code
+    return ExitCode.USAGE
