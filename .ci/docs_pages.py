@@ -7,7 +7,6 @@ they are, programs and other texts as pages that show them, folders as lists of 
 the command line and of the Python API are generated from the parsers and the docstrings.
 """
 
-import argparse
 import ast
 import inspect
 import re
@@ -113,13 +112,13 @@ def summarise(file: Path) -> str:
 
 def describe_commands() -> str:
     """All commands, with the help that they print."""
+    from constrained.cli import make_parser
     from constrained.commands import COMMANDS
     from server import batch_command, command
 
-    parser = argparse.ArgumentParser(prog="constrained")
-    subparsers = parser.add_subparsers()
-    for module in (*COMMANDS, command, batch_command):
-        module.add(subparsers)
+    parser = make_parser([*COMMANDS, command, batch_command])
+    [subparsers] = (action for action in parser._actions if action.choices)
+    assert isinstance(subparsers.choices, dict)
     lines = ["# Command line reference", "", "What `constrained COMMAND --help` prints.", ""]
     for name, one in sorted(subparsers.choices.items()):
         lines += [f"## {name}", "", "```text", one.format_help().rstrip(), "```", ""]
@@ -138,7 +137,7 @@ def describe_python() -> str:
     public = [getattr(constrained, name) for name in constrained.__all__]
     further = [Reply, agent.Run, agent.CallResult, call_options.Options, EngineOptions]
     events = [turn.ReasoningDelta, turn.ContentDelta, turn.ArgumentsDelta, turn.ToolCall]
-    for entry in [*public, *further, *events]:
+    for entry in dict.fromkeys([*public, *further, *events]):
         lines += describe(entry, "##")
         if inspect.isclass(entry):
             for method in find_methods(entry):
