@@ -7,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -46,16 +47,17 @@ CLIENTS = [name for name in WITH_PYTHON if asks_a_server(name)]
 WITH_COMMANDS = [name for name, text in PAGES.items() if read_commands(read_snippets(text))]
 
 
-def run_python(name: str, folder: Path, url: str = SERVER) -> None:
-    """Runs all Python blocks of a page in one process, each with its own names."""
+def run_python(pages: Sequence[str], folder: Path, url: str = SERVER) -> None:
+    """Runs all Python blocks of pages in one process, each with its own names."""
     (folder / "model.gguf").symlink_to(embedded.PATH)
     (folder / "tools.json").write_text(json.dumps(TOOLS), encoding="utf-8")
     programs: list[str] = []
-    for snippet in read_snippets(PAGES[name]):
-        if snippet.language == "python":
-            program = folder / f"line_{snippet.line}.py"
-            program.write_text(snippet.code.replace(SERVER, url), encoding="utf-8")
-            programs.append(program.name)
+    for page in pages:
+        for snippet in read_snippets(PAGES[page]):
+            if snippet.language == "python":
+                program = folder / f"{Path(page).stem}_line_{snippet.line}.py"
+                program.write_text(snippet.code.replace(SERVER, url), encoding="utf-8")
+                programs.append(program.name)
     assert programs
     # One thread: several that wait for each other on a busy machine are many times slower.
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_THREAD_LIMIT": "1"}
@@ -67,7 +69,7 @@ def run_python(name: str, folder: Path, url: str = SERVER) -> None:
         text=True,
         check=False,
     )
-    assert done.returncode == 0, f"{name}: {done.stdout}{done.stderr}"
+    assert done.returncode == 0, f"{done.stdout}{done.stderr}"
 
 
 def run_curl(name: str, url: str) -> None:
@@ -83,16 +85,16 @@ def run_curl(name: str, url: str) -> None:
 
 @pytest.mark.parametrize("name", sorted({*WITH_PYTHON} - {*CLIENTS}))
 def test_each_python_block_runs_as_pasted(name: str, tmp_path: Path) -> None:
-    run_python(name, tmp_path)
+    run_python([name], tmp_path)
 
 
-@pytest.mark.parametrize("name", CLIENTS)
-def test_each_block_that_asks_a_server_runs(name: str, tmp_path: Path) -> None:
+def test_each_block_that_asks_a_server_runs(tmp_path: Path) -> None:
     with running(load(threads=1, sequences=2)) as client:
         url = str(client.base_url).rstrip("/")
-        run_python(name, tmp_path, url)
+        run_python(CLIENTS, tmp_path, url)
         if shutil.which("curl"):
-            run_curl(name, url)
+            for name in CLIENTS:
+                run_curl(name, url)
 
 
 @pytest.mark.parametrize("name", WITH_COMMANDS)
