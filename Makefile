@@ -3,6 +3,7 @@
 # `make test-clients` drives the server with the packages that people use, each in .venv-clients.
 # `make lock` writes requirements.lock anew, and `make locked` installs exactly that into .venv.
 # `make sbom` lists what is in .venv as CycloneDX, `make audit` asks for known advisories about it.
+# `make docs` builds the documentation site in build/site.
 # `make fuzz` tries damaged inputs on all that reads what strangers send (SECONDS=300).
 # `make search` lets Hypothesis look for counterexamples that the tests have not met (20 minutes).
 PYTHON ?= python3
@@ -11,7 +12,7 @@ BIN := $(VENV)/bin
 TOOLS := .venv-tools
 SECONDS ?= 300
 
-.PHONY: demo test test-real test-clients search lint lock locked sbom audit fuzz clean
+.PHONY: demo test test-real test-clients search lint lock locked sbom audit docs fuzz clean
 
 demo: $(VENV)/.ready
 	$(BIN)/python -m examples.first_call
@@ -51,12 +52,20 @@ sbom: $(VENV)/.ready $(TOOLS)/.ready
 audit: $(TOOLS)/.ready
 	$(TOOLS)/bin/python .ci/audit.py
 
+docs: $(VENV)/.ready $(TOOLS)/.docs
+	$(BIN)/python .ci/docs_pages.py build/docs-pages
+	$(TOOLS)/bin/zensical build --strict
+
 fuzz: $(VENV)/.ready
 	$(BIN)/python -m benchmarks.fuzz --seconds $(SECONDS)
 
 $(TOOLS)/.ready:
 	$(PYTHON) -m venv $(TOOLS)
 	$(TOOLS)/bin/python -m pip install --quiet 'cyclonedx-bom>=7,<8' 'pip-audit>=2.10,<3' 'uv>=0.9,<1'
+	@touch $@
+
+$(TOOLS)/.docs: $(TOOLS)/.ready
+	$(TOOLS)/bin/python -m pip install --quiet 'zensical>=0.0.73,<0.2'
 	@touch $@
 
 $(VENV)/.ready: pyproject.toml

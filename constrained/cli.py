@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None, commands: Sequence[Any] | None 
         arguments: default: those of the process.
         commands: modules with `add`; default: all, those of installed packages, too.
     """
-    options = _parser(_find_commands() if commands is None else commands).parse_args(arguments)
+    options = make_parser(_find_commands() if commands is None else commands).parse_args(arguments)
     try:
         return options.run(options)
     except BrokenPipeError:  # who reads has seen enough; python would try to write the rest
@@ -101,7 +101,8 @@ def _load_command(entry: EntryPoint) -> Any:
         return UnavailableCommand(entry.name, str(e))
 
 
-def _parser(commands: Sequence[Any]) -> argparse.ArgumentParser:
+def make_parser(commands: Sequence[Any]) -> argparse.ArgumentParser:
+    """The parser of the command line with these commands, which are modules with `add`."""
     parser = CommandParser(prog="constrained", description=constrained.__doc__)
     help = "print the version of this project and of what it runs on"
     parser.add_argument("--version", action=PrintVersions, nargs=0, help=help)

@@ -34,15 +34,15 @@ OF_A_LINE = {"max_tokens": "-n", "stop": "--stop", "reasoning": "--reasoning"} |
 
 def add(commands: Any) -> None:
     """Declares the command."""
-    parser = commands.add_parser("batch", help="carry out a file of requests, as Batches have them")
+    parser = commands.add_parser("batch", help="carry out the requests of a batch file")
     parser.set_defaults(run=_run, json=False)
     help = "JSON Lines with custom_id, method, url and body; -: stdin"
     parser.add_argument("file", metavar="FILE", help=help)
-    help = "a new file for the results, a line each; default: stdout"
+    help = "new file for the results, one a line; default: stdout"
     parser.add_argument("-o", "--output", metavar="OUT", help=help)
-    help = "go on with OUT: leave out the requests whose custom_id it has"
+    help = "continue OUT: skip requests whose custom_id it already has"
     parser.add_argument("--resume", action="store_true", help=help)
-    help = "for a request; default: any time"
+    help = "limit for each request; default: none"
     parser.add_argument("--timeout", type=float, metavar="SECONDS", help=help)
     shared.add_model_options(parser)
     shared.add_tool_format(parser)

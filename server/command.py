@@ -57,7 +57,9 @@ REASONING_FORMATS = {
 
 def add(commands: Any) -> None:
     """Declares the command."""
-    parser = commands.add_parser("serve", help="serve OpenAI's and Anthropic's HTTP interfaces")
+    parser = commands.add_parser(
+        "serve", help="start an HTTP server with OpenAI's and Anthropic's APIs"
+    )
     parser.set_defaults(run=_run, json=False)
     _add_server_options(parser)
     shared.add_model_options(parser)
@@ -68,52 +70,56 @@ def add(commands: Any) -> None:
 
 def _add_server_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("server").add_argument
-    add("--host", help=f"default: {LOCAL_HOST}, this machine alone (LLAMA_ARG_HOST)")
-    help = f"default: {PORT}; 0: any that is free (LLAMA_ARG_PORT)"
+    add("--host", help=f"address; default: {LOCAL_HOST}, localhost only (LLAMA_ARG_HOST)")
+    help = f"port; default: {PORT}; 0: any free one (LLAMA_ARG_PORT)"
     add("--port", type=int, help=help)
-    help = "ask for this key; give it repeatedly for several (LLAMA_API_KEY)"
+    help = "require this API key (repeatable; LLAMA_API_KEY)"
     add("--api-key", action="append", metavar="KEY", help=help)
-    add("--api-key-file", metavar="FILE", help="ask for one of these keys, one a line")
-    add("-a", "--alias", metavar="NAME", help="what the model is called (LLAMA_ARG_ALIAS)")
-    help = "where Chat Completions have the reasoning; default: reasoning_content"
+    add(
+        "--api-key-file",
+        metavar="FILE",
+        help="require one of the API keys in this file, one a line",
+    )
+    add("-a", "--alias", metavar="NAME", help="name of the model in the API (LLAMA_ARG_ALIAS)")
+    help = "field for reasoning in Chat Completions; default: reasoning_content"
     fields = tuple(ReasoningField)
     add("--reasoning-field", choices=fields, help=help)
-    help = "in llama-server's words: none is inline, deepseek is reasoning_content"
+    help = "the same in llama-server's terms: none is inline, deepseek is reasoning_content"
     add("--reasoning-format", choices=tuple(REASONING_FORMATS), help=help)
-    help = "of reasoning, where a request does not say: tokens; 0: none; -1: any number"
+    help = "default limit of reasoning tokens; 0: none; -1: no limit"
     add("--reasoning-budget", type=int, default=-1, metavar="N", help=help)
-    add("--timeout", type=float, metavar="SECONDS", help="for a request; default: any time")
-    help = "cut a client off that takes or sends nothing for so long; default: 60"
-    drain = "what requests under way have to end when the server stops; default: 30"
-    hosts = "names by which it may be asked, or *; default: on this machine alone its own, else any"
+    add("--timeout", type=float, metavar="SECONDS", help="limit for a request; default: none")
+    help = "disconnect clients that read or send nothing for so long; default: 60"
+    drain = "time for running requests to end when the server stops; default: 30"
+    hosts = "accepted Host names, or *; default: its own on localhost, else any"
     add("--drain", type=float, default=Settings.drain_seconds, metavar="SECONDS", help=drain)
     add("--allowed-hosts", metavar="HOST[,HOST]", help=hosts)
     add("--idle-timeout", type=float, default=Settings.idle_seconds, metavar="SECONDS", help=help)
-    help = f"requests that may wait; more get 503; default: {MOST_WAITING}"
+    help = f"most waiting requests; more get 503; default: {MOST_WAITING}"
     add("--max-waiting", type=int, default=MOST_WAITING, metavar="N", help=help)
-    help = f"of a request; default: {Settings.max_body >> 20}"
+    help = f"size of a request; default: {Settings.max_body >> 20}"
     add("--max-body", type=int, default=Settings.max_body >> 20, metavar="MIB", help=help)
     _add_limits(add)
-    help = "leave the schema of a tool open that says strict: false; else it is enforced"
+    help = "do not enforce schemas of tools that say strict: false"
     add("--lenient-tools", action="store_true", help=help)
-    help = f"of a file, such as the requests of a batch; default: {Settings.max_file >> 20}"
+    help = f"size of an uploaded file; default: {Settings.max_file >> 20}"
     add("--max-file", type=int, default=Settings.max_file >> 20, metavar="MIB", help=help)
     most = Settings.max_files_bytes >> 20
-    help = f"of all files of one API key, in memory; default: {most}"
+    help = f"size of all files of one API key, in memory; default: {most}"
     add("--max-files", type=int, default=most, metavar="MIB", help=help)
-    help = "let web pages of this origin ask; give it repeatedly; *: any"
+    help = "allow web pages of this origin (CORS; repeatable); *: any"
     add("--cors-origin", action="append", metavar="ORIGIN", default=[], help=help)
-    help = "leave text as it is that agents change in every request, although it defeats caches"
+    help = "keep text that agents change in every request, although it defeats caches"
     add("--keep-volatile", action="store_true", help=help)
-    help = "what templates take for today, YYYY-MM-DD; default: the day a conversation began"
+    help = "date in prompts, YYYY-MM-DD; default: the day the conversation began"
     add("--date", metavar="DATE", help=help)
-    help = "use for one key what was computed for another, who can then tell what was asked"
+    help = "share caches between API keys, which can then tell what others asked"
     add("--share-cache", action="store_true", help=help)
-    add("--show-grammar", action="store_true", help="replies have the grammar that held them")
-    add("--log-prompts", action="store_true", help="the log has what was asked")
+    add("--show-grammar", action="store_true", help="put the grammar into replies")
+    add("--log-prompts", action="store_true", help="write prompts to the log")
     levels = ("debug", "info", "warning", "error")
     add("--log-level", choices=levels, default="info", help="default: info")
-    add("-v", "--verbose", action="store_true", help="as --log-level debug")
+    add("-v", "--verbose", action="store_true", help="same as --log-level debug")
     _add_without_effect(parser)
 
 
@@ -144,7 +150,7 @@ def _add_limits(add: Callable[..., Any]) -> None:
     """The limits of a request: what exceeds one is refused with its place."""
     limits = (
         ("max_values", "JSON values in a request"),
-        ("max_messages", "messages in a request; of Responses, items"),
+        ("max_messages", "messages in a request (Responses: items)"),
         ("max_parts", "parts of content and calls of tools in all messages together"),
         ("max_tools", "tools in a request"),
         ("max_choices", "replies to one request (n)"),
@@ -160,7 +166,7 @@ def _add_limits(add: Callable[..., Any]) -> None:
     for name, text in sizes:
         default = getattr(Settings, name) >> 10
         option = f"--{name.replace('_', '-')}"
-        help = f"of {text}, as JSON; default: {default:,}"
+        help = f"size of {text}, as JSON; default: {default:,}"
         add(option, type=int, default=default, metavar="KIB", help=help)
 
 

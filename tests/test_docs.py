@@ -1,4 +1,4 @@
-"""What the documents for contributors name is there."""
+"""What the documents name is there: paths, commands, links, limits, messages."""
 
 import argparse
 import re
@@ -8,6 +8,7 @@ import pytest
 
 from server import command
 from server.settings import Settings
+from tests.snippets import FENCE, read_pages
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = ["CONTRIBUTING.md", "docs/architecture.md"]
@@ -76,3 +77,65 @@ def test_tests_lie_as_the_code_lies(package: str) -> None:
     folders = {test.parent for test in (ROOT / "tests" / package).rglob("test_*.py")}
     mirrored = [folder.relative_to(ROOT / "tests") for folder in sorted(folders)]
     assert [folder for folder in mirrored if not is_there(ROOT / folder)] == []
+
+
+PAGES = {str(page.relative_to(ROOT)): page for page in read_pages()}
+LINK_TO = re.compile(r"!?\[[^\]]*\]\((?!https?:)([^)\s]*)\)")
+HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
+MESSAGE = re.compile(r"^\|(?: \d+)? (?:`` ?(.+?) ?``|`(.+?)`)", re.MULTILINE)
+FIELD = re.compile(r"\.\.\.|`")
+OTHERS = (  # messages that pip, the system and servers of others write
+    "CMake Error",
+    "Illegal instruction",
+    "Address already in use",
+    "reply_does_not_fit",
+)
+
+
+def read_prose(page: Path) -> str:
+    """The text of a page without its code blocks."""
+    return FENCE.sub("", page.read_text("utf-8"))
+
+
+def find_anchors(page: Path) -> set[str]:
+    """What headings are called in links, as GitHub does it."""
+    words = [re.sub(r"[^\w\- ]", "", title.lower()) for title in HEADING.findall(read_prose(page))]
+    return {word.replace(" ", "-") for word in words}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_links_lead_somewhere(name: str) -> None:
+    page = PAGES[name]
+    for link in LINK_TO.findall(read_prose(page)):
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), f"{name}: {link}"
+        if anchor:
+            assert anchor in find_anchors(target), f"{name}: {link}"
+
+
+def test_every_page_is_reached_from_the_index_and_from_llms_txt() -> None:
+    for index in ("docs/README.md", "docs/llms.txt"):
+        links = LINK_TO.findall((ROOT / index).read_text("utf-8"))
+        reached = {(ROOT / "docs" / link).resolve() for link in links}
+        pages = set((ROOT / "docs").glob("*.md")) - {ROOT / "docs/README.md"}
+        assert pages - reached == set(), index
+
+
+def read_sources() -> str:
+    """All code, with texts that are cut into several lines joined."""
+    files = [
+        file for top in ("constrained", "grammars", "server") for file in (ROOT / top).rglob("*.py")
+    ]
+    source = "\n".join(file.read_text("utf-8") for file in files)
+    return re.sub(r"[\"']\s*\n\s*f?[\"']", "", source)
+
+
+def test_messages_that_troubleshooting_explains_are_in_the_code() -> None:
+    text = (ROOT / "docs/troubleshooting.md").read_text("utf-8")
+    messages = [first or second for first, second in MESSAGE.findall(text)]
+    own = [message for message in messages if not message.startswith(OTHERS)]
+    assert len(own) > 30
+    source = read_sources()
+    parts = [part.strip(" .:;") for message in own for part in FIELD.split(message)]
+    assert [part for part in parts if part not in source] == []

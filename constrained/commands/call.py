@@ -26,9 +26,11 @@ def add(commands: Any) -> None:
     parser.add_argument("--system", metavar="TEXT", help="system message")
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--json", action="store_true", help="print the reply as JSON")
-    output.add_argument("--stream", action="store_true", help="print the reply as it comes")
-    parser.add_argument("--show-prompt", action="store_true", help="print the prompt's tail first")
-    help = "fail if the reply is not done after so long; the default is any time"
+    output.add_argument("--stream", action="store_true", help="print the reply as it is generated")
+    parser.add_argument(
+        "--show-prompt", action="store_true", help="print the end of the prompt first"
+    )
+    help = "fail if the reply takes longer; default: no limit"
     parser.add_argument("--timeout", type=float, metavar="SECONDS", help=help)
     request.add_options(parser)
 

@@ -13,7 +13,7 @@ from grammars.errors import Error
 
 def add(commands: Any) -> None:
     """Declares the command."""
-    parser = commands.add_parser("check", help="replay recorded turns: grammar and parser")
+    parser = commands.add_parser("check", help="replay recorded turns against grammar and parser")
     parser.set_defaults(run=_run)
     add_rows(parser)
 

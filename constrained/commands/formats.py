@@ -29,13 +29,13 @@ def add(commands: Any) -> None:
     """Declares the command."""
     parser = commands.add_parser("formats", help="list the wire formats, or detect a template's")
     parser.set_defaults(run=_list)
-    parser.add_argument("--json", action="store_true", help="print them as JSON")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     detect = parser.add_subparsers(metavar="[detect]").add_parser(
-        "detect", help="the format that a chat template teaches, and how that is known"
+        "detect", help="the format of a chat template, with the evidence"
     )
     detect.set_defaults(run=_detect)
     detect.add_argument("source", metavar="TEMPLATE_OR_GGUF", help="a Jinja file, or a model")
-    detect.add_argument("--save", metavar="FILE", help="write the format into a file, too")
+    detect.add_argument("--save", metavar="FILE", help="also write the format to a file")
     detect.add_argument("--json", action="store_true", default=argparse.SUPPRESS)
 
 

@@ -18,13 +18,15 @@ def add(commands: Any) -> None:
     """Declares the command."""
     parser = commands.add_parser("grammar", help="print the Lark grammar of a request")
     parser.set_defaults(run=_run)
-    parser.add_argument("--format", metavar="NAME", help="a wire format, in place of a model")
+    parser.add_argument("--format", metavar="NAME", help="wire format to use without a model")
     parser.add_argument(
         "--markers",
         choices=("text", "token"),
-        help="without a model: what the format's markers are; default: text",
+        help="without a model: whether markers are text or special tokens; default: text",
     )
-    parser.add_argument("--json", action="store_true", help="print all that is known as JSON")
+    parser.add_argument(
+        "--json", action="store_true", help="print the grammar and what it is made of as JSON"
+    )
     shared.add_tool_options(parser, required=True)
     shared.add_model_options(parser)
     shared.add_tool_format(parser)

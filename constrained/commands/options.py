@@ -98,7 +98,9 @@ DENIED = {"no_kv_offload": "kv_offload", "no_mmap": "mmap"}
 def add_rows(parser: argparse.ArgumentParser) -> None:
     """Declares the input of commands that answer JSON Lines."""
     parser.add_argument("rows", nargs="?", default="-", help="JSON Lines; - or nothing: stdin")
-    parser.add_argument("--json", action="store_true", help="(the answers are JSON Lines always)")
+    parser.add_argument(
+        "--json", action="store_true", help="accepted for uniformity: answers are always JSON Lines"
+    )
 
 
 def add_tool_options(parser: argparse.ArgumentParser, *, required: bool = False) -> None:
@@ -111,10 +113,10 @@ def add_tool_options(parser: argparse.ArgumentParser, *, required: bool = False)
         help="JSON list of tools, or what an MCP server lists; -: stdin",
     )
     add("--tool-choice", default="auto", help="auto, none, required, or a tool")
-    add("--no-parallel", action="store_true", help="at most one call")
-    help = "a required string argument has at least one character"
+    add("--no-parallel", action="store_true", help="allow one call at most")
+    help = "required strings have at least one character"
     add("--require-nonempty", action="store_true", help=help)
-    help = "declared keys of objects come in any order (the default), or in that of the schema"
+    help = "order of declared keys in objects: any (the default), or that of the schema"
     add("--key-order", choices=tuple(KeyOrder), default=KeyOrder.ANY, help=help)
 
 
@@ -125,51 +127,71 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         "-m",
         "--model",
         metavar="GGUF",
-        help="a file, demo or smollm2 (LLAMA_ARG_MODEL); default: demo, at temperature 0",
+        help="GGUF file, or demo or smollm2 (LLAMA_ARG_MODEL); default: demo, at temperature 0",
     )
     add(
         "-hf",
         "--hf-repo",
         metavar="USER/REPO[:QUANT]",
-        help="a model of the Hugging Face Hub, downloaded once (LLAMA_ARG_HF_REPO)",
+        help="model on the Hugging Face Hub, downloaded once (LLAMA_ARG_HF_REPO)",
     )
-    add("--hf-file", metavar="FILE", help="a file of that repository (LLAMA_ARG_HF_FILE)")
-    add("--hf-token", metavar="TOKEN", help="default: HF_TOKEN, else the saved login")
-    add("--offline", action="store_true", default=None, help="do not ask the Hub")
-    add("--chat-template-file", metavar="FILE", help="in place of the GGUF's own")
-    add("--chat-template-kwargs", metavar="JSON", default="{}", help="variables for the template")
-    add("--reasoning", choices=tuple(THINKING), default="auto", help="think first")
+    add("--hf-file", metavar="FILE", help="file in that repository (LLAMA_ARG_HF_FILE)")
+    add(
+        "--hf-token",
+        metavar="TOKEN",
+        help="token for the Hub; default: HF_TOKEN, else the saved login",
+    )
+    add("--offline", action="store_true", default=None, help="use downloaded models only")
+    add(
+        "--chat-template-file",
+        metavar="FILE",
+        help="chat template to use instead of that of the GGUF",
+    )
+    add(
+        "--chat-template-kwargs",
+        metavar="JSON",
+        default="{}",
+        help="variables for the chat template",
+    )
+    add(
+        "--reasoning",
+        choices=tuple(THINKING),
+        default="auto",
+        help="whether the model reasons first",
+    )
 
 
 def add_tool_format(parser: argparse.ArgumentParser) -> None:
     """Declares the wire format, for users who know better than the template."""
-    help = "how calls are written: a known format, or a file of `formats detect --save`"
+    help = "wire format of calls: a known one, or a file of `formats detect --save`"
     parser.add_argument("--tool-format", metavar="NAME|FILE", help=help)
 
 
 def add_answer_options(parser: argparse.ArgumentParser) -> None:
     """Declares the constraints on the content of a reply."""
-    group = parser.add_argument_group("answer, any text by default; with tools: calls or this")
+    group = parser.add_argument_group(
+        "answer format (default: any text; with tools: calls, or this)"
+    )
     add = group.add_mutually_exclusive_group().add_argument
     add("-j", "--json-schema", metavar="JSON_OR_FILE", help="JSON that fits this schema")
-    add("--regex", help="text that this expression matches as a whole")
-    add("--choice", action="append", metavar="TEXT", help="one of these texts; give it repeatedly")
-    add("--grammar", metavar="FILE", help="a grammar, Lark as in llguidance, or GBNF")
+    add("--regex", help="text that this regular expression matches entirely")
+    add("--choice", action="append", metavar="TEXT", help="one of these texts (repeatable)")
+    add("--grammar", metavar="FILE", help="text of a grammar: Lark as in llguidance, or GBNF")
 
 
 def add_reasoning_options(parser: argparse.ArgumentParser) -> None:
     """Declares the budget of the reasoning, and what becomes of it in later turns."""
     add = parser.add_argument_group("reasoning").add_argument
-    help = "at most so many tokens; -1, the default: as many as it likes (LLAMA_ARG_THINK_BUDGET)"
+    help = "limit of reasoning tokens; -1 (the default): no limit (LLAMA_ARG_THINK_BUDGET)"
     add("--reasoning-budget", type=int, metavar="N", help=help)
-    help = "what ends a reasoning whose budget is spent"
+    help = "text that ends the reasoning when the budget is spent"
     add("--reasoning-close", metavar="TEXT", default="", help=help)
     help = (
-        "the reasoning of earlier turns: what the model saw, what the template shows, or (auto, "
-        "the default) the one until your next message, then the other"
+        "reasoning of earlier turns: keep it, drop it as the template does, or (auto, the "
+        "default) keep it until your next message"
     )
     add("--recall", choices=tuple(Recall), default=Recall.AUTO, help=help)
-    help = "<thinking> that the template does not know is text, not reasoning"
+    help = "treat <thinking> as text where the template has no such block"
     add("--no-thinking-tags", action="store_true", help=help)
 
 
@@ -183,31 +205,44 @@ def add_engine_options(
         sequences: what the command takes where none are given (`choose_sequences`).
     """
     add = parser.add_argument_group("engine").add_argument
-    help = "of each sequence; default: as the model was trained, if memory allows; 0: as trained"
+    help = "context of a sequence; default: as trained, if memory allows; 0: as trained"
     add("-c", "--ctx-size", type=int, metavar="TOKENS", help=help)
-    help = f"requests that run together, each with a context of its own; default: {sequences}"
+    help = f"sequences: requests decoded together, each with its own context; default: {sequences}"
     add("-np", "--parallel", type=int, metavar="N", help=help)
-    add("-t", "--threads", type=int, help="default: one for each physical core")
-    add("-tb", "--threads-batch", type=int, metavar="N", help="for prompts; default: as -t")
-    help = f"tokens of one decode, at most; default: {EngineOptions.batch_size}"
+    add("-t", "--threads", type=int, help="CPU threads; default: one per physical core")
+    add(
+        "-tb",
+        "--threads-batch",
+        type=int,
+        metavar="N",
+        help="CPU threads for prompts; default: as -t",
+    )
+    help = f"most tokens in one decode; default: {EngineOptions.batch_size}"
     add("-b", "--batch-size", type=int, metavar="N", help=help)
-    help = f"of those, computed at once; default: {EngineOptions.ubatch_size}"
+    help = f"most tokens computed at once; default: {EngineOptions.ubatch_size}"
     add("-ub", "--ubatch-size", type=int, metavar="N", help=help)
-    add("-fa", "--flash-attn", nargs="?", const="on", choices=tuple(SWITCH), help="default: auto")
+    add(
+        "-fa",
+        "--flash-attn",
+        nargs="?",
+        const="on",
+        choices=tuple(SWITCH),
+        help="flash attention; default: auto",
+    )
     types = get_args(CacheType)
-    help = f"of the keys in the context: {', '.join(types)}; default: f16"
+    help = f"type of the keys in the KV cache: {', '.join(types)}; default: f16"
     add("-ctk", "--cache-type-k", choices=types, metavar="TYPE", help=help)
-    help = "of the values; what is quantised needs flash attention"
+    help = "type of the values in the KV cache; quantised ones need flash attention"
     add("-ctv", "--cache-type-v", choices=types, metavar="TYPE", help=help)
     _add_devices(add)
-    add("--mlock", action="store_true", default=None, help="never swap the model out")
-    add("--no-mmap", action="store_true", default=None, help="read the file, do not map it")
-    help = f"for prompts not in use, default: {CACHE_RAM}; 0: none; -1: no limit"
+    add("--mlock", action="store_true", default=None, help="lock the model in memory")
+    add("--no-mmap", action="store_true", default=None, help="read the file instead of mapping it")
+    help = f"memory for cached prompts; default: {CACHE_RAM}; 0: none; -1: no limit"
     add("-cram", "--cache-ram", type=int, metavar="MIB", help=help)
-    add("--cache-dir", metavar="DIR", help="keep prompts there too, for the next run")
-    help = "the same request and seed give the same reply, whatever was cached; slower"
+    add("--cache-dir", metavar="DIR", help="keep cached prompts in this folder, for the next run")
+    help = "same request and seed, same reply, whatever was cached; slower"
     add("--deterministic", action="store_true", help=help)
-    help = "token by token, also where the reply repeats the prompt; the reply is the same"
+    help = "no speculative decoding of text that repeats the prompt; the reply is the same"
     add("--no-draft", action="store_true", help=help)
 
 
@@ -221,9 +256,9 @@ def _add_devices(add: Callable[..., Any]) -> None:
     )
     help = "how several GPUs share the model; default: layer"
     add("-sm", "--split-mode", choices=get_args(SplitMode), help=help)
-    add("-mg", "--main-gpu", type=int, metavar="N", help="the GPU for what is not split")
-    add("-ts", "--tensor-split", metavar="N0,N1", help="the parts of several GPUs, such as 3,1")
-    help = "keep the context in the main memory"
+    add("-mg", "--main-gpu", type=int, metavar="N", help="GPU for what is not split")
+    add("-ts", "--tensor-split", metavar="N0,N1", help="proportions of several GPUs, such as 3,1")
+    help = "keep the KV cache in main memory"
     add("-nkvo", "--no-kv-offload", action="store_true", default=None, help=help)
 
 
@@ -240,8 +275,10 @@ def add_sampling_options(parser: argparse.ArgumentParser, *, max_tokens: int | N
         parser: of the command.
         max_tokens: of a reply, by default; None: as many as the context has room for.
     """
-    add = parser.add_argument_group("sampling, by default as the model recommends").add_argument
-    help = f"of a reply; -1: as many as there is room for; default: {max_tokens or -1}"
+    add = parser.add_argument_group(
+        "sampling (defaults apply where the model recommends nothing)"
+    ).add_argument
+    help = f"most tokens of a reply; -1: as the context allows; default: {max_tokens or -1}"
     add(
         *("-n", "--max-tokens", "--predict", "--n-predict"),
         type=read_most_tokens,
@@ -249,20 +286,20 @@ def add_sampling_options(parser: argparse.ArgumentParser, *, max_tokens: int | N
         metavar="N",
         help=help,
     )
-    add("--seed", type=int, help="default, and -1: another one each time")
-    add("--temp", "--temperature", type=float, help=f"else {Sampling.temperature}")
-    add("--top-k", type=int, help=f"else {Sampling.top_k}")
-    add("--top-p", type=float, help=f"else {Sampling.top_p}")
-    add("--min-p", type=float, help=f"else {Sampling.min_p}")
-    help = f"of tokens that were there before; else {Sampling.repeat_penalty}: none"
+    add("--seed", type=int, help="seed; default, and -1: random")
+    add("--temp", "--temperature", type=float, help=f"temperature; default: {Sampling.temperature}")
+    add("--top-k", type=int, help=f"default: {Sampling.top_k}")
+    add("--top-p", type=float, help=f"default: {Sampling.top_p}")
+    add("--min-p", type=float, help=f"default: {Sampling.min_p}")
+    help = f"penalty for repeated tokens; default: {Sampling.repeat_penalty} (none)"
     add("--repeat-penalty", type=float, help=help)
-    help = f"at so many tokens before the penalties look, -1: all; else {Sampling.penalty_last_n}"
+    help = f"tokens that penalties look back, -1: all; default: {Sampling.penalty_last_n}"
     add("--repeat-last-n", type=int, metavar="N", help=help)
-    help = f"else {Sampling.presence_penalty}: none"
+    help = f"default: {Sampling.presence_penalty} (none)"
     add("--presence-penalty", type=float, help=help)
-    help = f"else {Sampling.frequency_penalty}: none"
+    help = f"default: {Sampling.frequency_penalty} (none)"
     add("--frequency-penalty", type=float, help=help)
-    help = "the content ends in front of this text, and the reply with it; give it repeatedly"
+    help = "end the reply before this text (repeatable)"
     add("--stop", action="append", metavar="TEXT", help=help)
 
 

@@ -31,7 +31,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     shared.add_reasoning_options(parser)
     shared.add_engine_options(parser)
     shared.add_sampling_options(parser)
-    parser.add_argument("--max-calls", type=int, metavar="N", help="at most so many calls a turn")
+    parser.add_argument("--max-calls", type=int, metavar="N", help="most calls in a turn")
 
 
 def _read_tool_format(options: argparse.Namespace) -> "Format | None":

@@ -16,19 +16,19 @@ from grammars.errors import Error
 
 def add(commands: Any) -> None:
     """Declares the command."""
-    help = "what of schemas, or of tools, the mask holds; which instances get through"
+    help = "report which schema keywords are enforced, and which instances pass"
     parser = commands.add_parser("schema", help=help)
     parser.set_defaults(run=_run)
     add_rows(parser)
     parser.add_argument(
         "--tools",
         metavar="FILE",
-        help="a JSON list of tools in place of rows: a report on each; status 1 if one is refused",
+        help="JSON list of tools instead of rows: a report on each; exit code 1 if one is refused",
     )
     parser.add_argument(
         "--closed",
         action="store_true",
-        help="objects that declare properties and are silent about others admit no others",
+        help="as in tools: objects that declare properties and do not mention others are closed",
     )
 
 
