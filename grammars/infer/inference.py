@@ -174,7 +174,7 @@ class _TemplateReader:
 
     def _find_layout(self, calls: _ProbedCalls) -> CallLayout:
         one, only = calls.one, calls.only
-        header, head, behind = self.chat.header, one[: only.start], one[only.end :]
+        header, head, behind = self.chat.prompted, one[: only.start], one[only.end :]
         if calls.pair is None:
             return find_layout(header=header, head=head, behind=behind, amid=None)
         first, second = calls.pair
