@@ -178,7 +178,9 @@ class CallLayout:
     lead: str = ""
 
 
-def find_layout(*, header: str, head: str, behind: str, amid: str | None) -> CallLayout:
+def find_layout(
+    *, header: str, head: str, behind: str, amid: str | None, end: str = ""
+) -> CallLayout:
     """Tells a call's own text from what stands around all calls.
 
     Args:
@@ -186,6 +188,8 @@ def find_layout(*, header: str, head: str, behind: str, amid: str | None) -> Cal
         head: what stands in front of the first call's first hole.
         behind: what stands behind the only call's last hole.
         amid: what stands between two calls' holes; None if there is one call in a turn.
+        end: what ends a turn of content; "" if that is not known. It is no part of a call, for a
+            model that ends its turn there writes nothing behind it.
     """
     if amid is None:  # Llama 3's templates refuse a second call
         return CallLayout(behind, prefix=head)
@@ -197,6 +201,8 @@ def find_layout(*, header: str, head: str, behind: str, amid: str | None) -> Cal
     suffix = common_prefix(amid, behind).rstrip()
     if len(prefix) + len(suffix) > len(amid):
         suffix = suffix[: len(amid) - len(prefix)].rstrip()
+    if end and suffix.endswith(end):
+        suffix = suffix.removesuffix(end).rstrip()
     return CallLayout(
         rest=behind[len(suffix) :],
         opening=head[: len(head) - len(prefix)],

@@ -24,7 +24,14 @@ from grammars.infer.probes import (
 )
 from grammars.infer.reasoning import find_reasoning
 from grammars.infer.text import find_tag, make_nodes
-from grammars.infer.turn import Mixed, TurnEnding, infer_ending, infer_mixed, read_content
+from grammars.infer.turn import (
+    Mixed,
+    TurnEnding,
+    find_ends,
+    infer_ending,
+    infer_mixed,
+    read_content,
+)
 from grammars.infer.verify import Tails, compare_reasoning, find_slip, verify
 from grammars.spelling.python import spell_fixed
 from grammars.turn import ToolCall, Turn
@@ -181,7 +188,8 @@ class _TemplateReader:
         if calls.two[: first.start] != head or calls.two[second.end :] != behind:
             raise DetectError("one call is not written as the first, or the last, of two calls")
         amid = calls.two[first.end : second.start]
-        return find_layout(header=header, head=head, behind=behind, amid=amid)
+        end, *_ = (*find_ends(read_content(self.chat).tail), "")
+        return find_layout(header=header, head=head, behind=behind, amid=amid, end=end)
 
 
 def _assemble(sample: CallSample, ending: TurnEnding, mixed: Mixed, *, header: str) -> Format:
