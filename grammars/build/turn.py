@@ -27,7 +27,16 @@ from grammars.ir.nodes import (
 from grammars.regex.writing import escape_regex, match_any
 from grammars.spelling.json_call import begin_call, style_answer, style_arguments
 from grammars.turn import Choice, JsonAnswer, Policy, RegexAnswer, Start, State, Think, Tool
-from grammars.wire.format import Content, Fixed, Format, JsonCall, Marker, Reasoning, cut_lead
+from grammars.wire.format import (
+    Content,
+    Fixed,
+    Format,
+    JsonCall,
+    Marker,
+    PythonArguments,
+    Reasoning,
+    cut_lead,
+)
 
 
 def build_grammar(
@@ -283,7 +292,7 @@ class _TurnRules:
         ended = self._builder.lazy(sequence(raw, Literal(first)), "answer")
         return sequence(ended, self._builder.fixed("".join(rest)))
 
-    def _refuse_ambiguous(self, bare: JsonCall) -> None:
+    def _refuse_ambiguous(self, bare: JsonCall | PythonArguments) -> None:
         """Refuses an answer that could be read as a call.
 
         Raises:
@@ -304,6 +313,8 @@ class _TurnRules:
                 where="/response_format",
                 hint="Put the list into an object, or use tool_choice none",
             )
+        if isinstance(bare, PythonArguments):
+            return  # no other answer begins as a list does
         keys = (bare.name_key, bare.arguments_key)
         if answer.schema.can_have(keys):
             raise PolicyError(

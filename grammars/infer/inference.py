@@ -45,6 +45,7 @@ from grammars.wire.format import (
     JsonStyle,
     Marker,
     Node,
+    PythonArguments,
     TaggedArguments,
 )
 
@@ -223,7 +224,9 @@ def _open_calls(layout: CallLayout, call: Sequence[Node], header: str) -> tuple[
     if header and layout.opening.startswith(header):
         return (Marker(header), *make_nodes(layout.opening.removeprefix(header)))
     is_bracket = layout.opening.strip() in ("[", "(")
-    opens = bool(layout.opening) and not (is_bracket and isinstance(call[0], JsonCall))
+    is_python = any(isinstance(node, PythonArguments) for node in call)
+    is_bare = is_bracket and (isinstance(call[0], JsonCall) or is_python)
+    opens = bool(layout.opening) and not is_bare
     return make_nodes(layout.opening, opens=opens)
 
 

@@ -93,13 +93,13 @@ class Format:
     """A wire format: `[reasoning] [content before] [opening] call (between call)* [closing] after
     [content]`.
 
-    A format without a marker in front of its first `JsonCall` is bare: its turn is either content
-    or calls, and content may not begin as a call does.
+    A format without a marker in front of its first `JsonCall`, or of a list of calls in Python, is
+    bare: its turn is either content or calls, and content may not begin as a call does.
 
     Args:
         name: its name in the registry.
         call: one call; where nothing opens the calls together, its first node is the marker that
-            opens it, or a `JsonCall`.
+            opens it, or a `JsonCall`; in Python, a name in a list of calls.
         opening: what opens the calls of a turn together, a marker first, or the bracket of a list
             of bare calls; () if nothing does.
         closing: what closes them together.
@@ -149,7 +149,8 @@ class Format:
     def __post_init__(self) -> None:
         first = next(iter(self.opening + self.call), None)
         if not isinstance(first, Marker) and self.bare is None:
-            raise TypeError(f"format {self.name}: calls open with a marker or a JsonCall")
+            wanted = "a marker, a JsonCall or a list in Python"
+            raise TypeError(f"format {self.name}: calls open with {wanted}")
         if not self.content_places:
             raise TypeError(f"format {self.name}: no place for content beside calls")
         if self.has_content_behind and (self.bare or Content() not in self.contents):
@@ -180,19 +181,26 @@ class Format:
         return first if isinstance(first, Marker) else None
 
     @property
-    def bare(self) -> JsonCall | None:
-        """The JSON object that is a call by itself; None where a marker opens calls."""
+    def bare(self) -> JsonCall | PythonArguments | None:
+        """The JSON object that is a call by itself, or the arguments of calls in Python in a list
+        that nothing else opens; None where a marker opens calls."""
         first = self.call[0]
-        is_marked = any(isinstance(node, Marker) for node in self.opening)
-        return first if isinstance(first, JsonCall) and not is_marked else None
+        if any(isinstance(node, Marker) for node in self.opening):
+            return None
+        if isinstance(first, Name) and self.opening:
+            return next((node for node in self.call if isinstance(node, PythonArguments)), None)
+        return first if isinstance(first, JsonCall) else None
 
     @property
     def bare_start(self) -> tuple[str, ...]:
         """The texts that bare calls begin with, between which white space may stand: what opens
-        the list, a brace, the first key; () where a marker opens calls."""
+        the list, a brace, the first key; in Python, what opens the list, in front of a name. ()
+        where a marker opens calls."""
         bare = self.bare
         if bare is None:
             return ()
+        if isinstance(bare, PythonArguments):
+            return ("".join(node.text for node in self.opening).strip(),)
         key = bare.id_key if bare.id is not None and bare.id_first else bare.name_key
         opening = "".join(node.text for node in self.opening).strip()
         texts = (opening, "{", json.dumps(key, ensure_ascii=bare.style.ascii))
