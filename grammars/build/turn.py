@@ -221,6 +221,9 @@ class _TurnRules:
         if self._policy.requires_output:
             return at_once
         ways = [way for way in self._format.contents if way.calls]
+        header = self._format.before
+        if header.strip() and ways == [Content()] and not self._state.lead:
+            return [*at_once, sequence(self._until(header + opening), calls)]
         if ways == [Content()] and not self._state.lead:
             return [sequence(self._until(opening), calls)]
         behind: list[Expression] = []

@@ -109,7 +109,8 @@ class Format:
         contents: how content is written, the usual way first.
         content_places: where content stands in a turn with calls, the template's own place first.
             Only content without opener and closer can stand behind calls, or inside.
-        before: what stands between content and the calls.
+        before: what stands between content and the calls: white space, or the end of a message and
+            the header of the next one, which calls go on with.
         between: what stands between two calls.
         after: white space that the template writes after the calls.
         tail: what the template writes at the end of every turn, before the end of turn.
@@ -331,7 +332,7 @@ class Format:
             texts += [self.reasoning.opener.text, self.reasoning.closer.text]
         if not hole.style.escapes:
             texts += hole.style.quotes
-        texts += [self.between, self.tail]
+        texts += [self.between, self.tail, self.before if self.before.strip() else ""]
         return _unique(filter(None, texts))
 
     @property

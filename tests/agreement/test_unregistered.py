@@ -80,6 +80,23 @@ ARGUMENTS_FIRST = Format(
 )
 
 
+HEADER_GOES_ON = Format(
+    "calls that go on with the header",
+    (JsonCall(),),
+    opening=(Marker("-> tool/call"), Literal("\n[")),
+    closing=(Literal("]"),),
+    between=", ",
+    before="<|im_end|>\n<|im_start|>assistant ",
+    reasoning=Reasoning(
+        Marker("/think"),
+        Marker("<|im_end|>\n<|im_start|>assistant"),
+        pad_open="\n",
+        next_opener="<|im_start|>assistant",
+    ),
+    ends=("<|im_end|>",),
+)
+
+
 def in_bare_python(name: str, quote: str) -> Format:
     """A format whose calls are those of Python, in a list that nothing opens."""
     return Format(
@@ -103,6 +120,7 @@ FORMATS = {
         BARE_PYTHON,
         in_bare_python("bare calls in Python, raw strings", quote='"'),
         ARGUMENTS_FIRST,
+        HEADER_GOES_ON,
         BARE_LIST,
         BARE_OBJECTS,
         BARE_LINES,
