@@ -128,8 +128,11 @@ def _select_meant(template: ChatTemplate, found: Detection) -> SelectedFormat:
     teacher = GenericTemplate(template, found.format, abilities=abilities)
     if _count_examples(teacher) < 1:
         raise DetectError(f"{found.slip}, and changes calls of the format {found.format.name}")
+    meant = f"its prompt shows those of {found.format.name}"
+    if found.origin is Origin.INFERRED:
+        meant = "each is meant to be written as the first one"
     notice = (
-        f"{template.name}: {found.slip}; its prompt shows those of {found.format.name}, in which "
+        f"{template.name}: {found.slip}; {meant}, in which "
         "the calls of the history are written into their messages (mend the template, and name it "
         "with --chat-template-file)"
     )
