@@ -137,7 +137,7 @@ class _Template:
                     yield _Surroundings(head, tail, headers)
 
     def find_continued(self) -> Reasoning | None:
-        """The block that goes on with the header of the prompt, and ends with the same header again:
+        """The block that goes on with the header of the prompt, and ends with that header again:
         HyperCLOVAX writes `assistant/think`."""
         opened, plain = (self.render(opening=on) for on in (True, False))
         prompt = find_prompt(opened, plain).rstrip()
