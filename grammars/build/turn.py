@@ -31,9 +31,9 @@ from grammars.wire.format import (
     Content,
     Fixed,
     Format,
+    JsonArguments,
     JsonCall,
     Marker,
-    PythonArguments,
     Reasoning,
     cut_lead,
 )
@@ -295,7 +295,7 @@ class _TurnRules:
         ended = self._builder.lazy(sequence(raw, Literal(first)), "answer")
         return sequence(ended, self._builder.fixed("".join(rest)))
 
-    def _refuse_ambiguous(self, bare: JsonCall | PythonArguments) -> None:
+    def _refuse_ambiguous(self, bare: JsonCall | JsonArguments | PythonArguments) -> None:
         """Refuses an answer that could be read as a call.
 
         Raises:
@@ -304,11 +304,15 @@ class _TurnRules:
         answer = self._policy.answer
         if answer is None or self._policy.choice is Choice.REQUIRED:
             return
-        if not isinstance(answer, JsonAnswer):
+        is_spelled_out = isinstance(bare, JsonArguments) and not self._format.opening
+        hint = "Use a JSON schema for the answer, or tool_choice none"
+        if is_spelled_out:
+            hint = "Use tool_choice none"
+        if not isinstance(answer, JsonAnswer) or is_spelled_out:
             raise PolicyError(
                 f"format {self._format.name} cannot tell such an answer from a call",
                 where="/response_format",
-                hint="Use a JSON schema for the answer, or tool_choice none",
+                hint=hint,
             )
         if self._format.opening and answer.schema.can_be_list:
             raise PolicyError(
@@ -316,7 +320,7 @@ class _TurnRules:
                 where="/response_format",
                 hint="Put the list into an object, or use tool_choice none",
             )
-        if isinstance(bare, PythonArguments):
+        if not isinstance(bare, JsonCall):
             return  # no other answer begins as a list does
         keys = (bare.name_key, bare.arguments_key)
         if answer.schema.can_have(keys):

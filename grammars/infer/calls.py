@@ -328,7 +328,7 @@ def build_call(sample: CallSample) -> tuple[Node, ...]:
         pieces += [Piece("text", written.before), arguments]
         suffix = written.rest
     loose = find_loose(prefix, suffix, *(p.text for p in pieces if p.kind == "text"))
-    begins_with_object = pieces[0].kind == "call" and not prefix
+    begins_with_object = prefix.startswith("{") or (pieces[0].kind == "call" and not prefix)
     opens = not sample.layout.opening and not begins_with_object
     nodes: list[Node] = list(make_nodes(prefix, loose, opens=opens))
     for piece in pieces:

@@ -43,6 +43,7 @@ from grammars.wire.format import (
     JsonArguments,
     JsonCall,
     JsonStyle,
+    Literal,
     Marker,
     Node,
     PythonArguments,
@@ -225,7 +226,8 @@ def _open_calls(layout: CallLayout, call: Sequence[Node], header: str) -> tuple[
         return (Marker(header), *make_nodes(layout.opening.removeprefix(header)))
     is_bracket = layout.opening.strip() in ("[", "(")
     is_python = any(isinstance(node, PythonArguments) for node in call)
-    is_bare = is_bracket and (isinstance(call[0], JsonCall) or is_python)
+    is_object = isinstance(call[0], JsonCall | Literal)
+    is_bare = is_bracket and (is_object or is_python)
     opens = bool(layout.opening) and not is_bare
     return make_nodes(layout.opening, opens=opens)
 

@@ -80,6 +80,21 @@ ARGUMENTS_FIRST = Format(
 )
 
 
+BARE_NESTED = Format(
+    "bare nested objects",
+    (
+        Literal('{"id": "'),
+        CallId(),
+        Literal('", "function": {"name": "'),
+        Name(),
+        Literal('", "arguments": '),
+        JsonArguments(),
+        Literal("}}"),
+    ),
+    opening=(Literal("["),),
+    closing=(Literal("]"),),
+    between=", ",
+)
 HEADER_GOES_ON = Format(
     "calls that go on with the header",
     (JsonCall(),),
@@ -121,6 +136,7 @@ FORMATS = {
         in_bare_python("bare calls in Python, raw strings", quote='"'),
         ARGUMENTS_FIRST,
         HEADER_GOES_ON,
+        BARE_NESTED,
         BARE_LIST,
         BARE_OBJECTS,
         BARE_LINES,

@@ -1,5 +1,5 @@
-"""Templates of models that do not exist: each is served in the format that it teaches, and the turns
-that it writes are accepted and read back."""
+"""Templates of models that do not exist: each is served in the format that it teaches, and the
+turns that it writes are accepted and read back."""
 
 from dataclasses import dataclass
 
@@ -66,6 +66,7 @@ INFERRED = {
         each('<do>{ "tool" : "{{ f.name }}", "input" : {{ f.arguments|tojson }} }</do>', "\n")
     ),
     "calls dumped as they come": sketch("<|do|>{{ m.tool_calls|tojson }}<|/do|>"),
+    "calls dumped in front of nothing": sketch("{{ m.tool_calls|tojson }}"),
     "the id behind a function": sketch(
         each('<do>{"function": ' + _JSON + ', "id": "{{ c.id }}"}</do>')
     ),
