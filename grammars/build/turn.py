@@ -34,6 +34,7 @@ from grammars.wire.format import (
     JsonArguments,
     JsonCall,
     Marker,
+    PythonArguments,
     Reasoning,
     cut_lead,
 )

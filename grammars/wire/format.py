@@ -94,7 +94,8 @@ class Format:
     [content]`.
 
     A format without a marker in front of its first `JsonCall`, of an object that is spelled out
-    around `JsonArguments`, or of a list of calls in Python, is bare: its turn is either content or calls, and content may not begin as a call does.
+    around `JsonArguments`, or of a list of calls in Python, is bare: its turn is either content or
+    calls, and content may not begin as a call does.
 
     Args:
         name: its name in the registry.
