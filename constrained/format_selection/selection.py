@@ -78,7 +78,7 @@ def select_format(
         return _select_own(template)
     except DetectError as e:
         reason = e.message
-    if _find_facts(template).only_shows_tools:
+    if _find_facts(template).describes_tools:
         try:
             return _select_shown(template, _find_told(template, special_tokens))
         except DetectError as e:
@@ -128,8 +128,11 @@ def _select_meant(template: ChatTemplate, found: Detection) -> SelectedFormat:
     teacher = GenericTemplate(template, found.format, abilities=abilities)
     if _count_examples(teacher) < 1:
         raise DetectError(f"{found.slip}, and changes calls of the format {found.format.name}")
+    meant = f"its prompt shows those of {found.format.name}"
+    if found.origin is Origin.INFERRED:
+        meant = "each is meant to be written as the first one"
     notice = (
-        f"{template.name}: {found.slip}; its prompt shows those of {found.format.name}, in which "
+        f"{template.name}: {found.slip}; {meant}, in which "
         "the calls of the history are written into their messages (mend the template, and name it "
         "with --chat-template-file)"
     )
@@ -148,19 +151,28 @@ def _select_shown(template: ChatTemplate, told: ShownFormat) -> SelectedFormat:
     if _count_examples(teacher) < 1:
         raise DetectError(f"the chat template changes calls of the tool format {told.format.name}")
     notice = (
-        f"{template.name}: the chat template writes no tool calls; {told.reason}, in which the "
+        f"{template.name}: {_describe_calls(template)}; {told.reason}, in which the "
         "calls of the history are written into their messages (--tool-format generic uses another "
         "one)"
     )
     return SelectedFormat(teacher, told.format, Origin.SHOWN, notice=notice)
 
 
+def _describe_calls(template: ChatTemplate) -> str:
+    if _find_facts(template).only_shows_tools:
+        return "the chat template writes no tool calls"
+    return "the chat template writes tool calls that cannot be read back"
+
+
 def _find_told(template: ChatTemplate, special_tokens: Collection[str] | None) -> ShownFormat:
     """The format that a prompt with tools tells of: by a sign of a known one, or by an example.
+    Where the template writes calls that cannot be read, only an example tells what is meant.
 
     Raises:
         DetectError: by neither.
     """
+    if not _find_facts(template).only_shows_tools:
+        return find_stated(template.render)
     try:
         return find_shown(template.render, special_tokens)
     except DetectError as e:
@@ -185,13 +197,13 @@ def detect_shown(
     try:
         return detect_format(template)
     except DetectError as e:
-        if not _find_facts(template).only_shows_tools:
+        if not _find_facts(template).describes_tools:
             raise
         try:
             told = _find_told(template, special_tokens)
         except DetectError as doubt:
             raise DetectError(f"{e.message}, and {doubt.message}", hint=e.hint) from doubt
-    conclusion = f"the template writes no tool calls; {told.reason}"
+    conclusion = f"{_describe_calls(template)}; {told.reason}"
     evidence = Evidence("a prompt with a tool", "", conclusion)
     return Detection(told.format, Origin.SHOWN, (evidence,))
 

@@ -123,7 +123,7 @@ class CallRules:
                 check_name(format, tool.name)
             tools, names = self._turn.tools, self._turn.names
             chain = PythonRules(format, tools, names, self._values, several=several)
-            written = sequence(chain.calls(first), after, behind, self._end)
+            written = sequence(chain.calls(first, spaced=spaced), after, behind, self._end)
             return self._builder.define(written, "calls")
         more = EMPTY
         if several and self._opens_all(opener):

@@ -25,10 +25,11 @@ from grammars.ir.nodes import (
     sequence,
 )
 from grammars.regex.texts import Texts
-from grammars.regex.writing import match_any
+from grammars.regex.writing import escape_regex, match_any
 from grammars.schema.bits import ALWAYS, KEEP, Condition
 from grammars.schema.members import Unordered, arrange
 from grammars.schema.nodes import Extra, Node, Object, Property, Schema, String, escape
+from grammars.spelling.json_call import BLANK
 from grammars.spelling.python import (
     Ends,
     find_around,
@@ -107,12 +108,22 @@ class PythonRules:
         self._several = several
         self._arguments: dict[str, Expression] = {}
 
-    def calls(self, first: Sequence[FormatNode]) -> Expression:
-        """The calls of a turn, from these nodes to what closes them."""
+    def calls(self, first: Sequence[FormatNode], *, spaced: bool = False) -> Expression:
+        """The calls of a turn, from these nodes to what closes them.
+
+        Args:
+            first: the nodes of the first call, as far as they are not written.
+            spaced: white space may stand in front, in one terminal with the call: content that
+                begins with white space would win over a terminal of that alone.
+        """
         before = spell_fixed(first[: list(first).index(Name())])
         options: list[Expression] = []
         for tool in self.tools:
-            head = self.builder.fixed(before + tool.name + self.around.opener)
+            text = before + tool.name + self.around.opener
+            head = self.builder.fixed(text)
+            if spaced:
+                pattern = Pattern(f"{BLANK}{{0,4}}{escape_regex(text)}")
+                head = self.builder.terminal(pattern, "CALL")
             options.append(sequence(head, self._call(tool)))
         return self.builder.define(choice(options), "calls")
 

@@ -27,7 +27,17 @@ from grammars.ir.nodes import (
 from grammars.regex.writing import escape_regex, match_any
 from grammars.spelling.json_call import begin_call, style_answer, style_arguments
 from grammars.turn import Choice, JsonAnswer, Policy, RegexAnswer, Start, State, Think, Tool
-from grammars.wire.format import Content, Fixed, Format, JsonCall, Marker, Reasoning, cut_lead
+from grammars.wire.format import (
+    Content,
+    Fixed,
+    Format,
+    JsonArguments,
+    JsonCall,
+    Marker,
+    PythonArguments,
+    Reasoning,
+    cut_lead,
+)
 
 
 def build_grammar(
@@ -212,6 +222,9 @@ class _TurnRules:
         if self._policy.requires_output:
             return at_once
         ways = [way for way in self._format.contents if way.calls]
+        header = self._format.before
+        if header.strip() and ways == [Content()] and not self._state.lead:
+            return [*at_once, sequence(self._until(header + opening), calls)]
         if ways == [Content()] and not self._state.lead:
             return [sequence(self._until(opening), calls)]
         behind: list[Expression] = []
@@ -283,7 +296,7 @@ class _TurnRules:
         ended = self._builder.lazy(sequence(raw, Literal(first)), "answer")
         return sequence(ended, self._builder.fixed("".join(rest)))
 
-    def _refuse_ambiguous(self, bare: JsonCall) -> None:
+    def _refuse_ambiguous(self, bare: JsonCall | JsonArguments | PythonArguments) -> None:
         """Refuses an answer that could be read as a call.
 
         Raises:
@@ -292,11 +305,15 @@ class _TurnRules:
         answer = self._policy.answer
         if answer is None or self._policy.choice is Choice.REQUIRED:
             return
-        if not isinstance(answer, JsonAnswer):
+        is_spelled_out = isinstance(bare, JsonArguments) and not self._format.opening
+        hint = "Use a JSON schema for the answer, or tool_choice none"
+        if is_spelled_out:
+            hint = "Use tool_choice none"
+        if not isinstance(answer, JsonAnswer) or is_spelled_out:
             raise PolicyError(
                 f"format {self._format.name} cannot tell such an answer from a call",
                 where="/response_format",
-                hint="Use a JSON schema for the answer, or tool_choice none",
+                hint=hint,
             )
         if self._format.opening and answer.schema.can_be_list:
             raise PolicyError(
@@ -304,6 +321,8 @@ class _TurnRules:
                 where="/response_format",
                 hint="Put the list into an object, or use tool_choice none",
             )
+        if not isinstance(bare, JsonCall):
+            return  # no other answer begins as a list does
         keys = (bare.name_key, bare.arguments_key)
         if answer.schema.can_have(keys):
             raise PolicyError(

@@ -45,9 +45,28 @@ def try_behind_prompt(chat: ProbedTemplate, format: Format) -> Iterator[Evidence
         for choice in (Choice.AUTO, Choice.REQUIRED):
             if turn.calls or choice is Choice.AUTO:
                 text = rehearsal.run(turn, choice)
+                if choice is Choice.AUTO and state.start is Start.PLAIN:
+                    _refuse_other_place(chat, opened, turn, text)
                 yield Evidence(f"{probe} behind the prompt, {choice.value}", text, "read back")
     shortest = rehearsal.require_call()
     yield Evidence("the shortest call behind the prompt", shortest, "read as a call")
+
+
+def _refuse_other_place(chat: ProbedTemplate, opened: str, turn: Turn, text: str) -> None:
+    """Refuses a turn that the history has, but not behind the generation prompt.
+
+    Args:
+        chat: the template.
+        opened: the conversation with the generation prompt.
+        turn: what is written.
+        text: the turn as it is generated.
+    """
+    history = chat.answer(turn) or ""
+    if not history.startswith(opened) or text.strip() not in history:
+        return
+    if not chat.strip(history.removeprefix(opened)).startswith(text.strip()):
+        message = "the generation prompt has written a part of this turn of the history already"
+        raise DetectError(f"{message}: {text!r} behind {opened!r}")
 
 
 def _refuse_repetition(prompt: str, format: Format, state: State) -> None:

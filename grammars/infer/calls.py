@@ -37,6 +37,7 @@ from grammars.wire.format import (
 
 _ANY_ID = "[a-zA-Z0-9_-]{1,64}"
 Kind = OneOf["text", "name", "id", "index", "call", "arguments", "tagged"]
+_WITH_ARGUMENTS: tuple[Kind, ...] = ("call", "arguments", "tagged")
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,18 @@ class Cut:
     end: int
     pieces: tuple[Piece, ...]
 
+    @property
+    def arguments(self) -> Piece:
+        """The piece that holds the arguments."""
+        return next(piece for piece in self.pieces if piece.kind in _WITH_ARGUMENTS)
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """Where that piece begins and ends."""
+        before = list(takewhile(lambda piece: piece.kind not in _WITH_ARGUMENTS, self.pieces))
+        start = self.start + sum(len(piece.text) for piece in before)
+        return start, start + len(self.arguments.text)
+
 
 def cut_call(text: str, call: ToolCall, start: int = 0) -> Cut | None:
     """Finds a call behind `start`; None if its name or its argument is not written there.
@@ -69,7 +82,7 @@ def cut_call(text: str, call: ToolCall, start: int = 0) -> Cut | None:
         return None
     holes = [arguments]
     if arguments.kind != "call":
-        holes += _find_name_and_id(text, call, start=start, end=arguments.start)
+        holes += _find_name_and_id(text, call, arguments, start)
     holes.sort(key=lambda hole: hole.start)
     pieces: list[Piece] = []
     end = holes[0].start
@@ -91,8 +104,13 @@ class _Hole:
 
 
 def _find_arguments(text: str, call: ToolCall, start: int) -> _Hole | None:
+    if json.dumps(json.dumps(call.arguments)) in text:
+        raise DetectError("arguments are written as a string that holds JSON")
     for written, begin, end in find_objects(text, start):
-        if call.name in written.values() and call.arguments in written.values():
+        around = text[start:begin] + text[end:]
+        if _writes_id(around, call):
+            pass  # the object is a part of the call: its id stands beside it
+        elif _is_json_call(written, text[begin:end], call):
             return _Hole("call", begin, end)
         if written == call.arguments:
             return _Hole("arguments", begin, end)
@@ -107,13 +125,39 @@ def _find_arguments(text: str, call: ToolCall, start: int) -> _Hole | None:
     return _Hole("tagged", key_start, value_start + len(str(value)))
 
 
-def _find_name_and_id(text: str, call: ToolCall, *, start: int, end: int) -> Iterator[_Hole]:
-    sought: list[tuple[Kind, str]] = [("name", call.name)]
+def _is_json_call(written: Mapping[str, Json], text: str, call: ToolCall) -> bool:
+    """Is that object one that a `JsonCall` describes: the name, then the arguments, and at most one
+    other member, the id or the number, in front of them or behind? Any other is fixed text, with
+    holes in it."""
+    values = list(written.values())
+    if call.name not in values or call.arguments not in values:
+        return False
+    name, arguments = values.index(call.name), values.index(call.arguments)
+    others = [value for i, value in enumerate(values) if i not in (name, arguments)]
+    is_id = all(value == call.id or _is_number(value) for value in others)
+    is_ordered = arguments == name + 1 and len(others) <= 1
+    return is_ordered and is_id and find_style((dict(written), text)) is not None
+
+
+def _writes_id(text: str, call: ToolCall) -> bool:
     # Of an id that holds the name, the name is what is looked for.
-    if call.id and call.name not in call.id:
+    return bool(call.id) and call.name not in str(call.id) and str(call.id) in text
+
+
+def _is_number(value: Json) -> bool:
+    return isinstance(value, str) and value.isdecimal()
+
+
+def _find_name_and_id(text: str, call: ToolCall, arguments: _Hole, start: int) -> Iterator[_Hole]:
+    """The name and the id in front of the arguments, or else the first behind them."""
+    sought: list[tuple[Kind, str]] = [("name", call.name)]
+    if call.id and _writes_id(text, call):
         sought.append(("id", call.id))
     for kind, written in sought:
-        for match in re.compile(re.escape(written)).finditer(text, start, end):
+        places = list(re.compile(re.escape(written)).finditer(text, start, arguments.start))
+        if not places and arguments.kind == "arguments":
+            places = list(re.compile(re.escape(written)).finditer(text, arguments.end))[:1]
+        for match in places:
             yield _Hole(kind, match.start(), match.end())
 
 
@@ -134,7 +178,9 @@ class CallLayout:
     lead: str = ""
 
 
-def find_layout(*, header: str, head: str, behind: str, amid: str | None) -> CallLayout:
+def find_layout(
+    *, header: str, head: str, behind: str, amid: str | None, end: str = ""
+) -> CallLayout:
     """Tells a call's own text from what stands around all calls.
 
     Args:
@@ -142,6 +188,8 @@ def find_layout(*, header: str, head: str, behind: str, amid: str | None) -> Cal
         head: what stands in front of the first call's first hole.
         behind: what stands behind the only call's last hole.
         amid: what stands between two calls' holes; None if there is one call in a turn.
+        end: what ends a turn of content; "" if that is not known. It is no part of a call, for a
+            model that ends its turn there writes nothing behind it.
     """
     if amid is None:  # Llama 3's templates refuse a second call
         return CallLayout(behind, prefix=head)
@@ -153,6 +201,8 @@ def find_layout(*, header: str, head: str, behind: str, amid: str | None) -> Cal
     suffix = common_prefix(amid, behind).rstrip()
     if len(prefix) + len(suffix) > len(amid):
         suffix = suffix[: len(amid) - len(prefix)].rstrip()
+    if end and suffix.endswith(end):
+        suffix = suffix.removesuffix(end).rstrip()
     return CallLayout(
         rest=behind[len(suffix) :],
         opening=head[: len(head) - len(prefix)],
@@ -278,7 +328,7 @@ def build_call(sample: CallSample) -> tuple[Node, ...]:
         pieces += [Piece("text", written.before), arguments]
         suffix = written.rest
     loose = find_loose(prefix, suffix, *(p.text for p in pieces if p.kind == "text"))
-    begins_with_object = pieces[0].kind == "call" and not prefix
+    begins_with_object = prefix.startswith("{") or (pieces[0].kind == "call" and not prefix)
     opens = not sample.layout.opening and not begins_with_object
     nodes: list[Node] = list(make_nodes(prefix, loose, opens=opens))
     for piece in pieces:
@@ -318,7 +368,7 @@ def _find_id(chat: ProbedTemplate) -> CallId:
 
 @dataclass(frozen=True)
 class _Frame:
-    """The text in front of the last piece of a lone call, and behind the call."""
+    """The text in front of the arguments of a lone call, and behind them."""
 
     head: str
     tail: str
@@ -333,24 +383,24 @@ class _Frame:
 
 
 def _find_frame(sample: CallSample, gap: int = 0, suffix: str = "") -> _Frame:
-    """The frame, without `gap` characters in front of the last piece and the suffix behind it."""
+    """The frame, without `gap` characters in front of the arguments and the suffix behind them."""
     only, layout = sample.only, sample.layout
     (call,) = sample.chat.calls({KEYS[0]: VALUES[0]})
     one = sample.chat.read(Turn(calls=(call,)))
     shift = len(layout.opening + layout.prefix) - only.start  # the prompt writes so much itself
-    begin = only.end - len(only.pieces[-1].text) - gap + shift
-    return _Frame(one[:begin], one[only.end + shift + len(suffix) :])
+    begin, end = only.bounds
+    return _Frame(one[: begin - gap + shift], one[end + shift + len(suffix) :])
 
 
 def _write_rich_call(sample: CallSample) -> tuple[ToolCall, str]:
-    """A call with arguments of all types, and the text of its last piece."""
+    """A call with arguments of all types, and the text of the piece that holds them."""
     (call,) = sample.chat.calls(RICH)
     return call, _find_frame(sample).cut(sample.chat, call)
 
 
 def _read_style(sample: CallSample) -> JsonStyle:
     call, text = _write_rich_call(sample)
-    found = find_member(sample.only.pieces[-1].text, KEYS[0], VALUES[0], start=0)
+    found = find_member(sample.only.arguments.text, KEYS[0], VALUES[0], start=0)
     return _require_style(call.arguments, text, found["quote"] if found else "")
 
 

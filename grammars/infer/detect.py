@@ -8,7 +8,7 @@ from grammars.infer.behind_prompt import try_behind_prompt
 from grammars.infer.inference import SlipError, infer
 from grammars.infer.probes import Evidence, ProbedTemplate, Render
 from grammars.infer.registered import find_registered
-from grammars.infer.verify import find_meant
+from grammars.infer.verify import find_meant, open_each_call
 from grammars.wire.format import Format
 
 
@@ -62,6 +62,11 @@ def _find_well_formed(render_chat: Render, slip: SlipError) -> Detection:
         return _find_registered(render_chat, slip)
     except DetectError as refusal:
         chat = ProbedTemplate(render_chat, slip.format.reasoning)
+        if opened := open_each_call(slip.format):
+            tried = tuple(try_behind_prompt(chat, opened))
+            conclusion = f"{slip.message}; each is meant to be written as the first one"
+            evidence = (Evidence("two calls", "", conclusion), *tried)
+            return Detection(opened, Origin.INFERRED, evidence, slip=slip.message)
         format = find_meant(slip.format, chat.instruct())
         if format is None:
             raise refusal

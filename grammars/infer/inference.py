@@ -24,7 +24,14 @@ from grammars.infer.probes import (
 )
 from grammars.infer.reasoning import find_reasoning
 from grammars.infer.text import find_tag, make_nodes
-from grammars.infer.turn import Mixed, TurnEnding, infer_ending, infer_mixed, read_content
+from grammars.infer.turn import (
+    Mixed,
+    TurnEnding,
+    find_ends,
+    infer_ending,
+    infer_mixed,
+    read_content,
+)
 from grammars.infer.verify import Tails, compare_reasoning, find_slip, verify
 from grammars.spelling.python import spell_fixed
 from grammars.turn import ToolCall, Turn
@@ -36,8 +43,10 @@ from grammars.wire.format import (
     JsonArguments,
     JsonCall,
     JsonStyle,
+    Literal,
     Marker,
     Node,
+    PythonArguments,
     TaggedArguments,
 )
 
@@ -174,14 +183,15 @@ class _TemplateReader:
 
     def _find_layout(self, calls: _ProbedCalls) -> CallLayout:
         one, only = calls.one, calls.only
-        header, head, behind = self.chat.header, one[: only.start], one[only.end :]
+        header, head, behind = self.chat.prompted, one[: only.start], one[only.end :]
         if calls.pair is None:
             return find_layout(header=header, head=head, behind=behind, amid=None)
         first, second = calls.pair
         if calls.two[: first.start] != head or calls.two[second.end :] != behind:
             raise DetectError("one call is not written as the first, or the last, of two calls")
         amid = calls.two[first.end : second.start]
-        return find_layout(header=header, head=head, behind=behind, amid=amid)
+        end, *_ = (*find_ends(read_content(self.chat).tail), "")
+        return find_layout(header=header, head=head, behind=behind, amid=amid, end=end)
 
 
 def _assemble(sample: CallSample, ending: TurnEnding, mixed: Mixed, *, header: str) -> Format:
@@ -215,7 +225,10 @@ def _open_calls(layout: CallLayout, call: Sequence[Node], header: str) -> tuple[
     if header and layout.opening.startswith(header):
         return (Marker(header), *make_nodes(layout.opening.removeprefix(header)))
     is_bracket = layout.opening.strip() in ("[", "(")
-    opens = bool(layout.opening) and not (is_bracket and isinstance(call[0], JsonCall))
+    is_python = any(isinstance(node, PythonArguments) for node in call)
+    is_object = isinstance(call[0], JsonCall | Literal)
+    is_bare = is_bracket and (is_object or is_python)
+    opens = bool(layout.opening) and not is_bare
     return make_nodes(layout.opening, opens=opens)
 
 

@@ -9,7 +9,7 @@ from grammars.errors import DetectError, Error
 from grammars.infer.text import common_prefix, common_suffix
 from grammars.schema.nodes import Json
 from grammars.turn import ToolCall, Turn
-from grammars.wire.format import Reasoning
+from grammars.wire.format import Reasoning, count_common
 
 NAMES = ("probe_alpha", "probe_beta", "probe_gamma")
 KEYS = ("first_key", "second_key", "third_key")  # in the order of `dictsort`
@@ -159,6 +159,13 @@ class ProbedTemplate:
         if header not in (written, prompt) and common_suffix(written, prompt):
             header = written
         return header.removesuffix(self.lead)
+
+    @property
+    def prompted(self) -> str:
+        """What of the header the generation prompt writes: all of it where that is not known."""
+        opened, plain = self.ask(opening=True), self.ask(opening=False)
+        prompt = "" if opened is None or plain is None else opened[count_common(opened, plain) :]
+        return prompt if prompt and self.header.endswith(prompt) else self.header
 
     def answer(self, turn: Turn) -> str | None:
         """The text behind the user's text for this turn; None if the template refuses it."""

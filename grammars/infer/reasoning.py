@@ -57,6 +57,7 @@ _OPENED: tuple[tuple[str, str], ...] = (
     (r"<\|(?:start|begin)_(\w+)\|>", r"<|end_\1|>"),
     (r"<\|(?:START|BEGIN)_(\w+)\|>", r"<|END_\1|>"),
 )
+_HEADER_NAME = re.compile(r"[^\s\w<>\[\]]\w{2,20}\s*")  # `/think`
 _TAGS_AND_WORD = rf"{_TAG}(?P<word>\w+){_TAG}"  # Kimi K3: <|open|>think<|sep|>
 _TAG_AND_WORD = rf"{_TAG}\w+"  # Gemma 4: <|channel>thought
 
@@ -72,7 +73,7 @@ def find_reasoning(render_chat: Render) -> Reasoning | None:
     for surroundings in template.find_thoughts():
         if block := _read_block(surroundings):
             return block
-    return template.find_opened() or template.find_known()
+    return template.find_continued() or template.find_opened() or template.find_known()
 
 
 def _show_thought(text: str) -> list[dict[str, Any]]:
@@ -134,6 +135,25 @@ class _Template:
                 if thought:
                     headers = (of_user.rstrip(), of_assistant.rstrip())
                     yield _Surroundings(head, tail, headers)
+
+    def find_continued(self) -> Reasoning | None:
+        """The block that goes on with the header of the prompt, and ends with that header again:
+        HyperCLOVAX writes `assistant/think`."""
+        opened, plain = (self.render(opening=on) for on in (True, False))
+        prompt = find_prompt(opened, plain).rstrip()
+        for surroundings in self.find_thoughts() if prompt else ():
+            name = surroundings.head.rpartition(prompt)[2]
+            end, found, _ = surroundings.tail.partition(prompt)
+            if found and _HEADER_NAME.fullmatch(name) and _is_tags_only(end):
+                closer = end.lstrip() + prompt
+                return Reasoning(
+                    Marker(name.rstrip()),
+                    Marker(closer),
+                    pad_open=name[len(name.rstrip()) :],
+                    pad_close=leading_space(end),
+                    next_opener=prompt,
+                )
+        return None
 
     def find_opened(self) -> Reasoning | None:
         """The block that a prompt opens with a tag that no answer and no call of the history has:
@@ -197,6 +217,11 @@ def _read_block(surroundings: _Surroundings) -> Reasoning | None:
         pad_close=leading_space(surroundings.tail),
         after=leading_space(tail[closing.end() :]),
     )
+
+
+def _is_tags_only(text: str) -> bool:
+    """Are there tags in the text, and nothing else but white space?"""
+    return bool(_find_tags(text)) and not re.sub(_TAG, "", text).strip()
 
 
 def _find_tags(text: str) -> list[str]:

@@ -1,8 +1,9 @@
 """The format that the prompt itself states: an example of a call, in the instructions of a template
 that describes the tools but writes no calls.
 
-Read are JSON calls: one object, or a list of them, between tags or bare. What stands in the
-messages or in the tools is no instruction, so only text that comes with any tool counts.
+Read are JSON calls, one object or a list of them, between tags or bare; and lists of calls in
+Python, `[name(key=value)]`. What stands in the messages or in the tools is no instruction, so only
+text that comes with any tool counts.
 """
 
 import re
@@ -15,7 +16,15 @@ from grammars.infer.probes import ProbedTemplate, Render
 from grammars.infer.reasoning import find_reasoning
 from grammars.infer.shown import PROBED_TOOL, ShownFormat, adapt, render_tools
 from grammars.infer.text import make_nodes
-from grammars.wire.format import Format, JsonCall, JsonStyle, Literal
+from grammars.wire.format import (
+    Fixed,
+    Format,
+    JsonCall,
+    JsonStyle,
+    Literal,
+    Name,
+    PythonArguments,
+)
 
 NAME_KEYS = ("name", "function", "function_name", "tool", "tool_name")
 ARGUMENTS_KEYS = ("arguments", "parameters", "args", "params", "input")
@@ -36,6 +45,15 @@ _CLOSER = re.compile(
     r"(?P<more>\s*,\s*(?:\{[^\n]*\}|\.{3}[^\n\]]*)\s*)*(?P<list>\s*\])?(?P<space>\s*)"
     r"(?P<tag></[^<>\s]+>|<\|[^<>\s]+\|>|\[/[A-Z][A-Z_]*\])?"
 )
+_WORD = r"[A-Za-z_]\w*"
+_PYTHON_VALUE = r"""(?:"[^"\n]{0,60}"|'[^'\n]{0,60}'|<[^<>\n]{1,60}>|[\w.-]{1,60})"""
+_PYTHON_ARGUMENT = rf"{_WORD}=(?P<value>{_PYTHON_VALUE})"
+_PYTHON_LIST = re.compile(
+    rf"\[{_WORD}\({_PYTHON_ARGUMENT}(?P<more>(?:,[^()\[\]\n]{{0,120}})?\.{{0,3}})\)"
+    rf"(?:(?P<between>,\s?)(?:{_WORD}\([^()\n]{{0,120}}\)|\.{{3}}))*\]"
+)
+"""`[name(key=value, ...), name(key=value)]`, as instructions write it; one argument at least, for a
+list of functions is none of calls."""
 
 
 def find_stated(render_chat: Render) -> ShownFormat:
@@ -82,6 +100,28 @@ def _read_examples(prompt: str) -> Iterator[tuple[Format, str]]:
             yield Format("stated", (written,), opening, closing, between=", "), example
         else:
             yield Format("stated", (written,), single=True), example
+    for written in _PYTHON_LIST.finditer(prompt):
+        if PROBED_TOOL not in written.group():
+            yield _read_python(written, prompt), written.group()
+
+
+def _read_python(example: re.Match[str], prompt: str) -> Format:
+    """A list of calls in Python, between the tags around the example, if there are such. Strings
+    have escapes: an example does not show raw ones."""
+    before = _OPENER.search(prompt, max(0, example.start() - SURROUNDINGS), example.start())
+    behind = _CLOSER.match(prompt, example.end(), example.end() + SURROUNDINGS)
+    head: tuple[Fixed, ...] = ()
+    tail: tuple[Fixed, ...] = ()
+    if before and behind and before["tag"] and behind["tag"]:
+        head = make_nodes(before["tag"] + _one_line(before["space"]), opens=True)
+        tail = make_nodes(_one_line(behind["space"]) + behind["tag"])
+    return Format(
+        "stated",
+        call=(Name(), Literal("("), PythonArguments(quote=""), Literal(")")),
+        opening=(*head, Literal("[")),
+        closing=(Literal("]"), *tail),
+        between=example["between"] or ", ",
+    )
 
 
 def _find_style(call: re.Match[str]) -> JsonStyle:

@@ -89,6 +89,15 @@ def read_content(chat: ProbedTemplate) -> Plain:
     return Plain(opener, tail)
 
 
+def _separates(text: str, prompt: str) -> bool:
+    """Can that text stand between content and calls: white space, or the end of a message and the
+    header of another one, with which the prompt opens a turn? Calls go on with that header, so the
+    prompt has to leave it open; behind a whole header there is another turn."""
+    header = prompt.lstrip()
+    is_open = bool(header) and not header[-1].isspace()
+    return not text.strip() or (is_open and text.rstrip().endswith(header))
+
+
 @dataclass(frozen=True)
 class Mixed:
     """A turn of content and a call, as the template writes it.
@@ -142,6 +151,6 @@ def infer_mixed(
     if head != content.opener:
         raise DetectError(f"beside a call, content is written in another way: {head!r}")
     separator = before.removeprefix(content.closer)
-    if not before.startswith(content.closer) or separator.strip():
+    if not before.startswith(content.closer) or not _separates(separator, chat.prompted):
         return Mixed(text, alone, f"content and a call stand apart: {before!r}")
     return Mixed(text, content, "content stands before calls", separator)

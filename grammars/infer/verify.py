@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from grammars.errors import DetectError, RenderError, ToolError
 from grammars.formats import NATIVE
 from grammars.infer.probes import KEYS, Evidence, ProbedTemplate
-from grammars.infer.text import find_tag, tokenise
+from grammars.infer.text import find_tag, merge_literals, tokenise
 from grammars.render import render
 from grammars.schema.nodes import Json
+from grammars.spelling.python import spell_fixed
 from grammars.turn import State, ToolCall, Turn
 from grammars.wire.format import (
     Fixed,
@@ -171,6 +172,7 @@ def find_slip(format: Format, told: str) -> str:
     text = _write_call(format)
     return (
         _find_repeated_opener(format)
+        or _find_unopened_call(format)
         or _find_unpaired_tag(text, format, told)
         or _find_missing_sign(text)
     )
@@ -194,6 +196,34 @@ def _find_repeated_opener(format: Format) -> str:
     if tag is not None and any(tag[0] in closer for closer in closers):
         return f"a call is closed with {tag[0]!r}, which opens it"
     return ""
+
+
+def _find_unopened_call(format: Format) -> str:
+    tag = _find_own_closer(format)
+    if tag is None or format.single:
+        return ""
+    return f"each call is closed with </{tag}>, but only the first of a turn is opened with <{tag}>"
+
+
+def _find_own_closer(format: Format) -> str | None:
+    """The name of the tag that each call closes, where it is opened once, by what opens all calls;
+    None where there is none."""
+    opened = [tag["name"] for tag in _PAIRED.finditer(spell_fixed(format.opening))]
+    for tag in _PAIRED.finditer(spell_fixed(format.call)):
+        if tag["slash"] and tag["name"] in opened:
+            return tag["name"]
+        if not tag["slash"]:
+            opened = [name for name in opened if name != tag["name"]]
+    return None
+
+
+def open_each_call(slipped: Format) -> Format | None:
+    """The format in which each call is opened as the first one is, where the others lack that; None
+    where something else is wrong."""
+    if _find_own_closer(slipped) is None or slipped.closing:
+        return None
+    call = merge_literals([*slipped.opening, *slipped.call])
+    return replace(slipped, opening=(), call=call)
 
 
 def _find_unpaired_tag(text: str, format: Format, told: str) -> str:

@@ -47,6 +47,9 @@ from grammars.wire.variants import Handle
 _ARGUMENT_KEYS = ("arguments", "parameters", "args")
 _OTHER_KEYS = ("id", "type", "index")
 
+_SILENT = CallSink(open=lambda name: None, add=lambda text, boundaries: None)
+"""Takes arguments whose call has no name yet."""
+
 
 @dataclass
 class _CallParts:
@@ -56,6 +59,7 @@ class _CallParts:
         counter, index: where the format counts calls, the hole of the number and its text.
         errors: why the arguments are not what the schema wants; of these alone, with pointers
             into them.
+        is_held: the arguments stand in front of the name, so the sink has not got them yet.
     """
 
     name: str = ""
@@ -64,6 +68,7 @@ class _CallParts:
     index: str = ""
     arguments: dict[str, Json] = field(default_factory=dict[str, Json])
     errors: tuple[Unfit, ...] = ()
+    is_held: bool = False
 
     def find_id(self) -> str | None:
         """The id of the call, also where it is counted.
@@ -139,6 +144,8 @@ class CallReader:
                 name = yield from self._name(_find_stops(behind))
                 if not parts.name:
                     self._sink.open(name)
+                    if parts.is_held:
+                        self._sink.add_all(parts.arguments)
                 elif name != parts.name:
                     raise NotACallError  # it is written twice, and has to be the same
                 parts.name = name
@@ -196,7 +203,8 @@ class CallReader:
         yield from self._buffer.space()
         if (yield from self._buffer.need()) != "{":
             raise NotACallError
-        writer = JsonWriter(node, self._sink)
+        parts.is_held = isinstance(node, JsonArguments) and not parts.name
+        writer = JsonWriter(node, _SILENT if parts.is_held else self._sink)
         name: Json = ""
         id: Json = None
         try:
@@ -400,8 +408,12 @@ def _find_stops(nodes: Sequence[CallNode]) -> str:
 
 
 def _find_first(*texts: str) -> str:
-    """The first visible characters of these texts, and the end of the line if one begins so."""
-    first = "".join(text.lstrip("\r\n")[:1] for text in texts)
-    if any(text.startswith("\n") for text in texts):
-        return first + "\n"
+    """The first visible characters of these texts, and the end of the line if one begins so; of a
+    line that begins with a word (`arguments:`) that alone, for a name may have its letters."""
+    first = ""
+    for text in texts:
+        visible = text.lstrip("\r\n")[:1]
+        is_word = visible.isalnum() or visible == "_"
+        first += "" if is_word and text.startswith("\n") else visible
+        first += "\n" if text.startswith("\n") and "\n" not in first else ""
     return first

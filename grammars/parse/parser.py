@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from grammars.parse.arguments import CallSink
 from grammars.parse.buffer import Buffer, CutError, NotACallError, Steps
 from grammars.parse.calls import CallReader
-from grammars.spelling.python import spell_fixed
+from grammars.spelling.python import list_starts, spell_fixed
 from grammars.turn import (
     ArgumentsDelta,
     Boundary,
@@ -281,8 +281,8 @@ class Parser:
         """Calls that no marker opens, as many as the format has; in recovery, any number, and also
         without what opens a list of them."""
         format, start = self._format, self._format.bare_start
-        starts = {start: (*format.opening, *format.call)}
-        if self._recover:
+        starts = dict.fromkeys(list_starts(format, self._tools), (*format.opening, *format.call))
+        if self._recover and isinstance(format.bare, JsonCall):
             starts[start[-2:]] = format.call
         is_first = True
         while is_first or self._recover or not (format.single or format.opening):

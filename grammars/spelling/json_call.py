@@ -4,8 +4,17 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from grammars.regex.writing import escape_regex
+from grammars.spelling.python import WORD, find_around
 from grammars.spelling.styles import find_breaks, speaks_json, spell
-from grammars.wire.format import CallId, CallIndex, Format, Hole, JsonCall, JsonStyle
+from grammars.wire.format import (
+    CallId,
+    CallIndex,
+    Format,
+    Hole,
+    JsonCall,
+    JsonStyle,
+    PythonArguments,
+)
 
 BLANK = r"[ \t\r\n]"
 """A character of white space."""
@@ -15,7 +24,12 @@ Piece: TypeAlias = str | CallId | CallIndex
 
 
 def begin_call(format: Format) -> str:
-    """An expression for texts that begin as the bare calls of a format do."""
+    """An expression for texts that begin as the bare calls of a format do; in Python, as a call of
+    any name does."""
+    if isinstance(format.bare, PythonArguments):
+        opener = escape_regex(find_around(format).opener)
+        start = [f"{BLANK}*{escape_regex(text)}" for text in format.bare_start]
+        return f"{''.join(start)}{BLANK}*{WORD}{opener}(?s:.*)"
     start = [f"{BLANK}*{escape_regex(text)}" for text in format.bare_start]
     return "".join(start) + "(?s:.*)"
 

@@ -62,6 +62,15 @@ def find_around(format: Format) -> Around:
     )
 
 
+def list_starts(format: Format, names: Iterable[str]) -> tuple[tuple[str, ...], ...]:
+    """The texts that bare calls of these tools begin with; see `Format.bare_start`. In Python the
+    name is one of them, for a bracket could stand in front of any text."""
+    if not isinstance(format.bare, PythonArguments):
+        return (format.bare_start,)
+    opener = find_around(format).opener
+    return tuple((*format.bare_start, name + opener) for name in names)
+
+
 def spell_fixed(nodes: Sequence[Node]) -> str:
     """The texts of these nodes."""
     return "".join(node.text for node in nodes if isinstance(node, Fixed))

@@ -93,13 +93,14 @@ class Format:
     """A wire format: `[reasoning] [content before] [opening] call (between call)* [closing] after
     [content]`.
 
-    A format without a marker in front of its first `JsonCall` is bare: its turn is either content
-    or calls, and content may not begin as a call does.
+    A format without a marker in front of its first `JsonCall`, of an object that is spelled out
+    around `JsonArguments`, or of a list of calls in Python, is bare: its turn is either content or
+    calls, and content may not begin as a call does.
 
     Args:
         name: its name in the registry.
         call: one call; where nothing opens the calls together, its first node is the marker that
-            opens it, or a `JsonCall`.
+            opens it, a `JsonCall` or the `{` of an object; in Python, a name in a list of calls.
         opening: what opens the calls of a turn together, a marker first, or the bracket of a list
             of bare calls; () if nothing does.
         closing: what closes them together.
@@ -109,7 +110,8 @@ class Format:
         contents: how content is written, the usual way first.
         content_places: where content stands in a turn with calls, the template's own place first.
             Only content without opener and closer can stand behind calls, or inside.
-        before: what stands between content and the calls.
+        before: what stands between content and the calls: white space, or the end of a message and
+            the header of the next one, which calls go on with.
         between: what stands between two calls.
         after: white space that the template writes after the calls.
         tail: what the template writes at the end of every turn, before the end of turn.
@@ -149,7 +151,8 @@ class Format:
     def __post_init__(self) -> None:
         first = next(iter(self.opening + self.call), None)
         if not isinstance(first, Marker) and self.bare is None:
-            raise TypeError(f"format {self.name}: calls open with a marker or a JsonCall")
+            wanted = "a marker, a JsonCall or a list in Python"
+            raise TypeError(f"format {self.name}: calls open with {wanted}")
         if not self.content_places:
             raise TypeError(f"format {self.name}: no place for content beside calls")
         if self.has_content_behind and (self.bare or Content() not in self.contents):
@@ -180,19 +183,30 @@ class Format:
         return first if isinstance(first, Marker) else None
 
     @property
-    def bare(self) -> JsonCall | None:
-        """The JSON object that is a call by itself; None where a marker opens calls."""
+    def bare(self) -> JsonCall | JsonArguments | PythonArguments | None:
+        """The JSON object that is a call by itself, or the arguments in such an object, or those of
+        calls in Python in a list that nothing else opens; None where a marker opens calls."""
         first = self.call[0]
-        is_marked = any(isinstance(node, Marker) for node in self.opening)
-        return first if isinstance(first, JsonCall) and not is_marked else None
+        if any(isinstance(node, Marker) for node in self.opening):
+            return None
+        if isinstance(first, Literal) and first.text.startswith("{"):
+            return next((node for node in self.call if isinstance(node, JsonArguments)), None)
+        if isinstance(first, Name) and self.opening:
+            return next((node for node in self.call if isinstance(node, PythonArguments)), None)
+        return first if isinstance(first, JsonCall) else None
 
     @property
     def bare_start(self) -> tuple[str, ...]:
         """The texts that bare calls begin with, between which white space may stand: what opens
-        the list, a brace, the first key; () where a marker opens calls."""
+        the list, a brace, the first key; in Python, what opens the list, in front of a name; where
+        an object is spelled out, all up to its first hole. () where a marker opens calls."""
         bare = self.bare
         if bare is None:
             return ()
+        if isinstance(bare, PythonArguments):
+            return ("".join(node.text for node in self.opening).strip(),)
+        if isinstance(bare, JsonArguments):
+            return ("".join(map(_text_of, (*self.opening, self.call[0]))).strip(),)
         key = bare.id_key if bare.id is not None and bare.id_first else bare.name_key
         opening = "".join(node.text for node in self.opening).strip()
         texts = (opening, "{", json.dumps(key, ensure_ascii=bare.style.ascii))
@@ -323,7 +337,7 @@ class Format:
             texts += [self.reasoning.opener.text, self.reasoning.closer.text]
         if not hole.style.escapes:
             texts += hole.style.quotes
-        texts += [self.between, self.tail]
+        texts += [self.between, self.tail, self.before if self.before.strip() else ""]
         return _unique(filter(None, texts))
 
     @property
@@ -333,6 +347,10 @@ class Format:
         if self.headers is not None:
             texts += self.headers.marks
         return _unique(texts)
+
+
+def _text_of(node: Node) -> str:
+    return node.text if isinstance(node, Fixed) else ""
 
 
 def _unique(values: Iterable[T]) -> tuple[T, ...]:

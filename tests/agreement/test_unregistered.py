@@ -16,6 +16,7 @@ from grammars.turn import JsonAnswer, Policy, State, Tool, ToolCall, Turn
 from grammars.wire.format import (
     CallId,
     Format,
+    JsonArguments,
     JsonCall,
     JsonStyle,
     Literal,
@@ -64,6 +65,65 @@ BARE_LINES = Format(
     closing=(Literal("\n]"),),
     between=",\n  ",
 )
+ARGUMENTS_FIRST = Format(
+    "arguments first",
+    (
+        Marker("<call>"),
+        Literal('{ "arguments": '),
+        JsonArguments(),
+        Literal(', "name": "'),
+        Name(),
+        Literal('" }'),
+        Marker("</call>"),
+    ),
+    between=" ",
+)
+
+
+BARE_NESTED = Format(
+    "bare nested objects",
+    (
+        Literal('{"id": "'),
+        CallId(),
+        Literal('", "function": {"name": "'),
+        Name(),
+        Literal('", "arguments": '),
+        JsonArguments(),
+        Literal("}}"),
+    ),
+    opening=(Literal("["),),
+    closing=(Literal("]"),),
+    between=", ",
+)
+HEADER_GOES_ON = Format(
+    "calls that go on with the header",
+    (JsonCall(),),
+    opening=(Marker("-> tool/call"), Literal("\n[")),
+    closing=(Literal("]"),),
+    between=", ",
+    before="<|im_end|>\n<|im_start|>assistant ",
+    reasoning=Reasoning(
+        Marker("/think"),
+        Marker("<|im_end|>\n<|im_start|>assistant"),
+        pad_open="\n",
+        next_opener="<|im_start|>assistant",
+    ),
+    ends=("<|im_end|>",),
+)
+
+
+def in_bare_python(name: str, quote: str) -> Format:
+    """A format whose calls are those of Python, in a list that nothing opens."""
+    return Format(
+        name,
+        (Name(), Literal("("), PythonArguments(quote=quote), Literal(")")),
+        opening=(Literal("["),),
+        closing=(Literal("]"),),
+        between=", ",
+    )
+
+
+BARE_PYTHON = in_bare_python("bare calls in Python", quote="")
 FORMATS = {
     format.name: format
     for format in (
@@ -72,6 +132,11 @@ FORMATS = {
         in_python("double quotes and JSON", PythonArguments(style=JsonStyle(), quote='"')),
         in_python("escapes", PythonArguments(quote="")),
         in_python("escapes of JSON", PythonArguments(style=JsonStyle(), quote="")),
+        BARE_PYTHON,
+        in_bare_python("bare calls in Python, raw strings", quote='"'),
+        ARGUMENTS_FIRST,
+        HEADER_GOES_ON,
+        BARE_NESTED,
         BARE_LIST,
         BARE_OBJECTS,
         BARE_LINES,
@@ -124,8 +189,9 @@ BOTH = (ToolCall("ping", {"a": "x"}), ToolCall("ping", {}))
             BARE_OBJECTS,
             '{"name": "ping", "parameters": {"a": "x"}},{"name": "ping", "parameters": {}}',
         ),
+        (BARE_PYTHON, "[ping(a='x'), ping()]"),
     ],
-    ids=["list", "objects"],
+    ids=["list", "objects", "python"],
 )
 def test_several_calls_that_no_marker_opens(format: Format, text: str) -> None:
     grammar = Masked(format, [PING], Policy(), State())
@@ -145,6 +211,24 @@ def test_a_list_of_calls_that_is_none_is_content() -> None:
     for text in ("[1, 2]", '[{"title": "x"}]', "[see above]"):
         assert Masked(BARE_LIST, [PING], Policy(), State()).accepts(text)
         assert parse(text, BARE_LIST, [PING]) == Turn(text)
+
+
+def test_a_bracket_in_front_of_text_is_no_call_in_python() -> None:
+    for text in ("[1] is a source.", "[link](https://a.b)", "[", "[pin", "[ping", "[ping]"):
+        assert Masked(BARE_PYTHON, [PING], Policy(), State()).accepts(text)
+        assert parse(text, BARE_PYTHON, [PING]) == Turn(text)
+        parser = Parser(BARE_PYTHON, [PING], stream=True)
+        events = [event for character in text for event in parser.feed(character)]
+        assert collect([*events, *parser.close()]) == Turn(text)
+
+
+def test_arguments_in_front_of_the_name_are_told_behind_it() -> None:
+    text = '<call>{ "arguments": {"a": "x"}, "name": "ping" }</call>'
+    parser = Parser(ARGUMENTS_FIRST, [PING], stream=True)
+    events = [event for character in text for event in parser.feed(character)]
+    assert collect(events).calls == BOTH[:1]
+    kinds = [type(event).__name__ for event in events]
+    assert kinds == ["CallOpened", "ArgumentsDelta", "CallRead"]
 
 
 def test_a_call_without_its_list_is_recovered() -> None:
