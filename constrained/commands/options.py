@@ -178,7 +178,10 @@ def add_engine_options(
         sequences: what the command takes where none are given (`choose_sequences`).
     """
     add = parser.add_argument_group("engine").add_argument
-    help = f"of each sequence; default: {EngineOptions.context_length}; 0: the model's"
+    help = (
+        "of each sequence; 0: as many as the model was trained on; default: that, up to 65,536 and "
+        "half of the memory that is free"
+    )
     add("-c", "--ctx-size", type=int, metavar="TOKENS", help=help)
     help = f"requests that run together, each with a context of its own; default: {sequences}"
     add("-np", "--parallel", type=int, metavar="N", help=help)

@@ -24,13 +24,14 @@ LIMITS = {
     "main_gpu": (0, INT32),
 }
 KINDS = {"cache_type_k": CacheType, "cache_type_v": CacheType, "split_mode": SplitMode}
+UNSET = ("context_length", "threads", "threads_batch")  # may be None
 FLAGS = ("kv_offload", "mmap", "mlock")
 
 
 class LoadOptions(TypedDict, total=False):
     """The arguments of `EngineOptions`, by name."""
 
-    context_length: int
+    context_length: int | None
     sequences: int
     threads: int | None
     threads_batch: int | None
@@ -57,8 +58,9 @@ class EngineOptions:
             `where` names the option.
     """
 
-    context_length: int = 4096
-    """Tokens of each sequence, at most what the model was trained on; 0: that."""
+    context_length: int | None = None
+    """Tokens of each sequence, at most what the model was trained on; 0: that; None: that, up to
+    65,536 and half of the memory that is free, and at least 4,096. `notices` say if it is less."""
     sequences: int = 1
     """Up to 256 are decoded together. Each has its own full context, or all share one where
     llama.cpp cannot allocate as much."""
@@ -95,7 +97,7 @@ class EngineOptions:
         object.__setattr__(self, "tensor_split", _as_tuple(self.tensor_split))
         for name, (least, most) in LIMITS.items():
             value = getattr(self, name)
-            if value is None and name.startswith("threads"):
+            if value is None and name in UNSET:
                 continue
             fits = type(value) is int and least <= value <= most
             self._require(name, fits, f"{least} to {most}")

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from constrained.engine import llama_files, llamacpp
+from constrained.engine.llama_params import ContextSize
 from constrained.engine.llamacpp import LlamaEngine, load
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.errors import ModelError
@@ -111,7 +112,9 @@ def test_more_positions_than_llama_cpp_can_count_are_shared(path: Path, monkeypa
     monkeypatch.setattr(llama_files.llama_cpp, "llama_init_from_model", refuse)
     params = llama_cpp.llama_context_default_params()
     model: Any = None
-    assert llama_files.create_context(model, params, length=2**31, sequences=2) is None
+    size = ContextSize(length=2**31, cells=2**32)
+    context, _ = llama_files.create_context(model, params, size, sequences=2)
+    assert context is None
     assert asked == [(2**31, True)]
 
 
