@@ -205,9 +205,15 @@ def add_engine_options(
         sequences: what the command takes where none are given (`choose_sequences`).
     """
     add = parser.add_argument_group("engine").add_argument
-    help = "context of a sequence; default: as trained, if memory allows; 0: as trained"
+    help = (
+        "tokens of a sequence; default: as many as the model was trained on, up to 65,536 and half "
+        "of the free memory; 0: as many as it was trained on"
+    )
     add("-c", "--ctx-size", type=int, metavar="TOKENS", help=help)
-    help = f"sequences: requests decoded together, each with its own context; default: {sequences}"
+    help = (
+        "sequences: requests decoded together, each with its own context if memory allows; "
+        f"default: {sequences}"
+    )
     add("-np", "--parallel", type=int, metavar="N", help=help)
     add("-t", "--threads", type=int, help="CPU threads; default: one per physical core")
     add(

@@ -160,9 +160,6 @@ def describe(
             yield ignored.format("--reasoning")
         if job.reasoning_budget is not None:
             yield ignored.format("--reasoning-budget")
-    length = model.engine.context_length
-    if (options.ctx_size or 0) > length:
-        yield f"the model was trained on a context of {length} tokens: -c is lowered to that"
     offer = turn or read_offer(job.tools)
     yield from map(str, offer.refused)
     yield from describe_checked(offer.tools)

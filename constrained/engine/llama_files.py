@@ -14,7 +14,14 @@ import llama_cpp
 
 from constrained.engine.header import Header
 from constrained.engine.host import check_gguf
-from constrained.engine.llama_params import context_params, model_params
+from constrained.engine.llama_params import (
+    BITS,
+    LEAST_LENGTH,
+    ContextNeeds,
+    ContextSize,
+    context_params,
+    model_params,
+)
 from constrained.engine.llama_vocabulary import read_vocabulary
 from constrained.engine.options import UINT32, EngineOptions
 from constrained.engine.probe import probe_file
@@ -34,10 +41,6 @@ HINTS = {
     "does not divide": "Keep the context in another type (cache_type_k, -ctk; cache_type_v, -ctv)",
     "cache types": "Keep keys and values in the same type (-ctk, -ctv)",
 }
-MOST_MEMORY = 0.8  # of what is free: contexts that each sequence has for itself leave the rest
-DEFAULT_MEMORY = 0.5  # of what is free: model and context, where the user gives no length
-LEAST_CONTEXT = 4096  # tokens, whatever the memory: less is of little use
-HALF = 2  # bytes of a number in a context, where it is not quantised
 MEMORY = re.compile("alloc|memory", re.IGNORECASE)
 MODEL_MEMORY = "Put fewer layers onto the GPU (gpu_layers, -ngl), or take a smaller quantisation"
 CONTEXT_MEMORY = (
@@ -61,17 +64,41 @@ llama_cpp.llama_log_set(_log, ctypes.c_void_p(0))
 llama_cpp.llama_backend_init()
 
 
-def measure_weights(model: llama_cpp.llama_model_p) -> int:
-    """The bytes of the weights."""
-    return int(llama_cpp.llama_model_size(model))
+def measure_needs(
+    model: llama_cpp.llama_model_p, options: EngineOptions, memory: int | None
+) -> ContextNeeds:
+    """What a context of the model takes; layers with a window, or without attention, take less.
 
-
-def measure_token(model: llama_cpp.llama_model_p) -> int:
-    """About so many bytes do keys and values of a token take, as halves; heads of another width
-    than the embedding has for each are not known here, and layers with a window take less."""
+    Args:
+        model: whose context it will be.
+        options: the types of keys and values, and how they are computed.
+        memory: bytes that are free; None: nobody knows.
+    """
     heads = max(1, llama_cpp.llama_model_n_head(model))
-    width = llama_cpp.llama_model_n_embd(model) // heads * llama_cpp.llama_model_n_head_kv(model)
-    return 2 * HALF * width * llama_cpp.llama_model_n_layer(model)
+    # Both are those of the first layer. One without attention, as in LFM2, has no heads for keys.
+    key_heads = llama_cpp.llama_model_n_head_kv(model) or heads
+    default = llama_cpp.llama_model_n_embd(model) // heads
+    key_bits = _read_width(model, "key_length", default) * BITS.get(options.cache_type_k, 16)
+    value_bits = _read_width(model, "value_length", default) * BITS.get(options.cache_type_v, 16)
+    layers = llama_cpp.llama_model_n_layer(model)
+    # The mask has a row for each token of a micro-batch; without flash attention so have the heads.
+    rows = 1 if options.flash_attention is not False else 1 + heads
+    return ContextNeeds(
+        trained=llama_cpp.llama_model_n_ctx_train(model),
+        sequences=options.sequences,
+        weights=int(llama_cpp.llama_model_size(model)),
+        cell=layers * key_heads * (key_bits + value_bits) // 8,
+        graph=4 * rows * options.ubatch_size,
+        memory=memory,
+    )
+
+
+def _read_width(model: llama_cpp.llama_model_p, name: str, default: int) -> int:
+    """The numbers of a head, which models like Qwen3 have other than their embedding says."""
+    metadata = _read_metadata(model)
+    key = f"{metadata.get('general.architecture')}.attention.{name}"
+    text = metadata.get(key, "")
+    return int(text) if text.isdecimal() else default
 
 
 def make_failure(what: str, memory: str | None = None) -> ModelError:
@@ -172,70 +199,17 @@ def load_model(
     return model
 
 
-def choose_length(trained: int, *, weights: int, token: int, memory: int | None) -> int:
-    """The tokens of a context whose length the user leaves open: what the model was trained on, or
-    the longest of 4,096, 8,192, 16,384 and so on that there is room for. Snapshots in files are for
-    contexts of one length, so it should not change with each run.
-
-    Args:
-        trained: tokens.
-        weights: bytes of the model.
-        token: bytes of a token in the context.
-        memory: bytes that are free; None: not known.
-    """
-    if memory is None:
-        return trained
-    room = max(0, int(DEFAULT_MEMORY * memory) - weights) // max(1, token)
-    if trained <= room:
-        return trained
-    length = LEAST_CONTEXT
-    while 2 * length <= room:
-        length *= 2
-    return min(trained, length)
-
-
-def create_default_context(
-    model: llama_cpp.llama_model_p, params: Any, *, sequences: int, memory: int | None
-) -> tuple[llama_cpp.llama_context_p | None, int]:
-    """Makes a context whose length the user leaves open; see `create_context`.
-
-    Where nobody tells how much memory is free, as on a GPU, shorter and shorter ones are tried.
-
-    Returns:
-        the context, None if there is no room for any, and the tokens of a sequence.
-    """
-    length = choose_length(
-        llama_cpp.llama_model_n_ctx_train(model),
-        weights=measure_weights(model),
-        token=measure_token(model),
-        memory=memory,
-    )
-    if memory is not None:
-        memory = int(memory * DEFAULT_MEMORY / MOST_MEMORY)
-    while True:
-        context = create_context(model, params, length=length, sequences=sequences, memory=memory)
-        if context or length <= LEAST_CONTEXT:
-            return context, length
-        length = max(LEAST_CONTEXT, length // 2)
-
-
 def create_context(
-    model: llama_cpp.llama_model_p,
-    params: Any,
-    *,
-    length: int,
-    sequences: int,
-    memory: int | None = None,
-) -> llama_cpp.llama_context_p | None:
-    """Makes a context in which each sequence has its own cells, or, where memory is too short for
-    that, one that all share; `params.kv_unified` says which. None if there is no room for either.
+    model: llama_cpp.llama_model_p, params: Any, size: ContextSize, *, sequences: int
+) -> tuple[llama_cpp.llama_context_p | None, ContextSize]:
+    """Makes a context, or, where llama.cpp has no room for cells of each sequence, one that all
+    share; None if there is no room for either. Returns its size, too.
 
     Args:
         model: whose context it is.
         params: those of llama.cpp, changed in place.
-        length: tokens of a sequence.
+        size: of the context.
         sequences: how many there are.
-        memory: bytes that model and context may take; None: as much as llama.cpp gets.
     """
     params.n_seq_max = sequences
     # Logits are asked for once per sequence, and of drafted tokens. By default llama.cpp reserves
@@ -243,20 +217,30 @@ def create_context(
     params.n_outputs_max = sequences + MOST_DRAFTED
     errors.clear()
     context = None
-    # Linux hands out memory that it has not got, so llama.cpp alone would not notice.
-    fits = memory is None or sequences == 1
-    if memory is not None and not fits:
-        needed = measure_weights(model) + length * sequences * measure_token(model)
-        fits = needed <= MOST_MEMORY * memory
-    if fits and length * sequences <= UINT32:
-        params.kv_unified = False
-        params.n_ctx = length * sequences
+    if size.cells <= UINT32:
+        params.kv_unified = size.is_shared
+        params.n_ctx = size.cells
         context = llama_cpp.llama_init_from_model(model, params)
-    if not context and sequences > 1:
+    if not context and sequences > 1 and not size.is_shared:
+        size = ContextSize(size.length, size.length, is_shared=True)
         params.kv_unified = True
-        params.n_ctx = length
+        params.n_ctx = size.cells
         context = llama_cpp.llama_init_from_model(model, params)
-    return context
+    return context, size
+
+
+def create_unasked(
+    model: llama_cpp.llama_model_p, params: Any, size: ContextSize, *, sequences: int
+) -> tuple[llama_cpp.llama_context_p | None, ContextSize]:
+    """As `create_context`, with ever shorter sequences while memory is short: that of a GPU is not
+    known beforehand."""
+    while True:
+        context, made = create_context(model, params, size, sequences=sequences)
+        is_short = any(map(MEMORY.search, errors))
+        if context or not is_short or made.length <= LEAST_LENGTH:
+            return context, made
+        length = max(LEAST_LENGTH, made.length // 2)
+        size = ContextSize(length, length, is_shared=sequences > 1)
 
 
 def try_file(path: str) -> None:
@@ -269,7 +253,8 @@ def try_file(path: str) -> None:
     model = llama_cpp.llama_model_load_from_file(os.fsencode(path), params)
     if not model:
         return
-    context = create_context(model, context_params(options), length=32, sequences=1)
+    size = ContextSize(length=32, cells=32)
+    context, _ = create_context(model, context_params(options), size, sequences=1)
     if context:
         # Some assertions stand where numbers are computed.
         tokens = (llama_cpp.llama_token * 1)(0)

@@ -2,6 +2,7 @@
 
 import ctypes
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import llama_cpp
@@ -25,7 +26,114 @@ CACHE_TYPES = {
 SPLIT_MODES = {"none": 0, "layer": 1, "row": 2}
 LOAD_MODES = {(True, False): -1, (False, False): 0, (False, True): 2, (True, True): 3}
 """By `mmap` and `mlock`; -1 maps the file unless a device cannot read what is mapped."""
+BITS = {"f32": 32, "q4_0": 5, "q4_1": 5, "q5_0": 6, "q5_1": 6, "q8_0": 9, "iq4_nl": 5}
+"""Bits of a number in a context, scales included, rounded up; 16 for the others."""
+MOST_MEMORY = 0.8  # of what is free: contexts that each sequence has for itself leave the rest
+UNASKED_MEMORY = 0.5  # of what is free: a context whose length nobody asked for takes no more
+UNASKED_LENGTH = 65_536
+"""Tokens of a sequence, at most, where nobody asks for a length: llama.cpp allocates and clears a
+context as a whole, used or not. Agents begin with about 34,000 tokens."""
+LEAST_LENGTH = 4096  # tokens, if the model was trained on as many: below, few requests fit
 NEED_GPU = {"gpu_layers": "-ngl", "split_mode": "-sm", "main_gpu": "-mg", "tensor_split": "-ts"}
+
+
+@dataclass(frozen=True)
+class ContextNeeds:
+    """What decides on the size of a context.
+
+    Args:
+        trained: tokens that the model was trained on.
+        sequences: how many there are.
+        weights: bytes of the model.
+        cell: bytes of the keys and values of a token.
+        graph: bytes that a batch takes besides, for each token of the longest sequence.
+        memory: bytes that are free; None: nobody knows.
+    """
+
+    trained: int
+    sequences: int
+    weights: int
+    cell: int
+    graph: int
+    memory: int | None
+
+    def measure(self, size: "ContextSize") -> int:
+        """Bytes that the model takes with a context of this size."""
+        longest = size.cells if size.is_shared else size.length
+        return self.weights + size.cells * self.cell + longest * self.graph
+
+
+@dataclass(frozen=True)
+class ContextSize:
+    """The size of a context.
+
+    Args:
+        length: tokens of a sequence, at most.
+        cells: tokens of all sequences together.
+        is_shared: sequences take cells of the others, too; else each has `length` of its own.
+    """
+
+    length: int
+    cells: int
+    is_shared: bool = False
+
+
+def choose_context(asked: int | None, needs: ContextNeeds) -> ContextSize:
+    """The context to make.
+
+    Each sequence has cells of its own where memory suffices, else all share them.
+
+    Args:
+        asked: tokens of a sequence; 0: what the model was trained on, None: nobody asked. Then it
+            is what the model was trained on, up to `UNASKED_LENGTH` and as far as memory goes.
+        needs: of the model.
+    """
+    if asked is None:
+        return _choose_unasked(needs)
+    length = min(asked or needs.trained, needs.trained)
+    separate = ContextSize(length, length * needs.sequences)
+    if needs.sequences == 1 or needs.memory is None:
+        return separate
+    if needs.measure(separate) <= MOST_MEMORY * needs.memory:
+        return separate
+    return ContextSize(length, length, is_shared=True)
+
+
+def _choose_unasked(needs: ContextNeeds) -> ContextSize:
+    length = min(needs.trained, UNASKED_LENGTH)
+    least = min(length, LEAST_LENGTH)
+    # Sequences that share can be as long as all cells together, and each of them still has the
+    # least if all are in use.
+    cells = min(length * needs.sequences, max(UNASKED_LENGTH, least * needs.sequences))
+    if needs.memory is not None:
+        free = int(UNASKED_MEMORY * needs.memory) - needs.weights
+        room = max(1, free // max(1, needs.cell + needs.graph))
+        if cells > room:
+            # A power of two, since free memory varies from run to run, and snapshots in files are
+            # for a context of one size.
+            cells = max(least, 1 << (room.bit_length() - 1))
+    length = min(length, cells)
+    return ContextSize(length, cells, is_shared=cells < length * needs.sequences)
+
+
+def describe_context(asked: int | None, size: ContextSize, needs: ContextNeeds) -> Iterator[str]:
+    """What the user has to know of the choice."""
+    if asked is not None and asked > needs.trained:
+        yield (
+            f"the model was trained on a context of {needs.trained} tokens: "
+            f"context_length (-c) {asked} is lowered to that"
+        )
+    if asked is None and size.length < needs.trained:
+        cause = "more is taken only where it is asked for"
+        if size.length < min(needs.trained, UNASKED_LENGTH):
+            cause = "the memory that is free has room for no more"
+        yield (
+            f"the context has {size.length} tokens, the model was trained on {needs.trained}: "
+            f"{cause} (context_length, -c)"
+        )
+    if size.is_shared:
+        shared = f"all sequences share one context of {size.cells} tokens"
+        yield shared if asked is None else f"memory is short: {shared}"
 
 
 def model_params(options: EngineOptions) -> Any:

@@ -14,14 +14,21 @@ from constrained.engine.host import available_memory, check_gguf
 from constrained.engine.llama_files import (
     CONTEXT_MEMORY,
     create_context,
-    create_default_context,
+    create_unasked,
     errors,
     load_model,
     make_failure,
     make_header,
+    measure_needs,
     warnings,
 )
-from constrained.engine.llama_params import context_params, describe_unused, offloads
+from constrained.engine.llama_params import (
+    choose_context,
+    context_params,
+    describe_context,
+    describe_unused,
+    offloads,
+)
 from constrained.engine.llama_state import (
     PART,
     WHOLE,
@@ -61,29 +68,28 @@ def load(
     check_gguf(path)
     probe_file(path)
     model = load_model(path, options, progress)
-    trained = llama_cpp.llama_model_n_ctx_train(model)
-    params, sequences = context_params(options), options.sequences
+    asked, sequences = options.context_length, options.sequences
     is_offloaded = offloads(options.gpu_layers)
+    # Linux hands out memory that it has not got, so llama.cpp alone would not notice.
     memory = None if is_offloaded else available_memory()
-    if options.context_length is None:
-        context, length = create_default_context(model, params, sequences=sequences, memory=memory)
-    else:
-        length = min(options.context_length or trained, trained)
-        context = create_context(model, params, length=length, sequences=sequences, memory=memory)
+    needs = measure_needs(model, options, memory)
+    size = choose_context(asked, needs)
+    params = context_params(options)
+    create = create_unasked if asked is None else create_context
+    context, size = create(model, params, size, sequences=sequences)
     if not context:
         llama_cpp.llama_model_free(model)
-        what = f"no context of {length} tokens for {sequences} sequences"
+        what = f"no context of {size.length} tokens for {sequences} sequences"
         raise make_failure(what, CONTEXT_MEMORY)
-    notices = [*describe_unused(options), *_describe_shortage(params.kv_unified, length)]
-    if options.context_length is None and length < trained:
-        notices.append(
-            f"a context of {length} tokens, of the {trained} that the model was trained on: there "
-            "is no memory for more (-c sets it)"
-        )
+    notices = [
+        *describe_unused(options),
+        *describe_context(asked, size, needs),
+        *_describe_unlocked(),
+    ]
     return LlamaEngine(
         model,
         context,
-        context_length=length,
+        context_length=size.length,
         identify=lambda: fingerprint(path, params, options.gpu_layers),
         offloads=is_offloaded,
         notices=notices,
@@ -122,10 +128,8 @@ def borrow(llama: Any) -> "LlamaEngine":
     )
 
 
-def _describe_shortage(is_shared: bool, length: int) -> Iterator[str]:
-    """Names what there was too little memory for."""
-    if is_shared:
-        yield f"memory is short: all sequences share one context of {length} tokens"
+def _describe_unlocked() -> Iterator[str]:
+    """Says so if the model was to stay in memory, and does not."""
     for line in warnings:
         if "lock" in line:  # llama.cpp loads the model all the same where mlock fails
             cause = line.removeprefix("warning: ").splitlines()[0]

@@ -13,7 +13,6 @@ SplitMode = Literal["none", "layer", "row"]
 MOST_THREADS = 512  # GGML_MAX_N_THREADS; with more llama.cpp ends the process
 MOST_WAITING = 1024  # requests, where nothing else is said
 UINT32, INT32 = 2**32 - 1, 2**31 - 1
-MAY_BE_NONE = ("context_length", "threads", "threads_batch")
 LIMITS = {
     "context_length": (0, UINT32),
     "sequences": (1, UINT32),
@@ -25,6 +24,7 @@ LIMITS = {
     "main_gpu": (0, INT32),
 }
 KINDS = {"cache_type_k": CacheType, "cache_type_v": CacheType, "split_mode": SplitMode}
+UNSET = ("context_length", "threads", "threads_batch")  # may be None
 FLAGS = ("kv_offload", "mmap", "mlock")
 
 
@@ -59,9 +59,8 @@ class EngineOptions:
     """
 
     context_length: int | None = None
-    """Tokens of each sequence, at most what the model was trained on; 0: that. None: that, too, but
-    model and context take half of the memory that is free, and sequences share a context where
-    each cannot have its own within that."""
+    """Tokens of each sequence, at most what the model was trained on; 0: that; None: that, up to
+    65,536 and half of the memory that is free, and at least 4,096. `notices` say if it is less."""
     sequences: int = 1
     """Up to 256 are decoded together. Each has its own full context, or all share one where
     llama.cpp cannot allocate as much."""
@@ -98,7 +97,7 @@ class EngineOptions:
         object.__setattr__(self, "tensor_split", _as_tuple(self.tensor_split))
         for name, (least, most) in LIMITS.items():
             value = getattr(self, name)
-            if value is None and name in MAY_BE_NONE:
+            if value is None and name in UNSET:
                 continue
             fits = type(value) is int and least <= value <= most
             self._require(name, fits, f"{least} to {most}")

@@ -33,7 +33,7 @@ class HybridShape:
     n_head_kv: tuple[int, ...] = (0, 1, 0)
     n_ff: int = 128
     n_shortconv_l_cache: int = 3
-    context_length: int = 40960
+    context_length: int = 4096
     rope_base: float = 1e6
     norm_epsilon: float = 1e-6
 

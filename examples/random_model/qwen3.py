@@ -17,7 +17,7 @@ class Shape:
     n_head_kv: int = 1
     n_ff: int = 128
     head_dim: int = 64
-    context_length: int = 40960
+    context_length: int = 4096
     rope_base: float = 1e6
     norm_epsilon: float = 1e-6
 

@@ -133,7 +133,7 @@ def test_the_command(run: Run, path: str, tmp_path: Path, monkeypatch: pytest.Mo
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"Is it?\nSure?\n")))
         code, out, err = run("chat", *common, *answer, "-c", "100000")
         assert code == 0
-        assert "a context of 40960 tokens" in err
+        assert "a context of 4096 tokens" in err
         lines = [line for line in out.splitlines() if line and "ran out" not in line]
         assert len(lines) == 2
         assert {line.strip() for line in lines} <= {"yes", "no", "1", "2"}

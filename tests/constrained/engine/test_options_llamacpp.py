@@ -9,11 +9,9 @@ from typing import Any
 import llama_cpp
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from constrained.engine import llama_files, llamacpp
-from constrained.engine.llama_files import LEAST_CONTEXT, choose_length
+from constrained.engine.llama_params import ContextSize
 from constrained.engine.llamacpp import LlamaEngine, load
 from constrained.engine.protocol import Chunk, Sampling
 from constrained.errors import ModelError
@@ -105,55 +103,6 @@ def test_a_context_that_there_is_no_memory_for(tmp_path: Path):
     load(path, threads=1, context_length=512).close()
 
 
-SIZES = st.integers(0, 2**40)
-
-
-@given(st.integers(1, 2**22), SIZES, st.integers(0, 2**24), SIZES)
-def test_a_context_left_open_fits_into_memory(
-    trained: int, weights: int, token: int, memory: int
-) -> None:
-    length = choose_length(trained, weights=weights, token=token, memory=memory)
-    assert min(trained, LEAST_CONTEXT) <= length <= trained
-    assert choose_length(trained, weights=weights, token=token, memory=None) == trained
-    more = choose_length(trained, weights=weights, token=token, memory=2 * memory)
-    assert more >= length
-    if length > LEAST_CONTEXT:
-        assert weights + length * token <= memory / 2
-    if length < trained:
-        assert length.bit_count() == 1
-        assert weights + 2 * length * max(1, token) > memory / 2 or 2 * length > trained
-
-
-def test_a_context_left_open_is_as_long_as_the_model_was_trained(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with load_ready(path, threads=1) as model:
-        assert model.engine.context_length == 40_960
-        assert not [notice for notice in model.notices if "context" in notice]
-    monkeypatch.setattr(llamacpp, "available_memory", lambda: 0)
-    with load_ready(path, threads=1, sequences=2) as model:
-        assert model.engine.context_length == LEAST_CONTEXT
-        assert any("no memory for more (-c sets it)" in notice for notice in model.notices)
-        assert any("all sequences share one context" in notice for notice in model.notices)
-
-
-def test_where_memory_is_not_known_shorter_contexts_are_tried(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    create = llama_files.llama_cpp.llama_init_from_model
-    asked: list[int] = []
-
-    def refuse(model: Any, params: Any) -> Any:
-        asked.append(params.n_ctx)
-        return create(model, params) if params.n_ctx <= 10_240 else None
-
-    monkeypatch.setattr(llama_files.llama_cpp, "llama_init_from_model", refuse)
-    monkeypatch.setattr(llamacpp, "available_memory", lambda: None)
-    with load_ready(path, threads=1) as model:
-        assert model.engine.context_length == 10_240
-    assert asked == [40_960, 20_480, 10_240]
-
-
 def test_more_positions_than_llama_cpp_can_count_are_shared(path: Path, monkeypatch: Any):
     asked: list[tuple[int, bool]] = []
 
@@ -163,7 +112,9 @@ def test_more_positions_than_llama_cpp_can_count_are_shared(path: Path, monkeypa
     monkeypatch.setattr(llama_files.llama_cpp, "llama_init_from_model", refuse)
     params = llama_cpp.llama_context_default_params()
     model: Any = None
-    assert llama_files.create_context(model, params, length=2**31, sequences=2) is None
+    size = ContextSize(length=2**31, cells=2**32)
+    context, _ = llama_files.create_context(model, params, size, sequences=2)
+    assert context is None
     assert asked == [(2**31, True)]
 
 
