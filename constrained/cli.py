@@ -89,7 +89,9 @@ def _report(error: Exception, options: argparse.Namespace) -> int:
 
 
 def _find_commands() -> list[Any]:
-    return [*COMMANDS, *map(_load_command, entry_points(group=GROUP))]
+    # One of each name: a checkout that was installed by two names has two.
+    further = {entry.name: entry for entry in entry_points(group=GROUP)}
+    return [*COMMANDS, *map(_load_command, further.values())]
 
 
 def _load_command(entry: EntryPoint) -> Any:
