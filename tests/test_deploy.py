@@ -1,0 +1,114 @@
+"""How the project is set up and deployed: which wheel of llama.cpp is taken, and that the files in
+examples/deploy name what there is."""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[1]
+DEPLOY = ROOT / "examples" / "deploy"
+FAKE = """#!/usr/bin/env bash
+echo "$CMAKE_ARGS|$*" >> "{log}"
+case "$*" in
+  "-c import llama_cpp") test -e "{installed}" ;;
+  *"cache list"*) echo "{cached}" ;;
+  *--only-binary*) {prebuilt} && touch "{installed}" ;;
+  *uninstall*) rm -f "{installed}" ;;
+  *"pip install --quiet llama-cpp-python"*) touch "{installed}" ;;
+esac
+"""
+
+
+def install(
+    folder: Path, *, cached: str = "", prebuilt: str = "false", **variables: str
+) -> tuple[str, list[str]]:
+    """What the script says, and the commands that it gives to a Python, which notes them."""
+    log = folder / "log"
+    python = folder / "python"
+    python.write_text(
+        FAKE.format(log=log, installed=folder / "installed", cached=cached, prebuilt=prebuilt)
+    )
+    python.chmod(0o755)
+    env = {name: value for name, value in os.environ.items() if name != "CMAKE_ARGS"}
+    done = subprocess.run(
+        [ROOT / ".ci" / "install_engine", python],
+        env=env | variables,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout, log.read_text().splitlines()
+
+
+def test_a_prebuilt_wheel_is_taken_where_one_runs(tmp_path: Path) -> None:
+    said, commands = install(tmp_path, prebuilt="true")
+    assert "nothing is compiled" in said
+    assert not [line for line in commands if "pip install --quiet llama" in line]
+    asked = next(line for line in commands if "--only-binary" in line)
+    assert "--index-url https://abetlen.github.io/llama-cpp-python/whl/cpu " in asked
+    assert "--no-deps" in asked
+    assert "llama-cpp-python>=0.3.36,<0.4" in asked
+
+
+def test_without_one_it_is_compiled_and_said_why(tmp_path: Path) -> None:
+    said, commands = install(tmp_path, LLAMA_CPP_INDEX="http://127.0.0.1:9/whl")
+    assert "No prebuilt wheel that runs here: compiling" in said
+    assert "-DLLAVA_BUILD=OFF|-m pip install --quiet llama-cpp-python>=0.3.36,<0.4" in commands
+
+
+def test_a_prebuilt_wheel_that_does_not_run_is_replaced(tmp_path: Path) -> None:
+    broken = "true || true; exit 0; true"  # pip succeeds, the import does not
+    said, commands = install(tmp_path, prebuilt=broken)
+    assert any("uninstall" in line for line in commands)
+    assert "compiling" in said
+
+
+@pytest.mark.parametrize(
+    ("cached", "variables"),
+    [("- llama_cpp_python-0.3.36.whl", {}), ("", {"CMAKE_ARGS": "-DGGML_CUDA=on"})],
+)
+def test_who_has_a_wheel_or_wants_a_gpu_asks_no_index(
+    tmp_path: Path, cached: str, variables: dict[str, str]
+) -> None:
+    _, commands = install(tmp_path, cached=cached, **variables)
+    assert not [line for line in commands if "--only-binary" in line]
+    flags = variables.get("CMAKE_ARGS", "-DLLAVA_BUILD=OFF")
+    assert f"{flags}|-m pip install --quiet llama-cpp-python>=0.3.36,<0.4" in commands
+
+
+def test_the_container_copies_what_the_wheel_needs() -> None:
+    text = (DEPLOY / "Dockerfile").read_text("utf-8")
+    copied = set[str]()
+    for sources in re.findall(r"^COPY (?!--from)(.+) \S+$", text, re.MULTILINE):
+        copied |= set(sources.split())
+    assert {"grammars", "constrained", "server", "pyproject.toml"} <= copied
+    for name in copied:
+        assert (ROOT / name).exists(), name
+    assert "USER constrained" in text
+
+
+def test_compose_builds_that_file() -> None:
+    service = yaml.safe_load((DEPLOY / "compose.yaml").read_text("utf-8"))["services"][
+        "constrained"
+    ]
+    context = (DEPLOY / service["build"]["context"]).resolve()
+    assert context == ROOT
+    assert (context / service["build"]["dockerfile"]).is_file()
+    assert all(port.startswith("127.0.0.1:") for port in service["ports"])
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd here")
+def test_the_unit_is_one() -> None:
+    done = subprocess.run(
+        ["systemd-analyze", "verify", DEPLOY / "constrained.service"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    complaints = [line for line in done.stderr.splitlines() if "/opt/constrained" not in line]
+    assert complaints == []
