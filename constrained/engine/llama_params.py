@@ -131,9 +131,10 @@ def describe_context(asked: int | None, size: ContextSize, needs: ContextNeeds) 
             f"the context has {size.length} tokens, the model was trained on {needs.trained}: "
             f"{cause} (context_length, -c)"
         )
-    if size.is_shared:
-        shared = f"all sequences share one context of {size.cells} tokens"
-        yield shared if asked is None else f"memory is short: {shared}"
+    if size.is_shared and asked is None:
+        yield f"all sequences share one context of {size.cells} tokens"
+    elif size.is_shared:
+        yield f"memory is short: all sequences share one context of {size.cells} tokens"
 
 
 def model_params(options: EngineOptions) -> Any:

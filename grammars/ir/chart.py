@@ -136,6 +136,7 @@ class Chart:
         self._root = Frame(0)
         self._fewer: dict[int, Repeat] = {}  # by the ids of repeats, which `_rests` keeps alive
         self._open: list[ChartRow] = []
+        self._token_ends: set[int] = set()  # where a text that spells a special token is read as it
         self._due: dict[int, list[Caller]] = {}
         self._begin(0, [Caller(self._link(grammar.start, None), 0, self._root)])
 
@@ -169,12 +170,30 @@ class Chart:
         return {found.start(): found[1] for found in self._names.finditer(text, since)}
 
     def find_endings(self, shortest: Shortest) -> Iterator[Completion]:
-        """The shortest text behind each reading: the rest of a lexeme, and what follows that."""
-        known: dict[int, Completion | None] = {id(self._root): NO_TEXT}
+        """The shortest text behind each reading: the rest of a lexeme, and what follows that.
+
+        What the text spells of special tokens was most likely written as such: other readings of it
+        count only where that one has no end.
+        """
         if any(row.may_end and row.start == len(self.text) for row in self._open):
             yield NO_TEXT
             return
-        for row in self._open:
+        known: dict[int, Completion | None] = {id(self._root): NO_TEXT}
+        latest = max((row.start for row in self._open), default=0)
+        since = max((end for end in self._token_ends if end <= latest), default=0)
+        likely = [row for row in self._open if row.start >= since]
+        found = [*self._find_endings_of(likely, shortest, known)]
+        if not found:
+            found = [*self._find_endings_of(self._open, shortest, known)]
+        yield from found
+
+    def _find_endings_of(
+        self,
+        rows: list[ChartRow],
+        shortest: Shortest,
+        known: dict[int, Completion | None],
+    ) -> Iterator[Completion]:
+        for row in rows:
             for lexeme, machine, at in row.running:
                 end = find_end(machine, at)
                 if end is None:
@@ -192,6 +211,7 @@ class Chart:
         """
         other = copy(self)
         other._due = {}
+        other._token_ends = set(self._token_ends)
         other._open = [copy(row) for row in self._open]
         return other
 
@@ -378,6 +398,7 @@ class Chart:
             return
         for lexeme in row.waiting:
             if isinstance(lexeme, Token) and lexeme.name == name:
+                self._token_ends.add(offset + len(name))
                 self._leave_lexeme(row, lexeme, offset + len(name))
 
     def _emit(self, row: ChartRow, running: list[LexemeRun], offset: int) -> None:

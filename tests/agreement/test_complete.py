@@ -187,3 +187,13 @@ def test_an_answer_cut_anywhere_is_completed(name: str, data: st.DataObject) -> 
         taken = [completed(grammar, completer, text[:at]) for at in (0, len(text), *places)]
         assert taken[0] is not None
         event("taken to the end" if taken[1] is not None else "not taken to the end")
+
+
+@EACH
+def test_a_turn_cut_behind_a_special_token_is_completed(name: str) -> None:
+    """Where a marker is a special token and text, it may be cut between them."""
+    format, tools = by_name(name), (Tool("get", lower({"type": "object", "properties": {}})),)
+    grammar = Masked(format, tools, Policy(), State(), single=True)
+    completer = turn_completer(format, tools, Policy(), State(), grammar.ids)
+    for token in grammar.ids:
+        completed(grammar, completer, token)

@@ -80,7 +80,7 @@ def test_formats_know_what_opens_a_call() -> None:
     assert HERMES.markers == ("<tool_call>", "</tool_call>", "<think>", "</think>")
     assert not LLAMA3_JSON.openings
     assert LLAMA3_JSON.bare == LLAMA3_JSON.hole
-    with pytest.raises(TypeError, match="calls open with a marker or a JsonCall"):
+    with pytest.raises(TypeError, match="calls open with a marker, a JsonCall or a list in Python"):
         Format("odd", (Literal("a"),))
     assert find_format("hermes", FORMATS) is HERMES
     assert find_format("none", FORMATS) is None
