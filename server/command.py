@@ -3,6 +3,7 @@
 import argparse
 import logging
 import os
+import sys
 from collections.abc import Callable
 from datetime import datetime
 from math import ceil
@@ -32,6 +33,7 @@ SEQUENCES = 4
 (`python -m benchmarks.queueing`). llama-server has four, too."""
 FAILED = 2
 LOCAL = ("127.0.0.1", "localhost", "::1")
+SWITCH_SECONDS = 0.0005
 LOG = logging.getLogger("constrained.server")
 
 
@@ -205,6 +207,9 @@ def _serve(options: argparse.Namespace, settings: Settings, name: str) -> int:
         raise RequestError(f"the server needs {error.name}", hint=hint) from error
 
     return_large_blocks()
+    # A thread that compiles a large schema lets others run after so long, not after 5 ms: a request
+    # passes from thread to thread dozens of times.
+    sys.setswitchinterval(SWITCH_SECONDS)
     failures = list[Exception]()
 
     def load() -> "Model":
