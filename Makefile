@@ -75,66 +75,6 @@ $(VENV)/.ready: pyproject.toml .ci/install_engine
 	$(BIN)/python -m pip install --quiet -e '.[dev]'
 	@touch $@
 
-$(VENV)/.ready-real
-	HYPOTHESIS_PROFILE=ci $(BIN)/python -m pytest -n auto --dist loadfile -m real tests/real
-
-test-clients: $(VENV)/.ready
-	$(BIN)/python -m tests.clients.run $(CLIENTS)
-
-search: $(VENV)/.ready
-	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n auto --dist worksteal tests/agreement tests/grammars tests/constrained
-
-lint: $(VENV)/.ready
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/pyright
-
-lock: $(TOOLS)/.ready
-	$(TOOLS)/bin/uv pip compile --quiet --upgrade --universal --generate-hashes --no-header \
-	  --extra dev --extra real --python-version 3.11 --output-file requirements.lock pyproject.toml
-
-locked:
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --require-hashes -r requirements.lock
-	$(BIN)/python -m pip install --quiet --no-deps -e .
-	@touch $(VENV)/.ready $(VENV)/.ready-real
-
-sbom: $(VENV)/.ready $(TOOLS)/.ready
-	@mkdir -p dist
-	$(TOOLS)/bin/cyclonedx-py environment $(BIN)/python --pyproject pyproject.toml \
-	  --output-reproducible --no-validate --output-file dist/sbom.cdx.json
-
-audit: $(TOOLS)/.ready
-	$(TOOLS)/bin/python .ci/audit.py
-
-docs: $(VENV)/.ready $(TOOLS)/.docs
-	$(BIN)/python .ci/docs_pages.py build/docs-pages
-	$(TOOLS)/bin/zensical build --strict
-
-fuzz: $(VENV)/.ready
-	$(BIN)/python -m benchmarks.fuzz --seconds $(SECONDS)
-
-$(TOOLS)/.ready:
-	$(PYTHON) -m venv $(TOOLS)
-	$(TOOLS)/bin/python -m pip install --quiet 'cyclonedx-bom>=7,<8' 'pip-audit>=2.10,<3' 'uv>=0.9,<1'
-	@touch $@
-
-$(TOOLS)/.docs: $(TOOLS)/.ready
-	$(TOOLS)/bin/python -m pip install --quiet 'zensical>=0.0.73,<0.2'
-	@touch $@
-
-$(VENV)/.ready: pyproject.toml
-	@echo "Setting up $(VENV). Where pip has no wheel of llama-cpp-python yet, it compiles llama.cpp"
-	@echo "now: about 9 minutes on 2 cores, once; pip keeps the wheel in its cache."
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	@$(BIN)/python -m pip install --quiet -e '.[dev]' & pid=$$!; seconds=0; \
-	while kill -0 $$pid 2>/dev/null; do \
-	  sleep 1; seconds=$$((seconds + 1)); \
-	  [ $$((seconds % 60)) -ne 0 ] || echo "still installing ($$((seconds / 60)) min) ..."; \
-	done; wait $$pid
-	@touch $@
-
 $(VENV)/.ready-real: $(VENV)/.ready
 	$(BIN)/python -m pip install --quiet -e '.[real]'
 	@touch $@
