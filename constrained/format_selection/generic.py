@@ -105,7 +105,8 @@ class Instructions:
 
 
 INSTRUCTIONS = Instructions()
-"""The ones that small models understood best: see `benchmarks.instructions`."""
+"""None of the others that were tried made a small model call more often or better: see
+`benchmarks.instructions`."""
 
 
 class GenericTemplate(ChatTemplate):
