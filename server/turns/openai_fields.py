@@ -1,6 +1,7 @@
 """Fields that mean the same in OpenAI's Chat Completions, Completions and Responses, and what they
 ask for. Those that OpenAI does not have are llama-server's, vLLM's and OpenRouter's."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
@@ -9,6 +10,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from constrained.answers import read_response_format, read_target
 from constrained.engine.sampling import SEEDS, Sampling
+from constrained.model.model import Model
+from constrained.vocabulary.vocabulary import Vocabulary
 from grammars.turn import Answer
 from server.errors import HttpError
 from server.settings import Settings
@@ -90,11 +93,7 @@ class SamplingFields(BaseModel):
     frequency_penalty: float | None = Field(None, ge=-2, le=2)
 
     def read_sampling(self, default: Sampling) -> Sampling:
-        """The sampling; where the request does not say, as by default.
-
-        Raises:
-            HttpError: `logit_bias` has something else than ids of tokens.
-        """
+        """The sampling; where the request does not say, as by default."""
         seed = None  # any seed, which is also what llama-server's -1 means
         if self.seed is not None and self.seed >= 0:
             seed = self.seed % SEEDS
@@ -128,7 +127,7 @@ class GenerationFields(SamplingFields, CacheFields):
     choice: Texts | None = None
     n_predict: int | None = Field(None, ge=-1)
     n: int | None = Field(None, ge=1)
-    logit_bias: Biases | None = None
+    logit_bias: Biases | list[Any] | None = None
     repeat_penalty: float | None = Field(None, gt=0)
     repetition_penalty: float | None = Field(None, gt=0)
     stream: bool | None = None
@@ -139,11 +138,16 @@ class GenerationFields(SamplingFields, CacheFields):
         """True if a stream ends with the usage."""
         return self.stream_options is not None and self.stream_options.include_usage
 
-    def read_sampling(self, default: Sampling) -> Sampling:
+    def read_sampling_with(self, model: Model) -> Sampling:
+        """The sampling; where the request does not say, that of the model.
+
+        Raises:
+            HttpError: `logit_bias` names no token.
+        """
         return replace_given(
-            super().read_sampling(default),
+            self.read_sampling(model.sampling),
             repeat_penalty=self.repeat_penalty or self.repetition_penalty,
-            logit_bias=_read_bias(self.logit_bias),
+            logit_bias=_read_biases(self.logit_bias, model.engine.vocabulary),
         )
 
     def check_answer(self, settings: Settings) -> None:
@@ -196,12 +200,58 @@ def replace_given(sampling: Sampling, **fields: Any) -> Sampling:
     return replace(sampling, **given)
 
 
-def _read_bias(bias: Mapping[str, float] | None) -> dict[int, float] | None:
-    if bias is None:
+def _read_biases(
+    given: Mapping[str, float] | Sequence[Any] | None, vocabulary: Vocabulary
+) -> dict[int, float] | None:
+    """The bias of each token, from OpenAI's object (ids, or texts, each token of which is meant) or
+    llama-server's list of pairs.
+
+    Raises:
+        HttpError: something is no such pair, a text has no tokens, or an id too many digits.
+    """
+    if given is None:
         return None
-    for key in bias:
-        is_number = key.isascii() and key.isdecimal()
-        if not is_number or len(key) > MAX_TOKEN_DIGITS:
-            message = f"{key!r} is no id of a token"
-            raise HttpError(400, message, "invalid_value", where=f"/logit_bias/{key}")
-    return {int(key): value for key, value in bias.items()}
+    if isinstance(given, Mapping):
+        pairs: list[tuple[str, int | str, float]] = []
+        for key, value in given.items():
+            is_id = key.isascii() and key.isdecimal()
+            if is_id and len(key) > MAX_TOKEN_DIGITS:
+                message = f"{key!r} is no id of a token"
+                raise HttpError(400, message, "invalid_value", where=f"/logit_bias/{key}")
+            pairs.append((key, int(key) if is_id else key, value))
+    else:
+        pairs = []
+        for number, pair in enumerate(given):
+            pairs.append((str(number), *_read_pair(pair, f"/logit_bias/{number}")))
+    biases: dict[int, float] = {}
+    for place, token, value in pairs:
+        for id in _find_tokens(token, vocabulary, f"/logit_bias/{place}"):
+            biases[id] = value
+    return biases
+
+
+def _read_pair(pair: Any, where: str) -> tuple[int | str, float]:
+    match pair:
+        case [bool(), _] | [_, True]:
+            pass
+        case [int() | str() as token, False]:
+            return token, -math.inf  # never, says llama-server's false
+        case [int() | str() as token, int() | float() as value]:
+            return token, value
+        case _:
+            pass
+    message = "it is no pair of a token (its id, or a text) and a bias (a number, or false: never)"
+    raise HttpError(400, message, "invalid_value", where=where)
+
+
+def _find_tokens(token: int | str, vocabulary: Vocabulary, where: str) -> Sequence[int]:
+    if isinstance(token, int):
+        return (token,)
+    try:
+        ids = vocabulary.encode(token)
+    except UnicodeEncodeError:
+        ids = []
+    if not ids:
+        message = f"{token!r} is neither the id of a token nor a text of tokens"
+        raise HttpError(400, message, "invalid_value", where=where)
+    return ids

@@ -98,7 +98,7 @@ class ChatRequest(GenerationFields):
         )
         generation = GenerationOptions(
             max_tokens=self._read_max_tokens(),
-            sampling=self.read_sampling(service.model.sampling),
+            sampling=self.read_sampling_with(service.model),
             stop=self.read_stop(),
             logprobs=(self.top_logprobs or 0) if self.logprobs else None,
             choices=self.n or 1,

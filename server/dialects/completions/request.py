@@ -53,7 +53,7 @@ class CompletionRequest(GenerationFields):
         max_tokens = self._read_max_tokens()
         generation = GenerationOptions(
             max_tokens=None if max_tokens == -1 else max_tokens,
-            sampling=self.read_sampling(service.model.sampling),
+            sampling=self.read_sampling_with(service.model),
             stop=self.read_stop(),
             logprobs=self.logprobs,
             choices=self.n or 1,

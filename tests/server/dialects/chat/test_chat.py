@@ -1,12 +1,14 @@
 """Chat Completions over HTTP: what goes in, what comes out, streamed and not."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import httpx
 import pytest
 
 from server.dialects.chat.reply import fold
+from server.dialects.chat.request import ChatRequest
 from server.settings import ReasoningField, Settings
 from tests.scripted_model import OPENED, scripted
 from tests.server.running_server import Json, running, stream
@@ -192,7 +194,10 @@ REFUSED: list[tuple[Json, str, str]] = [
     ({"temperature": -1}, "/temperature", "0"),
     ({"n": 1000}, "/n", "--max-choices"),
     ({"stop": [""]}, "/stop", ""),
-    ({"logit_bias": {"a": 1}}, "/logit_bias/a", "token"),
+    ({"logit_bias": {"": 1}}, "/logit_bias/", "token"),
+    ({"logit_bias": [[65]]}, "/logit_bias/0", "pair"),
+    ({"logit_bias": [[65, 1], [True, 1]]}, "/logit_bias/1", "pair"),
+    ({"logit_bias": [["", 1]]}, "/logit_bias/0", "token"),
     ({"logit_bias": {"99999": 1}}, "/logit_bias/99999", "token"),
     ({"tool_choice": "sometimes"}, "/tool_choice", "not known"),
     ({"tool_choice": "required"}, "/tool_choice", "no tool"),
@@ -354,3 +359,15 @@ def test_the_tokens_of_a_prompt_are_counted(plain: httpx.Client) -> None:
         assert counted["input_tokens"] == ask(plain, tools=[PAINT])["usage"]["prompt_tokens"]
     refused = plain.post(f"{CHAT}/input_tokens", json={"messages": []})
     assert refused.status_code == 400
+
+
+def test_a_bias_names_tokens_by_id_or_by_text() -> None:
+    model = scripted("x")
+    for given, expected in (
+        ({"65": -1, "bc": 2}, {65: -1, 98: 2, 99: 2}),
+        ([[65, -1], ["bc", 2], ["5", False]], {65: -1, 98: 2, 99: 2, 53: float("-inf")}),
+        ([], {}),
+    ):
+        asked = ChatRequest(messages=HELLO, logit_bias=given)
+        expected_sampling = replace(model.sampling, logit_bias=expected)
+        assert asked.read_sampling_with(model) == expected_sampling
