@@ -66,6 +66,9 @@ class Gate:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        if scope["method"] == "HEAD":
+            # Answered as GET is. The scope that uvicorn keeps says HEAD: it leaves out the body.
+            scope = {**scope, "method": "GET"}
         headers = {name.lower(): value for name, value in scope["headers"]}
         send = self._count(scope, send)
         scope_headers = scope["headers"]

@@ -7,6 +7,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
+import constrained
 from server.errors import HttpError
 from server.http.serving import describe_errors, find_service
 from server.turns.service import Service
@@ -16,6 +17,13 @@ Json = dict[str, Any]
 STARTED = int(time.time())
 NOT_LOADED = describe_errors(401, 503)
 NOT_FOUND = describe_errors(401, 503, 404)
+
+
+@router.get("/")
+async def show_start() -> Json:
+    """What this server is, and where it describes itself."""
+    paths = {"docs": "/docs", "openapi": "/openapi.json", "health": "/health"}
+    return {"name": "constrained", "version": constrained.__version__, **paths}
 
 
 @router.get("/health", responses=describe_errors(503))

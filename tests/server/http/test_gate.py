@@ -253,3 +253,14 @@ def test_half_a_body_is_not_waited_for() -> None:
             half.sendall("\r\n".join([*lines, "", "{"]).encode())
             half.settimeout(60)
             assert b"408" in half.recv(4096).splitlines()[0]
+
+
+def test_head_is_answered_as_get_is_without_the_body() -> None:
+    with running(scripted("Hi"), Settings(api_keys=("one",))) as client:
+        for path, status in (("/", 200), ("/health", 200), ("/v1/models", 401), ("/none", 401)):
+            head, get = client.head(path), client.get(path)
+            assert (head.status_code, head.content) == (status, b""), path
+            assert head.headers["content-length"] == get.headers["content-length"]
+        start = client.get("/").json()
+        assert client.get(start["health"]).status_code == 200
+        assert client.head("/").status_code == 200  # the connection is still of use
