@@ -4,7 +4,6 @@ A new dialect is a package under `server.dialects`, and a row of `DIALECTS`.
 """
 
 import asyncio
-import gc
 import json
 import logging
 import threading
@@ -110,10 +109,6 @@ def make_app(
             return
         for notice in model.notices:
             LOG.warning("%s", notice)
-        # What was imported and loaded stays: the collector, which holds up all threads while it
-        # looks, need not look at it again (40 ms a time).
-        gc.collect()
-        gc.freeze()
         LOG.info(
             "ready%s: model %s, tool format %s, context %d, sequences %d",
             f" at {address}" if address else "",
