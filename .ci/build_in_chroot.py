@@ -45,7 +45,7 @@ class Build:
     def __init__(self, context: Path, folder: Path):
         self._context = context
         self._folder = folder
-        self._variables: dict[str, str] = {}
+        self._variables = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
         self._root = folder
         self._stages: dict[str, Path] = {}
         self._work = "/"
@@ -78,16 +78,13 @@ class Build:
     def run(self, command: list[str], user: str = "root") -> None:
         """Runs a command in the stage."""
         handed_on = {k: v for k, v in os.environ.items() if k.startswith("PIP_")}
-        variables = {**handed_on, "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", **self._variables}
-        variables = {name: self._expand(value) for name, value in variables.items()}
+        variables = {**handed_on, **self._variables}
         assignments = [f"{name}={value}" for name, value in variables.items()]
         inside = ["env", "-i", *assignments, "sh", "-c", 'cd "$0" && exec "$@"', self._work]
         subprocess.run(["chroot", f"--userspec={user}", self._root, *inside, *command], check=True)
 
     def _expand(self, text: str) -> str:
-        path = "/usr/sbin:/usr/bin:/sbin:/bin"
-        known = {"PATH": path, **self._variables}
-        return re.sub(r"\$\{?(\w+)\}?", lambda found: known.get(found[1], ""), text)
+        return re.sub(r"\$\{?(\w+)\}?", lambda found: self._variables.get(found[1], ""), text)
 
     def _begin(self, arguments: str) -> None:
         image, _, name = arguments.partition(" AS ")

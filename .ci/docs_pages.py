@@ -130,14 +130,10 @@ def describe_python() -> str:
     import constrained
     from constrained.engine.options import EngineOptions
     from constrained.model import agent, call_options
-    from constrained.reply import Reply
-    from grammars import turn
 
     lines = ["# Python reference", "", "Generated from the docstrings.", ""]
     public = [getattr(constrained, name) for name in constrained.__all__]
-    further = [Reply, agent.Run, agent.CallResult, call_options.Options, EngineOptions]
-    events = [turn.ReasoningDelta, turn.ContentDelta, turn.ArgumentsDelta, turn.ToolCall]
-    for entry in dict.fromkeys([*public, *further, *events]):
+    for entry in (*public, agent.CallResult, call_options.Options, EngineOptions):
         lines += describe(entry, "##")
         if inspect.isclass(entry):
             for method in find_methods(entry):

@@ -3,12 +3,10 @@
 import argparse
 from typing import Any
 
-from constrained.commands.exit_codes import ExitCode
 from constrained.commands.input import read_lines
 from constrained.commands.options import add_rows
-from constrained.commands.output import note_unreadable, print_json
+from constrained.commands.output import print_answers
 from constrained.replay.check import check_rows, read_rows
-from grammars.errors import Error
 
 
 def add(commands: Any) -> None:
@@ -19,8 +17,4 @@ def add(commands: Any) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    unreadable: list[Error] = []
-    rows = note_unreadable(read_rows(read_lines(options.rows)), unreadable)
-    for answer in check_rows(rows):
-        print_json(answer)
-    return ExitCode.USAGE if unreadable else ExitCode.DONE
+    return print_answers(read_rows(read_lines(options.rows)), check_rows)

@@ -3,9 +3,10 @@
 import json
 import sys
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TextIO, TypeVar
 
+from constrained.commands.exit_codes import ExitCode
 from constrained.tools.reports import describe_report
 from grammars.errors import Error
 from grammars.schema.nodes import Schema
@@ -54,13 +55,31 @@ def print_text(text: str) -> None:
     print(make_printable(text, sys.stdout))
 
 
-def note_unreadable(rows: Iterable[Row | Error], unreadable: list[Error]) -> Iterator[Row | Error]:
-    """The same rows; tells on stderr of each that could not be read, and adds it to the list."""
-    for row in rows:
-        if isinstance(row, Error):
-            unreadable.append(row)
-            print_error(str(row))
-        yield row
+def print_answers(
+    rows: Iterable[Row | Error], answer: Callable[[Iterable[Row | Error]], Iterable[Any]]
+) -> ExitCode:
+    """Prints an answer for each row as JSON Lines, and on stderr which rows could not be read.
+
+    Args:
+        rows: an error stands for one that could not be read.
+        answer: gives the answers, one after the other.
+
+    Returns:
+        USAGE if there was such a row.
+    """
+    code = ExitCode.DONE
+
+    def read() -> Iterator[Row | Error]:
+        nonlocal code
+        for row in rows:
+            if isinstance(row, Error):
+                code = ExitCode.USAGE
+                print_error(str(row))
+            yield row
+
+    for line in answer(read()):
+        print_json(line)
+    return code
 
 
 def print_error(message: str) -> None:

@@ -1,17 +1,17 @@
 """`constrained schema`: which keywords the mask enforces, and which instances it lets through."""
 
 import argparse
+from functools import partial
 from typing import Any
 
 from constrained.commands import options as shared
 from constrained.commands.exit_codes import ExitCode
 from constrained.commands.input import read_lines
 from constrained.commands.options import add_rows
-from constrained.commands.output import note_unreadable, print_json, print_text
+from constrained.commands.output import print_answers, print_json, print_text
 from constrained.replay.check import read_rows
 from constrained.replay.schemas import check_schemas
 from constrained.tools.reports import report_tools
-from grammars.errors import Error
 
 
 def add(commands: Any) -> None:
@@ -35,11 +35,8 @@ def add(commands: Any) -> None:
 def _run(options: argparse.Namespace) -> int:
     if options.tools is not None:
         return _report(options)
-    unreadable: list[Error] = []
-    rows = note_unreadable(read_rows(read_lines(options.rows)), unreadable)
-    for answer in check_schemas(rows, close=options.closed):
-        print_json(answer)
-    return ExitCode.USAGE if unreadable else ExitCode.DONE
+    rows = read_rows(read_lines(options.rows))
+    return print_answers(rows, partial(check_schemas, close=options.closed))
 
 
 def _report(options: argparse.Namespace) -> int:

@@ -202,8 +202,8 @@ def replace_given(sampling: Sampling, **fields: Any) -> Sampling:
 
 def _read_biases(
     given: Mapping[str, float] | Sequence[Any] | None, vocabulary: Vocabulary
-) -> dict[int, float] | None:
-    """The bias of each token, from OpenAI's object (ids, or texts, each token of which is meant) or
+) -> list[tuple[int, float]] | None:
+    """The biases of tokens, from OpenAI's object (ids, or texts, each token of which is meant) or
     llama-server's list of pairs.
 
     Raises:
@@ -223,10 +223,10 @@ def _read_biases(
         pairs = []
         for number, pair in enumerate(given):
             pairs.append((str(number), *_read_pair(pair, f"/logit_bias/{number}")))
-    biases: dict[int, float] = {}
+    biases: list[tuple[int, float]] = []  # not a map: `Sampling` refuses two biases of a token
     for place, token, value in pairs:
-        for id in _find_tokens(token, vocabulary, f"/logit_bias/{place}"):
-            biases[id] = value
+        ids = _find_tokens(token, vocabulary, f"/logit_bias/{place}")
+        biases += [(id, value) for id in dict.fromkeys(ids)]
     return biases
 
 

@@ -94,30 +94,31 @@ DRAWN: dict[str, tuple[str, str, Any]] = {
 """Option: the command line, the field of the sampling, its value."""
 OF_CALL = frozenset({"message", "json", "stream", "show_prompt", "timeout"})
 """Those of `call` alone, which the tests of the command line see."""
-VARIABLES: dict[str, tuple[str, str, Any]] = {
-    "MODEL": ("m.gguf", "source", "m.gguf"),
-    "HF_REPO": ("a/b", "spec", "a/b"),
-    "HF_FILE": ("c.gguf", "spec", "a/b:c.gguf"),
-    "OFFLINE": ("1", "offline", True),
-    "THINK_BUDGET": ("5", "reasoning_budget", 5),
-    "CHAT_TEMPLATE_FILE": ("TEMPLATE", "chat_template", PLAIN_TEMPLATE),
-    "CTX_SIZE": ("512", "context_length", 512),
-    "N_PARALLEL": ("3", "sequences", 3),
-    "THREADS": ("3", "threads", 3),
-    "BATCH": ("64", "batch_size", 64),
-    "UBATCH": ("64", "ubatch_size", 64),
-    "FLASH_ATTN": ("off", "flash_attention", False),
-    "CACHE_TYPE_K": ("q8_0", "cache_type_k", "q8_0"),
-    "CACHE_TYPE_V": ("q8_0", "cache_type_v", "q8_0"),
-    "N_GPU_LAYERS": ("7", "gpu_layers", 7),
-    "SPLIT_MODE": ("none", "split_mode", "none"),
-    "MAIN_GPU": ("1", "main_gpu", 1),
-    "TENSOR_SPLIT": ("3,1", "tensor_split", (3.0, 1.0)),
-    "NO_KV_OFFLOAD": ("1", "kv_offload", False),
-    "MLOCK": ("1", "mlock", True),
-    "NO_MMAP": ("1", "mmap", False),
-    "CACHE_RAM": ("5", "cache_ram", 5),
+VARIABLES = {
+    "MODEL": "m.gguf",
+    "HF_REPO": "a/b:Q8_0",
+    "HF_FILE": "c.gguf",
+    "OFFLINE": "1",
+    "THINK_BUDGET": "5",
+    "CHAT_TEMPLATE_FILE": "TEMPLATE",
+    "CTX_SIZE": "512",
+    "N_PARALLEL": "3",
+    "THREADS": "3",
+    "BATCH": "64",
+    "UBATCH": "64",
+    "FLASH_ATTN": "off",
+    "CACHE_TYPE_K": "q8_0",
+    "CACHE_TYPE_V": "q8_0",
+    "N_GPU_LAYERS": "7",
+    "SPLIT_MODE": "none",
+    "MAIN_GPU": "1",
+    "TENSOR_SPLIT": "3,1",
+    "NO_KV_OFFLOAD": "1",
+    "MLOCK": "1",
+    "NO_MMAP": "1",
+    "CACHE_RAM": "5",
 }
+"""Variable: what it is set to, to have the effect of its option's row."""
 OF_THE_SERVER = {"HOST", "PORT", "ALIAS"}
 TABLES = (LOADED, FETCHED, ASKED, GENERATED, DRAWN)
 ROWS = {option: row for table in TABLES for option, row in table.items()}
@@ -217,7 +218,9 @@ def test_the_system_message(run: Run, monkeypatch: pytest.MonkeyPatch, command: 
 def test_each_variable_stands_in_for_its_option(
     run: Run, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], variable: str
 ) -> None:
-    given, name, value = VARIABLES[variable]
+    option = next(option for option, (end, *_) in FALLBACKS.items() if end == variable)
+    line, name, value = ROWS[option]
+    given = VARIABLES[variable]
     plain = ask(run, monkeypatch, "call", [])
     if variable in ("HF_FILE", "OFFLINE"):
         monkeypatch.setenv("LLAMA_ARG_HF_REPO", "a/b")
@@ -226,8 +229,6 @@ def test_each_variable_stands_in_for_its_option(
     assert found == value
     assert plain.get(name) != found
     # What the command line says goes before it.
-    option = next(name for name, (variable_, *_) in FALLBACKS.items() if variable_ == variable)
-    line, name, value = ROWS[option]
     words = [files.get(word, word) for word in line.split()]
     assert ask(run, monkeypatch, "call", words)[name] == value
 

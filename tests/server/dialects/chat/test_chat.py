@@ -198,6 +198,7 @@ REFUSED: list[tuple[Json, str, str]] = [
     ({"logit_bias": [[65]]}, "/logit_bias/0", "pair"),
     ({"logit_bias": [[65, 1], [True, 1]]}, "/logit_bias/1", "pair"),
     ({"logit_bias": [["", 1]]}, "/logit_bias/0", "token"),
+    ({"logit_bias": [["A", 1], [65, 2]]}, "/logit_bias", "two biases"),
     ({"logit_bias": {"99999": 1}}, "/logit_bias/99999", "token"),
     ({"tool_choice": "sometimes"}, "/tool_choice", "not known"),
     ({"tool_choice": "required"}, "/tool_choice", "no tool"),
