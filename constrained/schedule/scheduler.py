@@ -321,16 +321,14 @@ class Schedule:
 
     def _advance(self, chunks: Sequence[Chunk], logits: Sequence[np.ndarray]) -> None:
         """Hands each turn its logits, and retires those that are over."""
-        for chunk in chunks:
-            self._running[chunk.sequence].turn.note_decoded(chunk)
         slot = 0
         for chunk in chunks:
-            if not chunk.wanted:
-                continue
             rows = logits[slot : slot + chunk.wanted]
             turn = self._running[chunk.sequence].turn
             try:
-                turn.advance(slot, rows)
+                turn.note_decoded(chunk)
+                if chunk.wanted:
+                    turn.advance(slot, rows)
             except Exception as error:  # also of a sink, which is the caller's: the others go on
                 self._fail(chunk.sequence, error)
             else:
