@@ -356,7 +356,9 @@ class Shortest:
         rule = self._rules[member.name]
         missing = rule.needed & ~member.bits
         if missing:
-            return list(self._find_ways(rule.body, member.bits, missing & -missing))
+            ways = list(self._find_ways(rule.body, member.bits, missing & -missing))
+            adding = [way for way in ways if way.behind and way.behind.bits != member.bits]
+            return adding or ways  # what could stand in front of it only adds to the text
         ways = list(self._find_ways(rule.body, member.bits))
         if member.bits.bit_count() >= rule.least:
             return ways
