@@ -39,6 +39,8 @@ from grammars.ir.shortest import (
 )
 from grammars.steps import spend
 
+MOST_ENDINGS = 1_000
+"""So many endings of a rest are kept, one for each parameter of its rule."""
 MOST_COSTLY = 4
 """So many costly expressions, entered one inside the other, are told apart."""
 
@@ -424,6 +426,8 @@ def _find_rest(caller: Caller, shortest: Shortest) -> Completion | None:
     if rest is None:
         return NO_TEXT
     if bits not in rest.endings:
+        if len(rest.endings) >= MOST_ENDINGS:
+            rest.endings.clear()
         ending = shortest.find(rest.expression, bits)
         behind = _find_rest(Caller(rest.behind, bits, caller.frame), shortest)
         if ending is None or behind is None:
