@@ -13,6 +13,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 
 from constrained.errors import RequestError, TemplateError
+from constrained.format_selection.dialects import DialectTemplate, MessageDialect, find_dialect
 from constrained.format_selection.generic import (
     EXAMPLES,
     Abilities,
@@ -80,6 +81,10 @@ def select_format(
         reason = e.message
     if _find_facts(template).describes_tools:
         try:
+            return _select_dialect(template)
+        except DetectError as e:
+            reason += f", {e.message}"
+        try:
             return _select_shown(template, _find_told(template, special_tokens))
         except DetectError as e:
             reason += f", and {e.message}"
@@ -137,6 +142,17 @@ def _select_meant(template: ChatTemplate, found: Detection) -> SelectedFormat:
         "with --chat-template-file)"
     )
     return SelectedFormat(teacher, found.format, found.origin, notice=notice)
+
+
+def _select_dialect(template: ChatTemplate) -> SelectedFormat:
+    """The format in which a template writes calls that it is given in another form than OpenAI's.
+
+    Raises:
+        DetectError: it takes calls in no other form.
+    """
+    dialect, found = _find_facts(template).read_dialect()
+    notice = f"{template.name}: {dialect.describe()}: conversations are written so"
+    return SelectedFormat(DialectTemplate(template, dialect), found.format, found.origin, notice)
 
 
 def _select_shown(template: ChatTemplate, told: ShownFormat) -> SelectedFormat:
@@ -200,6 +216,10 @@ def detect_shown(
         if not _find_facts(template).describes_tools:
             raise
         try:
+            return _find_facts(template).read_dialect()[1]
+        except DetectError as doubt:
+            e = DetectError(f"{e.message}, {doubt.message}", hint=e.hint)
+        try:
             told = _find_told(template, special_tokens)
         except DetectError as doubt:
             raise DetectError(f"{e.message}, and {doubt.message}", hint=e.hint) from doubt
@@ -242,6 +262,26 @@ class _TemplateFacts:
         except DetectError as e:
             # The error is kept for long: without its traceback, which holds frames.
             return DetectError(e.message, where=e.where, hint=e.hint)
+
+    @cached_property
+    def _dialect(self) -> tuple[MessageDialect, Detection] | str:
+        """The dialect and the format of its calls, or why there is none."""
+        if not self.only_shows_tools:
+            return "calls in OpenAI's form are in its prompt"
+        try:
+            return find_dialect(self._template)
+        except DetectError as e:
+            return e.message
+
+    def read_dialect(self) -> tuple[MessageDialect, Detection]:
+        """The dialect in which the template takes calls, and the format that it writes them in.
+
+        Raises:
+            DetectError: there is none.
+        """
+        if isinstance(self._dialect, str):
+            raise DetectError(self._dialect)
+        return self._dialect
 
     @cached_property
     def reasoning_block(self) -> Reasoning | None:

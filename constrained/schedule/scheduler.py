@@ -16,6 +16,7 @@ from constrained.errors import ContextError
 from constrained.kv.sequences import SPARED, Sequences
 from constrained.kv.snapshots import NO_CACHE, Cache
 from constrained.metrics import Metrics
+from constrained.schedule.fair_share import FairShare
 from constrained.schedule.mask_prefetch import MaskPrefetch
 from grammars.wire.format import count_common
 
@@ -56,6 +57,7 @@ class ActiveTurn:
 
     seat: Seat
     turn: TurnDecoder
+    share: FairShare
 
 
 class Schedule:
@@ -67,6 +69,7 @@ class Schedule:
     Requests in the background are admitted behind all others; while one of those is under way,
     prompts in the background are read in small pieces. Each step decodes what those under way have
     to say next, and a part of the prompts that are not read yet, in equal shares (chunked prefill).
+    A turn whose masks take long sits out steps, so that it delays the others by its share at most.
     The tokens that a prompt has in common with a sequence are not computed again (prefix cache).
 
     Args:
@@ -101,6 +104,7 @@ class Schedule:
         self._waiting: deque[Seat] = deque()
         self._running: dict[int, ActiveTurn] = {}  # by the number of the sequence
         self.end: Deadline | None = None
+        self._decode_seconds = 0.0  # of the last step
         self._admissions = 0
         self._admitted: dict[Hashable, int] = {}  # the last admission of each owner
 
@@ -258,7 +262,7 @@ class Schedule:
         except Exception as error:  # it is in no queue any more: nobody else would report this
             seat.result.set_exception(error)
             return
-        self._running[number] = ActiveTurn(seat, turn)
+        self._running[number] = ActiveTurn(seat, turn, FairShare(self._clock))
         if turn.finish is not None:
             self._retire(number)
 
@@ -273,7 +277,7 @@ class Schedule:
         """The next chunk of one turn; each has its turn in a row (round robin)."""
         if not self._running:
             return []
-        number, running = next(iter(self._running.items()))
+        number, running = next(iter(self._find_due().items()))
         self._running[number] = self._running.pop(number)  # it goes to the end of the line
         unread = running.turn.input.unread
         # In a batch of another size, llama.cpp's kernels sum up in another order: the logits differ
@@ -287,7 +291,8 @@ class Schedule:
         """The next chunk of each turn; who has little to say goes first, and the room that is left
         is for the prompts. Up to `spare` tokens may be drafted on top."""
         has_live = any(not running.seat.request.background for running in self._running.values())
-        order = sorted(self._running.items(), key=lambda item: item[1].turn.input.pending)
+        due = self._find_due()
+        order = sorted(due.items(), key=lambda item: item[1].turn.input.pending)
         chunks: list[Chunk] = []
         room = self._step
         for done, (number, running) in enumerate(order):
@@ -298,11 +303,19 @@ class Schedule:
             if has_live and running.seat.request.background:
                 share = min(share, BACKGROUND_STEP)
                 draft = 0
-            chunk = running.turn.next_chunk(share, draft)
+            if running.share.is_costly:  # drafts would cost a mask each
+                draft = 0
+            with running.share.measure():
+                chunk = running.turn.next_chunk(share, draft)
             room -= len(chunk.tokens)
             spare -= chunk.drafted
             chunks.append(chunk)
         return chunks
+
+    def _find_due(self) -> dict[int, ActiveTurn]:
+        """Those under way that do not sit out; all, if nobody else would have the time."""
+        due = {n: running for n, running in self._running.items() if not running.share.sits_out}
+        return due or self._running
 
     def _choose_fewer_chunks(self, chunks: Sequence[Chunk], error: ContextError) -> list[Chunk]:
         """The chunks to decode where the context that the sequences share is full: drafts go first,
@@ -316,23 +329,29 @@ class Schedule:
 
     def _decode(self, chunks: Sequence[Chunk]) -> list[np.ndarray]:
         turns = [self._running[chunk.sequence].turn for chunk in chunks if chunk.wanted]
+        since = self._clock()
         with self._masks.preparing(turns):
-            return self._sequences.decode(chunks)
+            logits = self._sequences.decode(chunks)
+        self._decode_seconds = self._clock() - since
+        return logits
 
     def _advance(self, chunks: Sequence[Chunk], logits: Sequence[np.ndarray]) -> None:
         """Hands each turn its logits, and retires those that are over."""
+        under_way = len(self._running)
         slot = 0
         for chunk in chunks:
             rows = logits[slot : slot + chunk.wanted]
-            turn = self._running[chunk.sequence].turn
+            running = self._running[chunk.sequence]
             try:
-                turn.note_decoded(chunk)
+                running.turn.note_decoded(chunk)
                 if chunk.wanted:
-                    turn.advance(slot, rows)
+                    with running.share.measure():
+                        running.turn.advance(slot, rows)
+                    running.share.charge(self._decode_seconds, under_way)
             except Exception as error:  # also of a sink, which is the caller's: the others go on
                 self._fail(chunk.sequence, error)
             else:
-                if turn.finish is not None:
+                if running.turn.finish is not None:
                     self._retire(chunk.sequence)
             slot += chunk.wanted
 

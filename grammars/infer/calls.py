@@ -177,6 +177,12 @@ class CallLayout:
     between: str = ""
     lead: str = ""
 
+    def without_lead(self) -> "CallLayout":
+        """The same calls, where what the generation prompt has written is a part of no call, but
+        stands between two of them."""
+        prefix = self.prefix.removeprefix(self.lead)
+        return replace(self, prefix=prefix, between=self.between + self.lead, lead="")
+
 
 def find_layout(
     *, header: str, head: str, behind: str, amid: str | None, end: str = ""

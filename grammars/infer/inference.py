@@ -120,6 +120,9 @@ class _TemplateReader:
         layout = self._find_layout(calls)
         chat = replace(self.chat, lead=layout.lead)
         plain = read_content(chat)
+        if layout.lead and plain.opener == layout.lead:  # the header of any message, not of calls
+            layout = layout.without_lead()
+            chat, plain = self.chat, read_content(self.chat)
         if plain.opener and (layout.opening + layout.prefix).startswith(plain.opener):
             raise DetectError(f"calls begin as content does, with {plain.opener!r}")
         ending = infer_ending(chat, opener=plain.opener, tail=plain.tail, rest=layout.rest)

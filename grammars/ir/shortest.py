@@ -24,6 +24,8 @@ from grammars.steps import spend
 MOST_SPELLED = 32_768
 """Characters of an ending that is written out, and tried; of a longer one the length is known."""
 _SHORT = 256  # characters; texts that are joined at once, and not when they are spelled
+MOST_KEPT = 20_000
+"""Texts of members of families: an object of 40 optional keys has 2^40, which come up over time."""
 MOST_TRIED = 2_000
 """Members of a family of rules are tried in so many orders; then no text is known."""
 
@@ -348,6 +350,8 @@ class Shortest:
                 else:
                     pushed += 1
                     heappush(queue, (measure(whole), pushed, whole, way.behind))
+        if len(self._members) >= MOST_KEPT:
+            self._members.clear()
         self._members[start] = ended
         return ended
 
@@ -356,7 +360,9 @@ class Shortest:
         rule = self._rules[member.name]
         missing = rule.needed & ~member.bits
         if missing:
-            return list(self._find_ways(rule.body, member.bits, missing & -missing))
+            ways = list(self._find_ways(rule.body, member.bits, missing & -missing))
+            adding = [way for way in ways if way.behind and way.behind.bits != member.bits]
+            return adding or ways  # what could stand in front of it only adds to the text
         ways = list(self._find_ways(rule.body, member.bits))
         if member.bits.bit_count() >= rule.least:
             return ways

@@ -12,6 +12,7 @@ from itertools import combinations
 from typing import TypeAlias
 
 from grammars.schema.bits import (
+    ALWAYS,
     KEEP,
     NEVER,
     Condition,
@@ -27,8 +28,8 @@ from grammars.schema.presence import FREE, Presence, find_keys, translate
 
 MOST_BITS = 64  # of a parameter of llguidance's rules
 MOST_KEYS = 60
-"""An object of more declared properties has them in schema order: `MOST_BITS`, less some that count
-undeclared members."""
+"""Of an object of more declared properties the presence of keys is not enforced: `MOST_BITS`, less
+some that count undeclared members."""
 
 
 class KeyOrder(StrEnum):
@@ -53,7 +54,8 @@ class Unordered:
     """Members in any order, each declared one once.
 
     The lowest bits of a state are the required members, then come the optional ones, then as many
-    as undeclared members have to be counted.
+    as undeclared members have to be counted. Optional members for which no bit is left may be
+    written again: nothing but a bit tells that they are there.
 
     Args:
         properties: all that can be written.
@@ -65,16 +67,17 @@ class Unordered:
 
     def __init__(self, properties: Sequence[Property], extra: bool, presence: Presence = FREE):
         required_first = sorted(range(len(properties)), key=lambda i: not properties[i].required)
-        self._bits = {index: bit for bit, index in enumerate(required_first)}
+        self._bits = {index: bit for bit, index in enumerate(required_first[:MOST_BITS])}
+        self._untold = frozenset(required_first[MOST_BITS:])
         self._needed = sum(p.required for p in properties)
-        self._declared = len(properties)
+        self._declared = len(self._bits)
         self._extra = extra
         self._least, self._most = presence.least, presence.most
         self._top = self._declared  # behind the last bit
         if extra:
             self._top += self._least if self._most is None else self._most
         required = frozenset(p.key for p in properties if p.required)
-        bits = {p.key: self._bits[i] for i, p in enumerate(properties)}
+        bits = {properties[index].key: bit for index, bit in self._bits.items()}
         self._formula = translate(presence.formula, bits, required)
         spoken: list[int] = []  # the bits of optional members that the formula speaks of
         for key in find_keys(presence.formula):
@@ -109,14 +112,17 @@ class Unordered:
         """The number of members that there are at least."""
         return max(self._least, self._needed)
 
-    def behind(self, index: int) -> SetBit:
+    def behind(self, index: int) -> SetBit | Keep:
         """The state behind that declared member, as a parameter of a rule."""
+        if index in self._untold:
+            return KEEP
         return SetBit(self._bits[index])
 
     @cached_property
     def can_add(self) -> dict[int, Condition]:
         """For each declared member the condition under which it may come next."""
-        return {index: self._allow(bit) for index, bit in self._bits.items()}
+        conditions = {index: self._allow(bit) for index, bit in self._bits.items()}
+        return conditions | dict.fromkeys(self._untold, ALWAYS)
 
     def _allow(self, bit: int) -> Condition:
         """The condition under which the declared member of that bit may come next."""
@@ -170,6 +176,8 @@ class Unordered:
     @cached_property
     def can_add_declared(self) -> Condition:
         """The condition under which one of the declared members may come next."""
+        if self._untold:
+            return ALWAYS
         if not self._barred and self._most is None:
             return negate(count(0, self._declared, self._declared))
         return either(self.can_add.values())
@@ -191,6 +199,11 @@ class Unordered:
 Members: TypeAlias = Ordered | Unordered
 
 
+def can_be_unordered(properties: Sequence[Property]) -> bool:
+    """False if a state has not as many bits as there are required members."""
+    return sum(declared.required for declared in properties) <= MOST_BITS
+
+
 def arrange(
     properties: Sequence[Property],
     extra: bool,
@@ -209,7 +222,7 @@ def arrange(
         mixed: in schema order, undeclared keys stand between the declared ones.
     """
     has_one_order = len(properties) + extra <= 1
-    is_in_order = order is KeyOrder.SCHEMA or has_one_order or len(properties) > MOST_KEYS
+    is_in_order = order is KeyOrder.SCHEMA or has_one_order or not can_be_unordered(properties)
     if is_in_order and presence == FREE:
         return Ordered(mixed)
     return Unordered(properties, extra, presence)

@@ -30,7 +30,7 @@ from grammars.regex.ecma import translate
 from grammars.regex.reader import counts_words
 from grammars.regex.string_formats import ASSERTED, FORMATS, NARROWED
 from grammars.schema.counted import MOST_STATES, Counted
-from grammars.schema.members import MOST_KEYS
+from grammars.schema.members import MOST_BITS, can_be_unordered
 from grammars.schema.nodes import (
     LARGEST_MULTIPLE,
     AnyValue,
@@ -198,9 +198,9 @@ class FlatLowering:
             self._findings.check(at, "minProperties", "an undeclared key may be written twice")
         number = None if extras else len(properties)
         presence = simplify(present.presence, required, number)
-        if len(properties) > MOST_KEYS:
-            reason = f"more than {MOST_KEYS} keys, so they stand in this order, others behind them"
-            self._findings.narrow(at, "properties", reason)
+        if not can_be_unordered(properties):
+            reason = "so all keys stand in the order of the schema, undeclared ones behind them"
+            self._findings.narrow(at, "required", f"more than {MOST_BITS} required keys, {reason}")
         return Object(tuple(properties), None, presence=presence, patterned=tuple(extras))
 
     def _lower_array(self, flat: Mapping[str, Json], at: str) -> Node:

@@ -7,14 +7,13 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache, reduce
 from itertools import chain
 
-from grammars.lowering.keywords import as_list, drop_annotations, list_values
+from grammars.lowering.keywords import as_list, drop_annotations
 from grammars.lowering.rewrite.merging import conjoin
-from grammars.lowering.rewrite.presence import PresenceKeywords
+from grammars.lowering.rewrite.presence import PresenceKeywords, list_names
 from grammars.regex.ecma import translate
 from grammars.regex.string_formats import FORMATS
 from grammars.regex.texts import FREE, Texts, match_words
 from grammars.schema.nodes import Json
-from grammars.schema.subschemas import is_object
 from grammars.steps import spend
 
 MOST_NAMES = 200
@@ -78,7 +77,9 @@ def read_keys(
     declared: dict[str, Json] = {}
     for key, schema in flat.get("properties", {}).items():
         declared[key] = reduce(conjoin, find_matching(key), schema)
-    listed = _list_names(names)
+    listed = list_names(flat)
+    if listed is not None and len(listed) > MOST_NAMES:
+        listed = None
     asked: list[str] = [*flat.get("required", [])]  # a key that is only asked for is declared, too
     if rest is False and not patterns:
         asked += present.wanted
@@ -183,16 +184,6 @@ def read_names(names: Json) -> Texts | None:
             return None
         texts = texts.both(Texts((regex,)))
     return None if texts.automaton is None else texts
-
-
-def _list_names(names: Json) -> list[str] | None:
-    """The keys that `propertyNames` lists; None if it does not."""
-    if not is_object(names) or not {"enum", "const"} & names.keys():
-        return None
-    listed = [value for value in list_values(names) if isinstance(value, str)]
-    if len(listed) > MOST_NAMES:
-        return None
-    return listed
 
 
 @lru_cache(maxsize=512)

@@ -7,7 +7,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from grammars.lowering.keywords import ANNOTATIONS
+from grammars.lowering.keywords import ANNOTATIONS, list_values
 from grammars.schema.members import MOST_BITS, MOST_KEYS
 from grammars.schema.nodes import Json
 from grammars.schema.presence import (
@@ -23,7 +23,7 @@ from grammars.schema.presence import (
     find_keys,
     find_wanted,
 )
-from grammars.schema.subschemas import is_list
+from grammars.schema.subschemas import is_list, is_object
 from grammars.steps import StepsError, limit_steps, spend
 
 MOST_SPOKEN = 8
@@ -100,7 +100,7 @@ def find_presence(flat: Mapping[str, Json]) -> PresenceKeywords:
     formula = _join([claim.formula for claim in claims.values()])
     spoken = set(find_keys(formula))
     required = set(flat.get("required", ()))
-    declared = required.union(flat.get("properties", ()), spoken)
+    declared = required.union(flat.get("properties", ()), spoken, list_names(flat) or ())
     if len(declared) > MOST_KEYS or len(spoken - required) > MOST_SPOKEN:
         return PresenceKeywords()
     keywords = set(claims)
@@ -115,6 +115,14 @@ def find_presence(flat: Mapping[str, Json]) -> PresenceKeywords:
             presence = Presence(formula, least, None if most is None else int(most))
     others = all(claim.others for claim in claims.values())
     return PresenceKeywords(frozenset(keywords), presence, others)
+
+
+def list_names(flat: Mapping[str, Json]) -> list[str] | None:
+    """The keys that `propertyNames` lists; None if it does not."""
+    names = flat.get("propertyNames")
+    if not is_object(names) or not {"enum", "const"} & names.keys():
+        return None
+    return [name for name in list_values(names) if isinstance(name, str)]
 
 
 def _speaks_of_keys(formula: Formula) -> bool:

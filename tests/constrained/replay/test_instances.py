@@ -52,12 +52,32 @@ def test_an_integer_of_64_bits_without_a_sign() -> None:
 
 
 def test_what_is_narrowed_is_reported() -> None:
-    many = {f"k{number}": {} for number in range(61)}
-    schema = {"properties": {"m": {"type": "number", "multipleOf": 5}, **many}, "type": "object"}
+    many = {f"k{number}": {} for number in range(65)}
+    schema = {
+        "type": "object",
+        "properties": {"m": {"type": "number", "multipleOf": 5}, **many},
+        "required": list(many),
+    }
     found = {(f.pointer, f.keyword) for f in lower(schema).report.narrowed}
-    assert found == {("", "properties"), ("/properties/m", "multipleOf")}
+    assert found == {("", "required"), ("/properties/m", "multipleOf")}
     bounded = {"type": "integer", "multipleOf": 5, "minimum": 0, "maximum": 100}
     assert lower(bounded, only_object=False).report.narrowed == ()
+
+
+def test_the_place_of_a_key_that_came_too_early() -> None:
+    schema = {"type": "object", "required": [f"k{number}" for number in range(100, 165)]}
+    ordered = dict.fromkeys(schema["required"], 1)
+    assert find_refusal(schema, ordered) is None
+    place = find_refusal(schema, {"k100": 1, "k164": 1, **ordered})
+    assert place is not None
+    assert (place.pointer, place.expected) == ("/k164", "'0'")
+
+
+def test_names_that_are_listed_beside_a_number_of_keys() -> None:
+    names = [f"k{number}" for number in range(100)]
+    schema = {"type": "object", "propertyNames": {"enum": names}, "minProperties": 2}
+    assert find_refusal(schema, {"k99": 1, "k0": 2}) is None
+    assert "minProperties" in {finding.keyword for finding in lower(schema).report.checked}
 
 
 def test_the_place_of_a_refusal() -> None:

@@ -1,6 +1,5 @@
 """Declared keys in any order, in every format, or in that of the schema."""
 
-import json
 from itertools import permutations
 from typing import Any
 
@@ -11,11 +10,12 @@ from constrained.errors import RequestError
 from constrained.tools.shapes import read_tools
 from grammars.formats import FORMATS
 from grammars.formats.hermes import HERMES
+from grammars.formats.qwen3_coder import QWEN3_CODER
 from grammars.ir.completion import Completer
 from grammars.lowering.lower import lower
 from grammars.parse.parser import parse
 from grammars.render import render
-from grammars.schema.members import MOST_KEYS
+from grammars.schema.members import MOST_BITS
 from grammars.turn import Choice, ChoiceAnswer, KeyOrder, Policy, State, Tool, ToolCall, Turn
 from grammars.wire.format import Format
 from tests.agreement.matching import Masked
@@ -133,15 +133,53 @@ def test_a_key_is_written_once_and_the_last_one_is_forced() -> None:
     assert grammar.prefix(written + ', "mode"') == written + ', "'
 
 
-def test_objects_of_many_keys_keep_the_order_of_the_schema() -> None:
-    for count, taken in ((MOST_KEYS, True), (MOST_KEYS + 1, False)):
-        properties = {f"k{i}": {"type": "boolean"} for i in range(count)}
-        offered, grammar = make(HERMES, {"type": "object", "properties": properties})
-        arguments = dict.fromkeys(properties, True)
+def make_many(keys: int, required: int, **keywords: Any) -> dict[str, Any]:
+    """A schema of so many keys, the last of which are required."""
+    properties = {f"k{i}": {"type": "boolean"} for i in range(keys)}
+    asked = list(properties)[keys - required :]
+    return {"type": "object", "properties": properties, "required": asked, **keywords}
+
+
+@pytest.mark.parametrize("format", [HERMES, QWEN3_CODER], ids=lambda f: f.name)
+@pytest.mark.parametrize("keys", [MOST_BITS + 1, 500])
+@pytest.mark.parametrize(
+    "others", [{}, {"additionalProperties": True}, {"patternProperties": {"^x-": {}}}], ids=str
+)
+def test_objects_of_many_keys_take_any_order(
+    format: Format, keys: int, others: dict[str, Any]
+) -> None:
+    schema = make_many(keys, 5, **others)
+    offered, grammar = make(format, schema)
+    arguments = dict.fromkeys(["k0", "k7", f"k{keys - 6}", *schema["required"]], True)
+    for names in (arguments, [*reversed(arguments)], sorted(arguments)):
+        assert grammar.accepts(write(format, dict.fromkeys(names, True), offered))
+    twice = write(format, arguments, offered).replace("k7", "k0")
+    assert not grammar.accepts(twice)
+    del arguments[schema["required"][2]]
+    assert not grammar.accepts(write(format, arguments, offered))
+    assert not offered.schema.report.narrowed
+
+
+def test_objects_of_many_required_keys_keep_the_order_of_the_schema() -> None:
+    for required, taken in ((MOST_BITS, True), (MOST_BITS + 1, False)):
+        offered, grammar = make(HERMES, make_many(required + 1, required))
+        arguments = dict.fromkeys([f"k{i}" for i in range(required + 1)], True)
         assert grammar.accepts(write(HERMES, arguments, offered))
         backwards = dict(reversed(arguments.items()))
-        assert json.dumps(backwards) != json.dumps(arguments)
         assert grammar.accepts(write(HERMES, backwards, offered)) == taken
+        narrowed = [finding.keyword for finding in offered.schema.report.narrowed]
+        assert narrowed == ([] if taken else ["required"])
+
+
+def test_objects_of_many_keys_can_be_ended() -> None:
+    schema = make_many(100, 10)
+    offered, grammar = make(HERMES, schema)
+    text = write(HERMES, dict.fromkeys(["k99", "k3", *schema["required"]], True), offered)
+    completer = turn_completer(HERMES, [offered], Policy(Choice.REQUIRED), State(), grammar.ids)
+    for at in range(0, len(text), 15):
+        rest = completer.complete(text[:at])
+        assert rest is not None
+        assert grammar.accepts(text[:at] + rest), (text[:at], rest)
 
 
 TOOL = tool("move", {"x": {"type": "integer"}, "y": {"type": "integer"}}, required=["x", "y"])

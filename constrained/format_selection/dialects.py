@@ -1,0 +1,296 @@
+"""Templates that take calls and results in another form than OpenAI's messages: which field or role
+they read, found in their syntax tree and proven by rendering.
+
+Some read the name of a function from a field of the assistant's message and the arguments from its
+content, some a call of older APIs (`function_call`), some a message of a role of its own.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from itertools import islice, product
+from typing import Any
+
+from jinja2 import nodes
+
+from constrained.errors import TemplateError
+from constrained.messages import normalise
+from constrained.template.chat_template import ChatTemplate
+from grammars.errors import DetectError
+from grammars.infer.detect import Detection, detect
+from grammars.infer.probes import Evidence
+
+MOST_WORDS = 40
+"""Of more fields, or roles, than these no dialect is made."""
+
+_NAME, _RESULT = "probe_of_a_call", "PROBE-OF-A-RESULT"
+_ARGUMENTS = {"probe_key": "PROBE-OF-AN-ARGUMENT"}
+_FUNCTION = {"name": _NAME, "arguments": _ARGUMENTS}
+_STANDARD_FIELDS = frozenset(["role", "content", "tool_calls", "tool_call_id"])
+_STANDARD_ROLES = frozenset(["system", "developer", "user", "assistant"])
+_USER: dict[str, Any] = {"role": "user", "content": "Hello"}
+_ASKED: dict[str, Any] = {
+    "role": "assistant",
+    "content": None,
+    "tool_calls": [
+        {
+            "id": "abcdefgh1",
+            "type": "function",
+            "function": {"name": _NAME, "arguments": _ARGUMENTS},
+        }
+    ],
+}
+_TOLD: dict[str, Any] = {"role": "tool", "tool_call_id": "abcdefgh1", "content": _RESULT}
+
+Message = dict[str, Any]
+
+
+class CallForm(StrEnum):
+    """Where a template reads a call."""
+
+    NAME = "the field {!r} of an assistant message names the function, its content is the arguments"
+    CALL = "the field {!r} of an assistant message is the call"
+    CALLS = "the field {!r} of an assistant message lists the calls"
+    ROLE = "the content of a message of role {!r} is the call"
+
+
+@dataclass(frozen=True)
+class MessageDialect:
+    """How a template wants calls and results.
+
+    Args:
+        form: where it reads a call.
+        word: the field, or the role.
+        arguments_as_text: arguments in a field are JSON text.
+        result_role: the role of results.
+    """
+
+    form: CallForm
+    word: str
+    arguments_as_text: bool = False
+    result_role: str = "tool"
+
+    def describe(self) -> str:
+        """The dialect in words."""
+        return f"{self.form.format(self.word)}; results have the role {self.result_role!r}"
+
+    def write(self, messages: Sequence[Message]) -> Iterator[Message]:
+        """Messages in normal form (`normalise`) as the template wants them.
+
+        Raises:
+            TemplateError: a call without a function.
+        """
+        names: dict[Any, str] = {}  # by the ids of their calls
+        for i, message in enumerate(messages):
+            if "tool_calls" in message:
+                calls = [_read_call(call, f"/messages/{i}") for call in message["tool_calls"]]
+                for call, told in zip(message["tool_calls"], calls, strict=True):
+                    names[call.get("id")] = told["name"]
+                yield from self._write_calls(message, calls)
+            elif message["role"] == "tool":
+                named = {"name": names.get(message.get("tool_call_id"), "")}
+                yield {**named, **message, "role": self.result_role}
+            else:
+                yield message
+
+    def _write_calls(self, message: Message, calls: Sequence[Message]) -> Iterator[Message]:
+        """The messages for one with calls. Only lists of calls stand beside content; the rest of
+        the message, such as its reasoning, goes with its first part."""
+        rest = {key: value for key, value in message.items() if key != "tool_calls"}
+        if self.form is CallForm.CALLS:
+            yield {**rest, self.word: [self._spell(call) for call in calls]}
+            return
+        if rest["content"]:
+            yield rest
+            rest = {"role": "assistant"}
+        for call in calls:
+            yield {**rest, **self._write_call(call)}
+            rest = {"role": "assistant"}
+
+    def _write_call(self, call: Message) -> Message:
+        match self.form:
+            case CallForm.NAME:
+                return {self.word: call["name"], "content": _write_json(call["arguments"])}
+            case CallForm.ROLE:
+                return {"role": self.word, "content": _write_json(call)}
+            case _:
+                return {self.word: self._spell(call), "content": ""}
+
+    def _spell(self, call: Message) -> Message:
+        if self.arguments_as_text:
+            return {**call, "arguments": _write_json(call["arguments"])}
+        return call
+
+
+class DialectTemplate(ChatTemplate):
+    """A chat template that is given calls and results in its own dialect.
+
+    Args:
+        template: what writes the conversation.
+        dialect: how it wants calls and results.
+    """
+
+    def __init__(self, template: ChatTemplate, dialect: MessageDialect):
+        super().__init__(template.source, name=template.name, **template.tokens)
+        self.dialect = dialect
+
+    def render(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        /,
+        *,
+        add_generation_prompt: bool = True,
+        **kwargs: Any,
+    ) -> str:
+        """As in `ChatTemplate.render`."""
+        with self.failures():
+            written = list(self.dialect.write(normalise(messages)))
+        return super().render(written, tools, add_generation_prompt=add_generation_prompt, **kwargs)
+
+
+def find_dialect(template: ChatTemplate) -> tuple[MessageDialect, Detection]:
+    """The dialect in which a template takes calls, and the wire format that it teaches then.
+
+    Raises:
+        DetectError: the template writes the calls of no dialect, or not so that they can be read.
+    """
+    refusal: DetectError | None = None
+    for dialect in _list_written(template):
+        try:
+            found = detect(DialectTemplate(template, dialect).render)
+        except DetectError as e:
+            refusal = refusal or DetectError(f"{dialect.describe()}, but {e.message}")
+            continue
+        evidence = Evidence("calls in messages of another form", "", dialect.describe())
+        return dialect, replace(found, evidence=(evidence, *found.evidence))
+    raise refusal or DetectError("no field or role that the template reads holds a call")
+
+
+def _list_written(template: ChatTemplate) -> Iterator[MessageDialect]:
+    """The dialects whose calls and results the template writes."""
+    roles = _list_roles(template.tree)
+    forms = (CallForm.NAME, CallForm.CALL, CallForm.CALLS)
+    candidates = [*product(_list_fields(template.tree), forms)]
+    candidates += [(role, CallForm.ROLE) for role in roles]
+    for word, form in candidates:
+        dialect = _prove_call(template, MessageDialect(form, word))
+        if dialect is not None:
+            yield from islice(_list_with_results(template, dialect, roles), 1)
+
+
+def _prove_call(template: ChatTemplate, dialect: MessageDialect) -> MessageDialect | None:
+    """The dialect, if the template writes its calls where the model goes on behind the prompt."""
+    messages = [_USER, _ASKED]
+    text = _write_json(_ARGUMENTS)
+    # Text stands in the prompt as it is: a template that writes it as a JSON string wants objects.
+    as_text = replace(dialect, arguments_as_text=True)
+    if dialect.form in (CallForm.CALL, CallForm.CALLS) and text in _try(
+        template, as_text, messages
+    ):
+        dialect = as_text
+    written = _try(template, dialect, messages)
+    holds_call = _NAME in written and _ARGUMENTS["probe_key"] in written
+    if dialect.form is CallForm.ROLE:  # or is it the role of results?
+        prompt = _try(template, dialect, [_USER], add_generation_prompt=True)
+        holds_call = holds_call and bool(prompt) and written.startswith(prompt)
+    return dialect if holds_call else None
+
+
+def _list_with_results(
+    template: ChatTemplate, dialect: MessageDialect, roles: Sequence[str]
+) -> Iterator[MessageDialect]:
+    """The dialect with each role whose messages the template writes as results."""
+    known = roles if "tool" not in roles else ["tool", *roles]
+    for role in (*known, "tool"):
+        if dialect.form is CallForm.ROLE and role == dialect.word:
+            continue
+        tried = replace(dialect, result_role=role)
+        if _RESULT in _try(template, tried, [_USER, _ASKED, _TOLD]):
+            yield tried
+
+
+def _try(
+    template: ChatTemplate,
+    dialect: MessageDialect,
+    messages: Sequence[Message],
+    *,
+    add_generation_prompt: bool = False,
+) -> str:
+    """What the template writes; "" if it refuses the conversation."""
+    try:
+        return DialectTemplate(template, dialect).render(
+            messages, add_generation_prompt=add_generation_prompt
+        )
+    except TemplateError:
+        return ""
+
+
+def _list_fields(tree: nodes.Template) -> list[str]:
+    """The names of fields that a template reads of anything, in its order; [] of too many."""
+    found: dict[str, None] = {}
+    for node in tree.find_all((nodes.Getattr, nodes.Getitem, nodes.Call, nodes.Compare)):
+        match node:
+            case nodes.Getattr(attr=name):
+                found[name] = None
+            case nodes.Getitem(arg=nodes.Const(value=str(name))):
+                found[name] = None
+            case nodes.Call(
+                node=nodes.Getattr(attr="get"), args=[nodes.Const(value=str(name)), *_]
+            ):
+                found[name] = None
+            case _:
+                pass
+    return _limit(found, _STANDARD_FIELDS)
+
+
+def _list_roles(tree: nodes.Template) -> list[str]:
+    """The texts that a template compares a role with, in its order; [] of too many."""
+    names = {"role"}  # of variables that hold a role
+    for assignment in tree.find_all(nodes.Assign):
+        if isinstance(assignment.target, nodes.Name) and _reads_role(assignment.node, set()):
+            names.add(assignment.target.name)
+    found: dict[str, None] = {}
+    for comparison in tree.find_all(nodes.Compare):
+        if not any(_reads_role(part, names) for part in comparison.iter_child_nodes()):
+            continue
+        for constant in comparison.find_all(nodes.Const):
+            if isinstance(constant.value, str) and constant.value != "role":
+                found[constant.value] = None
+    return _limit(found, _STANDARD_ROLES)
+
+
+def _reads_role(node: nodes.Node, names: set[str]) -> bool:
+    """True for the role of a message, or a variable of that name."""
+    match node:
+        case nodes.Operand(expr=expr):
+            return _reads_role(expr, names)
+        case nodes.Getattr(attr="role") | nodes.Getitem(arg=nodes.Const(value="role")):
+            return True
+        case nodes.Call(node=nodes.Getattr(attr="get"), args=[nodes.Const(value="role"), *_]):
+            return True
+        case nodes.Name(name=name):
+            return name in names
+        case _:
+            return False
+
+
+def _limit(found: Mapping[str, None], known: frozenset[str]) -> list[str]:
+    words = [word for word in found if word not in known]
+    return words if len(words) <= MOST_WORDS else []
+
+
+def _read_call(call: Any, where: str) -> Message:
+    match call:
+        case {"function": {"name": str(name), "arguments": arguments}}:
+            return {"name": name, "arguments": arguments}
+        case _:
+            hint = 'A call is {"id": ..., "type": "function", "function": {"name", "arguments"}}'
+            raise TemplateError("a tool call without a function", where=where, hint=hint)
+
+
+def _write_json(value: Any) -> str:
+    if isinstance(value, str):  # arguments that are no object, as a model in trouble writes them
+        return value
+    return json.dumps(value, ensure_ascii=False)
