@@ -24,12 +24,13 @@ from constrained.model.model import Model
 from grammars.errors import Error
 from server.batches import routes as batches
 from server.batches.batch_runner import BatchRunner
-from server.dialects import llamacpp
 from server.dialects.chat import routes as chat
 from server.dialects.chat.request import ChatRequest
 from server.dialects.completions import routes as completions
 from server.dialects.completions.request import CompletionRequest
-from server.dialects.llamacpp import DetokenizeRequest, TokenizeRequest
+from server.dialects.llamacpp import routes as llamacpp
+from server.dialects.llamacpp.completion_request import InfillRequest, NativeCompletionRequest
+from server.dialects.llamacpp.routes import DetokenizeRequest, TokenizeRequest
 from server.dialects.messages import routes as messages
 from server.dialects.messages.reply import encode_anthropic_error
 from server.dialects.messages.request import CountRequest, MessagesRequest
@@ -57,7 +58,9 @@ BODIES = (
     CompletionRequest,
     CountRequest,
     DetokenizeRequest,
+    InfillRequest,
     MessagesRequest,
+    NativeCompletionRequest,
     ResponsesRequest,
     TokenizeRequest,
 )

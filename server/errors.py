@@ -24,6 +24,7 @@ OPENAI_TYPES = {
     413: "invalid_request_error",
     415: "invalid_request_error",
     422: "invalid_reply_error",
+    501: "not_supported_error",
     503: "unavailable_error",
     504: "timeout_error",
 }

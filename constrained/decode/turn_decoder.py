@@ -317,6 +317,7 @@ class TurnDecoder:
         state.close(is_whole=state.finish is Finish.STOP or state.ended_at is not None)
         if not self._ends_at_stop_text() and self._ends_at_call_limit():
             state.close(is_whole=True)
+        state.send_progress()  # of the last tokens, which may have brought no event
         transcript = state.transcript
         given = self._request.turn.prefix.reasoning_tokens
         usage = Usage(

@@ -57,6 +57,7 @@ class TurnState:
         self.sampler = engine.sampler(request.options.sampling)
         self.finish: Finish | None = None
         self.discarded = 0
+        self._told = 0  # tokens that the progress was told of
         self.ended_at: int | None = None
         self._recall()
 
@@ -102,23 +103,27 @@ class TurnState:
 
     def send(self, events: Sequence[StreamEvent]) -> None:
         """Hands events to whoever waits for them."""
-        if events:
-            self.send_progress()
+        if events and self.request.options.progress:
+            self.request.sink([self._measure_progress(), *events])
+        elif events:
             self.request.sink(events)
 
     def send_progress(self) -> None:
         """Says how far the turn is, to whoever has asked for that."""
-        if not self.request.options.progress:
-            return
+        if self.request.options.progress:
+            self.request.sink([self._measure_progress()])
+
+    def _measure_progress(self) -> ProgressMade:
         size = len(self.input.prompt)
-        progress = ProgressMade(
+        told, self._told = self._told, len(self.tokens)
+        return ProgressMade(
             prompt_tokens=size,
             cached_tokens=self.input.cached,
             read_tokens=size - self.input.unread,
             completion_tokens=self.generated,
             timings=self.watch.read(),
+            tokens=tuple(self.tokens[told:]),
         )
-        self.request.sink([progress])
 
     def close(self, *, is_whole: bool) -> None:
         """Nothing more is written; sends the rest of the events. A second time does nothing."""
@@ -137,6 +142,7 @@ class TurnState:
         head, rest = self.transcript.cut_behind_call(index)
         self.discarded += len(self.tokens) - len(head.tokens)
         self.transcript = head
+        self._told = min(self._told, len(head.tokens))
         self.finish, self.ended_at = Finish.STOP, None
         if self.reserve is None:
             return ()
@@ -177,6 +183,7 @@ class TurnState:
         if shortest > limit or not self.input.rewind(head.tokens):
             return False
         self.transcript = head
+        self._told = min(self._told, count)
         self.matcher = matcher
         self.reserve = reserve
         self.limit = limit

@@ -50,6 +50,25 @@ class EncodeSpecial(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class FillInTokens:
+    """The tokens of a prompt that asks for what stands between two texts (fill in the middle).
+
+    Args:
+        prefix: in front of the text before.
+        suffix: in front of the text behind.
+        middle: in front of what is asked for.
+        repository: in front of the name of a repository; None: there is none.
+        file: in front of each of its files; None: there is none.
+    """
+
+    prefix: int
+    suffix: int
+    middle: int
+    repository: int | None = None
+    file: int | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class Vocabulary:
     """The tokens of a model, by id."""
@@ -66,6 +85,8 @@ class Vocabulary:
     encode_special: EncodeSpecial
     bos: int | None
     """The first token of each prompt, if the GGUF asks for one (`add_bos_token`)."""
+    fill_in: FillInTokens | None = None
+    """Those of prompts for code that is filled in, if the model knows such prompts."""
 
     @cached_property
     def _ids(self) -> Mapping[str, int]:

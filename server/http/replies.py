@@ -30,7 +30,7 @@ class ReplyWriter:
 
     def open(self) -> Iterator[Json]:
         """The first chunks."""
-        raise NotImplementedError
+        return iter(())
 
     def take(self, number: int, event: TurnEvent) -> Iterator[Json]:
         """The chunks of an event, which is one of the choice of this number."""
@@ -47,7 +47,7 @@ class ReplyWriter:
     def before_sending(self, chunk: Json) -> None:
         """Called in front of each chunk that goes out."""
 
-    def fold(self, chunks: Sequence[Json]) -> Json:
+    def fold(self, chunks: Sequence[Json]) -> Json | list[Json]:
         """The whole reply that the chunks of a stream add up to."""
         raise NotImplementedError
 

@@ -17,15 +17,17 @@ class ProgressWishes:
     Args:
         prompt: chunks say how much of the prompt is read.
         timings: every chunk has the timings so far.
+        tokens: chunks have counts and ids of tokens.
     """
 
     prompt: bool = False
     timings: bool = False
+    tokens: bool = False
 
     @property
     def any(self) -> bool:
         """True if the progress has to be known."""
-        return self.prompt or self.timings
+        return self.prompt or self.timings or self.tokens
 
 
 NO_WISHES = ProgressWishes()

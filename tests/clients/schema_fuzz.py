@@ -23,7 +23,7 @@ UNGUESSABLE = re.compile(r"/(responses|files|batches)/{id}|POST /v1/batches$")
 CHECKS = "not_a_server_error,status_code_conformance"
 SETTINGS = """
 [checks.not_a_server_error]
-expected-statuses = ["2xx", "4xx", "503", "504"]
+expected-statuses = ["2xx", "4xx", "501", "503", "504"]
 """
 
 

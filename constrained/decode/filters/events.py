@@ -24,6 +24,8 @@ class ProgressMade:
         read_tokens: those of them that the model has seen, the cached ones included.
         completion_tokens: those that are generated, the next events' included.
         timings: until now.
+        tokens: ids of those that were generated since the last event of this kind; some of them
+            may be thrown away again.
     """
 
     prompt_tokens: int
@@ -31,6 +33,7 @@ class ProgressMade:
     read_tokens: int
     completion_tokens: int
     timings: Timings
+    tokens: tuple[int, ...] = ()
 
 
 StreamEvent: TypeAlias = Event | TokenDrawn | Exhausted | ProgressMade

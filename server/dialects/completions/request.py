@@ -7,6 +7,7 @@ from pydantic import Field
 from constrained.job import Job
 from server.dialects.chat.request import HARMLESS
 from server.errors import HttpError
+from server.settings import Settings
 from server.turns.openai_fields import GenerationFields, find_ignored
 from server.turns.request_lists import NumberLists, Numbers, Texts
 from server.turns.service import Service
@@ -43,13 +44,6 @@ class CompletionRequest(GenerationFields):
             HttpError, Error: something in it cannot be; says where.
         """
         self._check(service)
-        self.check_answer(service.settings)
-        job = Job(
-            messages=(),
-            answer=self.read_answer(),
-            cache_salt=self.cache_salt,
-            cache_prompt=self.cache_prompt is not False,
-        )
         max_tokens = self._read_max_tokens()
         generation = GenerationOptions(
             max_tokens=None if max_tokens == -1 else max_tokens,
@@ -60,7 +54,7 @@ class CompletionRequest(GenerationFields):
             progress=self.progress_wishes,
             ignore_eos=self.ignore_eos is True,
         )
-        return TurnRequest(job, generation, ignored_fields=find_ignored(self.model_extra, HARMLESS))
+        return read_text_request(self, generation, service)
 
     def _read_max_tokens(self) -> int:
         if self.n_predict is not None:
@@ -70,24 +64,49 @@ class CompletionRequest(GenerationFields):
         return self.max_tokens
 
     def _check(self, service: Service) -> None:
-        choices = len(self.prompts) * (self.n or 1)
-        most = service.settings.max_choices
         if self.suffix:
             message = "text cannot be inserted: give what stands in front of it"
             raise _refuse("/suffix", message)
         if self.best_of not in (None, self.n or 1):
             raise _refuse("/best_of", "replies are not compared: leave it out, or give n")
-        if not self.prompts:
-            raise _refuse("/prompt", "there is no prompt")
-        if choices > most:
-            raise _refuse(
-                "/n", f"these are {choices} choices, the limit is {most}: raise --max-choices"
-            )
+        check_choices(len(self.prompts), self.n or 1, service.settings)
         if self._read_max_tokens() == 0:
             raise _refuse("/max_tokens", "it has to be 1 or more")
         if self.echo and self.logprobs is not None:
             message = "prompts have no log probabilities here: leave echo or logprobs out"
             raise _refuse("/echo", message)
+
+
+def read_text_request(
+    fields: GenerationFields, generation: GenerationOptions, service: Service
+) -> TurnRequest:
+    """The request for texts behind raw prompts; its job has no messages.
+
+    Raises:
+        HttpError, Error: the answer that is asked for cannot be; says where.
+    """
+    fields.check_answer(service.settings)
+    job = Job(
+        messages=(),
+        answer=fields.read_answer(),
+        cache_salt=fields.cache_salt,
+        cache_prompt=fields.cache_prompt is not False,
+    )
+    return TurnRequest(job, generation, ignored_fields=find_ignored(fields.model_extra, HARMLESS))
+
+
+def check_choices(prompts: int, choices: int, settings: Settings) -> None:
+    """Refuses a request without prompts, or with too many choices for all of them together.
+
+    Raises:
+        HttpError: names the field.
+    """
+    if not prompts:
+        raise _refuse("/prompt", "there is no prompt")
+    count, most = prompts * choices, settings.max_choices
+    if count > most:
+        message = f"these are {count} choices, the limit is {most}: raise --max-choices"
+        raise _refuse("/n", message)
 
 
 def _refuse(where: str, message: str) -> HttpError:

@@ -35,7 +35,7 @@ async def complete(request: Request) -> Response:
     active = await wait_for_client(request, start(service, turn_request, body.prompts))
     echoes = [""] * len(body.prompts)
     if body.echo:
-        echoes = [_show_prompt(service, prompt) for prompt in body.prompts]
+        echoes = [show_prompt(service, prompt) for prompt in body.prompts]
     shows_usage = body.shows_usage or not body.stream
     writer = CompletionWriter(active.compiled, echoes, shows_usage=shows_usage)
     return await answer(request, active, writer, is_streamed=body.stream is True)
@@ -76,7 +76,8 @@ async def _compile(
     return turn
 
 
-def _show_prompt(service: Service, prompt: str | Sequence[int]) -> str:
+def show_prompt(service: Service, prompt: str | Sequence[int]) -> str:
+    """A prompt as text."""
     if isinstance(prompt, str):
         return prompt
     return service.model.engine.vocabulary.text(prompt).decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""llama-server's own paths: tokens, chat template, properties, slots."""
+"""llama-server's own paths: completion and infill, tokens, chat template, properties, slots."""
 
 from typing import Any
 
@@ -7,17 +7,28 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, Field
 
 from server.dialects.chat.request import ChatRequest
+from server.dialects.completions.routes import show_prompt, start
+from server.dialects.llamacpp.completion_reply import NativeCompletionWriter, show_sampling
+from server.dialects.llamacpp.completion_request import (
+    InfillRequest,
+    NativeCompletionRequest,
+    NativeFields,
+    TextRequest,
+)
 from server.errors import HttpError
 from server.http.body import describe_body
 from server.http.disconnects import wait_for_client
 from server.http.reading import read_request
-from server.http.serving import ERRORS, find_service
+from server.http.replies import answer
+from server.http.serving import ERRORS, describe_errors, find_service
 from server.http.status import NOT_LOADED
 from server.turns.compiled_request import compile_request
 from server.turns.request_lists import Numbers
 from server.turns.service import Service
 
 router = APIRouter()
+NOT_SUPPORTED = ERRORS | describe_errors(501)
+NO_EMBEDDINGS = "this server generates text: it has no embeddings, and ranks no documents"
 Json = dict[str, Any]
 
 
@@ -34,6 +45,47 @@ class DetokenizeRequest(BaseModel):
     """Tokens to be put together."""
 
     tokens: Numbers = Field(max_length=1_000_000)
+
+
+@router.post("/completion", responses=ERRORS, openapi_extra=describe_body(NativeCompletionRequest))
+@router.post("/v1/completion", responses=ERRORS, include_in_schema=False)
+async def complete(request: Request) -> Response:
+    """Goes on from a text, or from several; in llama-server's form."""
+    service = find_service(request)
+    body, read = await read_request(
+        request, service, NativeCompletionRequest, NativeCompletionRequest.read
+    )
+    return await _generate(request, service, body, read)
+
+
+@router.post("/infill", responses=NOT_SUPPORTED, openapi_extra=describe_body(InfillRequest))
+@router.post("/v1/infill", responses=NOT_SUPPORTED, include_in_schema=False)
+async def infill(request: Request) -> Response:
+    """What stands between two texts."""
+    service = find_service(request)
+    body, read = await read_request(request, service, InfillRequest, InfillRequest.read)
+    return await _generate(request, service, body, read)
+
+
+async def _generate(
+    request: Request, service: Service, body: NativeFields, read: TextRequest
+) -> Response:
+    active = await wait_for_client(request, start(service, read.turn_request, read.prompts))
+    prompts = [show_prompt(service, prompt) for prompt in read.prompts]
+    writer = NativeCompletionWriter(active.compiled, body, prompts)
+    return await answer(request, active, writer, is_streamed=body.stream is True)
+
+
+@router.post("/v1/embeddings", include_in_schema=False)
+@router.post("/embeddings", include_in_schema=False)
+@router.post("/embedding", include_in_schema=False)
+@router.post("/v1/rerank", include_in_schema=False)
+@router.post("/rerank", include_in_schema=False)
+@router.post("/v1/reranking", include_in_schema=False)
+@router.post("/reranking", include_in_schema=False)
+async def embed() -> Response:
+    """Says that there are no embeddings here."""
+    raise HttpError(501, NO_EMBEDDINGS, "not_supported")
 
 
 @router.post("/tokenize", responses=ERRORS, openapi_extra=describe_body(TokenizeRequest))
@@ -108,7 +160,7 @@ async def show_properties(request: Request) -> Json:
     return {
         "default_generation_settings": {
             "n_ctx": engine.context_length,
-            "params": _show_sampling(service),
+            "params": show_sampling(service.model.sampling),
         },
         "total_slots": engine.max_sequences,
         "model_alias": service.name,
@@ -121,12 +173,6 @@ async def show_properties(request: Request) -> Json:
         "build_info": "constrained",
         "is_sleeping": False,
     }
-
-
-def _show_sampling(service: Service) -> Json:
-    sampling = service.model.sampling
-    names = ("temperature", "top_k", "top_p", "min_p", "repeat_penalty")
-    return {name: getattr(sampling, name) for name in names}
 
 
 @router.get("/slots", responses=NOT_LOADED)

@@ -1,0 +1,2 @@
+"""llama-server's own paths: completion and infill (`completion_request`, `completion_reply`);
+tokens, chat template, properties and slots (`routes`)."""

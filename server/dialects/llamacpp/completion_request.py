@@ -1,0 +1,229 @@
+"""llama-server's completion and infill: the requests.
+
+The fields are those of llama-server's reference; others are ignored, and the reply names them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from constrained.vocabulary.vocabulary import Vocabulary
+from server.dialects.completions.request import check_choices, read_text_request
+from server.errors import HttpError
+from server.turns.openai_fields import GenerationFields, replace_given
+from server.turns.progress import ProgressWishes
+from server.turns.request_checks import UNREADABLE
+from server.turns.request_lists import Texts
+from server.turns.service import Service
+from server.turns.turn_request import GenerationOptions, TurnRequest
+
+Prompt: TypeAlias = str | Sequence[int]
+"""A text, or the ids of tokens."""
+REPOSITORY = "myproject\n"
+FILE = "filename\n"
+SNIPPET = "\n\n--- snippet ---\n\n"
+"""llama-server's names of what its requests do not name."""
+
+
+@dataclass(frozen=True)
+class TextRequest:
+    """A request that was read.
+
+    Args:
+        turn_request: its job has no messages.
+        prompts: what to go on from.
+    """
+
+    turn_request: TurnRequest
+    prompts: Sequence[Prompt]
+
+
+class NativeFields(GenerationFields):
+    """Fields that completion and infill have in common."""
+
+    max_tokens: int | None = Field(None, ge=-1)
+    n_cmpl: int | None = Field(None, ge=1)
+    n_probs: int | None = Field(None, ge=0, le=20)
+    post_sampling_probs: bool | None = None
+    repeat_last_n: int | None = Field(None, ge=-1)
+    return_tokens: bool | None = None
+    response_fields: Texts | None = None
+
+    @property
+    def choices(self) -> int:
+        """The number of completions of each prompt."""
+        return self.n_cmpl or self.n or 1
+
+    def read_text(self, service: Service, prompts: Sequence[Prompt]) -> TurnRequest:
+        """The request for texts behind these prompts.
+
+        Raises:
+            HttpError, Error: something in it cannot be; says where.
+        """
+        check_choices(len(prompts), self.choices, service.settings)
+        if self.post_sampling_probs:
+            message = "probabilities are those of the model, before sampling: leave it out"
+            raise HttpError(400, message, "unsupported_field", where="/post_sampling_probs")
+        wishes = ProgressWishes(
+            prompt=self.stream is True and self.return_progress is True,
+            timings=self.stream is True and self.timings_per_token is True,
+            tokens=self.stream is True or self.return_tokens is True,
+        )
+        sampling = self.read_sampling_with(service.model)
+        generation = GenerationOptions(
+            max_tokens=self._read_max_tokens(service),
+            sampling=replace_given(sampling, penalty_last_n=self.repeat_last_n),
+            stop=self.read_stop(),
+            logprobs=self.n_probs or None,
+            choices=self.choices,
+            progress=wishes,
+            ignore_eos=self.ignore_eos is True,
+        )
+        return read_text_request(self, generation, service)
+
+    def _read_max_tokens(self, service: Service) -> int | None:
+        given = (("n_predict", self.n_predict), ("max_tokens", self.max_tokens))
+        for name, count in given:
+            if count == 0:
+                message = "it has to be 1 or more, or -1: as many as there is room for"
+                raise HttpError(400, message, "invalid_value", where=f"/{name}")
+            if count is not None:
+                return None if count == -1 else count
+        return service.settings.max_tokens
+
+
+class NativeCompletionRequest(NativeFields):
+    """A request to /completion."""
+
+    prompt: Any
+
+    def read(self, service: Service) -> TextRequest:
+        """Reads what is asked for, for each of the prompts.
+
+        Raises:
+            HttpError, Error: something in it cannot be; says where.
+        """
+        prompts = _read_prompts(self.prompt, service.model.engine.vocabulary)
+        return TextRequest(self.read_text(service, prompts), prompts)
+
+
+class ExtraText(BaseModel):
+    """A text beside the one that is filled in, such as another file."""
+
+    model_config = ConfigDict(extra="allow")
+
+    text: str
+    filename: str | None = None
+
+
+class InfillRequest(NativeFields):
+    """A request to /infill."""
+
+    input_prefix: str
+    input_suffix: str
+    input_extra: list[ExtraText] = Field(default_factory=list[ExtraText], max_length=1000)
+    prompt: str = ""
+
+    def read(self, service: Service) -> TextRequest:
+        """Reads what is asked for.
+
+        Raises:
+            HttpError, Error: something in it cannot be, or the model fills nothing in.
+        """
+        prompt = write_infill_prompt(self, service.model.engine.vocabulary)
+        return TextRequest(self.read_text(service, [prompt]), [prompt])
+
+
+def write_infill_prompt(body: InfillRequest, vocabulary: Vocabulary) -> list[int]:
+    """The prompt that asks for the text between prefix and suffix, as llama-server writes it: other
+    texts first; `prompt` is the end of the prefix. Names of special tokens in the texts are text.
+
+    Raises:
+        HttpError: the model knows no such prompts, or a text has a lone surrogate.
+    """
+    special = vocabulary.fill_in
+    if special is None:
+        message = "infill is not supported by this model: it has no tokens for prefix and suffix"
+        raise HttpError(501, message, "not_supported")
+    tokens = [] if vocabulary.bos is None else [vocabulary.bos]
+
+    def add(text: str, where: str) -> None:
+        try:
+            tokens.extend(vocabulary.encode(text))
+        except UnicodeEncodeError as error:
+            message = "the text has a lone surrogate"
+            raise HttpError(400, message, "invalid_value", where=where) from error
+
+    if special.repository is not None:
+        tokens.append(special.repository)
+        add(REPOSITORY, "")
+    for number, extra in enumerate(body.input_extra):
+        where = f"/input_extra/{number}"
+        if special.file is None:
+            add(SNIPPET, where)
+        else:
+            tokens.append(special.file)
+            add(f"{extra.filename or 'tmp'}\n", f"{where}/filename")
+        add(extra.text, f"{where}/text")
+    if special.file is not None:
+        tokens.append(special.file)
+        add(FILE, "")
+    tokens.append(special.prefix)
+    add(body.input_prefix + body.prompt, "/input_prefix")
+    tokens.append(special.suffix)
+    add(body.input_suffix, "/input_suffix")
+    tokens.append(special.middle)
+    return tokens
+
+
+def _read_prompts(given: Any, vocabulary: Vocabulary) -> list[Prompt]:
+    """The prompts: ids of tokens, also mixed with texts, are one, other lists are several."""
+    if not isinstance(given, list) or any(_is_token(item) for item in given):
+        return [_read_prompt(given, vocabulary, "/prompt")]
+    prompts = list[Prompt]()
+    for number, item in enumerate(given):
+        prompts.append(_read_prompt(item, vocabulary, f"/prompt/{number}"))
+    return prompts
+
+
+def _read_prompt(given: Any, vocabulary: Vocabulary, where: str) -> Prompt:
+    match given:
+        case str():
+            return given
+        case {"prompt_string": str(text)}:
+            if given.get("multimodal_data"):
+                place = f"{where}/multimodal_data"
+                raise HttpError(400, f"it {UNREADABLE}", "unsupported_content", where=place)
+            return text
+        case [_, *_]:
+            return _join_parts(given, vocabulary, where)
+        case _:
+            message = "a prompt is a text, or a list of token ids and texts"
+            raise HttpError(400, message, "invalid_value", where=where)
+
+
+def _join_parts(parts: Sequence[Any], vocabulary: Vocabulary, where: str) -> list[int]:
+    """The tokens of a prompt of ids and texts; in the texts, names of special tokens are these."""
+    tokens = list[int]()
+    for number, part in enumerate(parts):
+        if _is_token(part):
+            tokens.append(part)
+            continue
+        place = f"{where}/{number}"
+        if not isinstance(part, str):
+            message = "it is neither the id of a token nor a text"
+            raise HttpError(400, message, "invalid_value", where=place)
+        if number == 0 and vocabulary.bos is not None:
+            tokens.append(vocabulary.bos)
+        try:
+            tokens += vocabulary.encode_special(part, inside=number > 0)
+        except UnicodeEncodeError as error:
+            message = "the text has a lone surrogate"
+            raise HttpError(400, message, "invalid_value", where=place) from error
+    return tokens
+
+
+def _is_token(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
