@@ -36,7 +36,7 @@ HARMLESS = frozenset(
 LOGPROBS = "message.output_text.logprobs"
 ENCRYPTED = "reasoning.encrypted_content"
 ECHOED = ("instructions", "previous_response_id", "max_output_tokens", "max_tool_calls")
-ECHOED_OR_NULL = ("safety_identifier", "prompt_cache_key", "prompt_cache_retention")
+ECHOED_OR_NULL = ("user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention")
 """Fields that the server does not use; a response has them all the same."""
 TOOL_FIELDS = ("type", "name", "description", "parameters", "strict")
 
@@ -162,7 +162,6 @@ class ResponsesRequest(SamplingFields, CacheFields):
         return {
             **{name: getattr(self, name) for name in ECHOED},
             **{name: self._extra.get(name) for name in ECHOED_OR_NULL},
-            **{name: self._extra[name] for name in ("user",) if name in self._extra},
             "background": False,
             "conversation": None,
             "prompt": None,
@@ -175,10 +174,10 @@ class ResponsesRequest(SamplingFields, CacheFields):
             "store": self.store is not False,
             "temperature": sampling.temperature,
             "text": {
-                "format": text.format or {"type": "text"},
+                "format": _show_format(text.format),
                 "verbosity": text.verbosity or "medium",
             },
-            "tool_choice": self.tool_choice or "auto",
+            "tool_choice": _show_tool_choice(self.tool_choice),
             "tools": [_show_tool(tool) for tool in self.tools or ()],
             "top_logprobs": self.top_logprobs or 0,
             "top_p": sampling.top_p,
@@ -194,10 +193,26 @@ def _drop_foreign(tool: Json) -> Json:
 
 
 def _show_tool(tool: Json) -> Json:
-    """A tool as responses repeat it: of functions, `strict` is there."""
+    """A tool as responses repeat it: a function has all its fields."""
     if tool.get("type", "function") != "function":
         return tool
-    return {"strict": None, **tool}
+    inner = tool.get("function")
+    given = tool if inner is None else inner
+    return {"type": "function", "description": None, "parameters": None, "strict": None, **given}
+
+
+def _show_tool_choice(choice: str | Json | None) -> str | Json:
+    if isinstance(choice, dict) and choice.get("type") == "allowed_tools":
+        return {"mode": "auto", **choice}
+    return choice or "auto"
+
+
+def _show_format(format: Json | None) -> Json:
+    if format is None:
+        return {"type": "text"}
+    if format.get("type") == "json_schema":
+        return {"description": None, "strict": False, **format}
+    return format
 
 
 @contextmanager
