@@ -8,9 +8,7 @@ import hashlib
 import json
 import os
 import re
-import stat
 import struct
-import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -23,6 +21,7 @@ import numpy as np
 
 from constrained.cache_scope import COMMON
 from constrained.errors import RequestError
+from constrained.kv.private_files import make_private, open_private, replace_file
 from constrained.kv.snapshots import Outline, Snapshot
 from constrained.metrics import Amount
 
@@ -30,10 +29,6 @@ MAGIC = b"CSTRSEQ\1"  # the last byte is the version
 PREFIX = struct.Struct("<8s32sI")  # magic, checksum, size of the header
 MOST_HEADER = 1 << 20  # bytes
 MOST_TOKENS = 1 << 22
-PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
-OTHERS = 0o077  # the permissions of all but the owner
-# A file of no end to read is not waited for, and a link is not followed.
-READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 PINNED = ".pinned"
 SCOPE = re.compile(r"([0-9a-f]{32})?")  # see `name_scope`
 NAME = re.compile(rf"[0-9a-f]{{32}}-[0-9a-f]{{32}}({PINNED})?\.snapshot")
@@ -85,8 +80,10 @@ class SnapshotFiles:
         self._fingerprint = hashlib.blake2b(fingerprint.encode(), digest_size=16).hexdigest()
         self._entries: dict[str, _Entry] = {}
         try:
-            folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
-            _make_private(folder)
+            if not make_private(folder, NAME):
+                message = f"others may use {folder}, which holds other files than snapshots"
+                hint = "Name a folder for snapshots alone, or make this one private (chmod 700)"
+                raise RequestError(message, hint=hint)
             paths = sorted(path for path in folder.iterdir() if NAME.fullmatch(path.name))
         except OSError as e:
             message = f"{folder} cannot be used for snapshots: {e.strerror}"
@@ -97,7 +94,7 @@ class SnapshotFiles:
 
     def _enter(self, path: Path) -> None:
         try:
-            with _open(path, self._budget) as file:
+            with open_private(path, self._budget) as file:
                 header, outline = _read_head(file)
                 size = os.fstat(file.fileno()).st_size
             if header.fingerprint == self._fingerprint:
@@ -135,7 +132,7 @@ class SnapshotFiles:
         self._make_room(size)
         pinned = PINNED if outline.is_pinned else ""
         path = self._folder / f"{self._fingerprint}-{outline.key}{pinned}.snapshot"
-        _write_at_once(path, data)
+        replace_file(path, data)
         self._keep({**self._entries, outline.key: _Entry(path, outline, size)})
 
     def read(self, key: str) -> Snapshot:
@@ -143,7 +140,7 @@ class SnapshotFiles:
         entry = self._entries.get(key)
         if entry is None:
             raise FileNotFoundError("the snapshot had to make room for others")
-        with _open(entry.path, self._budget) as file:
+        with open_private(entry.path, self._budget) as file:
             try:
                 data = file.read()
             except MemoryError as e:
@@ -177,60 +174,6 @@ class SnapshotFiles:
             Path(path).unlink(missing_ok=True)
             total -= file_size
         self._keep({key: entry for key, entry in self._entries.items() if entry.path.exists()})
-
-
-def _make_private(folder: Path) -> None:
-    """Takes away what others may do in a folder; raises OSError or RequestError if that cannot be.
-
-    A folder that others use as well, such as /tmp, is left to them.
-    """
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        if not os.fstat(handle).st_mode & OTHERS:
-            return
-        if not all(NAME.match(name) for name in os.listdir(handle)):
-            message = f"others may use {folder}, which holds other files than snapshots"
-            hint = "Name a folder for snapshots alone, or make this one private (chmod 700)"
-            raise RequestError(message, hint=hint)
-        os.fchmod(handle, PRIVATE_FOLDER)
-    finally:
-        os.close(handle)
-
-
-def _open(path: Path, most: int) -> BinaryIO:
-    """A snapshot to read; raises OSError or ValueError if it is none that may be read.
-
-    Args:
-        path: of the file.
-        most: bytes that it may have.
-    """
-    file = os.fdopen(os.open(path, READ), "rb")
-    try:
-        found = os.fstat(file.fileno())
-        if not stat.S_ISREG(found.st_mode):
-            raise ValueError(f"{path} is no regular file")
-        if found.st_uid not in (os.geteuid(), 0):
-            raise ValueError(f"{path} is another user's")
-        if found.st_size > most:
-            raise ValueError(f"{path} is larger than all snapshots may be")
-        if found.st_mode & OTHERS:
-            os.fchmod(file.fileno(), PRIVATE_FILE)
-    except BaseException:
-        file.close()
-        raise
-    return file
-
-
-def _write_at_once(path: Path, data: Sequence[bytes]) -> None:
-    handle, name = tempfile.mkstemp(prefix=path.name, dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.writelines(data)
-        # Atomic: another process sees the whole file or none.
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
 
 
 def _encode(snapshot: Snapshot, fingerprint: str) -> list[bytes]:
