@@ -133,6 +133,7 @@ def make_app(
         # A thread of its own that nobody waits for: a model may take long, or be downloaded first.
         loop = asyncio.get_running_loop()
         threading.Thread(target=start, args=(app, loop), name="load", daemon=True).start()
+        await app.state.batches.resume()
         yield
         await app.state.batches.stop()
         service, app.state.service = app.state.service, None

@@ -110,6 +110,8 @@ def _add_server_options(parser: argparse.ArgumentParser) -> None:
     most = Settings.max_files_bytes >> 20
     help = f"size of all files of one API key, in memory; default: {most}"
     add("--max-files", type=int, default=most, metavar="MIB", help=help)
+    help = "folder for files and batches, which then survive a restart; default: memory alone"
+    add("--batch-dir", metavar="FOLDER", help=help)
     help = "allow web pages of this origin (CORS; repeatable); *: any"
     add("--cors-origin", action="append", metavar="ORIGIN", default=[], help=help)
     help = "keep text that agents change in every request, although it defeats caches"
@@ -292,6 +294,7 @@ def read_settings(options: argparse.Namespace) -> Settings:
         max_template_kwargs=options.max_template_kwargs << 10,
         max_file=options.max_file << 20,
         max_files_bytes=options.max_files << 20,
+        batch_dir=None if options.batch_dir is None else Path(options.batch_dir),
         cors_origins=tuple(options.cors_origin),
         keep_volatile=options.keep_volatile,
         date=_read_date(options.date),

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
 from constrained.errors import RequestError
@@ -84,6 +85,9 @@ class Settings:
     """Files of one API key, those included that batches write."""
     max_files_bytes: int = 256 * MIB
     """Of all files of one API key; they are in memory."""
+    batch_dir: Path | None = None
+    """The folder that files and batches are in as well, and are found in by the next server; None:
+    they are gone when the server stops."""
     max_batches: int = 100
     """Batches of one API key; of more, the oldest finished ones are forgotten."""
     idle_seconds: float = 60.0

@@ -91,6 +91,8 @@ class RequestBatch:
     output: StoredFile | None = None
     errors: StoredFile | None = None
     created_at: int = field(default_factory=lambda: int(time.time()))
+    elapsed: float = 0.0
+    """Seconds of its window that were over when this server began with it."""
     reached: dict[BatchStatus, int] = field(default_factory=dict[BatchStatus, int])
     """When it came to a status, in seconds since 1970."""
 

@@ -1,13 +1,17 @@
 """Batches under way: a few lines at a time, beside live requests, and behind them."""
 
 import asyncio
+import json
 import logging
+import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from starlette.types import ASGIApp
 
 from server.batches.batch import BatchRequest, BatchStatus, RequestBatch
+from server.batches.batch_folder import BatchFolder
 from server.batches.batch_input import (
     ENDPOINTS,
     BatchLine,
@@ -19,6 +23,7 @@ from server.batches.batch_input import (
 from server.batches.file_store import FileStore, StoredFile
 from server.batches.line_runner import run_line
 from server.errors import HttpError
+from server.http.serving import name_owner
 from server.settings import Settings
 from server.turns.service import Service
 
@@ -38,7 +43,8 @@ STOPPED = HttpError(503, "This request was not executed since the server stops."
 
 
 class BatchRunner:
-    """The batches of a server, in memory. For its event loop alone.
+    """The batches of a server, in memory, and perhaps in a folder as well: then those that are not
+    done go on when the server is back. For its event loop alone.
 
     Each owner has one batch in progress, the others wait for it. All batches together take at most
     half of the model's sequences, and begin no line while live requests wait for a sequence.
@@ -46,13 +52,21 @@ class BatchRunner:
     Args:
         app: the routes of all dialects, without the gate.
         find_service: gives the model that is served; None while there is none.
-        settings: limits.
+        settings: limits, and the folder.
+
+    Raises:
+        RequestError: the folder cannot be used.
     """
 
     def __init__(
         self, app: ASGIApp, find_service: Callable[[], Service | None], settings: Settings
     ):
-        self.files = FileStore(settings.max_files, settings.max_files_bytes)
+        self._folder: BatchFolder | None = None
+        if settings.batch_dir is not None:
+            self._folder = BatchFolder(settings.batch_dir, settings.max_files_bytes)
+        most_bytes = settings.max_files_bytes
+        self.files = FileStore(settings.max_files, most_bytes, folder=self._folder)
+        self._keys = {"": b""} if not settings.api_keys else _name_owners(settings.api_keys)
         self._app = app
         self._find_service = find_service
         self._most = settings.max_batches
@@ -80,11 +94,52 @@ class BatchRunner:
             raise HttpError(503, STOPPED.message, STOPPED.code)
         self._make_room(owner)
         batch = RequestBatch(owner, key, request, window=request.read_window())
+        self._save(batch)
+        self._begin(batch)
+        return batch
+
+    def _begin(self, batch: RequestBatch) -> None:
         self._batches[batch.id] = batch
         task = asyncio.create_task(self._carry_out(batch))
         self._tasks[batch.id] = task
         task.add_done_callback(lambda _: self._tasks.pop(batch.id, None))
-        return batch
+
+    async def resume(self) -> None:
+        """Takes over the files and the batches of the folder, if there is one; batches that are not
+        done go on."""
+        if self._folder is None:
+            return
+        found = await asyncio.to_thread(self._folder.read)
+        for file in found.files:
+            self.files.restore(file)
+        for batch in found.batches:
+            self._batches[batch.id] = batch
+            if batch.is_finished:
+                continue
+            if batch.owner not in self._keys:
+                error = HttpError(401, "the API key of the batch is gone", "invalid_api_key")
+                self._give_up(batch, error)
+                continue
+            batch.key = self._keys[batch.owner]
+            batch.elapsed = max(0.0, time.time() - batch.created_at)
+            LOG.info("%s goes on", batch.id)
+            self._begin(batch)
+
+    def _save(self, batch: RequestBatch) -> None:
+        """Writes how far a batch is.
+
+        Raises:
+            HttpError: the folder cannot be written.
+        """
+        if self._folder is not None:
+            self._folder.write_batch(batch)
+
+    def _reach(self, batch: RequestBatch, status: BatchStatus) -> None:
+        """A batch has come to a status. If that cannot be written, the next server finds it less
+        far than it is, and its answered lines all the same."""
+        batch.reach(status)
+        with suppress(HttpError):  # it is in the log
+            self._save(batch)
 
     def _make_room(self, owner: str) -> None:
         """Forgets the oldest finished batches of an owner who has many.
@@ -99,6 +154,8 @@ class BatchRunner:
                 message = f"{len(own)} batches are not finished yet: wait, or cancel some"
                 raise HttpError(400, message, "too_many_batches")
             own.remove(oldest)
+            if self._folder is not None:
+                self._folder.remove_batch(oldest.id)
             del self._batches[oldest.id]
 
     def get(self, owner: str, id: str) -> RequestBatch:
@@ -126,7 +183,7 @@ class BatchRunner:
             message = f"the batch is {batch.status} already"
             raise HttpError(400, message, "invalid_value")
         if batch.status is not BatchStatus.CANCELLING:
-            batch.reach(BatchStatus.CANCELLING)
+            self._reach(batch, BatchStatus.CANCELLING)
             self._tasks[batch.id].cancel()
 
     def drain(self) -> None:
@@ -134,8 +191,8 @@ class BatchRunner:
         self._is_draining = True
 
     async def stop(self) -> None:
-        """Ends all batches: lines under way have the server's time to stop, and batches of which
-        any are left fail."""
+        """Ends all batches: lines under way have the server's time to stop. Batches of which any
+        are left fail, or, if there is a folder, go on with the next server."""
         self.drain()
         tasks = [*self._tasks.values()]
         for batch in self._batches.values():
@@ -146,13 +203,23 @@ class BatchRunner:
             for task in late:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+        if self._folder is not None:
+            self._folder.close()
 
     async def _carry_out(self, batch: RequestBatch) -> None:
         """All of a batch, from its lines to its end."""
         try:
-            async with asyncio.timeout(batch.window), self._turns[batch.owner]:
-                # Only now: of the batches that wait, nothing but their files is in memory.
+            was_begun = batch.status is not BatchStatus.VALIDATING  # by an earlier server
+            if was_begun:
                 await self._read(batch)
+            if batch.status is BatchStatus.CANCELLING:
+                self._finish(batch, BatchStatus.CANCELLED, CANCELLED)
+                return
+            seconds_left = max(0.0, batch.window - batch.elapsed)
+            async with asyncio.timeout(seconds_left), self._turns[batch.owner]:
+                if not was_begun:
+                    # Only now: of the batches that wait, nothing but their files is in memory.
+                    await self._read(batch)
                 await self._run_lines(batch)
         except TimeoutError:
             self._finish(batch, BatchStatus.EXPIRED, EXPIRED)
@@ -160,7 +227,7 @@ class BatchRunner:
             if batch.status is BatchStatus.CANCELLING:
                 self._finish(batch, BatchStatus.CANCELLED, CANCELLED)
             else:
-                self._finish(batch, BatchStatus.FAILED, STOPPED)
+                self._leave(batch)
         except HttpError as error:
             self._give_up(batch, error)
         except Exception:
@@ -179,8 +246,13 @@ class BatchRunner:
         if read.faults:
             batch.faults = read.faults
             raise HttpError(400, f"{len(read.faults)} lines are wrong", "invalid_input")
+        answered = _list_answered(batch.output)
+        failed = _list_answered(batch.errors)
         batch.total = len(read.lines)
-        batch.waiting = [*reversed(read.lines)]
+        batch.completed = len(answered)
+        batch.failed = len(failed)
+        done = answered | failed
+        batch.waiting = [line for line in reversed(read.lines) if line.custom_id not in done]
 
     async def _run_lines(self, batch: RequestBatch) -> None:
         """Carries out all lines; ends early if the server stops.
@@ -189,15 +261,16 @@ class BatchRunner:
             HttpError: there is no room for the results.
         """
         places = await self._find_places()
-        batch.reach(BatchStatus.IN_PROGRESS)
+        if batch.status is not BatchStatus.IN_PROGRESS:
+            self._reach(batch, BatchStatus.IN_PROGRESS)
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(self._count_places()):
                     group.create_task(self._take_lines(batch, places))
         except ExceptionGroup as errors:  # one is enough: it has ended the other tasks
             raise errors.exceptions[0] from None
-        if batch.waiting:  # the server stops
-            self._finish(batch, BatchStatus.FAILED, STOPPED)
+        if batch.waiting:
+            self._leave(batch)
         else:
             self._finish(batch, BatchStatus.COMPLETED)
 
@@ -258,11 +331,13 @@ class BatchRunner:
         if result.is_complete:
             if batch.output is None:
                 batch.output = self._make_file(batch, "output")
+                self._save(batch)  # before the first result: the next server looks for it there
             self.files.append(batch.output, result.encode())
             batch.completed += 1
         else:
             if batch.errors is None:
                 batch.errors = self._make_file(batch, "error")
+                self._save(batch)
             self.files.append(batch.errors, result.encode())
             batch.failed += 1
 
@@ -277,6 +352,13 @@ class BatchRunner:
         self.files.add(file)
         return file
 
+    def _leave(self, batch: RequestBatch) -> None:
+        """The server stops in the middle of a batch."""
+        if self._folder is None:
+            self._finish(batch, BatchStatus.FAILED, STOPPED)
+        else:
+            LOG.info("%s is left at %d of %d lines", batch.id, _count_done(batch), batch.total)
+
     def _finish(
         self, batch: RequestBatch, status: BatchStatus, reason: HttpError | None = None
     ) -> None:
@@ -290,7 +372,7 @@ class BatchRunner:
             batch.waiting.clear()
         if status is BatchStatus.FAILED and reason is not None:
             batch.faults = (*batch.faults, LineFault(reason.code, reason.message))
-        batch.reach(status)
+        self._reach(batch, status)
         LOG.info("%s is %s: %d of %d lines", batch.id, status, batch.completed, batch.total)
 
     def _give_up(self, batch: RequestBatch, error: HttpError) -> None:
@@ -298,5 +380,24 @@ class BatchRunner:
         if not batch.faults:
             batch.faults = (LineFault(error.code, error.message),)
         batch.waiting.clear()
-        batch.reach(BatchStatus.FAILED)
+        self._reach(batch, BatchStatus.FAILED)
         LOG.warning("%s has failed: %s", batch.id, error.code)
+
+
+def _name_owners(keys: Sequence[str]) -> dict[str, bytes]:
+    """The API keys by their owners."""
+    owners: dict[str, bytes] = {}
+    for key in keys:
+        owners[name_owner(key.encode())] = key.encode()
+    return owners
+
+
+def _list_answered(file: StoredFile | None) -> set[str]:
+    """The ids of the lines whose results are in a file."""
+    if file is None:
+        return set()
+    return {json.loads(line)["custom_id"] for line in file.content.splitlines()}
+
+
+def _count_done(batch: RequestBatch) -> int:
+    return batch.completed + batch.failed

@@ -1,9 +1,11 @@
-"""Files that clients send and that batches write: in memory, each its owner's alone."""
+"""Files that clients send and that batches write: in memory, and perhaps in a folder as well; each
+its owner's alone."""
 
+import asyncio
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from server.errors import HttpError
 from server.ids import make_id
@@ -53,6 +55,16 @@ class StoredFile:
         return described
 
 
+class FileFolder(Protocol):
+    """A folder that files are in as well; see `BatchFolder`."""
+
+    def write_file(self, file: StoredFile) -> None: ...
+
+    def append(self, file: StoredFile, content: bytes) -> None: ...
+
+    def remove_file(self, id: str) -> None: ...
+
+
 class FileStore:
     """Files by their ids, in the order in which they came. For the event loop alone.
 
@@ -62,9 +74,17 @@ class FileStore:
         most: files of one owner.
         most_bytes: of all files of one owner.
         clock: seconds since 1970.
+        folder: that they are in as well; None: they are in memory alone.
     """
 
-    def __init__(self, most: int, most_bytes: int, clock: Callable[[], float] = time.time):
+    def __init__(
+        self,
+        most: int,
+        most_bytes: int,
+        clock: Callable[[], float] = time.time,
+        folder: FileFolder | None = None,
+    ):
+        self._folder = folder
         self._most = most
         self._most_bytes = most_bytes
         self._clock = clock
@@ -76,12 +96,33 @@ class FileStore:
         Raises:
             HttpError: its owner has too many files, or too large ones.
         """
+        self._check_new(file)
+        if self._folder is not None:
+            self._folder.write_file(file)
+        self._files[file.id] = file
+
+    async def receive(self, file: StoredFile) -> None:
+        """As `add`, for a file that may be large: it is written beside the event loop."""
+        self._check_new(file)
+        if self._folder is not None:
+            await asyncio.to_thread(self._folder.write_file, file)
+            try:
+                self._check_new(file)  # there may be others meanwhile
+            except HttpError:
+                self._folder.remove_file(file.id)
+                raise
+        self._files[file.id] = file
+
+    def restore(self, file: StoredFile) -> None:
+        """Takes over a file that the folder has."""
+        self._files[file.id] = file
+
+    def _check_new(self, file: StoredFile) -> None:
         own = [*self.list_files(file.owner)]
         if len(own) >= self._most:
             message = f"there are {len(own):,} files already: delete some"
             raise HttpError(400, message, "too_many_files")
         self._check_room(file.owner, len(file.content))
-        self._files[file.id] = file
 
     def append(self, file: StoredFile, content: bytes) -> None:
         """Adds to a file; does nothing if it was deleted.
@@ -91,6 +132,8 @@ class FileStore:
         """
         if file.id in self._files:
             self._check_room(file.owner, len(content))
+            if self._folder is not None:
+                self._folder.append(file, content)
             file.content += content
 
     def _check_room(self, owner: str, size: int) -> None:
@@ -120,7 +163,12 @@ class FileStore:
         Raises:
             HttpError: the owner has none of this id.
         """
-        del self._files[self.get(owner, id).id]
+        self._forget(self.get(owner, id))
+
+    def _forget(self, file: StoredFile) -> None:
+        if self._folder is not None:
+            self._folder.remove_file(file.id)
+        del self._files[file.id]
 
     def list_files(self, owner: str) -> Iterator[StoredFile]:
         """The owner's files, the oldest first."""
@@ -131,4 +179,4 @@ class FileStore:
         now = self._clock()
         for file in [*self._files.values()]:
             if file.expires_at is not None and file.expires_at <= now:
-                del self._files[file.id]
+                self._forget(file)

@@ -70,7 +70,7 @@ async def create_file(request: Request) -> Json:
             lifetime=_read_lifetime(form),
             content=bytearray(await file.read()),
         )
-    find_batches(request).files.add(stored)
+    await find_batches(request).files.receive(stored)
     return stored.describe()
 
 

@@ -73,4 +73,9 @@ def find_key_owner(request: Request) -> str:
     where no key is needed."""
     if not request.app.state.settings.api_keys:
         return ""
-    return hashlib.sha256(find_key(request.scope["headers"])).hexdigest()
+    return name_owner(find_key(request.scope["headers"]))
+
+
+def name_owner(key: bytes) -> str:
+    """The owner that holds an API key."""
+    return hashlib.sha256(key).hexdigest()

@@ -2,6 +2,7 @@
 
 import argparse
 from datetime import datetime
+from pathlib import Path
 
 import pytest
 
@@ -40,6 +41,7 @@ SETTINGS = {
     "max_body": ("--max-body 5", "max_body", 5 * MIB),
     "max_file": ("--max-file 5", "max_file", 5 * MIB),
     "max_files": ("--max-files 5", "max_files_bytes", 5 * MIB),
+    "batch_dir": ("--batch-dir here", "batch_dir", Path("here")),
     "max_values": ("--max-values 5", "max_values", 5),
     "max_messages": ("--max-messages 5", "max_messages", 5),
     "max_parts": ("--max-parts 5", "max_parts", 5),
