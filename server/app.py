@@ -33,6 +33,10 @@ from server.dialects.llamacpp import DetokenizeRequest, TokenizeRequest
 from server.dialects.messages import routes as messages
 from server.dialects.messages.reply import encode_anthropic_error
 from server.dialects.messages.request import CountRequest, MessagesRequest
+from server.dialects.ollama import routes as ollama
+from server.dialects.ollama.reply import encode_ollama_error
+from server.dialects.ollama.request import OllamaChatRequest, OllamaGenerateRequest
+from server.dialects.ollama.routes import ShowRequest
 from server.dialects.responses import routes as responses
 from server.dialects.responses.request import ResponsesRequest
 from server.errors import HttpError, as_http_error, log_error
@@ -58,7 +62,10 @@ BODIES = (
     CountRequest,
     DetokenizeRequest,
     MessagesRequest,
+    OllamaChatRequest,
+    OllamaGenerateRequest,
     ResponsesRequest,
+    ShowRequest,
     TokenizeRequest,
 )
 DIALECTS = (
@@ -72,6 +79,7 @@ DIALECTS = (
     Dialect(responses.router),
     Dialect(completions.router),
     Dialect(llamacpp.router),
+    Dialect(ollama.router, prefix="/api/", encode_error=encode_ollama_error),
 )
 
 

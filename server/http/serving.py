@@ -36,6 +36,7 @@ _DESCRIPTIONS = {
     415: "The body is not JSON by its header",
     422: "The reply does not fit a keyword of its schema that is only checked",
     500: "The server failed",
+    501: "This server does not do that",
     503: "The model is loading, or too many requests are waiting",
     504: "The time for the request was over",
 }
@@ -48,7 +49,7 @@ def describe_errors(*statuses: int) -> Responses:
     }
 
 
-ERRORS = describe_errors(*_DESCRIPTIONS)
+ERRORS = describe_errors(400, 401, 404, 405, 413, 415, 422, 500, 503, 504)
 """The errors of paths that generate."""
 
 

@@ -15,6 +15,7 @@ from server.turns.service import Service
 router = APIRouter()
 Json = dict[str, Any]
 STARTED = int(time.time())
+STARTED_AT = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(STARTED))
 NOT_LOADED = describe_errors(401, 503)
 NOT_FOUND = describe_errors(401, 503, 404)
 
@@ -67,7 +68,7 @@ def describe_model(service: Service) -> Json:
         "type": "model",
         "display_name": service.name,
         "created": STARTED,
-        "created_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(STARTED)),
+        "created_at": STARTED_AT,
         "owned_by": "constrained",
         "meta": {
             "n_vocab": len(service.model.engine.vocabulary.tokens),
