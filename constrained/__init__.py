@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from constrained.decode.filters.events import ProgressMade
     from constrained.engine.protocol import Sampling
     from constrained.errors import (
         BusyError,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     __version__: str
 
 _NAMES = {
+    "constrained.decode.filters.events": ("ProgressMade",),
     "constrained.engine.protocol": ("Sampling",),
     "constrained.errors": (
         "BusyError",
@@ -91,6 +93,7 @@ __all__ = [
     "GrammarError",
     "Model",
     "ModelError",
+    "ProgressMade",
     "ReasoningDelta",
     "Reply",
     "ReplyError",

@@ -223,6 +223,11 @@ class Matcher:
             self.commit(token)
         return True
 
+    @property
+    def end_tokens(self) -> frozenset[int]:
+        """The tokens that end the turn."""
+        return self._ends
+
     def ends(self, token: int) -> bool:
         """Returns whether `token` ends the turn."""
         return token in self._ends

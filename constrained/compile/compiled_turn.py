@@ -12,6 +12,7 @@ from constrained.decode.completion_reserve import CompletionReserve
 from constrained.decode.filters.checked_values import Watch
 from constrained.decode.reasoning_budget import ReasoningBudget
 from constrained.decode.request import DecodeInput
+from constrained.errors import RequestError
 from constrained.job import NO_LIMITS, CallLimits
 from constrained.mask import Matcher
 from constrained.prompt.prompts import ComposedPrompt
@@ -117,6 +118,20 @@ class CompiledTurn:
             thoughts=THINKING_TAGS if reads_tags else None,
             ends=self.text_ends,
         )
+
+    def check_endless(self) -> None:
+        """Refuses a turn that cannot go on until its tokens run out.
+
+        Raises:
+            RequestError: it has tools, or is ended by a text of the template.
+        """
+        if self.policy.select(self.tools):
+            message = "beside tools the turn would be call after call"
+            hint = "Leave ignore_eos or the tools out, or say tool_choice: none"
+            raise RequestError(message, where="/ignore_eos", hint=hint)
+        if self.text_ends:
+            message = f"turns of this chat template end with a text, {self.text_ends[0]!r}"
+            raise RequestError(message, where="/ignore_eos", hint="Leave it out")
 
     @cached_property
     def watch(self) -> Watch:

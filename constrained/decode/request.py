@@ -66,6 +66,9 @@ class DecodeOptions:
         force: take fast-forward tokens (those that the grammar forces) without asking the model.
         draft: speculative decoding by prompt lookup: where the turn repeats a text, let the model
             look at several tokens of it together.
+        progress: send `ProgressMade` while the prompt is read, and in front of the events of each
+            token.
+        ignore_eos: draw no end token, unless nothing else may follow.
     """
 
     max_tokens: int = 1024
@@ -74,6 +77,8 @@ class DecodeOptions:
     logprobs: int | None = None
     force: bool = True
     draft: bool = True
+    progress: bool = False
+    ignore_eos: bool = False
 
 
 @dataclass(frozen=True)
@@ -83,8 +88,8 @@ class Request:
     Args:
         turn: to decode.
         options: of decoding it.
-        sink: takes the events, and the tokens if `logprobs` asks for them, as they come; all of
-            them are in the `Generation` as well.
+        sink: takes the events, and what else the options ask for, as they come; all but the
+            progress is in the `Generation` as well.
         is_wanted: asked once a step; a turn that nobody wants ends there.
         deadline: on the clock of the schedule; where that is reached first, the request fails.
         owner: who asks: those who wait are admitted by turns. None: nobody else's.

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from constrained.deadline import Clock, Stopwatch
+from constrained.deadline import Clock
 from constrained.decode.filters.checked_values import Fault
 from constrained.decode.request import Finish, Generation, Request, Usage
 from constrained.decode.retry import Retry
@@ -48,11 +48,12 @@ class TurnDecoder:
         *,
         clock: Clock = time.monotonic,
     ):
-        self._watch = Stopwatch(clock)
         self._request = request
-        self._banned = request.options.sampling.banned
-        self._ends = frozenset(sequences.engine.vocabulary.end)
-        self._state = state = TurnState(sequences, match, request)
+        self._state = state = TurnState(sequences, match, request, clock=clock)
+        self._ends = state.end_tokens
+        # A grammar goes before a ban. These bans are not known to the sampler, unlike biases.
+        self._ignored_ends = list(self._ends) if request.options.ignore_eos else []
+        self._banned = [*request.options.sampling.banned, *self._ignored_ends]
         self._healing = None
         if request.turn.prefix.rest or request.turn.prefix.marker_suffixes:
             self._healing = TokenHealing(request.turn.prefix, state.vocabulary)
@@ -62,6 +63,7 @@ class TurnDecoder:
             self._speculation = Speculation(state.input.prompt, state.vocabulary)
         self._parts = self._list_parts()
         self.input = state.input
+        state.send_progress()
         self._follow()
 
     def _list_parts(self) -> list[TurnPart]:
@@ -78,7 +80,7 @@ class TurnDecoder:
     @property
     def generated(self) -> int:
         """The number of generated tokens."""
-        return self._state.discarded + len(self._state.tokens)
+        return self._state.generated
 
     def next_chunk(self, most: int, spare: int = 0) -> Chunk:
         """The tokens that the model has not seen yet, and perhaps a draft behind them.
@@ -102,7 +104,10 @@ class TurnDecoder:
 
     def note_decoded(self, chunk: Chunk) -> None:
         """The model has seen the chunk."""
+        was_read = not self.input.unread
         drafted = self.input.note_decoded(chunk)
+        if not was_read:
+            self._state.send_progress()
         if self._speculation is not None:
             self._speculation.begin(drafted)
 
@@ -130,7 +135,7 @@ class TurnDecoder:
         Raises:
             GrammarError: the matcher fails, or a part finds no token that it allows.
         """
-        self._watch.note_read()
+        self._state.watch.note_read()
         while self._state.finish is None and not self.input.pending:
             row = self.input.row
             self._take_next(slot + row, rows[row])
@@ -150,7 +155,7 @@ class TurnDecoder:
             origin = DRAWN
         if scores is not None:
             origin = replace(origin, scores=scores)
-        if self._is_end(token):
+        if token in self._ends:
             self._take_end(token)
         elif self._take([token], origin):
             self._follow()
@@ -163,12 +168,10 @@ class TurnDecoder:
                 return only
         for part in self._parts:
             part.steer(logits, self._state)
-        return find_unavoidable(logits, self._banned)
-
-    def _is_end(self, token: int) -> bool:
-        if self._state.matcher is None:
-            return token in self._ends
-        return self._state.matcher.ends(token)
+        unavoidable = find_unavoidable(logits, self._banned)
+        if unavoidable is None:
+            logits[self._ignored_ends] = -np.inf
+        return unavoidable
 
     def _take_end(self, token: int) -> None:
         """Takes an end token, which is no part of the turn."""
@@ -251,7 +254,7 @@ class TurnDecoder:
             return ()
         tokens = state.matcher.forced()
         for position, token in enumerate(tokens):
-            if state.matcher.ends(token):  # which is no part of the turn
+            if token in self._ends:  # which is no part of the turn
                 tokens = tokens[:position]
                 break
         # A reserve writes its ending in place of tokens beyond the limit; else they are cut.
@@ -336,7 +339,7 @@ class TurnDecoder:
             stopped=transcript.stopped,
             is_ended_by_text=transcript.is_over,
             logprobs=tuple(transcript.logprobs),
-            timings=self._watch.read(),
+            timings=state.watch.read(),
         )
 
     def close(self) -> None:

@@ -1,10 +1,11 @@
 """The state of one turn under way, and what can be done to it."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+from constrained.deadline import Clock, Stopwatch
 from constrained.decode.completion_reserve import CompletionReserve
-from constrained.decode.filters.events import Exhausted, StreamEvent
+from constrained.decode.filters.events import Exhausted, ProgressMade, StreamEvent
 from constrained.decode.request import Finish, Request
 from constrained.decode.sequence_input import SequenceInput
 from constrained.decode.transcript import TokenOrigin, Transcript
@@ -23,8 +24,10 @@ class TurnState:
         sequences: of the engine.
         match: the sequence, and how many tokens of the prompt it has already.
         request: for this turn.
+        clock: for the timings of the turn.
 
     Attributes:
+        watch: times it; it is running.
         limit: the number of tokens that the turn may have.
         reserve: keeps an ending that fits into these; None: the turn is cut where they run out.
         finish: why the turn is over; None: it is not.
@@ -37,7 +40,8 @@ class TurnState:
         ContextError: the prompt fills the context, or leaves no room for the shortest turn.
     """
 
-    def __init__(self, sequences: Sequences, match: PrefixMatch, request: Request):
+    def __init__(self, sequences: Sequences, match: PrefixMatch, request: Request, *, clock: Clock):
+        self.watch = Stopwatch(clock)
         self.request = request
         engine = sequences.engine
         self.vocabulary = engine.vocabulary
@@ -77,6 +81,16 @@ class TurnState:
         """The tokens that are written."""
         return self.transcript.tokens
 
+    @property
+    def end_tokens(self) -> Collection[int]:
+        """The tokens that end the turn, and are no part of it."""
+        return self.vocabulary.end if self.matcher is None else self.matcher.end_tokens
+
+    @property
+    def generated(self) -> int:
+        """The number of generated tokens, those thrown away included."""
+        return self.discarded + len(self.tokens)
+
     def write(self, token: int, origin: TokenOrigin) -> bool:
         """Appends a token, and sends the events that it brings; true if the KV cache has it
         already."""
@@ -89,7 +103,22 @@ class TurnState:
     def send(self, events: Sequence[StreamEvent]) -> None:
         """Hands events to whoever waits for them."""
         if events:
+            self.send_progress()
             self.request.sink(events)
+
+    def send_progress(self) -> None:
+        """Says how far the turn is, to whoever has asked for that."""
+        if not self.request.options.progress:
+            return
+        size = len(self.input.prompt)
+        progress = ProgressMade(
+            prompt_tokens=size,
+            cached_tokens=self.input.cached,
+            read_tokens=size - self.input.unread,
+            completion_tokens=self.generated,
+            timings=self.watch.read(),
+        )
+        self.request.sink([progress])
 
     def close(self, *, is_whole: bool) -> None:
         """Nothing more is written; sends the rest of the events. A second time does nothing."""

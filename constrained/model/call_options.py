@@ -31,6 +31,8 @@ class TurnOptions(TypedDict, total=False):
     timeout: float | None
     stop: str | Sequence[str] | None
     logprobs: int | None
+    progress: bool
+    ignore_eos: bool
     owner: Hashable | None
     background: bool
 
@@ -71,6 +73,10 @@ class Options(TurnOptions, total=False):
         whatever it might have called afterwards. Reasoning and arguments may have them.
     logprobs: tell how likely each token was, and so many of the most likely ones in its place (0 to
         20). The model is asked about each token then, which is slower.
+    progress: streams have a `ProgressMade` while the prompt is read, and in front of the events of
+        each token.
+    ignore_eos: the model does not end the turn by itself: it ends where the grammar leaves nothing
+        else, at a stop text, or with the tokens. Not beside tools.
     owner: who asks, such as an API key: where several wait, they are admitted by turns, however
         many requests each has. If not given, the request is on its own.
     cache_salt: what was computed for a request (KV cache, snapshots, turns, grammars) is found by
@@ -154,6 +160,8 @@ def read_call_options(
         stops=read_stops(options.get("stop")),
         logprobs=_check_logprobs(options.get("logprobs")),
         force=force,
+        progress=options.get("progress", False),
+        ignore_eos=options.get("ignore_eos", False),
     )
     return CallOptions(
         decode,

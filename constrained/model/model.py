@@ -462,6 +462,8 @@ class Model:
         options: CallOptions,
         deadline: Deadline | None,
     ) -> Future[Reply]:
+        if options.decode.ignore_eos:
+            turn.check_endless()
         request = Request(
             turn.make_input(),
             options.decode,

@@ -338,21 +338,19 @@ class Schedule:
     def _advance(self, chunks: Sequence[Chunk], logits: Sequence[np.ndarray]) -> None:
         """Hands each turn its logits, and retires those that are over."""
         under_way = len(self._running)
-        for chunk in chunks:
-            self._running[chunk.sequence].turn.note_decoded(chunk)
         slot = 0
         for chunk in chunks:
-            if not chunk.wanted:
-                continue
             rows = logits[slot : slot + chunk.wanted]
             running = self._running[chunk.sequence]
             try:
-                with running.share.measure():
-                    running.turn.advance(slot, rows)
+                running.turn.note_decoded(chunk)
+                if chunk.wanted:
+                    with running.share.measure():
+                        running.turn.advance(slot, rows)
+                    running.share.charge(self._decode_seconds, under_way)
             except Exception as error:  # also of a sink, which is the caller's: the others go on
                 self._fail(chunk.sequence, error)
             else:
-                running.share.charge(self._decode_seconds, under_way)
                 if running.turn.finish is not None:
                     self._retire(chunk.sequence)
             slot += chunk.wanted

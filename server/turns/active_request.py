@@ -9,12 +9,10 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from constrained.compile.compiled_turn import CompiledTurn
-from constrained.decode.filters.events import Exhausted
+from constrained.decode.filters.events import StreamEvent
 from constrained.engine.sampling import SEEDS, Sampling
-from constrained.logits import TokenDrawn
 from constrained.reply import Reply
 from constrained.schedule.worker import AsyncStream
-from grammars.turn import Event
 from server.caller import find_owner, is_background
 from server.turns.compiled_request import CompiledRequest, compile_request
 from server.turns.service import Service
@@ -22,7 +20,7 @@ from server.turns.turn_request import GenerationOptions, TurnRequest
 
 LOG = logging.getLogger("constrained.server")
 LEAST = 1e-3  # seconds; the library refuses a timeout of 0, and reports a tiny one as exceeded
-TurnEvent: TypeAlias = Event | TokenDrawn | Exhausted | Reply
+TurnEvent: TypeAlias = StreamEvent | Reply
 """An event of a turn; the reply comes last."""
 
 
@@ -136,6 +134,8 @@ def launch(
                     sampling=_vary_seed(options.sampling, number),
                     stop=options.stop,
                     logprobs=options.logprobs,
+                    progress=options.progress.any,
+                    ignore_eos=options.ignore_eos,
                     timeout=timeout,
                     owner=owner,
                     background=is_background(),

@@ -16,6 +16,7 @@ from grammars.turn import Answer
 from server.errors import HttpError
 from server.settings import Settings
 from server.turns.cache_fields import CacheFields
+from server.turns.progress import NO_WISHES, ProgressWishes
 from server.turns.reasoning import Effort, ReasoningRequest
 from server.turns.request_checks import check_size
 from server.turns.request_lists import Texts, stop_at_first
@@ -132,11 +133,21 @@ class GenerationFields(SamplingFields, CacheFields):
     repetition_penalty: float | None = Field(None, gt=0)
     stream: bool | None = None
     stream_options: StreamOptions | None = None
+    return_progress: bool | None = None
+    timings_per_token: bool | None = None
+    ignore_eos: bool | None = None
 
     @property
     def shows_usage(self) -> bool:
         """True if a stream ends with the usage."""
         return self.stream_options is not None and self.stream_options.include_usage
+
+    @property
+    def progress_wishes(self) -> ProgressWishes:
+        """What the chunks of a stream say of how far it is."""
+        if not self.stream:
+            return NO_WISHES
+        return ProgressWishes(self.return_progress is True, self.timings_per_token is True)
 
     def read_sampling_with(self, model: Model) -> Sampling:
         """The sampling; where the request does not say, that of the model.

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from constrained.engine.sampling import Sampling
 from constrained.job import Job
 from server.turns.offered_tools import OfferedTools
+from server.turns.progress import NO_WISHES, ProgressWishes
 from server.turns.reasoning import ReasoningPlan, ReasoningRequest
 
 
@@ -18,6 +19,8 @@ class GenerationOptions:
         stop: stop texts: the content ends in front of the first of them.
         logprobs: how many alternatives are shown for each token; None: no log probabilities.
         choices: how many replies (OpenAI's `n`).
+        progress: what the chunks say of how far the turns are.
+        ignore_eos: the model does not end a turn by itself.
     """
 
     max_tokens: int | None = None
@@ -25,6 +28,8 @@ class GenerationOptions:
     stop: tuple[str, ...] = ()
     logprobs: int | None = None
     choices: int = 1
+    progress: ProgressWishes = NO_WISHES
+    ignore_eos: bool = False
 
 
 @dataclass(frozen=True)

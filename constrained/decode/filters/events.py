@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from constrained.deadline import Timings
 from constrained.logits import TokenDrawn
 from grammars.turn import Event
 
@@ -13,10 +14,30 @@ class Exhausted:
     """The tokens have run out: all later events of the turn are of its shortest completion."""
 
 
-StreamEvent: TypeAlias = Event | TokenDrawn | Exhausted
+@dataclass(frozen=True)
+class ProgressMade:
+    """The progress of a turn so far.
+
+    Args:
+        prompt_tokens: those that the model reads before it generates.
+        cached_tokens: those of them that were in the KV cache, and are not computed.
+        read_tokens: those of them that the model has seen, the cached ones included.
+        completion_tokens: those that are generated, the next events' included.
+        timings: until now.
+    """
+
+    prompt_tokens: int
+    cached_tokens: int
+    read_tokens: int
+    completion_tokens: int
+    timings: Timings
+
+
+StreamEvent: TypeAlias = Event | TokenDrawn | Exhausted | ProgressMade
 """An event that the parser has read in the turn, or one about its tokens."""
 
 
 def find_events(stream: Iterable[StreamEvent]) -> list[Event]:
     """The events that the parser has read, out of those that are streamed."""
-    return [event for event in stream if not isinstance(event, TokenDrawn | Exhausted)]
+    about_tokens = (TokenDrawn, Exhausted, ProgressMade)
+    return [event for event in stream if not isinstance(event, about_tokens)]

@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from constrained.decode.filters.events import ProgressMade
 from constrained.logits import LEAST, TokenDrawn
 from constrained.reply import Reply, Usage
 from constrained.vocabulary.vocabulary import Vocabulary
@@ -22,6 +23,7 @@ from server.turns.call_stream import (
     CallStream,
 )
 from server.turns.compiled_request import CompiledRequest
+from server.turns.progress import ChoiceProgress, show_reply_timings
 
 Json = dict[str, Any]
 
@@ -50,6 +52,8 @@ class ChatWriter(ReplyWriter):
             "system_fingerprint": f"constrained-{compiled.turn.format.name}",
         }
         count = compiled.request.generation.choices
+        wishes = compiled.request.generation.progress
+        self._progress = [ChoiceProgress(wishes) for _ in range(count)]
         self._choices = [_ChoiceWriter(compiled, field, number) for number in range(count)]
         self._replies: list[Reply] = []
 
@@ -60,6 +64,11 @@ class ChatWriter(ReplyWriter):
 
     def take(self, number: int, event: TurnEvent) -> Iterator[Json]:
         choice = self._choices[number]
+        progress = self._progress[number]
+        if isinstance(event, ProgressMade):
+            if shown := progress.take(event):
+                yield self._chunk(number, {}) | shown
+            return
         if not isinstance(event, Reply):
             for delta in choice.take(event):
                 yield self._chunk(number, delta, choice.drain_logprobs())
@@ -67,6 +76,7 @@ class ChatWriter(ReplyWriter):
         for delta in choice.close():
             yield self._chunk(number, delta)
         self._replies.append(event)
+        progress.finish(event)
         last = self._chunk(number, {}, choice.drain_logprobs(), finish=event.finish_reason)
         if len(self._replies) == len(self._choices) and not self._shows_usage:
             last |= self._notes
@@ -81,7 +91,7 @@ class ChatWriter(ReplyWriter):
                 "choices": [],
                 **self._notes,
                 "usage": count_usage([reply.usage for reply in self._replies]),
-                "timings": _show_timings(self._replies),
+                "timings": show_reply_timings(self._replies[0]),
             }
 
     def fold(self, chunks: Sequence[Json]) -> Json:
@@ -93,7 +103,7 @@ class ChatWriter(ReplyWriter):
         choice: Json = {"index": number, "delta": delta, "finish_reason": finish or None}
         if logprobs:
             choice["logprobs"] = {"content": logprobs}
-        return {**self._head, "choices": [choice]}
+        return {**self._head, "choices": [choice], **self._progress[number].fields}
 
 
 class _ChoiceWriter:
@@ -238,28 +248,6 @@ def count_usage(usages: Sequence[Usage]) -> Json:
             "accepted_prediction_tokens": accepted,
             "rejected_prediction_tokens": drafted - accepted,
         },
-    }
-
-
-def _show_timings(replies: list[Reply]) -> Json:
-    """llama-server's `timings`, in milliseconds; of several choices, those of the first."""
-    if not replies:
-        return {}
-    usage = replies[0].usage
-    timings = replies[0].timings
-    computed = usage.prompt_tokens - usage.cached_tokens
-    prompt_ms = timings.prompt_seconds * 1e3
-    predicted_ms = timings.generation_seconds * 1e3
-    return {
-        "cache_n": usage.cached_tokens,
-        "prompt_n": computed,
-        "prompt_ms": prompt_ms,
-        "prompt_per_token_ms": prompt_ms / max(1, computed),
-        "prompt_per_second": computed / max(1e-9, timings.prompt_seconds),
-        "predicted_n": usage.completion_tokens,
-        "predicted_ms": predicted_ms,
-        "predicted_per_token_ms": predicted_ms / max(1, usage.completion_tokens),
-        "predicted_per_second": usage.completion_tokens / max(1e-9, timings.generation_seconds),
     }
 
 

@@ -31,7 +31,7 @@ from server.turns.turn_request import GenerationOptions, TurnRequest
 Json = dict[str, Any]
 HARMLESS = frozenset(
     "user metadata store service_tier safety_identifier prompt_cache_key id_slot "
-    "verbosity prediction modalities audio web_search_options timings_per_token "
+    "verbosity prediction modalities audio web_search_options "
     "prompt_cache_retention".split()
 )
 """Fields that change nothing here, and are no reason to say so."""
@@ -102,6 +102,8 @@ class ChatRequest(GenerationFields):
             stop=self.read_stop(),
             logprobs=(self.top_logprobs or 0) if self.logprobs else None,
             choices=self.n or 1,
+            progress=self.progress_wishes,
+            ignore_eos=self.ignore_eos is True,
         )
         budgets = (
             self.reasoning_budget,

@@ -5,8 +5,9 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from constrained.decode.filters.events import ProgressMade
 from constrained.logits import TokenDrawn
-from constrained.reply import Reply, Usage
+from constrained.reply import Reply
 from constrained.vocabulary.vocabulary import Vocabulary
 from grammars.turn import ContentDelta
 from server.dialects.chat.reply import add_delta, count_usage, show_token
@@ -15,6 +16,7 @@ from server.http.sse import DONE
 from server.ids import make_id
 from server.turns.active_request import TurnEvent
 from server.turns.compiled_request import CompiledRequest
+from server.turns.progress import ChoiceProgress, show_reply_timings
 
 Json = dict[str, Any]
 
@@ -47,7 +49,9 @@ class CompletionWriter(ReplyWriter):
         vocabulary = compiled.service.model.engine.vocabulary
         count = len(echoes) * self._choices
         self._logprobs = [_LogprobsWriter(vocabulary) for _ in range(count)]
-        self._usages: dict[int, Usage] = {}
+        wishes = compiled.request.generation.progress
+        self._progress = [ChoiceProgress(wishes) for _ in range(count)]
+        self._replies: dict[int, Reply] = {}
 
     def open(self) -> Iterator[Json]:
         """The prompts, where they are to stand in front."""
@@ -61,10 +65,14 @@ class CompletionWriter(ReplyWriter):
                 self._logprobs[number].add(event)
             case ContentDelta(text):
                 yield self._chunk(number, text)
+            case ProgressMade():
+                if shown := self._progress[number].take(event):
+                    yield self._chunk(number, "") | shown
             case Reply():
-                self._usages[number] = event.usage
+                self._replies[number] = event
+                self._progress[number].finish(event)
                 last = self._chunk(number, "", event.finish_reason)
-                if len(self._usages) == len(self._logprobs) and not self._shows_usage:
+                if len(self._replies) == len(self._logprobs) and not self._shows_usage:
                     last |= self._notes
                 yield last
             case _:
@@ -73,8 +81,13 @@ class CompletionWriter(ReplyWriter):
     def close(self) -> Iterator[Json]:
         """The chunk with the usage, if it was asked for."""
         if self._shows_usage:
-            usage = self._count_usage()
-            yield {**self._head, "choices": [], **self._notes, "usage": usage}
+            yield {
+                **self._head,
+                "choices": [],
+                **self._notes,
+                "usage": self._count_usage(),
+                "timings": show_reply_timings(self._replies[0]),
+            }
 
     def fold(self, chunks: Sequence[Json]) -> Json:
         return fold(chunks)
@@ -82,14 +95,14 @@ class CompletionWriter(ReplyWriter):
     def _chunk(self, number: int, text: str, finish: str | None = None) -> Json:
         logprobs = self._logprobs[number].drain()
         choice = {"index": number, "text": text, "logprobs": logprobs, "finish_reason": finish}
-        return {**self._head, "choices": [choice]}
+        return {**self._head, "choices": [choice], **self._progress[number].fields}
 
     def _count_usage(self) -> Json:
         """The tokens of all choices; each prompt counts once."""
         total: Json = {}
-        for first in range(0, len(self._usages), self._choices):
+        for first in range(0, len(self._replies), self._choices):
             numbers = range(first, first + self._choices)
-            _add_counts(total, count_usage([self._usages[number] for number in numbers]))
+            _add_counts(total, count_usage([self._replies[number].usage for number in numbers]))
         return total
 
 

@@ -57,6 +57,8 @@ class CompletionRequest(GenerationFields):
             stop=self.read_stop(),
             logprobs=self.logprobs,
             choices=self.n or 1,
+            progress=self.progress_wishes,
+            ignore_eos=self.ignore_eos is True,
         )
         return TurnRequest(job, generation, ignored_fields=find_ignored(self.model_extra, HARMLESS))
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from constrained.decode.filters.events import ProgressMade
 from constrained.decode.request import DecodeInput, DecodeOptions, Finish, Request, Timings
 from constrained.engine.drawing import ScriptedSampler
 from constrained.engine.protocol import Chunk, Sampling
@@ -143,3 +144,20 @@ def test_the_reply_has_the_timings():
         assert reply.timings.prompt_seconds >= reply.usage.prompt_tokens
         assert reply.timings.generation_seconds == 2 * len("Well.")
         assert reply == replace(reply, timings=Timings())
+
+
+def test_a_stream_tells_its_progress() -> None:
+    with scripted("Hello") as model:
+        stream = model.stream("Hi", progress=True)
+        told = [event for event in stream if isinstance(event, ProgressMade)]
+        usage = stream.result.usage
+    assert told[0].read_tokens == told[0].cached_tokens == 0
+    assert {progress.prompt_tokens for progress in told} == {usage.prompt_tokens}
+    assert told[-1].read_tokens == usage.prompt_tokens
+    assert told[-1].completion_tokens == usage.completion_tokens
+    assert told[-1].timings.prompt_seconds > 0
+
+
+def test_a_stream_tells_no_progress_unasked() -> None:
+    with scripted("Hello") as model:
+        assert not [event for event in model.stream("Hi") if isinstance(event, ProgressMade)]

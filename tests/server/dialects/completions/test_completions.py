@@ -13,7 +13,7 @@ from tests.server.running_server import Json, running, stream
 
 COMPLETIONS = "/v1/completions"
 PROMPT = "Once upon>"
-VARYING = ("id", "created")
+VARYING = ("id", "created", "timings")
 
 
 def ask(client: httpx.Client, prompt: Any = PROMPT, **body: Any) -> Json:
