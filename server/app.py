@@ -41,7 +41,7 @@ from server.dialects.responses import routes as responses
 from server.dialects.responses.request import ResponsesRequest
 from server.errors import HttpError, as_http_error, log_error
 from server.http import status
-from server.http.body import REFERENCES
+from server.http.body import REFERENCES, describe_mistakes
 from server.http.dialect import Dialect, find_dialect
 from server.http.gate import Gate
 from server.metrics import Counters
@@ -206,9 +206,13 @@ def _add_errors(app: FastAPI) -> None:
 
     async def refuse_query(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
-        first = error.errors()[0]
-        name = first["loc"][-1]
-        fault = HttpError(400, f"{name}: {first['msg']}", "invalid_value", where=f"/{name}")
+        details = list[dict[str, Any]]()
+        for detail in error.errors():
+            _, *location = detail["loc"]  # without "body" or "query"
+            details.append({**detail, "loc": location})
+        is_query = error.errors()[0]["loc"][0] == "query"
+        value = dict(request.query_params) if is_query else error.body
+        fault = describe_mistakes(details, value)
         return _answer(request, fault)
 
     async def refuse_path(request: Request, error: Exception) -> Response:

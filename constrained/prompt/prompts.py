@@ -62,6 +62,7 @@ class ComposedPrompt:
         key: names the conversation in the turn cache; empty if the prompt is no conversation.
         reuse: what is taken over from that cache.
         breakpoints: first tokens that other prompts are likely to share.
+        closed: the text without the generation prompt; None: it has none.
     """
 
     rendered: Prompt
@@ -70,6 +71,7 @@ class ComposedPrompt:
     key: bytes = b""
     reuse: Reuse = field(default_factory=Reuse)
     breakpoints: CacheBreakpoints = NO_BREAKPOINTS
+    closed: str | None = None
 
     @property
     def text(self) -> str:
@@ -185,6 +187,7 @@ class Prompts:
                 places=tuple(sorted(positions)),
                 closed=tokenized.count_closed(closed.text),
             ),
+            closed=closed.text,
         )
 
     def compose_raw(self, prompt: str | Sequence[int]) -> ComposedPrompt:

@@ -90,9 +90,12 @@ def _detokenize(body: DetokenizeRequest, service: Service) -> Response:
 async def apply_template(request: Request) -> Json:
     """The prompt of a Chat Completion."""
     service = find_service(request)
-    _, turn_request = await read_request(request, service, ChatRequest, ChatRequest.read)
+    body, turn_request = await read_request(request, service, ChatRequest, ChatRequest.read)
     compiled = await wait_for_client(request, compile_request(service, turn_request))
-    return {"prompt": compiled.turn.prompt.text}
+    prompt = compiled.turn.prompt
+    if body.add_generation_prompt is False and not body.continue_final_message:
+        return {"prompt": prompt.closed}
+    return {"prompt": prompt.text}
 
 
 @router.get("/props", responses=NOT_LOADED)

@@ -1,6 +1,7 @@
 """Bodies of requests: received on the event loop; read and validated wherever one likes."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from email.message import Message
 from typing import Any, TypeVar
 
@@ -62,33 +63,83 @@ def read_body(body: bytes, kind: type[M], settings: Settings) -> M:
     try:
         return kind.model_validate(value)
     except ValidationError as error:
-        raise _describe(error, value) from None
+        raise describe_mistakes(error.errors(include_url=False), value) from None
 
 
-def _describe(error: ValidationError, body: Mapping[str, Any]) -> HttpError:
-    """The first of the mistakes that are deepest in the body: of the branches of a union, the one
-    that got furthest."""
-    details = error.errors(include_url=False, include_input=False)
-    deepest: list[Any] = []
-    message = ""
-    for detail in details:
-        steps = _find_steps(detail["loc"], body, is_missing=detail["type"] == "missing")
-        if not message or len(steps) > len(deepest):
-            deepest, message = steps, detail["msg"]
-    field = ".".join(map(str, deepest)) or "the body"
-    return HttpError(400, f"{field}: {message}", "invalid_value", where=point(*deepest))
+def describe_mistakes(details: Sequence[Mapping[str, Any]], body: Any) -> HttpError:
+    """The first of the mistakes that pydantic has found; of the branches of a union, the one that
+    got furthest.
+
+    Args:
+        details: `errors()` of a ValidationError, with inputs.
+        body: what was validated.
+    """
+    places = [_find_place(detail, body) for detail in details]
+    furthest = places[0]
+    for place in places:
+        if place.union == furthest.union and place.reach > furthest.reach:
+            furthest = place
+    reasons = list[str]()  # of several branches that got equally far
+    for place, detail in zip(places, details, strict=True):
+        is_same = place.union == furthest.union and place.steps == furthest.steps
+        if is_same and detail["msg"] not in reasons:
+            reasons.append(detail["msg"])
+    if furthest.union is None:
+        del reasons[1:]
+    message = ", or: ".join(reasons)
+    field = ".".join(map(str, furthest.steps)) or "the body"
+    return HttpError(400, f"{field}: {message}", "invalid_value", where=point(*furthest.steps))
 
 
-def _find_steps(location: Sequence[Any], body: Any, *, is_missing: bool) -> list[Any]:
-    """The steps of a location that are in the body: others name branches of unions."""
-    steps: list[Any] = []
-    for step in location:
-        if _has(body, step):
-            body = body[step]
+@dataclass(frozen=True)
+class _Place:
+    """The place of a mistake.
+
+    Args:
+        steps: into the body.
+        union: those of them that lead to the union, one of whose branches has failed; None: there
+            is no union.
+    """
+
+    steps: tuple[str | int, ...]
+    union: tuple[str | int, ...] | None = None
+
+    @property
+    def reach(self) -> tuple[int, list[int]]:
+        """How far the validation came: how deep, and how many items into lists."""
+        return len(self.steps), [step for step in self.steps if isinstance(step, int)]
+
+
+def _find_place(detail: Mapping[str, Any], body: Any) -> _Place:
+    location = list[str | int](detail["loc"])
+    missing = list[str | int]()
+    if detail["type"] == "missing":  # the field that is not there comes last
+        missing.append(location.pop())
+    taken = _align(location, body, detail["input"])
+    if taken is None:
+        taken = [_has(body, step) for step in location[:1]]
+    steps, union = list[str | int](), None
+    for step, is_taken in zip(location, taken, strict=False):
+        if is_taken:
             steps.append(step)
-    if is_missing:  # the field that is not there comes last
-        steps += [*location][-1:]
-    return steps
+        elif union is None:
+            union = tuple(steps)
+    return _Place((*steps, *missing), union)
+
+
+def _align(location: Sequence[str | int], value: Any, failed: Any) -> list[bool] | None:
+    """For each step of a location, if it is one into the value. Others name branches of unions,
+    and a value may have keys of such names: the steps have to lead to what has failed.
+
+    None: none do, since what was validated there is not what the body has.
+    """
+    if not location:
+        return [] if value is failed else None
+    step, *rest = location
+    if _has(value, step) and (taken := _align(rest, value[step], failed)) is not None:
+        return [True, *taken]
+    taken = _align(rest, value, failed)
+    return None if taken is None else [False, *taken]
 
 
 def _has(value: Any, step: Any) -> bool:

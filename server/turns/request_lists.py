@@ -4,12 +4,12 @@ each mistake of a list, with a thousand times the memory of its text."""
 from collections.abc import Callable
 from typing import Annotated, Any, TypeAlias
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field, StrictInt, TypeAdapter, ValidationError
 from pydantic_core import PydanticCustomError
 
 Objects: TypeAlias = Annotated[list[dict[str, Any]], Field(fail_fast=True)]
 Texts: TypeAlias = Annotated[list[str], Field(fail_fast=True)]
-Numbers: TypeAlias = Annotated[list[int], Field(fail_fast=True)]
+Numbers: TypeAlias = Annotated[list[StrictInt], Field(fail_fast=True)]
 NumberLists: TypeAlias = Annotated[list[Numbers], Field(fail_fast=True)]
 
 

@@ -115,7 +115,7 @@ class ChatRequest(GenerationFields):
             job,
             generation,
             reasoning=read_reasoning(self.reasoning, self.reasoning_effort, budgets),
-            ignored_fields=find_ignored(self.model_extra, HARMLESS),
+            ignored_fields=self._find_ignored(),
             normalised=normalised,
             tools=tools,
         )
@@ -137,6 +137,12 @@ class ChatRequest(GenerationFields):
             message = "continue_final_message and add_generation_prompt exclude each other"
             raise HttpError(400, message, "invalid_value", where="/add_generation_prompt")
         self.check_answer(settings)
+
+    def _find_ignored(self) -> tuple[str, ...]:
+        ignored = find_ignored(self.model_extra, HARMLESS)
+        if self.add_generation_prompt is False and not self.continue_final_message:
+            return (*ignored, "add_generation_prompt")  # a turn begins with the generation prompt
+        return ignored
 
     def _read_most_identical(self) -> int | None:
         if "max_identical_calls" in self.model_fields_set:
