@@ -20,6 +20,7 @@ from pydantic.json_schema import JsonSchemaMode, models_json_schema
 from starlette.datastructures import State
 from starlette.exceptions import HTTPException
 
+import constrained
 from constrained.model.model import Model
 from grammars.errors import Error
 from server.batches import routes as batches
@@ -144,7 +145,13 @@ def make_app(
         if service is not None:
             await asyncio.to_thread(service.model.close)
 
-    app = FastAPI(title="constrained", lifespan=lifespan, description=make_app.__doc__ or "")
+    app = FastAPI(
+        title="constrained",
+        version=constrained.__version__,
+        lifespan=lifespan,
+        docs_url=None,  # there is a page of our own, which loads nothing from elsewhere
+        redoc_url=None,
+    )
     app.state.service = None
     app.state.failure = None
     app.state.settings = settings

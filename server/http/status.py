@@ -4,11 +4,12 @@ import time
 from typing import Any
 
 from fastapi import APIRouter, Request
-from fastapi.responses import Response
+from fastapi.responses import HTMLResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
 import constrained
 from server.errors import HttpError
+from server.http.docs_page import write_page
 from server.http.serving import describe_errors, find_service
 from server.turns.service import Service
 
@@ -25,6 +26,12 @@ async def show_start() -> Json:
     """What this server is, and where it describes itself."""
     paths = {"docs": "/docs", "openapi": "/openapi.json", "health": "/health"}
     return {"name": "constrained", "version": constrained.__version__, **paths}
+
+
+@router.get("/docs", include_in_schema=False)
+async def show_docs(request: Request) -> HTMLResponse:
+    """The paths, their fields and their errors, to be read."""
+    return HTMLResponse(write_page(request.app.openapi()))
 
 
 @router.get("/health", responses=describe_errors(503))
