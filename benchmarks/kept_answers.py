@@ -25,7 +25,8 @@ class KeptAnswers(AbstractContextManager["KeptAnswers"]):
         if path.exists():
             for line in path.read_text(encoding="utf-8").splitlines():
                 row = json.loads(line)
-                self._outcomes[row.pop("way"), row.pop("id")] = _read_outcome(row)
+                key = row.pop("way"), row.pop("id")
+                self._outcomes[key] = _read_outcome(row)
         self._file = path.open("a", encoding="utf-8")
 
     def __exit__(self, *exception: object) -> None:

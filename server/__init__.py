@@ -1,4 +1,4 @@
-"""The HTTP server: OpenAI's and Anthropic's dialects over `constrained`.
+"""The HTTP server: OpenAI's, Anthropic's and Ollama's dialects over `constrained`.
 
 `command` is `constrained serve`, `app` the application. `dialects` decode requests and write
 replies, `turns` runs them, `http` is what all paths share. Start with `app`, then `dialects.chat`.

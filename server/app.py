@@ -20,6 +20,7 @@ from pydantic.json_schema import JsonSchemaMode, models_json_schema
 from starlette.datastructures import State
 from starlette.exceptions import HTTPException
 
+import constrained
 from constrained.model.model import Model
 from grammars.errors import Error
 from server.batches import routes as batches
@@ -34,6 +35,10 @@ from server.dialects.llamacpp.routes import DetokenizeRequest, TokenizeRequest
 from server.dialects.messages import routes as messages
 from server.dialects.messages.reply import encode_anthropic_error
 from server.dialects.messages.request import CountRequest, MessagesRequest
+from server.dialects.ollama import routes as ollama
+from server.dialects.ollama.reply import encode_ollama_error
+from server.dialects.ollama.request import OllamaChatRequest, OllamaGenerateRequest
+from server.dialects.ollama.routes import ShowRequest
 from server.dialects.responses import routes as responses
 from server.dialects.responses.request import ResponsesRequest
 from server.errors import HttpError, as_http_error, log_error
@@ -61,7 +66,10 @@ BODIES = (
     InfillRequest,
     MessagesRequest,
     NativeCompletionRequest,
+    OllamaChatRequest,
+    OllamaGenerateRequest,
     ResponsesRequest,
+    ShowRequest,
     TokenizeRequest,
 )
 DIALECTS = (
@@ -75,6 +83,7 @@ DIALECTS = (
     Dialect(responses.router),
     Dialect(completions.router),
     Dialect(llamacpp.router),
+    Dialect(ollama.router, prefix="/api/", encode_error=encode_ollama_error),
 )
 
 
@@ -140,7 +149,13 @@ def make_app(
         if service is not None:
             await asyncio.to_thread(service.model.close)
 
-    app = FastAPI(title="constrained", lifespan=lifespan, description=make_app.__doc__ or "")
+    app = FastAPI(
+        title="constrained",
+        version=constrained.__version__,
+        lifespan=lifespan,
+        docs_url=None,  # there is a page of our own, which loads nothing from elsewhere
+        redoc_url=None,
+    )
     app.state.service = None
     app.state.failure = None
     app.state.settings = settings

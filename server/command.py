@@ -61,7 +61,7 @@ REASONING_FORMATS = {
 def add(commands: Any) -> None:
     """Declares the command."""
     parser = commands.add_parser(
-        "serve", help="start an HTTP server with OpenAI's and Anthropic's APIs"
+        "serve", help="start an HTTP server with the APIs of OpenAI, Anthropic and Ollama"
     )
     parser.set_defaults(run=_run, json=False)
     _add_server_options(parser)

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.kept_answers import KeptAnswers
 from benchmarks.real import CHOICES, WARM_UP, measure, show_table
 from benchmarks.real_answers import Outcome, Way, is_valid, summarise, write_schema
 from benchmarks.real_rows import (
@@ -34,6 +35,22 @@ def test_rows_come_one_of_each_kind_in_turn_and_are_always_the_same() -> None:
     assert [question.kind for question in questions] == [*KINDS] * 3
     assert questions == read_questions(sample_paths(), 3)
     assert read_questions(sample_paths(), 2) == questions[:6]
+
+
+def test_kept_answers_are_not_asked_again(tmp_path: Path) -> None:
+    path, question = tmp_path / "answers.jsonl", make_question(times=[2])
+    rings = Outcome([RINGS], cut=False, seconds=1.0, tokens=5, text="é")
+    asked: list[str] = []
+
+    def ask(question: Question) -> Outcome:
+        asked.append(question.id)
+        return rings
+
+    for _ in range(2):
+        with KeptAnswers(path) as kept:
+            answered = measure([Way("ours", ask, declines=False)], [question], kept)
+        assert answered["ours", "simple"] == [(question, rings)]
+    assert asked == [WARM_UP.id, question.id, WARM_UP.id]
 
 
 def test_halves_have_all_rows_and_none_twice() -> None:
@@ -140,7 +157,7 @@ def test_each_way_gets_each_row_that_it_may_be_asked() -> None:
         return Way(choice, ask, declines=choice == "auto")
 
     questions = read_questions(sample_paths(), 2)
-    answered = measure([make_way(choice) for choice in CHOICES], questions)
+    answered = measure([make_way(choice) for choice in CHOICES], questions, KeptAnswers(None))
     assert {key: len(pairs) for key, pairs in answered.items() if pairs} == {
         ("required", "simple"): 2,
         ("auto", "simple"): 2,

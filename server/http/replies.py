@@ -21,6 +21,7 @@ Json = dict[str, Any]
 class ReplyWriter:
     """Writes the chunks of one reply; a dialect derives from it."""
 
+    media_type: str = "text/event-stream"
     names_events: bool = False
     """Server-sent events have names: the `type` of their chunks."""
     ping: bytes = COMMENT
@@ -52,7 +53,7 @@ class ReplyWriter:
         raise NotImplementedError
 
     def encode(self, chunk: Json) -> bytes:
-        """A chunk as a server-sent event."""
+        """A chunk as a server-sent event, or what else the stream is made of."""
         if self.names_events:
             return encode_event(chunk, chunk["type"])
         return encode_event(chunk)
@@ -77,6 +78,7 @@ async def answer(
     return EventStream(
         events,
         idle_seconds=settings.idle_seconds,
+        media_type=writer.media_type,
         headers=compiled.headers,
         cancel=active.cancel,
     )

@@ -68,6 +68,7 @@ class EventStream(StreamingResponse):
     Args:
         events: encoded.
         idle_seconds: see above.
+        media_type: of the stream.
         headers: in addition to those of every stream.
         cancel: called in the end, also where nothing of the stream was read.
     """
@@ -77,10 +78,11 @@ class EventStream(StreamingResponse):
         events: AsyncGenerator[bytes, None],
         *,
         idle_seconds: float,
+        media_type: str,
         headers: Mapping[str, str],
         cancel: Callable[[], None],
     ):
-        super().__init__(events, headers={**HEADERS, **headers}, media_type="text/event-stream")
+        super().__init__(events, headers={**HEADERS, **headers}, media_type=media_type)
         self._events = events
         self._idle_seconds = idle_seconds
         self._cancel = cancel

@@ -4,17 +4,19 @@ import time
 from typing import Any
 
 from fastapi import APIRouter, Request
-from fastapi.responses import Response
+from fastapi.responses import HTMLResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
 import constrained
 from server.errors import HttpError
+from server.http.docs_page import write_page
 from server.http.serving import describe_errors, find_service
 from server.turns.service import Service
 
 router = APIRouter()
 Json = dict[str, Any]
 STARTED = int(time.time())
+STARTED_AT = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(STARTED))
 NOT_LOADED = describe_errors(401, 503)
 NOT_FOUND = describe_errors(401, 503, 404)
 
@@ -24,6 +26,12 @@ async def show_start() -> Json:
     """What this server is, and where it describes itself."""
     paths = {"docs": "/docs", "openapi": "/openapi.json", "health": "/health"}
     return {"name": "constrained", "version": constrained.__version__, **paths}
+
+
+@router.get("/docs", include_in_schema=False)
+async def show_docs(request: Request) -> HTMLResponse:
+    """The paths, their fields and their errors, to be read."""
+    return HTMLResponse(write_page(request.app.openapi()))
 
 
 @router.get("/health", responses=describe_errors(503))
@@ -67,7 +75,7 @@ def describe_model(service: Service) -> Json:
         "type": "model",
         "display_name": service.name,
         "created": STARTED,
-        "created_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(STARTED)),
+        "created_at": STARTED_AT,
         "owned_by": "constrained",
         "meta": {
             "n_vocab": len(service.model.engine.vocabulary.tokens),

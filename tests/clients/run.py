@@ -40,12 +40,14 @@ class Client:
     Args:
         packages: for pip, or for npm where the script is JavaScript.
         options: of the server; clients that have the same ones share it.
+        lacks: scenarios that its API has no words for.
     """
 
     name: str
     script: str
     packages: tuple[str, ...]
     options: tuple[str, ...] = ()
+    lacks: tuple[str, ...] = ()
 
     @property
     def home(self) -> Path:
@@ -87,6 +89,12 @@ CLIENTS = (
     # Requests with tools import mcp, which litellm (1.106.2) asks for in an extra alone:
     # its mistake.
     Client("litellm", "litellm_chat.py", ("litellm[mcp]>=1,<2",)),
+    Client(
+        "ollama",
+        "ollama_chat.py",
+        ("ollama>=0.6,<1",),
+        lacks=("required", "named", "none"),  # there is no tool_choice
+    ),
     Client("ai-sdk", "ai_sdk.mjs", ("ai@7", "@ai-sdk/openai-compatible@3", "zod@4")),
     # Drawn requests may ask for any number of tokens: 504 is an answer, too.
     Client("schemathesis", "schema_fuzz.py", ("schemathesis>=4,<5",), ("--timeout", "1")),

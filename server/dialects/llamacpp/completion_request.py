@@ -146,7 +146,7 @@ def write_infill_prompt(body: InfillRequest, vocabulary: Vocabulary) -> list[int
     special = vocabulary.fill_in
     if special is None:
         message = "infill is not supported by this model: it has no tokens for prefix and suffix"
-        raise HttpError(501, message, "not_supported")
+        raise HttpError(501, message, "not_implemented")
     tokens = [] if vocabulary.bos is None else [vocabulary.bos]
 
     def add(text: str, where: str) -> None:

@@ -85,7 +85,7 @@ async def _generate(
 @router.post("/reranking", include_in_schema=False)
 async def embed() -> Response:
     """Says that there are no embeddings here."""
-    raise HttpError(501, NO_EMBEDDINGS, "not_supported")
+    raise HttpError(501, NO_EMBEDDINGS, "not_implemented")
 
 
 @router.post("/tokenize", responses=ERRORS, openapi_extra=describe_body(TokenizeRequest))

@@ -1,0 +1,166 @@
+"""Ollama's API: the paths."""
+
+import hashlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse, Response, StreamingResponse
+from pydantic import BaseModel, ConfigDict
+
+from server.dialects.completions.routes import start as start_text
+from server.dialects.ollama.reply import OllamaWriter, encode_line, make_head
+from server.dialects.ollama.request import OllamaChatRequest, OllamaGenerateRequest, OllamaRequest
+from server.errors import HttpError
+from server.http.body import describe_body
+from server.http.disconnects import wait_for_client
+from server.http.reading import read_request
+from server.http.replies import answer
+from server.http.serving import ERRORS, describe_errors, find_service
+from server.http.status import NOT_LOADED, STARTED_AT
+from server.turns.active_request import start
+from server.turns.service import Service
+
+router = APIRouter(prefix="/api")
+Json = dict[str, Any]
+VERSION = "0.13.0"
+"""Of Ollama, whose API this is: clients ask for a version that they need at least."""
+FOREVER = "2318-01-01T00:00:00Z"
+"""The model stays loaded. Ollama, too, tells a date far away then."""
+
+
+ARCHITECTURE = "unknown"
+"""An engine does not tell it; clients look for the length of the context under its name."""
+
+
+class ShowRequest(BaseModel):
+    """A request to /api/show."""
+
+    model_config = ConfigDict(extra="allow")
+
+    model: str | None = None
+
+
+@router.post("/chat", responses=ERRORS, openapi_extra=describe_body(OllamaChatRequest))
+async def chat(request: Request) -> Response:
+    """Answers a conversation: with text, with calls of tools, or with both."""
+    service = find_service(request)
+    body, turn_request = await read_request(
+        request, service, OllamaChatRequest, _read_unless_it_loads
+    )
+    if turn_request is None:
+        empty = {"message": {"role": "assistant", "content": ""}}
+        return _tell_loaded(service, body, empty)
+    active = await wait_for_client(request, start(service, turn_request))
+    writer = OllamaWriter(active.compiled, is_chat=True)
+    return await answer(request, active, writer, is_streamed=body.is_streamed)
+
+
+@router.post("/generate", responses=ERRORS, openapi_extra=describe_body(OllamaGenerateRequest))
+async def generate(request: Request) -> Response:
+    """Answers a prompt, or goes on from a raw one."""
+    service = find_service(request)
+    body, turn_request = await read_request(
+        request, service, OllamaGenerateRequest, _read_unless_it_loads
+    )
+    if turn_request is None:
+        return _tell_loaded(service, body, {"response": ""})
+    if body.raw:
+        starting = start_text(service, turn_request, [body.prompt])
+    else:
+        starting = start(service, turn_request)
+    active = await wait_for_client(request, starting)
+    writer = OllamaWriter(active.compiled, is_chat=False)
+    return await answer(request, active, writer, is_streamed=body.is_streamed)
+
+
+def _read_unless_it_loads(body: OllamaRequest, service: Service) -> Any:
+    return None if body.only_loads else body.read(service)
+
+
+def _tell_loaded(service: Service, body: OllamaRequest, empty: Json) -> Response:
+    line = {**make_head(service.name), **empty, "done": True, "done_reason": "load"}
+    if not body.is_streamed:
+        return JSONResponse(line)
+
+    async def stream() -> AsyncIterator[bytes]:
+        yield encode_line(line)
+
+    return StreamingResponse(stream(), media_type=OllamaWriter.media_type)
+
+
+@router.get("/version")
+async def tell_version() -> Json:
+    """The version of Ollama whose API this is."""
+    return {"version": VERSION}
+
+
+@router.get("/tags", responses=NOT_LOADED)
+async def list_models(request: Request) -> Json:
+    """The one model."""
+    return {"models": [_describe(find_service(request))]}
+
+
+@router.get("/ps", responses=NOT_LOADED)
+async def list_loaded(request: Request) -> Json:
+    """The one model, which is loaded."""
+    service = find_service(request)
+    loaded = {"expires_at": FOREVER, "context_length": service.model.engine.context_length}
+    return {"models": [_describe(service) | loaded]}
+
+
+@router.post("/show", responses=ERRORS, openapi_extra=describe_body(ShowRequest))
+async def show(request: Request) -> Json:
+    """What the model is, and what it can do."""
+    service = find_service(request)
+    await read_request(request, service, ShowRequest, lambda body, service: None)
+    engine, compiler = service.model.engine, service.model.compiler
+    can_do = ["completion", "tools"]
+    if compiler.format.reasoning is not None:
+        can_do.append("thinking")
+    sampling = service.model.sampling
+    names = ("temperature", "top_k", "top_p", "min_p")
+    return {
+        "modelfile": "",
+        "parameters": "\n".join(f"{name} {getattr(sampling, name):g}" for name in names),
+        "template": compiler.template.source,
+        "details": _describe(service)["details"],
+        "model_info": {
+            "general.architecture": ARCHITECTURE,
+            f"{ARCHITECTURE}.context_length": engine.context_length,
+            f"{ARCHITECTURE}.vocab_size": len(engine.vocabulary.tokens),
+        },
+        "capabilities": can_do,
+        "modified_at": STARTED_AT,
+    }
+
+
+def _describe(service: Service) -> Json:
+    details = {"format": "gguf", "family": "", "families": None}
+    details |= {"parent_model": "", "parameter_size": "", "quantization_level": ""}
+    return {
+        "name": service.name,
+        "model": service.name,
+        "modified_at": STARTED_AT,
+        "size": 0,
+        "digest": hashlib.sha256(service.name.encode()).hexdigest(),
+        "details": details,
+    }
+
+
+@router.post("/embed", responses=describe_errors(501), include_in_schema=False)
+@router.post("/embeddings", responses=describe_errors(501), include_in_schema=False)
+async def embed() -> None:
+    """Nothing: there are no embeddings here."""
+    raise HttpError(501, "this server writes text: it has no embeddings", "not_implemented")
+
+
+@router.api_route("/pull", methods=["POST"], include_in_schema=False)
+@router.api_route("/push", methods=["POST"], include_in_schema=False)
+@router.api_route("/create", methods=["POST"], include_in_schema=False)
+@router.api_route("/copy", methods=["POST"], include_in_schema=False)
+@router.api_route("/delete", methods=["DELETE"], include_in_schema=False)
+async def change_models() -> None:
+    """Nothing: the server has the model that it was started with."""
+    message = "this server has the model that it was started with: name another one with -m"
+    raise HttpError(501, message, "not_implemented")

@@ -1,0 +1,173 @@
+"""Ollama's API over HTTP: what goes in, what comes out, streamed and not."""
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from server.dialects.ollama.request import read_messages
+from tests.server.running_server import Json
+from tests.templates import PAINT
+
+HELLO = {"role": "user", "content": "Hello"}
+PAINTED = {"color": "red", "glossy": True}
+
+COUNTS = {"prompt_eval_count", "eval_count"}
+DURATIONS = {"total_duration", "load_duration", "prompt_eval_duration", "eval_duration"}
+
+
+def ask(client: httpx.Client, path: str = "/api/chat", **fields: Any) -> Json:
+    body = {"model": "demo", "stream": False}
+    if path == "/api/chat":
+        body["messages"] = [HELLO]
+    response = client.post(path, json=body | fields)
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+def read_stream(client: httpx.Client, path: str = "/api/chat", **fields: Any) -> list[Json]:
+    with client.stream("POST", path, json={"messages": [HELLO], **fields}) as response:
+        assert response.headers["content-type"] == "application/x-ndjson"
+        return [json.loads(line) for line in response.iter_lines()]
+
+
+def refuse(client: httpx.Client, path: str = "/api/chat", **fields: Any) -> tuple[int, str]:
+    response = client.post(path, json={"messages": [HELLO], **fields})
+    body = response.json()
+    assert body.keys() == {"error"}
+    return response.status_code, body["error"]
+
+
+def test_a_text(plain: httpx.Client) -> None:
+    reply = ask(plain)
+    assert reply.keys() == {"model", "created_at", "message", "done", "done_reason"} | (
+        COUNTS | DURATIONS
+    )
+    assert reply["message"] == {"role": "assistant", "content": "Hello there, friend."}
+    assert (reply["done"], reply["done_reason"]) == (True, "stop")
+    assert all(isinstance(reply[name], int) for name in COUNTS | DURATIONS)
+
+
+def test_a_stream_is_the_default_and_adds_up_to_the_whole_reply(plain: httpx.Client) -> None:
+    *parts, last = read_stream(plain)
+    text = "".join(part["message"]["content"] for part in parts)
+    assert text == ask(plain)["message"]["content"]
+    assert not any(part["done"] for part in parts)
+    assert last["done"]
+    assert last["message"] == {"role": "assistant", "content": ""}
+
+
+def test_calls_come_whole_with_arguments_as_an_object(painter: httpx.Client) -> None:
+    message = ask(painter, tools=[PAINT])["message"]
+    assert message["content"] == "I paint."
+    (call,) = message["tool_calls"]
+    assert call["function"] == {"index": 0, "name": "paint", "arguments": PAINTED}
+    parts = read_stream(painter, tools=[PAINT])
+    streamed = [part["message"].get("tool_calls") for part in parts]
+    assert [calls for calls in streamed if calls] == [[call]]
+
+
+def test_reasoning_is_thinking(thinker: httpx.Client) -> None:
+    assert ask(thinker, think=True)["message"] == {
+        "role": "assistant",
+        "thinking": "I wonder.",
+        "content": "Hello.",
+    }
+    shown = "".join(part["message"].get("thinking", "") for part in read_stream(thinker))
+    assert shown == "I wonder."
+
+
+def test_a_prompt_and_a_raw_one(plain: httpx.Client) -> None:
+    assert ask(plain, "/api/generate", prompt="Hello")["response"] == "Hello there, friend."
+    parts = read_stream(plain, "/api/generate", prompt="Hello", system="Be kind.")
+    assert "".join(part["response"] for part in parts) == "Hello there, friend."
+    prompt = "<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\n"
+    raw = ask(plain, "/api/generate", prompt=prompt, raw=True, options={"num_predict": 5})
+    assert raw["response"] == "Hello"
+    assert raw["done_reason"] == "length"
+
+
+@pytest.mark.parametrize("path", ["/api/chat", "/api/generate"])
+def test_nothing_asked_only_loads(plain: httpx.Client, path: str) -> None:
+    for reply in (ask(plain, path, messages=[]), *read_stream(plain, path, messages=[])):
+        assert (reply["done"], reply["done_reason"]) == (True, "load")
+
+
+def test_log_probabilities(plain: httpx.Client) -> None:
+    tokens = ask(plain, logprobs=True, top_logprobs=2)["logprobs"]
+    assert "".join(token["token"] for token in tokens) == "Hello there, friend."
+    assert all(len(token["top_logprobs"]) == 2 for token in tokens)
+
+
+def test_what_is_not_followed_is_named(plain: httpx.Client) -> None:
+    options = {"num_ctx": 10**9, "mirostat": 1, "num_thread": 4, "num_predict": -2}
+    body = {"messages": [HELLO], "options": options, "shout": True, "keep_alive": "5m"}
+    response = plain.post("/api/chat", json=body | {"stream": False})
+    named = "shout, options.mirostat, options.num_ctx"
+    assert response.headers["x-ignored-fields"] == named
+    assert "num_ctx" not in plain.post(
+        "/api/chat", json={"messages": [HELLO], "options": {"num_ctx": 100}, "stream": False}
+    ).headers.get("x-ignored-fields", "")
+
+
+@pytest.mark.parametrize(
+    ("path", "fields", "where"),
+    [
+        ("/api/chat", {"format": "yaml"}, "/format"),
+        ("/api/chat", {"format": {"properties": {"a": {"$ref": "#/b"}}}}, "/format/properties/a"),
+        ("/api/chat", {"options": {"temperature": -1}}, "/options/temperature"),
+        ("/api/chat", {"options": {"num_predict": 0}}, "/options/num_predict"),
+        ("/api/chat", {"think": "a lot"}, "/think"),
+        ("/api/chat", {"messages": [HELLO | {"images": ["aGk="]}]}, "/messages/0/images"),
+        (
+            "/api/chat",
+            {"messages": [HELLO, {"role": "assistant", "tool_calls": [{"name": "f"}]}]},
+            "/messages/1/tool_calls/0",
+        ),
+        ("/api/generate", {"prompt": "a", "suffix": "b"}, "/suffix"),
+        ("/api/generate", {"prompt": "a", "template": "b"}, "/template"),
+        ("/api/generate", {"prompt": "a", "context": [1]}, "/context"),
+        ("/api/generate", {"prompt": "a", "images": ["aGk="]}, "/images"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_its_place(
+    plain: httpx.Client, path: str, fields: Json, where: str
+) -> None:
+    status, error = refuse(plain, path, **fields)
+    assert status == 400
+    assert where in error
+
+
+def test_the_model(plain: httpx.Client) -> None:
+    (listed,) = plain.get("/api/tags").json()["models"]
+    (loaded,) = plain.get("/api/ps").json()["models"]
+    assert listed["name"] == loaded["name"] == "demo"
+    shown = plain.post("/api/show", json={"model": "demo"}).json()
+    assert shown["capabilities"][:2] == ["completion", "tools"]
+    architecture = shown["model_info"]["general.architecture"]
+    length = shown["model_info"][f"{architecture}.context_length"]
+    assert length == loaded["context_length"] == 20_000
+    assert plain.get("/api/version").json()["version"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("POST", "embed"), ("POST", "pull"), ("POST", "create"), ("DELETE", "delete")],
+)
+def test_what_this_server_does_not_do(plain: httpx.Client, method: str, path: str) -> None:
+    response = plain.request(method, f"/api/{path}", json={"model": "x"})
+    assert response.status_code == 501
+    assert response.json()["error"]
+
+
+def test_a_result_belongs_to_the_first_call_of_its_tool_without_one() -> None:
+    def call(name: str) -> Json:
+        return {"function": {"name": name, "arguments": {}}}
+
+    told = [{"role": "tool", "tool_name": name, "content": ""} for name in ("b", "a", "a")]
+    asked = {"role": "assistant", "tool_calls": [call("a"), call("b"), call("a")]}
+    read = read_messages([HELLO, asked, *told])
+    ids = [made["id"] for made in read[1]["tool_calls"]]
+    assert len(set(ids)) == 3
+    assert [message["tool_call_id"] for message in read[2:]] == [ids[1], ids[0], ids[2]]
