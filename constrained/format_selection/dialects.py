@@ -202,8 +202,9 @@ def _list_with_results(
     template: ChatTemplate, dialect: MessageDialect, roles: Sequence[str]
 ) -> Iterator[MessageDialect]:
     """The dialect with each role whose messages the template writes as results."""
-    known = roles if "tool" not in roles else ["tool", *roles]
-    for role in (*known, "tool"):
+    known = [role for role in roles if role != "tool"]
+    known.insert(0 if "tool" in roles else len(known), "tool")
+    for role in known:
         if dialect.form is CallForm.ROLE and role == dialect.word:
             continue
         tried = replace(dialect, result_role=role)

@@ -417,7 +417,8 @@ class Chart:
     def _leave_lexeme(self, row: ChartRow, lexeme: Expression, offset: int) -> None:
         """All that have waited for a lexeme go on behind it."""
         due = self._due.setdefault(offset, [])
-        due += [Caller(rest, bits, frame) for rest, bits, frame, _ in row.waiting[lexeme]]
+        for caller in row.waiting[lexeme]:
+            due.append(Caller(caller.rest, caller.bits, caller.frame))
 
 
 def _find_rest(caller: Caller, shortest: Shortest) -> Completion | None:

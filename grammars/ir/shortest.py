@@ -361,13 +361,13 @@ class Shortest:
         missing = rule.needed & ~member.bits
         if missing:
             ways = list(self._find_ways(rule.body, member.bits, missing & -missing))
-            adding = [way for way in ways if way.behind and way.behind.bits != member.bits]
-            return adding or ways  # what could stand in front of it only adds to the text
+            # What could stand in front of it only adds to the text.
+            return _list_adding(ways, member) or ways
         ways = list(self._find_ways(rule.body, member.bits))
         if member.bits.bit_count() >= rule.least:
             return ways
         # So many have to follow that any order of them would be tried: the shortest goes first.
-        adding = [way for way in ways if way.behind and way.behind.bits != member.bits]
+        adding = _list_adding(ways, member)
         others = [way for way in ways if way not in adding]
         return others + sorted(adding, key=lambda way: measure(way.ending))[:1]
 
@@ -400,6 +400,11 @@ class Shortest:
                 ending = self._text(expression, bits)
                 if ending is not None:
                     yield Way(ending, None)
+
+
+def _list_adding(ways: list[Way], member: Member) -> list[Way]:
+    """The ways that set a bit."""
+    return [way for way in ways if way.behind and way.behind.bits != member.bits]
 
 
 def _may_set(expression: Expression, wanted: int) -> bool:

@@ -149,14 +149,7 @@ class BatchFolder:
         Raises:
             HttpError: the folder cannot be written.
         """
-        record = _FileRecord(
-            id=file.id,
-            owner=file.owner,
-            name=file.name,
-            purpose="batch" if file.purpose == "batch" else "batch_output",
-            lifetime=file.lifetime,
-            created_at=file.created_at,
-        )
+        record = _FileRecord.model_validate(file, from_attributes=True)
         with self._writing():  # the record last: without it, the content is not there
             replace_file(self._path / f"{file.id}.data", [bytes(file.content)])
             self._write_record(record)

@@ -2,9 +2,11 @@
 large."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
+from grammars.errors import Error
 from server.errors import HttpError
 from server.settings import Settings
 
@@ -47,6 +49,21 @@ def _read_part(part: Any, where: str) -> dict[str, str]:
     if not isinstance(text, str):
         raise HttpError(400, "the part has no text", "invalid_value", where=f"{where}/text")
     return {"type": "text", "text": text}
+
+
+@contextmanager
+def renaming_place(known: str, given: str) -> Iterator[None]:
+    """Errors that are raised inside say where in the client's own request they belong.
+
+    Args:
+        known: the pointer that the library has.
+        given: that of the dialect.
+    """
+    try:
+        yield
+    except Error as error:
+        error.where = (error.where or "").replace(known, given, 1)
+        raise
 
 
 def check_size(schema: Any, settings: Settings, where: str) -> None:

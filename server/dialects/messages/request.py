@@ -23,7 +23,7 @@ from server.turns.compiled_request import complete_request
 from server.turns.offered_tools import OfferedTools, read_offered_tools
 from server.turns.openai_fields import find_ignored, replace_given
 from server.turns.reasoning import Effort, ReasoningRequest
-from server.turns.request_checks import check_size
+from server.turns.request_checks import check_size, renaming_place
 from server.turns.request_lists import Objects, Texts
 from server.turns.service import Service
 from server.turns.stable_prompts import normalise_messages
@@ -182,12 +182,9 @@ class CountRequest(CacheFields):
         where, given = "/output_format", self.output_format  # the name of the beta
         if self.output_config is not None and self.output_config.format is not None:
             where, given = "/output_config/format", self.output_config.format
-        try:
+        with renaming_place("/response_format", where):
             check_size(given, service.settings, "/response_format")
             return read_response_format(given)
-        except Error as error:
-            error.where = (error.where or "").replace("/response_format", where, 1)
-            raise
 
     def _read_reasoning(self, prefill: bool) -> ReasoningRequest:
         effort = self.output_config.effort if self.output_config else None

@@ -58,9 +58,6 @@ class OllamaWriter(ReplyWriter):
         # Clients read each line as JSON, so the stream is kept alive by a line without text.
         self.ping = self.encode(self._write())
 
-    def open(self) -> Iterator[Json]:
-        return iter(())
-
     def take(self, number: int, event: TurnEvent) -> Iterator[Json]:
         match event:
             case TokenDrawn():

@@ -5,13 +5,11 @@ The fields are those of Ollama's reference; others are ignored, and the reply na
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any, Literal
 
 from pydantic import Field
 
 from constrained.answers import read_response_format
-from constrained.errors import Error
 from constrained.job import Job
 from grammars.turn import Answer
 from server.errors import HttpError
@@ -20,7 +18,7 @@ from server.turns.compiled_request import complete_request
 from server.turns.offered_tools import OfferedTools, read_offered_tools
 from server.turns.openai_fields import SamplingFields, find_ignored, replace_given
 from server.turns.reasoning import Effort, ReasoningRequest
-from server.turns.request_checks import UNREADABLE, check_size
+from server.turns.request_checks import UNREADABLE, check_size, renaming_place
 from server.turns.request_lists import Objects
 from server.turns.service import Service
 from server.turns.stable_prompts import normalise_messages
@@ -161,7 +159,7 @@ class OllamaRequest(CacheFields):
                 raise HttpError(400, message, "invalid_value", where="/format")
             case schema:
                 check_size(schema, service.settings, "/format")
-                with _renaming(FORMAT, "/format"):
+                with renaming_place(FORMAT, "/format"):
                     return read_response_format(
                         {"type": "json_schema", "json_schema": {"schema": schema}}
                     )
@@ -206,7 +204,12 @@ class OllamaGenerateRequest(OllamaRequest):
         """The prompt as a message of the user; of a raw one, all but the prompt."""
         self._check()
         if self.raw:
-            job = Job(messages=(), answer=self.read_answer(service), cache_salt=self.cache_salt)
+            job = Job(
+                messages=(),
+                answer=self.read_answer(service),
+                cache_salt=self.cache_salt,
+                cache_prompt=self.cache_prompt is not False,
+            )
             ignored = self.find_ignored(service)
             return TurnRequest(job, self.read_generation(service), ignored_fields=ignored)
         messages = [{"role": "user", "content": self.prompt}]
@@ -277,13 +280,3 @@ def _read_call(call: Any, id: str, where: str) -> Json:
         case _:
             message = 'a call is {"function": {"name": ..., "arguments": {...}}}'
             raise HttpError(400, message, "invalid_value", where=where)
-
-
-@contextmanager
-def _renaming(known: str, given: str) -> Iterator[None]:
-    """Errors that are raised inside say where in the client's own request they belong."""
-    try:
-        yield
-    except Error as error:
-        error.where = (error.where or "").replace(known, given, 1)
-        raise

@@ -20,6 +20,7 @@ from server.http.serving import ERRORS, describe_errors, find_service
 from server.http.status import NOT_LOADED, STARTED_AT
 from server.turns.active_request import start
 from server.turns.service import Service
+from server.turns.turn_request import TurnRequest
 
 router = APIRouter(prefix="/api")
 Json = dict[str, Any]
@@ -44,37 +45,32 @@ class ShowRequest(BaseModel):
 @router.post("/chat", responses=ERRORS, openapi_extra=describe_body(OllamaChatRequest))
 async def chat(request: Request) -> Response:
     """Answers a conversation: with text, with calls of tools, or with both."""
-    service = find_service(request)
-    body, turn_request = await read_request(
-        request, service, OllamaChatRequest, _read_unless_it_loads
-    )
-    if turn_request is None:
-        empty = {"message": {"role": "assistant", "content": ""}}
-        return _tell_loaded(service, body, empty)
-    active = await wait_for_client(request, start(service, turn_request))
-    writer = OllamaWriter(active.compiled, is_chat=True)
-    return await answer(request, active, writer, is_streamed=body.is_streamed)
+    empty = {"message": {"role": "assistant", "content": ""}}
+    return await _answer(request, OllamaChatRequest, empty)
 
 
 @router.post("/generate", responses=ERRORS, openapi_extra=describe_body(OllamaGenerateRequest))
 async def generate(request: Request) -> Response:
     """Answers a prompt, or goes on from a raw one."""
+    return await _answer(request, OllamaGenerateRequest, {"response": ""})
+
+
+async def _answer(request: Request, kind: type[OllamaRequest], empty: Json) -> Response:
+    """The reply to a request of this kind; where nothing is asked, the empty one."""
     service = find_service(request)
-    body, turn_request = await read_request(
-        request, service, OllamaGenerateRequest, _read_unless_it_loads
-    )
+    body, turn_request = await read_request(request, service, kind, _read_unless_it_loads)
     if turn_request is None:
-        return _tell_loaded(service, body, {"response": ""})
-    if body.raw:
+        return _tell_loaded(service, body, empty)
+    if isinstance(body, OllamaGenerateRequest) and body.raw:
         starting = start_text(service, turn_request, [body.prompt])
     else:
         starting = start(service, turn_request)
     active = await wait_for_client(request, starting)
-    writer = OllamaWriter(active.compiled, is_chat=False)
+    writer = OllamaWriter(active.compiled, is_chat=isinstance(body, OllamaChatRequest))
     return await answer(request, active, writer, is_streamed=body.is_streamed)
 
 
-def _read_unless_it_loads(body: OllamaRequest, service: Service) -> Any:
+def _read_unless_it_loads(body: OllamaRequest, service: Service) -> TurnRequest | None:
     return None if body.only_loads else body.read(service)
 
 
