@@ -1,5 +1,6 @@
 """The figures of a model: requests under way, and what is kept of earlier ones."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -10,6 +11,11 @@ class Amount:
     count: int = 0
     tokens: int = 0
     bytes: int = 0
+
+    def __add__(self, other: "Amount") -> "Amount":
+        return Amount(
+            self.count + other.count, self.tokens + other.tokens, self.bytes + other.bytes
+        )
 
 
 @dataclass(frozen=True)
@@ -45,3 +51,22 @@ class Metrics:
     def held(self) -> Amount:
         """The former name of `kv_cache`."""
         return self.kv_cache
+
+
+def add_metrics(parts: Iterable[Metrics]) -> Metrics:
+    """The figures of several models together; the last failure is that of the last one with any."""
+    total = Metrics(sequences=0, kv_cache=Amount(), memory=Amount(), disk=Amount())
+    for part in parts:
+        total = Metrics(
+            sequences=total.sequences + part.sequences,
+            kv_cache=total.kv_cache + part.kv_cache,
+            memory=total.memory + part.memory,
+            disk=total.disk + part.disk,
+            hits=total.hits + part.hits,
+            misses=total.misses + part.misses,
+            failures=total.failures + part.failures,
+            last_failure=part.last_failure or total.last_failure,
+            running=total.running + part.running,
+            waiting=total.waiting + part.waiting,
+        )
+    return total

@@ -3,12 +3,9 @@
 A new dialect is a package under `server.dialects`, and a row of `DIALECTS`.
 """
 
-import asyncio
 import json
-import logging
-import threading
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -42,16 +39,17 @@ from server.dialects.ollama.routes import ShowRequest
 from server.dialects.responses import routes as responses
 from server.dialects.responses.request import ResponsesRequest
 from server.errors import HttpError, as_http_error, log_error
-from server.http import status
+from server.http import model_routes, status
 from server.http.body import REFERENCES, describe_mistakes
 from server.http.dialect import Dialect, find_dialect
 from server.http.gate import Gate
+from server.http.model_routes import ModelRequest
 from server.metrics import Counters
+from server.models.leases import ModelLeases
+from server.models.served_models import ModelBounds, ServedModels
+from server.models.source import ModelSource
 from server.settings import Settings
-from server.turns.service import Service
-from server.turns.stable_prompts import ConversationDates
 
-LOG = logging.getLogger("constrained.server")
 CODES = {
     404: "not_found",
     405: "method_not_allowed",
@@ -65,6 +63,7 @@ BODIES = (
     DetokenizeRequest,
     InfillRequest,
     MessagesRequest,
+    ModelRequest,
     NativeCompletionRequest,
     OllamaChatRequest,
     OllamaGenerateRequest,
@@ -88,66 +87,39 @@ DIALECTS = (
 
 
 def make_app(
-    load: Callable[[], Model],
+    load: Callable[[], Model] | Sequence[ModelSource],
     settings: Settings | None = None,
+    bounds: ModelBounds | None = None,
     *,
     name: str = "demo",
     stop: Callable[[Exception], None] | None = None,
     address: str = "",
 ) -> FastAPI:
-    """The application of one model.
+    """The application of one model, or of several.
 
     Args:
-        load: gives the model, in a thread, when the application starts; until then, requests get
-            503. The application closes it.
+        load: gives the one model, in a thread, when the application starts; until then, requests
+            get 503. The application closes it. Or the models that there are.
         settings: how the server behaves.
-        name: what the model is called, where the settings do not say.
-        stop: called with the error if the model cannot be loaded.
+        bounds: on the models that are loaded at a time.
+        name: what the one model is called.
+        stop: called with the error if a model cannot be loaded that the application starts with.
         address: where the server listens, for the log.
     """
     settings = settings or Settings()
-    name = settings.alias or name
-
-    def start(app: FastAPI, loop: asyncio.AbstractEventLoop) -> None:
-        try:
-            model = load()
-        except Exception as error:
-            # Nobody waits for this thread: whatever it was, requests and `stop` have to hear of it.
-            app.state.failure = error
-            LOG.error("the model cannot be loaded: %s", error)
-            if stop is not None:
-                with suppress(RuntimeError):  # the event loop has ended meanwhile
-                    loop.call_soon_threadsafe(stop, error)
-            return
-        for notice in model.notices:
-            LOG.warning("%s", notice)
-        LOG.info(
-            "ready%s: model %s, tool format %s, context %d, sequences %d",
-            f" at {address}" if address else "",
-            name,
-            model.compiler.format.name,
-            model.engine.context_length,
-            model.engine.max_sequences,
-        )
-        app.state.service = Service(
-            model,
-            settings,
-            dates=ConversationDates(settings.date),
-            counters=app.state.counters,
-            name=name,
-        )
+    counters = Counters()
+    sources = load
+    if not isinstance(sources, Sequence):
+        sources = [ModelSource(name, sources, preloaded=True)]
+    models = ServedModels(sources, settings, bounds, counters=counters, address=address)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        # A thread of its own that nobody waits for: a model may take long, or be downloaded first.
-        loop = asyncio.get_running_loop()
-        threading.Thread(target=start, args=(app, loop), name="load", daemon=True).start()
+        models.start(stop)
         await app.state.batches.resume()
         yield
         await app.state.batches.stop()
-        service, app.state.service = app.state.service, None
-        if service is not None:
-            await asyncio.to_thread(service.model.close)
+        await models.close()
 
     app = FastAPI(
         title="constrained",
@@ -156,17 +128,18 @@ def make_app(
         docs_url=None,  # there is a page of our own, which loads nothing from elsewhere
         redoc_url=None,
     )
-    app.state.service = None
-    app.state.failure = None
+    app.state.models = models
     app.state.settings = settings
-    app.state.counters = counters = Counters()
-    app.state.batches = BatchRunner(make_routes(app.state), lambda: app.state.service, settings)
+    app.state.counters = counters
+    app.state.batches = BatchRunner(make_routes(app.state), models, settings)
     for dialect in DIALECTS:
         app.include_router(dialect.router)
     app.include_router(batches.router)
+    app.include_router(model_routes.router)
     app.include_router(status.router)
     _add_errors(app)
     _describe_bodies(app)
+    app.add_middleware(ModelLeases, models=models)
     app.add_middleware(Gate, dialects=DIALECTS, settings=settings, counters=counters)
     if settings.cors_origins:
         app.add_middleware(
@@ -200,13 +173,14 @@ def make_routes(state: State) -> FastAPI:
     """The paths of all dialects without the gate: for requests that come from within.
 
     Args:
-        state: that of the application, or one with `service`, `settings` and `failure`.
+        state: that of the application, or one with `models` and `settings`.
     """
     routes = FastAPI(openapi_url=None)
     routes.state = state
     for dialect in DIALECTS:
         routes.include_router(dialect.router)
     _add_errors(routes)
+    routes.add_middleware(ModelLeases, models=state.models)
     return routes
 
 

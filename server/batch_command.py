@@ -182,13 +182,14 @@ def _carry_out(
 
     from server.app import make_routes
     from server.batches.line_runner import run_line
+    from server.models.served_models import ServedModels
     from server.settings import Settings
     from server.turns.service import Service
 
     settings = Settings(timeout=options.timeout)
     path = shared.find_model(options)
     service = Service(model, settings, name=Path(path).stem if path else "demo")
-    routes = make_routes(State({"service": service, "settings": settings, "failure": None}))
+    routes = make_routes(State({"models": ServedModels.of(service), "settings": settings}))
     waiting = iter(lines)
 
     async def take_lines() -> None:

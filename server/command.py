@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from constrained.commands import options as shared
-from constrained.commands import request
 from constrained.commands.input import read_text
-from constrained.commands.options import LOCAL_HOST, PORT
+from constrained.commands.options import LOCAL_HOST, MOST_MODELS, PORT
 from constrained.commands.output import print_error
 from constrained.deadline import check_timeout
 from constrained.decode.filters.stop_texts import read_stops
-from constrained.engine.host import return_large_blocks
+from constrained.engine.host import available_memory, return_large_blocks
 from constrained.engine.options import MOST_WAITING, read_options
 from constrained.engine.protocol import Sampling
 from constrained.errors import RequestError
@@ -28,6 +27,7 @@ from server.settings import ReasoningField, Settings
 
 if TYPE_CHECKING:
     from constrained.model.model import Model
+    from server.models.source import ModelSource
 
 SEQUENCES = 4
 """Eight clients wait a quarter of the time that they wait for one sequence, and no less with eight
@@ -83,7 +83,9 @@ def _add_server_options(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="require one of the API keys in this file, one a line",
     )
-    add("-a", "--alias", metavar="NAME", help="name of the model in the API (LLAMA_ARG_ALIAS)")
+    help = "names of the model in the API, with commas; replies have the first (LLAMA_ARG_ALIAS)"
+    add("-a", "--alias", metavar="NAME", help=help)
+    _add_models(parser.add_argument_group("several models").add_argument)
     help = "field for reasoning in Chat Completions; default: reasoning_content"
     fields = tuple(ReasoningField)
     add("--reasoning-field", choices=fields, help=help)
@@ -126,6 +128,25 @@ def _add_server_options(parser: argparse.ArgumentParser) -> None:
     add("--log-level", choices=levels, default="info", help="default: info")
     add("-v", "--verbose", action="store_true", help="same as --log-level debug")
     _add_without_effect(parser)
+
+
+def _add_models(add: Callable[..., Any]) -> None:
+    """Models beside that of -m, which requests name."""
+    help = "offer the GGUF files of this folder by name (LLAMA_ARG_MODELS_DIR)"
+    add("--models-dir", metavar="FOLDER", help=help)
+    help = "offer models with options of their own, as in docs/server.md (LLAMA_ARG_MODELS_PRESET)"
+    add("--models-preset", metavar="FILE", help=help)
+    help = f"most models loaded at a time; default: {MOST_MODELS} (LLAMA_ARG_MODELS_MAX)"
+    add("--models-max", type=int, metavar="N", help=help)
+    help = "memory of all loaded models together; default: what is free when the server starts"
+    add("--models-memory", type=int, metavar="MIB", help=help)
+    help = "unload a model that was not asked for so long; default: -1, none is"
+    add(
+        "--sleep-idle-seconds",
+        type=float,
+        metavar="N",
+        help=f"{help} (LLAMA_ARG_SLEEP_IDLE_SECONDS)",
+    )
 
 
 def _add_without_effect(parser: argparse.ArgumentParser) -> None:
@@ -187,11 +208,10 @@ def _run(options: argparse.Namespace) -> int:
         LOG.info("without effect here: %s", " ".join(options.ignored))
     if settings.api_keys == () and options.host not in LOCAL:
         LOG.warning("anybody who reaches %s may ask: there is no --api-key", options.host)
-    path = shared.find_model(options)
-    return _serve(options, settings, Path(path).stem if path else "demo")
+    return _serve(options, settings)
 
 
-def _serve(options: argparse.Namespace, settings: Settings, name: str) -> int:
+def _serve(options: argparse.Namespace, settings: Settings) -> int:
     try:
         import uvicorn
 
@@ -205,6 +225,7 @@ def _serve(options: argparse.Namespace, settings: Settings, name: str) -> int:
             prepare_socket,
             write_address,
         )
+        from server.models.served_models import ModelBounds
     except ModuleNotFoundError as error:
         hint = f"Run: {install_command('server')}"
         raise RequestError(f"the server needs {error.name}", hint=hint) from error
@@ -215,28 +236,24 @@ def _serve(options: argparse.Namespace, settings: Settings, name: str) -> int:
     sys.setswitchinterval(SWITCH_SECONDS)
     failures = list[Exception]()
 
-    def load() -> "Model":
-        model = request.load_model(options)
-        model.sampling = shared.read_sampling(options, model.sampling)
-        # What was imported and loaded stays: the collector, which holds up all threads while it
-        # looks, need not look at it again (40 ms a time).
-        gc.collect()
-        gc.freeze()
-        return model
-
     def stop(error: Exception) -> None:
         failures.append(error)
         server.should_exit = True
 
     listening = open_socket(options.host, options.port)
     address = f"http://{write_address(options.host, listening.getsockname()[1])}"
-    LOG.info("listening on %s, loading the model", address)
-    app = make_app(load, settings, name=name, stop=stop, address=address)
+    sources = _find_sources(options)
+    LOG.info("listening on %s%s", address, _describe_start(sources))
+    bounds = ModelBounds(
+        count=options.models_max,
+        memory=_read_models_memory(options),
+        idle_seconds=None if options.sleep_idle_seconds < 0 else options.sleep_idle_seconds,
+    )
+    app = make_app(sources, settings, bounds, stop=stop, address=address)
 
     def drain() -> None:
         app.state.batches.drain()
-        if app.state.service is not None:
-            app.state.service.model.drain(settings.drain_seconds)
+        app.state.models.drain(settings.drain_seconds)
 
     config = uvicorn.Config(
         app,
@@ -253,6 +270,44 @@ def _serve(options: argparse.Namespace, settings: Settings, name: str) -> int:
     if failures:
         print_error(str(failures[0]))
     return FAILED if failures else 0
+
+
+def _find_sources(options: argparse.Namespace) -> "list[ModelSource]":
+    """The models that the options name: that of -m or -hf first, with which the server starts; the
+    demo model, if they name none."""
+    from server.models.model_files import find_sources, load_model, measure_files
+    from server.models.source import ModelSource
+
+    others = find_sources(options)
+    if others and not options.model and not options.hf_repo:
+        return others
+
+    def load() -> "Model":
+        model = load_model(options)
+        # What was imported and loaded stays: the collector, which holds up all threads while it
+        # looks, need not look at it again (40 ms a time).
+        gc.collect()
+        gc.freeze()
+        return model
+
+    path = shared.find_model(options)
+    name, *aliases = (options.alias or (Path(path).stem if path else "demo")).split(",")
+    first = ModelSource(name, load, tuple(aliases), measure_files(path), preloaded=True)
+    return [first, *(source for source in others if source.name != name)]
+
+
+def _describe_start(sources: "list[ModelSource]") -> str:
+    if any(source.preloaded for source in sources):
+        return ", loading the model"
+    names = ", ".join(source.name for source in sources)
+    return f", with models that are loaded on demand: {names}"
+
+
+def _read_models_memory(options: argparse.Namespace) -> int | None:
+    """The bytes that all loaded models may take; None: nobody knows what there is."""
+    if options.models_memory is None:
+        return available_memory()
+    return options.models_memory << 20
 
 
 def _read_date(given: str | None) -> datetime | None:
@@ -273,7 +328,6 @@ def read_settings(options: argparse.Namespace) -> Settings:
     """
     return Settings(
         api_keys=_read_keys(options),
-        alias=options.alias or "",
         reasoning_field=_read_reasoning_field(options),
         max_tokens=options.max_tokens,
         stop=read_stops(options.stop),

@@ -44,8 +44,6 @@ class Settings:
 
     api_keys: tuple[str, ...] = ()
     """One of them has to be given; none: anybody may ask."""
-    alias: str = ""
-    """The name of the model; "": the name of its file."""
     reasoning_field: ReasoningField = ReasoningField.REASONING_CONTENT
     max_body: int = 32 * MIB
     """Bytes of a request."""

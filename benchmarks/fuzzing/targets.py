@@ -35,6 +35,7 @@ from grammars.formats import FORMATS
 from server.app import make_routes
 from server.batches.batch_input import BatchLine, read_lines
 from server.batches.line_runner import make_scope
+from server.models.served_models import ServedModels
 from server.settings import Settings
 from server.turns.service import Service
 
@@ -86,7 +87,7 @@ def make_model() -> Model:
 def _make_server() -> tuple[Any, asyncio.Runner]:
     settings = Settings(timeout=60)
     service = Service(make_model(), settings)
-    state = State({"service": service, "settings": settings, "failure": None})
+    state = State({"models": ServedModels.of(service), "settings": settings})
     return make_routes(state), asyncio.Runner()
 
 

@@ -24,6 +24,8 @@ from grammars.turn import KeyOrder, Think
 
 LOCAL_HOST = "127.0.0.1"
 PORT = 8080
+MOST_MODELS = 4
+"""Loaded at a time by `serve`. As llama-server has it."""
 CHOICES = ("auto", "none", "required")
 THINKING = {"on": Think.REQUIRED, "off": Think.FORBIDDEN, "auto": Think.OPTIONAL}
 SWITCH = {"on": True, "off": False, "auto": None}
@@ -55,6 +57,7 @@ def read_parts(text: str) -> tuple[float, ...]:
 
 KINDS: dict[Any, str] = {
     int: "a number",
+    float: "a number",
     read_switch: "on, off or auto",
     read_layers: "a number, auto or all",
     read_parts: "numbers with commas between them",
@@ -71,6 +74,10 @@ FALLBACKS: dict[str, tuple[str, Callable[[str], Any], Any]] = {
     "host": ("HOST", str, LOCAL_HOST),
     "port": ("PORT", int, PORT),
     "alias": ("ALIAS", str, None),
+    "models_dir": ("MODELS_DIR", str, None),
+    "models_preset": ("MODELS_PRESET", str, None),
+    "models_max": ("MODELS_MAX", int, MOST_MODELS),
+    "sleep_idle_seconds": ("SLEEP_IDLE_SECONDS", float, -1.0),
     "ctx_size": ("CTX_SIZE", int, None),
     "parallel": ("N_PARALLEL", int, None),
     "threads": ("THREADS", int, None),

@@ -93,6 +93,7 @@ def load(
         identify=lambda: fingerprint(path, params, options.gpu_layers),
         offloads=is_offloaded,
         notices=notices,
+        memory_bytes=needs.measure(size),
     )
 
 
@@ -291,6 +292,7 @@ class LlamaEngine:
         offloads: bool,
         owner: Any = None,
         notices: Sequence[str] = (),
+        memory_bytes: int = 0,
     ):
         if owner is None:
             free = weakref.finalize(self, _free, context, model)
@@ -304,6 +306,7 @@ class LlamaEngine:
         self._identify = identify
         self.offloads = offloads
         self.notices = tuple(notices)
+        self.memory_bytes = memory_bytes
         self.header = make_header(model, lambda: free.alive)
         self.vocabulary = self.header.vocabulary
         self.context_length = context_length

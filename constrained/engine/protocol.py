@@ -66,6 +66,11 @@ class Engine(Protocol):
     def max_sequences(self) -> int: ...
 
     @property
+    def memory_bytes(self) -> int:
+        """What weights and context take, roughly; 0: not known."""
+        ...
+
+    @property
     def needs_checkpoints(self) -> bool:
         """True if the model forgets the past of a sequence (it is recurrent, or a hybrid): then a
         sequence can go back to its checkpoints alone."""

@@ -38,6 +38,7 @@ class ScriptedEngine:
         self.context_length = context_length
         self.max_sequences = max_sequences
         self.max_drafted = max_drafted
+        self.memory_bytes = 0
         self.offloads = offloads
         self._logits_of = logits
         self._can_roll_back = can_roll_back

@@ -5,7 +5,7 @@ import json
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 
 from starlette.types import ASGIApp
@@ -24,8 +24,8 @@ from server.batches.file_store import FileStore, StoredFile
 from server.batches.line_runner import run_line
 from server.errors import HttpError
 from server.http.serving import name_owner
+from server.models.served_models import ServedModels
 from server.settings import Settings
-from server.turns.service import Service
 
 LOG = logging.getLogger("constrained.server")
 LOOK_SECONDS = 0.05  # between two looks whether live requests still wait
@@ -51,16 +51,14 @@ class BatchRunner:
 
     Args:
         app: the routes of all dialects, without the gate.
-        find_service: gives the model that is served; None while there is none.
+        models: those of the server.
         settings: limits, and the folder.
 
     Raises:
         RequestError: the folder cannot be used.
     """
 
-    def __init__(
-        self, app: ASGIApp, find_service: Callable[[], Service | None], settings: Settings
-    ):
+    def __init__(self, app: ASGIApp, models: ServedModels, settings: Settings):
         self._folder: BatchFolder | None = None
         if settings.batch_dir is not None:
             self._folder = BatchFolder(settings.batch_dir, settings.max_files_bytes)
@@ -68,7 +66,7 @@ class BatchRunner:
         self.files = FileStore(settings.max_files, most_bytes, folder=self._folder)
         self._keys = {"": b""} if not settings.api_keys else _name_owners(settings.api_keys)
         self._app = app
-        self._find_service = find_service
+        self._models = models
         self._most = settings.max_batches
         self._drain_seconds = settings.drain_seconds
         self._batches: dict[str, RequestBatch] = {}
@@ -275,7 +273,7 @@ class BatchRunner:
             self._finish(batch, BatchStatus.COMPLETED)
 
     async def _find_places(self) -> asyncio.Semaphore:
-        while self._find_service() is None:
+        while self._models.is_starting:
             await asyncio.sleep(BUSY_SECONDS)
         if self._places is None:
             self._places = asyncio.Semaphore(self._count_places())
@@ -283,8 +281,7 @@ class BatchRunner:
 
     def _count_places(self) -> int:
         """Lines of all batches that are carried out at a time."""
-        service = self._find_service()
-        return 1 if service is None else max(1, service.model.engine.max_sequences // 2)
+        return max(1, self._models.measure().sequences // 2)
 
     async def _take_lines(self, batch: RequestBatch, places: asyncio.Semaphore) -> None:
         """Carries out one line after the other, as long as there are some."""
@@ -307,8 +304,7 @@ class BatchRunner:
     async def _wait_for_live_requests(self) -> None:
         """Waits until no request waits for a sequence."""
         while not self._is_draining:
-            service = self._find_service()
-            if service is None or not service.model.metrics().waiting:
+            if not self._models.measure().waiting:
                 return
             await asyncio.sleep(LOOK_SECONDS)
 

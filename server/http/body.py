@@ -45,7 +45,7 @@ async def receive_body(request: Request) -> bytes:
         message = "the body has to be JSON: send the header Content-Type: application/json"
         raise HttpError(415, message, "unsupported_media_type")
     try:
-        return b"".join([chunk async for chunk in request.stream()])
+        return await request.body()  # which keeps it, for whoever asks again
     except ClientDisconnect as error:
         raise HttpError(GONE, "the client has gone away", "client_closed_request") from error
 

@@ -3,7 +3,7 @@
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,6 +12,8 @@ import uvicorn
 
 from constrained.model.model import Model
 from server.app import make_app
+from server.models.served_models import ModelBounds
+from server.models.source import ModelSource
 from server.settings import Settings
 
 PATIENCE = 60  # seconds
@@ -20,17 +22,21 @@ Json = dict[str, Any]
 
 @contextmanager
 def running(
-    model: Model | Callable[[], Model], settings: Settings | None = None, name: str = "demo"
+    model: Model | Callable[[], Model] | Sequence[ModelSource],
+    settings: Settings | None = None,
+    bounds: ModelBounds | None = None,
+    *,
+    name: str = "demo",
 ) -> Iterator[httpx.Client]:
-    """Serves a model, which is closed in the end; gives a client of the server."""
+    """Serves a model, or several, which are closed in the end; gives a client of the server."""
     load = model if not isinstance(model, Model) else lambda: model
-    app = make_app(load, settings, name=name)
+    app = make_app(load, settings, bounds, name=name)
     config = uvicorn.Config(app, port=0, log_level="warning", timeout_graceful_shutdown=5)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
-        wait_until(lambda: server.started and app.state.service is not None, thread)
+        wait_until(lambda: server.started and not app.state.models.is_starting, thread)
         port = server.servers[0].sockets[0].getsockname()[1]
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE) as client:
             yield client

@@ -22,7 +22,6 @@ from tests.server.test_command import read
 HELLO = [{"role": "user", "content": "Hello"}]
 SETTINGS = {
     "api_key": ("--api-key one", "api_keys", ("one",)),
-    "alias": ("-a mine", "alias", "mine"),
     "reasoning_field": ("--reasoning-field both", "reasoning_field", ReasoningField.BOTH),
     "reasoning_format": ("--reasoning-format none", "reasoning_field", ReasoningField.INLINE),
     "reasoning_budget": ("--reasoning-budget 5", "reasoning_budget", 5),
@@ -55,7 +54,8 @@ SETTINGS = {
 }
 """Options that are settings of the server: the command line, the setting, its value."""
 OF_THE_PROCESS = frozenset(
-    "host port log_level verbose ignored max_waiting api_key_file run json".split()
+    "host port log_level verbose ignored max_waiting api_key_file run json alias models_dir "
+    "models_preset models_max models_memory sleep_idle_seconds".split()
 )
 LLAMA_SERVER_LINES = (
     "--jinja -fa -c 512 -ngl 99 --host 127.0.0.1 --port 0",
@@ -135,10 +135,27 @@ def test_what_has_no_effect_is_noted() -> None:
     assert read("-fa", "off").flash_attn == "off"
 
 
-def test_the_environment_names_place_and_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (("HOST", "0.0.0.0"), ("PORT", "81"), ("ALIAS", "mine")):
-        monkeypatch.setenv(f"LLAMA_ARG_{name}", value)
-    options = read("--port", "82")
-    complete(options)
-    assert (options.host, options.port) == ("0.0.0.0", 82)
-    assert read_settings(options).alias == "mine"
+VARIABLES = {
+    "HOST": ("host", "0.0.0.0", "0.0.0.0"),
+    "PORT": ("port", "81", 81),
+    "ALIAS": ("alias", "mine", "mine"),
+    "MODELS_DIR": ("models_dir", "here", "here"),
+    "MODELS_PRESET": ("models_preset", "a.ini", "a.ini"),
+    "MODELS_MAX": ("models_max", "2", 2),
+    "SLEEP_IDLE_SECONDS": ("sleep_idle_seconds", "1.5", 1.5),
+}
+"""The end of a variable, its option, a text, and the value that this means."""
+
+
+@pytest.mark.parametrize("variable", VARIABLES)
+def test_the_environment_stands_in_for_options(
+    variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    option, text, value = VARIABLES[variable]
+    plain, given, asked = read(), read(), read(f"--{option.replace('_', '-')}", "7")
+    complete(plain)
+    monkeypatch.setenv(f"LLAMA_ARG_{variable}", text)
+    complete(given)
+    complete(asked)
+    assert getattr(given, option) == value != getattr(plain, option)
+    assert getattr(asked, option) in (7, "7")

@@ -20,7 +20,7 @@ router = APIRouter()
 @router.post("/chat/completions", responses=ERRORS, include_in_schema=False)
 async def complete_chat(request: Request) -> Response:
     """Answers a conversation: with text, with calls of tools, or with both."""
-    service = find_service(request)
+    service = await find_service(request)
     body, turn_request = await read_request(request, service, ChatRequest, ChatRequest.read)
     active = await wait_for_client(request, start(service, turn_request))
     writer = ChatWriter(
@@ -39,7 +39,7 @@ async def complete_chat(request: Request) -> Response:
 @router.post("/chat/completions/input_tokens", responses=ERRORS, include_in_schema=False)
 async def count_tokens(request: Request) -> Response:
     """How many tokens the prompt of a request has; nothing is generated."""
-    service = find_service(request)
+    service = await find_service(request)
     _, turn_request = await read_request(request, service, ChatRequest, ChatRequest.read)
     compiled = await wait_for_client(request, compile_request(service, turn_request))
     count = {"object": "response.input_tokens", "input_tokens": len(compiled.turn.tokens)}

@@ -28,7 +28,7 @@ router = APIRouter()
 @router.post("/completions", responses=ERRORS, include_in_schema=False)
 async def complete(request: Request) -> Response:
     """Goes on from a text, or from several."""
-    service = find_service(request)
+    service = await find_service(request)
     body, turn_request = await read_request(
         request, service, CompletionRequest, CompletionRequest.read
     )

@@ -21,12 +21,12 @@ from server.http.disconnects import wait_for_client
 from server.http.reading import read_request
 from server.http.replies import answer
 from server.http.serving import ERRORS, describe_errors, find_service
-from server.http.status import NOT_LOADED
 from server.turns.compiled_request import compile_request
 from server.turns.request_lists import Numbers
 from server.turns.service import Service
 
 router = APIRouter()
+NOT_LOADED = describe_errors(401, 503)
 NOT_SUPPORTED = ERRORS | describe_errors(501)
 NO_EMBEDDINGS = "this server generates text: it has no embeddings, and ranks no documents"
 Json = dict[str, Any]
@@ -51,7 +51,7 @@ class DetokenizeRequest(BaseModel):
 @router.post("/v1/completion", responses=ERRORS, include_in_schema=False)
 async def complete(request: Request) -> Response:
     """Goes on from a text, or from several; in llama-server's form."""
-    service = find_service(request)
+    service = await find_service(request)
     body, read = await read_request(
         request, service, NativeCompletionRequest, NativeCompletionRequest.read
     )
@@ -62,7 +62,7 @@ async def complete(request: Request) -> Response:
 @router.post("/v1/infill", responses=NOT_SUPPORTED, include_in_schema=False)
 async def infill(request: Request) -> Response:
     """What stands between two texts."""
-    service = find_service(request)
+    service = await find_service(request)
     body, read = await read_request(request, service, InfillRequest, InfillRequest.read)
     return await _generate(request, service, body, read)
 
@@ -91,7 +91,7 @@ async def embed() -> Response:
 @router.post("/tokenize", responses=ERRORS, openapi_extra=describe_body(TokenizeRequest))
 async def tokenize(request: Request) -> Response:
     """The tokens of a text."""
-    service = find_service(request)
+    service = await find_service(request)
     _, encoded = await read_request(request, service, TokenizeRequest, _tokenize)
     return encoded
 
@@ -123,7 +123,7 @@ def _show_piece(piece: bytes) -> str | list[int]:
 @router.post("/detokenize", responses=ERRORS, openapi_extra=describe_body(DetokenizeRequest))
 async def detokenize(request: Request) -> Response:
     """The text of tokens."""
-    service = find_service(request)
+    service = await find_service(request)
     _, text = await read_request(request, service, DetokenizeRequest, _detokenize)
     return text
 
@@ -141,7 +141,7 @@ def _detokenize(body: DetokenizeRequest, service: Service) -> Response:
 @router.post("/apply-template", responses=ERRORS, openapi_extra=describe_body(ChatRequest))
 async def apply_template(request: Request) -> Json:
     """The prompt of a Chat Completion."""
-    service = find_service(request)
+    service = await find_service(request)
     body, turn_request = await read_request(request, service, ChatRequest, ChatRequest.read)
     compiled = await wait_for_client(request, compile_request(service, turn_request))
     prompt = compiled.turn.prompt
@@ -153,7 +153,7 @@ async def apply_template(request: Request) -> Json:
 @router.get("/props", responses=NOT_LOADED)
 async def show_properties(request: Request) -> Json:
     """The properties of the model, and of the way it is run."""
-    service = find_service(request)
+    service = await find_service(request)
     engine = service.model.engine
     compiler = service.model.compiler
     vocabulary = engine.vocabulary
@@ -178,7 +178,7 @@ async def show_properties(request: Request) -> Json:
 @router.get("/slots", responses=NOT_LOADED)
 async def show_slots(request: Request) -> list[Json]:
     """The sequences; as many of them are processing as turns are under way."""
-    model = find_service(request).model
+    model = (await find_service(request)).model
     metrics = model.metrics()
     length = model.engine.context_length
     return [

@@ -20,7 +20,7 @@ router = APIRouter()
 @router.post("/messages", responses=ERRORS, include_in_schema=False)
 async def create_message(request: Request) -> Response:
     """Answers a conversation in Anthropic's form: with blocks of text, and of calls of tools."""
-    service = find_service(request)
+    service = await find_service(request)
     body, decoded = await read_request(request, service, MessagesRequest, MessagesRequest.read)
     with decoded.locating_errors():
         active = await wait_for_client(request, start(service, decoded.turn_request))
@@ -34,7 +34,7 @@ async def create_message(request: Request) -> Response:
 @router.post("/messages/count_tokens", responses=ERRORS, include_in_schema=False)
 async def count_tokens(request: Request) -> Response:
     """How many tokens the prompt of a request has: as many as are then computed."""
-    service = find_service(request)
+    service = await find_service(request)
     _, decoded = await read_request(request, service, CountRequest, CountRequest.read)
     with decoded.locating_errors():
         compiling = compile_request(service, decoded.turn_request)

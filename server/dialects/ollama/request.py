@@ -26,10 +26,10 @@ from server.turns.turn_request import GenerationOptions, TurnRequest
 
 Json = dict[str, Any]
 HARMLESS = frozenset(
-    "keep_alive num_keep num_batch num_gpu main_gpu num_thread use_mmap use_mlock numa low_vram "
+    "num_keep num_batch num_gpu main_gpu num_thread use_mmap use_mlock numa low_vram "
     "vocab_only f16_kv".split()
 )
-"""Fields and options that change nothing here, and are no reason to say so: how the model is loaded
+"""Options that change nothing here, and are no reason to say so: how the model is loaded
 was said when the server started."""
 EFFORTS = {
     True: Effort.HIGH,
@@ -87,6 +87,7 @@ class OllamaRequest(CacheFields):
     options: ModelOptions | None = None
     think: bool | Literal["low", "medium", "high", "max", ""] | None = None
     stream: bool | None = None
+    keep_alive: float | str | None = None
     logprobs: bool | None = None
     top_logprobs: int | None = Field(None, ge=0, le=20)
 
@@ -98,6 +99,13 @@ class OllamaRequest(CacheFields):
     def is_streamed(self) -> bool:
         """Ollama streams unless it is told not to."""
         return self.stream is not False
+
+    @property
+    def unloads(self) -> bool:
+        """True if it asks to unload the model at once. How long else it stays loaded is a matter of
+        the server."""
+        duration = str(self.keep_alive).rstrip("hmsn")  # units of Go
+        return self.only_loads and duration != "" and not duration.strip("0.")
 
     @property
     @abstractmethod

@@ -14,10 +14,11 @@ from server.dialects.ollama.request import OllamaChatRequest, OllamaGenerateRequ
 from server.errors import HttpError
 from server.http.body import describe_body
 from server.http.disconnects import wait_for_client
+from server.http.model_routes import STARTED_AT
 from server.http.reading import read_request
 from server.http.replies import answer
 from server.http.serving import ERRORS, describe_errors, find_service
-from server.http.status import NOT_LOADED, STARTED_AT
+from server.models.served_models import ServedModel, ServedModels
 from server.turns.active_request import start
 from server.turns.service import Service
 from server.turns.turn_request import TurnRequest
@@ -27,11 +28,18 @@ Json = dict[str, Any]
 VERSION = "0.13.0"
 """Of Ollama, whose API this is: clients ask for a version that they need at least."""
 FOREVER = "2318-01-01T00:00:00Z"
-"""The model stays loaded. Ollama, too, tells a date far away then."""
-
+"""A model stays loaded until its place is needed. Ollama, too, tells a date far away then."""
 
 ARCHITECTURE = "unknown"
 """An engine does not tell it; clients look for the length of the context under its name."""
+DETAILS: Json = {
+    "format": "gguf",
+    "family": "",
+    "families": None,
+    "parent_model": "",
+    "parameter_size": "",
+    "quantization_level": "",
+}
 
 
 class ShowRequest(BaseModel):
@@ -57,9 +65,12 @@ async def generate(request: Request) -> Response:
 
 async def _answer(request: Request, kind: type[OllamaRequest], empty: Json) -> Response:
     """The reply to a request of this kind; where nothing is asked, the empty one."""
-    service = find_service(request)
+    service = await find_service(request)
     body, turn_request = await read_request(request, service, kind, _read_unless_it_loads)
     if turn_request is None:
+        if body.unloads:
+            models: ServedModels = request.app.state.models
+            models.unload_soon(service.name)
         return _tell_loaded(service, body, empty)
     if isinstance(body, OllamaGenerateRequest) and body.raw:
         starting = start_text(service, turn_request, [body.prompt])
@@ -76,6 +87,8 @@ def _read_unless_it_loads(body: OllamaRequest, service: Service) -> TurnRequest 
 
 def _tell_loaded(service: Service, body: OllamaRequest, empty: Json) -> Response:
     line = {**make_head(service.name), **empty, "done": True, "done_reason": "load"}
+    if body.unloads:
+        line["done_reason"] = "unload"
     if not body.is_streamed:
         return JSONResponse(line)
 
@@ -91,24 +104,28 @@ async def tell_version() -> Json:
     return {"version": VERSION}
 
 
-@router.get("/tags", responses=NOT_LOADED)
+@router.get("/tags", responses=describe_errors(401))
 async def list_models(request: Request) -> Json:
-    """The one model."""
-    return {"models": [_describe(find_service(request))]}
+    """The models, loaded or not."""
+    return {"models": [_describe(model) for model in request.app.state.models]}
 
 
-@router.get("/ps", responses=NOT_LOADED)
+@router.get("/ps", responses=describe_errors(401))
 async def list_loaded(request: Request) -> Json:
-    """The one model, which is loaded."""
-    service = find_service(request)
-    loaded = {"expires_at": FOREVER, "context_length": service.model.engine.context_length}
-    return {"models": [_describe(service) | loaded]}
+    """The models that are loaded."""
+    described: list[Json] = []
+    for model in request.app.state.models:
+        if model.service is not None:
+            length = model.service.model.engine.context_length
+            loaded = {"expires_at": FOREVER, "context_length": length, "size_vram": 0}
+            described.append(_describe(model) | loaded)
+    return {"models": described}
 
 
 @router.post("/show", responses=ERRORS, openapi_extra=describe_body(ShowRequest))
 async def show(request: Request) -> Json:
     """What the model is, and what it can do."""
-    service = find_service(request)
+    service = await find_service(request)
     await read_request(request, service, ShowRequest, lambda body, service: None)
     engine, compiler = service.model.engine, service.model.compiler
     can_do = ["completion", "tools"]
@@ -120,7 +137,7 @@ async def show(request: Request) -> Json:
         "modelfile": "",
         "parameters": "\n".join(f"{name} {getattr(sampling, name):g}" for name in names),
         "template": compiler.template.source,
-        "details": _describe(service)["details"],
+        "details": DETAILS,
         "model_info": {
             "general.architecture": ARCHITECTURE,
             f"{ARCHITECTURE}.context_length": engine.context_length,
@@ -131,16 +148,14 @@ async def show(request: Request) -> Json:
     }
 
 
-def _describe(service: Service) -> Json:
-    details = {"format": "gguf", "family": "", "families": None}
-    details |= {"parent_model": "", "parameter_size": "", "quantization_level": ""}
+def _describe(model: ServedModel) -> Json:
     return {
-        "name": service.name,
-        "model": service.name,
+        "name": model.name,
+        "model": model.name,
         "modified_at": STARTED_AT,
-        "size": 0,
-        "digest": hashlib.sha256(service.name.encode()).hexdigest(),
-        "details": details,
+        "size": model.memory_bytes,
+        "digest": hashlib.sha256(model.name.encode()).hexdigest(),
+        "details": DETAILS,
     }
 
 

@@ -49,7 +49,7 @@ class _AskedRequest:
 @router.post("/responses", **HIDDEN)
 async def create_response(request: Request) -> Response:
     """Answers a conversation: with text, with calls of tools, or with both."""
-    service = find_service(request)
+    service = await find_service(request)
     store = find_store(request)
     owner = find_key_owner(request)
     read = partial(_read, store=store, owner=owner)
@@ -80,7 +80,7 @@ async def create_response(request: Request) -> Response:
 @router.post("/responses/input_tokens", **HIDDEN)
 async def count_tokens(request: Request) -> Response:
     """How many tokens the prompt of a request has; nothing is generated."""
-    service = find_service(request)
+    service = await find_service(request)
     read = partial(_read, store=find_store(request), owner=find_key_owner(request))
     _, asked = await read_request(request, service, ResponsesRequest, read)
     with locating_errors():

@@ -119,7 +119,15 @@ VARIABLES = {
     "CACHE_RAM": "5",
 }
 """Variable: what it is set to, to have the effect of its option's row."""
-OF_THE_SERVER = {"HOST", "PORT", "ALIAS"}
+OF_THE_SERVER = {
+    "HOST",
+    "PORT",
+    "ALIAS",
+    "MODELS_DIR",
+    "MODELS_PRESET",
+    "MODELS_MAX",
+    "SLEEP_IDLE_SECONDS",
+}
 TABLES = (LOADED, FETCHED, ASKED, GENERATED, DRAWN)
 ROWS = {option: row for table in TABLES for option, row in table.items()}
 

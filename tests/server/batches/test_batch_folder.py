@@ -27,6 +27,7 @@ from server.batches.batch_folder import BatchFolder
 from server.batches.batch_runner import BatchRunner
 from server.batches.file_store import StoredFile
 from server.http.serving import name_owner
+from server.models.served_models import ServedModels
 from server.settings import Settings
 from server.turns.service import Service
 from tests.scripted_model import BYTES, scripted
@@ -51,8 +52,8 @@ from tests.templates import HERMES
 async def served(model: Any, settings: Settings) -> AsyncIterator[BatchRunner]:
     """The batches of a server that has come back, until it stops."""
     service = Service(model, settings)
-    state = State({"service": service, "settings": settings, "failure": None})
-    runner = BatchRunner(make_routes(state), lambda: service, settings)
+    state = State({"models": ServedModels.of(service), "settings": settings})
+    runner = BatchRunner(make_routes(state), state.models, settings)
     try:
         await runner.resume()
         yield runner

@@ -15,6 +15,7 @@ from server.batches.batch import BatchRequest, RequestBatch
 from server.batches.batch_runner import BatchRunner
 from server.batches.file_store import StoredFile
 from server.errors import HttpError
+from server.models.served_models import ServedModels
 from server.settings import Settings
 from server.turns.service import Service
 from tests.scripted_model import scripted
@@ -26,8 +27,8 @@ PATIENCE = 60  # seconds
 @asynccontextmanager
 async def running_batches(model: Any, settings: Settings) -> AsyncIterator[BatchRunner]:
     service = Service(model, settings)
-    state = State({"service": service, "settings": settings, "failure": None})
-    yield BatchRunner(make_routes(state), lambda: service, settings)
+    state = State({"models": ServedModels.of(service), "settings": settings})
+    yield BatchRunner(make_routes(state), state.models, settings)
     await asyncio.to_thread(model.close)
 
 
@@ -110,17 +111,18 @@ def test_a_line_that_finds_the_queue_full_is_tried_again(monkeypatch: pytest.Mon
         model = scripted("Hello")
         settings = Settings()
         service = Service(model, settings)
-        state = State({"service": service, "settings": settings, "failure": None})
+        state = State({"models": ServedModels.of(service), "settings": settings})
         routes = make_routes(state)
+        (served,) = state.models
         asked = 0
 
         async def busy(scope: Any, receive: Any, send: Any) -> None:
             nonlocal asked
             asked += 1
-            state.service = None if asked < 3 else service
+            served.is_starting = asked < 3
             await routes(scope, receive, send)
 
-        runner = BatchRunner(busy, lambda: service, settings)
+        runner = BatchRunner(busy, state.models, settings)
         batch = begin(runner, write_lines({"messages": HELLO}))
         await wait_until(lambda: batch.is_finished)
         assert (batch.status, batch.completed, asked) == ("completed", 1, 3)

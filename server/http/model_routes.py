@@ -1,0 +1,95 @@
+"""The models of the server: which there are, and llama-server's paths that load and unload them."""
+
+import time
+from typing import Any
+
+from fastapi import APIRouter, Request
+from pydantic import BaseModel, ConfigDict
+
+from server.http.body import describe_body, read_body, receive_body
+from server.http.disconnects import wait_for_client
+from server.http.serving import describe_errors
+from server.models.served_models import ModelState, ServedModel, ServedModels
+
+router = APIRouter()
+Json = dict[str, Any]
+STARTED = int(time.time())
+STARTED_AT = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(STARTED))
+NOT_FOUND = describe_errors(401, 404)
+NOT_LOADED = describe_errors(400, 401, 404, 413, 415, 503)
+
+
+class ModelRequest(BaseModel):
+    """A request about a model."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    model: str
+
+
+@router.get("/v1/models", responses=describe_errors(401))
+@router.get("/models", responses=describe_errors(401), include_in_schema=False)
+async def list_models(request: Request) -> Json:
+    """The models, loaded or not."""
+    described = [describe_model(model) for model in request.app.state.models]
+    return {
+        "object": "list",
+        "data": described,
+        "has_more": False,  # from here on Anthropic's form of a list
+        "first_id": described[0]["id"],
+        "last_id": described[-1]["id"],
+    }
+
+
+@router.get("/v1/models/{id:path}", responses=NOT_FOUND)
+@router.get("/models/{id:path}", responses=NOT_FOUND, include_in_schema=False)
+async def show_model(id: str, request: Request) -> Json:
+    """The model of this name."""
+    return describe_model(request.app.state.models.get(id))
+
+
+def describe_model(model: ServedModel) -> Json:
+    """A model as the clients of OpenAI, Anthropic and llama-server read it."""
+    meta: Json = {"size": model.memory_bytes}
+    if model.service is not None:
+        engine = model.service.model.engine
+        meta |= {"n_vocab": len(engine.vocabulary.tokens), "n_ctx": engine.context_length}
+    status: Json = {"value": model.state}
+    if model.state is ModelState.FAILED:
+        status |= {"failed": True, "message": str(model.failure)}
+    return {
+        "id": model.name,
+        "object": "model",
+        "type": "model",
+        "display_name": model.name,
+        "created": STARTED,
+        "created_at": STARTED_AT,
+        "owned_by": "constrained",
+        "aliases": model.source.aliases,
+        "status": status,
+        "meta": meta,
+    }
+
+
+@router.post("/models/load", responses=NOT_LOADED, openapi_extra=describe_body(ModelRequest))
+async def load(request: Request) -> Json:
+    """Loads a model, if it is not loaded; others may be unloaded for it."""
+    models, name = await _read(request)
+    model = await wait_for_client(request, models.acquire(name))
+    models.release(model)
+    return {"success": True}
+
+
+@router.post("/models/unload", responses=NOT_LOADED, openapi_extra=describe_body(ModelRequest))
+async def unload(request: Request) -> Json:
+    """Unloads a model when no request uses it any more. It is loaded again when one asks for it."""
+    models, name = await _read(request)
+    await wait_for_client(request, models.unload(models.get(name)))
+    return {"success": True}
+
+
+async def _read(request: Request) -> tuple[ServedModels, str]:
+    body = read_body(await receive_body(request), ModelRequest, request.app.state.settings)
+    models = request.app.state.models
+    models.get(body.model)
+    return models, body.model

@@ -1,0 +1,190 @@
+"""The models that the command line offers beside the one that it starts with: those of a folder,
+and those of a file of presets, both as llama-server takes them.
+
+Format of presets: https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md
+"""
+
+import argparse
+import copy
+import re
+from collections.abc import Iterator, Mapping
+from configparser import ConfigParser
+from configparser import Error as IniError
+from difflib import get_close_matches
+from functools import partial
+from pathlib import Path
+
+from constrained.commands import options as shared
+from constrained.commands import request
+from constrained.commands.input import read_text
+from constrained.engine.protocol import Sampling
+from constrained.errors import RequestError
+from constrained.model.model import Model
+from server.models.source import ModelSource
+
+FOR_ALL = "*"
+"""The section of presets whose options hold for all models."""
+TRUE, FALSE = ("1", "true", "on", "yes", "enabled"), ("0", "false", "off", "no", "disabled")
+_LATER_PART = re.compile(r"-(?!00001)\d{5}-of-\d{5}$")
+_FIRST_PART = re.compile(r"-00001-of-(\d{5})$")
+_PROJECTOR = "mmproj"
+
+
+def load_model(options: argparse.Namespace) -> Model:
+    """The model that completed options name, with the sampling that they say."""
+    model = request.load_model(options)
+    model.sampling = shared.read_sampling(options, model.sampling)
+    return model
+
+
+def find_sources(options: argparse.Namespace) -> list[ModelSource]:
+    """The models of --models-dir and --models-preset; presets go before files of the same name.
+
+    Args:
+        options: of `serve`, completed: what presets do not say is as they have it.
+
+    Raises:
+        RequestError: the folder or the file cannot be read, or the file has something in it that is
+            not understood.
+    """
+    found: dict[str, ModelSource] = {}
+    if options.models_preset is not None:
+        text = read_text(options.models_preset, "--models-preset")
+        for source in read_presets(text, options, place=options.models_preset):
+            found[source.name] = source
+    if options.models_dir is not None:
+        for path in _list_files(Path(options.models_dir)):
+            of_file = _with_model(options, str(path))
+            name = _FIRST_PART.sub("", path.stem)
+            found.setdefault(name, _make_source(name, of_file))
+    return list(found.values())
+
+
+def _list_files(folder: Path) -> list[Path]:
+    """The models in a folder, and in the folders in it: of those in parts the first part."""
+    if not folder.is_dir():
+        raise RequestError(f"--models-dir: there is no folder {folder}")
+    paths: list[Path] = []
+    for path in sorted([*folder.glob("*.gguf"), *folder.glob("*/*.gguf")]):
+        if not _LATER_PART.search(path.stem) and not path.name.startswith(_PROJECTOR):
+            paths.append(path)
+    if not paths:
+        raise RequestError(f"--models-dir: there is no GGUF file in {folder}")
+    return paths
+
+
+def read_presets(text: str, options: argparse.Namespace, *, place: str) -> Iterator[ModelSource]:
+    """The models of a file of presets: a section is a model, its keys are long names of options.
+
+    Args:
+        text: of the file.
+        options: what holds where the file says nothing.
+        place: the name of the file, for errors.
+    """
+    # Of its own features, references between values (%(x)s) and a section of defaults would get in
+    # the way of values and names.
+    presets = ConfigParser(interpolation=None, default_section="", strict=True)
+    presets.optionxform = str  # type: ignore[method-assign,assignment]  keys are not lowered
+    try:
+        presets.read_string(_without_version(text), source=place)
+    except IniError as error:
+        cause = " ".join(str(error).split())
+        hint = "Write [NAME], then lines of option = value"
+        raise RequestError(f"--models-preset: {cause}", hint=hint) from error
+    common: Mapping[str, str] = {}
+    if presets.has_section(FOR_ALL):
+        common = presets[FOR_ALL]
+    for name in presets.sections():
+        if name != FOR_ALL:
+            given = {**common, **presets[name]}
+            yield _read_preset(name, given, options, place=f"{place}, [{name}]")
+
+
+def _without_version(text: str) -> str:
+    """llama-server has the version of the format in front of the first section."""
+    return re.sub(r"\A((?:\s*[;#].*\n|\s*\n)*)version\s*=\s*1\s*$", r"\1", text, flags=re.MULTILINE)
+
+
+def _read_preset(
+    name: str, given: Mapping[str, str], options: argparse.Namespace, *, place: str
+) -> ModelSource:
+    parser = _make_parser()
+    words: list[str] = []
+    for key, value in given.items():
+        words += _read_option(parser, key, value, place=place)
+    base = options
+    if {"model", "hf-repo"} & given.keys():
+        base = _with_model(options, None)
+    try:
+        read = parser.parse_args(words, namespace=copy.copy(base))
+    except argparse.ArgumentError as error:
+        raise RequestError(f"{place}: {error}") from error
+    shared.complete(read)
+    if not read.model and not read.hf_repo:
+        raise RequestError(f"{place}: there is no model", hint="Add a line model = FILE.gguf")
+    return _make_source(name, read)
+
+
+def _make_parser() -> argparse.ArgumentParser:
+    """Reads the options of a model; what is not given stays as it is in the namespace."""
+    parser = argparse.ArgumentParser(
+        add_help=False, exit_on_error=False, argument_default=argparse.SUPPRESS, allow_abbrev=False
+    )
+    shared.add_model_options(parser)
+    shared.add_tool_format(parser)
+    shared.add_engine_options(parser)
+    shared.add_sampling_options(parser)
+    parser.add_argument("--alias")
+    parser.add_argument("--load-on-startup", action="store_true")
+    return parser
+
+
+def _read_option(
+    parser: argparse.ArgumentParser, key: str, value: str, *, place: str
+) -> Iterator[str]:
+    """The words of the command line that a line of a preset stands for."""
+    option = f"--{key}"
+    # argparse has no public way to ask which options there are.
+    actions = parser._option_string_actions
+    if option not in actions:
+        close = get_close_matches(option, actions, n=1)
+        hint = f"Did you mean {close[0].lstrip('-')}?" if close else None
+        raise RequestError(f"{place}: there is no option {key!r} for a model", hint=hint)
+    if actions[option].nargs != 0:
+        yield f"{option}={value}"
+    elif value.lower() in TRUE:
+        yield option
+    elif value.lower() not in FALSE:
+        raise RequestError(f"{place}: {key} is {value!r}, not true or false")
+
+
+def _with_model(options: argparse.Namespace, path: str | None) -> argparse.Namespace:
+    """The same options for another model."""
+    changed = copy.copy(options)
+    changed.model, changed.hf_repo, changed.hf_file, changed.alias = path, None, None, None
+    changed.load_on_startup = False
+    return changed
+
+
+def _make_source(name: str, options: argparse.Namespace) -> ModelSource:
+    shared.read_sampling(options, Sampling())  # what is wrong shows when the server starts
+    aliases = [alias.strip() for alias in (options.alias or "").split(",")]
+    return ModelSource(
+        name,
+        partial(load_model, options),
+        aliases=tuple(filter(None, aliases)),
+        file_bytes=measure_files(options.model),
+        preloaded=options.load_on_startup,
+    )
+
+
+def measure_files(path: str | None) -> int:
+    """Bytes of a model's files, of all parts; 0 if that is not known yet."""
+    if not path or not Path(path).is_file():
+        return 0
+    first = Path(path)
+    split = _FIRST_PART.search(first.stem)
+    if split is None:
+        return first.stat().st_size
+    pattern = f"{first.stem[: split.start()]}-?????-of-{split[1]}.gguf"
+    return sum(part.stat().st_size for part in first.parent.glob(pattern))

@@ -1,0 +1,437 @@
+"""The models of a server, by name: loaded on demand, and unloaded to make room for others.
+
+For the event loop of the server alone, but for what says otherwise.
+"""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+
+from constrained.metrics import Metrics, add_metrics
+from constrained.model.model import Model
+from server.errors import HttpError
+from server.ids import CallIds
+from server.metrics import Counters
+from server.models.source import ModelSource
+from server.settings import Settings
+from server.turns.service import Service
+from server.turns.stable_prompts import ConversationDates
+
+LOG = logging.getLogger("constrained.server")
+
+
+class ModelState(StrEnum):
+    """What can be said of a model of a server, in the words of llama-server."""
+
+    UNLOADED = "unloaded"
+    LOADING = "loading"
+    LOADED = "loaded"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class ModelBounds:
+    """How many models are loaded at a time.
+
+    Args:
+        count: of models.
+        memory: bytes of weights and contexts together; None: any number.
+        idle_seconds: a model that was not asked for so long is unloaded; None: none is.
+    """
+
+    count: int = 1
+    memory: int | None = None
+    idle_seconds: float | None = None
+
+
+class ServedModel:
+    """A model of a server, loaded or not.
+
+    Attributes:
+        service: None while it is not loaded.
+        failure: why it could not be loaded, the last time; None if it could.
+        start_failure: the same, where the server was to start with it.
+        users: requests that use it, or wait for it: it stays loaded for them.
+        is_starting: it is being loaded since the server has started, which nobody waits for.
+    """
+
+    def __init__(self, source: ModelSource, settings: Settings, counters: Counters):
+        self.source = source
+        self.service: Service | None = None
+        self.failure: Exception | None = None
+        self.start_failure: Exception | None = None
+        self.users = 0
+        self.is_starting = source.preloaded
+        self.loading: asyncio.Task[None] | None = None
+        self.unused_since = 0.0
+        # What the model wrote, and when, is known beyond its unloading.
+        self._make_service = partial(
+            Service,
+            settings=settings,
+            call_ids=CallIds(),
+            dates=ConversationDates(settings.date),
+            counters=counters,
+            name=source.name,
+        )
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def name(self) -> str:
+        return self.source.name
+
+    @property
+    def state(self) -> ModelState:
+        """Whether it is loaded."""
+        if self.service is not None:
+            return ModelState.LOADED
+        if self.loading is not None or self.is_starting:
+            return ModelState.LOADING
+        return ModelState.UNLOADED if self.failure is None else ModelState.FAILED
+
+    @property
+    def memory_bytes(self) -> int:
+        """What it takes, or will take at least: its context is not known before it is loaded."""
+        if self.service is not None:
+            return self.service.model.engine.memory_bytes
+        return self.source.file_bytes
+
+    def take(self, model: Model) -> None:
+        """It is loaded."""
+        self.service, self.failure = self._make_service(model), None
+
+    def set_timer(self, timer: asyncio.TimerHandle | None) -> None:
+        """What unloads it unless somebody asks for it before."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = timer
+
+
+class ServedModels:
+    """The models of a server.
+
+    A request holds the model that it asks for from `acquire` to `release`. A model that nobody
+    holds is unloaded where another one needs its place; of several, the one that was not asked for
+    longest. Requests that wait for room have it in the order in which they came.
+
+    Args:
+        sources: the models; the first of them that is preloaded answers requests that name none.
+        settings: how the server behaves.
+        bounds: on what is loaded at a time.
+        counters: what `/metrics` shows.
+        address: where the server listens, for the log.
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[ModelSource],
+        settings: Settings | None = None,
+        bounds: ModelBounds | None = None,
+        *,
+        counters: Counters | None = None,
+        address: str = "",
+    ):
+        settings, counters = settings or Settings(), counters or Counters()
+        self._models = [ServedModel(source, settings, counters) for source in sources]
+        self._bounds = bounds or ModelBounds()
+        self._address = address
+        self._room = asyncio.Lock()  # held by whoever makes room for a model
+        self._freed = asyncio.Event()  # somebody has let go of a model
+        self._tasks = set[asyncio.Task[None]]()
+
+    @classmethod
+    def of(cls, service: Service) -> "ServedModels":
+        """One model, which is loaded."""
+        models = cls([ModelSource(service.name, lambda: service.model)], service.settings)
+        models._models[0].service = service
+        return models
+
+    def __iter__(self) -> Iterator[ServedModel]:
+        return iter(self._models)
+
+    @property
+    def has_choice(self) -> bool:
+        """True if there are several: requests then have to say which. One alone answers to any
+        name."""
+        return len(self._models) > 1
+
+    @property
+    def is_starting(self) -> bool:
+        """True while models are loaded that the server starts with. For any thread."""
+        return any(model.is_starting for model in self._models)
+
+    def find(self, name: str | None) -> ServedModel:
+        """The model that a request names.
+
+        Args:
+            name: None: it names none.
+
+        Raises:
+            HttpError: there is none of that name, or it has to say which.
+        """
+        if not self.has_choice:
+            return self._models[0]
+        if name:
+            return self.get(name)
+        for model in self._models:
+            if model.source.preloaded:
+                return model
+        message = f"the request names no model: {self._list_names()}"
+        raise HttpError(400, message, "model_required", where="/model")
+
+    def get(self, name: str) -> ServedModel:
+        """The model of this name.
+
+        Raises:
+            HttpError: there is none.
+        """
+        for model in self._models:
+            if model.source.answers_to(name):
+                return model
+        for model in self._models:
+            if model.source.matches(name):
+                return model
+        message = f"there is no model {name!r}; {self._list_names()}"
+        raise HttpError(404, message, "model_not_found", where="/model")
+
+    def _list_names(self) -> str:
+        names = ", ".join(repr(model.name) for model in self._models)
+        return f"this server has {names}"
+
+    def check_health(self) -> None:
+        """Raises HttpError while the server starts, or if its first model cannot be loaded."""
+        for model in self._models:
+            if model.source.preloaded:
+                _check_start(model)
+
+    async def acquire(self, name: str | None) -> ServedModel:
+        """The model that a request names; it is loaded first if need be, and stays loaded until
+        `release`.
+
+        Raises:
+            HttpError: there is none of that name, it cannot be loaded, or the server is starting.
+        """
+        model = self.find(name)
+        _check_start(model)
+        if model.service is None or self._room.locked():
+            # Where others wait for room, this waits behind them, and is no user yet: they would
+            # wait for ever while each new request found its model in use.
+            async with self._room:
+                if model.service is None and model.loading is None:
+                    await self._make_room(model)
+                    model.loading = asyncio.create_task(self._load(model))
+                    self._keep(model.loading)
+                model.users += 1
+        else:
+            model.users += 1
+        model.set_timer(None)
+        try:
+            await self._wait_for_load(model)
+        except BaseException:
+            self.release(model)
+            raise
+        return model
+
+    def release(self, model: ServedModel) -> None:
+        """A request is done with a model."""
+        model.users -= 1
+        if model.users:
+            return
+        self._freed.set()
+        self._begin_idle(model)
+
+    def _begin_idle(self, model: ServedModel) -> None:
+        loop = asyncio.get_running_loop()
+        model.unused_since = loop.time()
+        seconds = self._bounds.idle_seconds
+        if seconds is not None and model.service is not None:
+            model.set_timer(loop.call_later(seconds, self._unload_idle, model))
+
+    def start(self, stop: Callable[[Exception], None] | None = None) -> None:
+        """Begins to load the models that are there from the start.
+
+        Args:
+            stop: called with the error if one of them cannot be loaded.
+        """
+        for model in self._models:
+            if model.source.preloaded:
+                self._keep(asyncio.create_task(self._start(model, stop)))
+
+    async def _start(self, model: ServedModel, stop: Callable[[Exception], None] | None) -> None:
+        try:
+            await self._load(model)
+        except Exception as error:
+            # `acquire` and `stop` have to hear of it, whatever it was.
+            model.start_failure = error
+            if stop is not None:
+                stop(error)
+        finally:
+            model.is_starting = False
+
+    async def _wait_for_load(self, model: ServedModel) -> None:
+        if model.loading is None:
+            return
+        try:
+            # Whoever goes away does not take the model from the others that wait for it.
+            await asyncio.shield(model.loading)
+        except Exception as error:
+            message = f"the model {model.name!r} cannot be loaded: {error}"
+            raise HttpError(503, message, "model_unavailable") from error
+
+    async def _make_room(self, model: ServedModel) -> None:
+        """Unloads others until there is room for a model; waits where all are in use.
+
+        Raises:
+            HttpError: there is never room for it.
+        """
+        most = self._bounds.memory
+        if most is not None and model.memory_bytes > most:
+            message = (
+                f"the model {model.name!r} takes {model.memory_bytes >> 20:,} MiB, all models "
+                f"together may take {most >> 20:,}: raise --models-memory"
+            )
+            raise HttpError(503, message, "model_unavailable")
+        while not self._has_room(model):
+            self._freed.clear()
+            idle = [other for other in self._models if other.service and not other.users]
+            if idle:
+                await self._close(min(idle, key=lambda other: other.unused_since))
+            else:
+                await self._freed.wait()
+
+    def _has_room(self, model: ServedModel) -> bool:
+        others = [
+            other
+            for other in self._models
+            if other is not model and other.state in (ModelState.LOADED, ModelState.LOADING)
+        ]
+        if len(others) >= self._bounds.count:
+            return False
+        if self._bounds.memory is None:
+            return True
+        taken = sum(other.memory_bytes for other in others)
+        return taken + model.memory_bytes <= self._bounds.memory
+
+    async def _load(self, model: ServedModel) -> None:
+        try:
+            loaded = await _load_in_thread(model.source)
+        except Exception as error:
+            model.failure = error
+            LOG.error("the model cannot be loaded: %s", error)
+            raise
+        finally:
+            model.loading = None
+            self._freed.set()
+        for notice in loaded.notices:
+            LOG.warning("%s", notice)
+        LOG.info(
+            "ready%s: model %s, tool format %s, context %d, sequences %d",
+            f" at {self._address}" if self._address else "",
+            model.name,
+            loaded.compiler.format.name,
+            loaded.engine.context_length,
+            loaded.engine.max_sequences,
+        )
+        model.take(loaded)
+        if not model.users:
+            self._begin_idle(model)
+
+    def _unload_idle(self, model: ServedModel) -> None:
+        if model.service is not None and not model.users:
+            self._keep(asyncio.create_task(self.unload(model)))
+
+    def unload_soon(self, name: str) -> None:
+        """Unloads a model when no request uses it any more; nobody waits for that."""
+        self._keep(asyncio.create_task(self.unload(self.find(name))))
+
+    async def unload(self, model: ServedModel) -> None:
+        """Unloads a model as soon as no request uses it; does nothing if it is not loaded. New
+        requests wait meanwhile, and load it again."""
+        async with self._room:
+            while model.service is not None and model.users:
+                self._freed.clear()
+                await self._freed.wait()
+            await self._close(model)
+
+    async def _close(self, model: ServedModel) -> None:
+        service, model.service = model.service, None
+        model.set_timer(None)
+        if service is not None:
+            await asyncio.to_thread(service.model.close)
+            LOG.info("unloaded: model %s", model.name)
+
+    def _keep(self, task: asyncio.Task[None]) -> None:
+        """Keeps a task, which the event loop alone does not, and looks at its error: it is in the
+        log, and told to those who wait."""
+        self._tasks.add(task)
+
+        def forget(done: asyncio.Task[None]) -> None:
+            self._tasks.discard(done)
+            if not done.cancelled():
+                done.exception()
+
+        task.add_done_callback(forget)
+
+    async def close(self) -> None:
+        """Closes all models that are loaded."""
+        for task in self._tasks:
+            task.cancel()
+        for model in self._models:
+            await self._close(model)
+
+    def drain(self, seconds: float) -> None:
+        """Ends all requests within so many seconds, see `Model.drain`. For any thread."""
+        for service in self.services:
+            service.model.drain(seconds)
+
+    @property
+    def services(self) -> list[Service]:
+        """The models that are loaded. For any thread."""
+        services = [model.service for model in self._models]
+        return [service for service in services if service is not None]
+
+    def measure(self) -> Metrics:
+        """The figures of all loaded models together."""
+        return add_metrics([service.model.metrics() for service in self.services])
+
+
+def _check_start(model: ServedModel) -> None:
+    """Raises HttpError while a model is loaded that the server starts with, or if that failed."""
+    if model.is_starting:
+        raise HttpError(503, "Loading model", "loading_model")
+    if model.start_failure is not None:
+        message = f"the model cannot be loaded: {model.start_failure}"
+        raise HttpError(503, message, "model_unavailable")
+
+
+async def _load_in_thread(source: ModelSource) -> Model:
+    """Loads a model in a thread of its own that nobody waits for when the server stops: it may take
+    long, or be downloaded first."""
+    loop = asyncio.get_running_loop()
+    loaded: asyncio.Future[Model] = loop.create_future()
+
+    def give(model: Model) -> None:
+        if loaded.cancelled():
+            model.close()
+        else:
+            loaded.set_result(model)
+
+    def fail(error: Exception) -> None:
+        if not loaded.cancelled():
+            loaded.set_exception(error)
+
+    def run() -> None:
+        with suppress(RuntimeError):  # the event loop has ended meanwhile
+            try:
+                model = source.load()
+            except Exception as error:
+                loop.call_soon_threadsafe(fail, error)
+            else:
+                loop.call_soon_threadsafe(give, model)
+
+    threading.Thread(target=run, name="load", daemon=True).start()
+    return await loaded

@@ -1,0 +1,38 @@
+"""A model that a server may load."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from constrained.model.model import Model
+
+LATEST = ":latest"
+"""What Ollama's clients put behind the name of a model that has no tag."""
+
+
+@dataclass(frozen=True)
+class ModelSource:
+    """A model that a server may load.
+
+    Args:
+        name: what clients call it, and what replies call it.
+        load: gives the model, in a thread; the server closes it.
+        aliases: further names; in them, `*` stands for any text, and `?` for any character.
+        file_bytes: size of its files; 0: not known.
+        preloaded: it is loaded when the server starts.
+    """
+
+    name: str
+    load: Callable[[], Model]
+    aliases: tuple[str, ...] = ()
+    file_bytes: int = 0
+    preloaded: bool = False
+
+    def answers_to(self, name: str) -> bool:
+        """True if this is its name, or one of its aliases as it stands."""
+        names = (self.name, *self.aliases)
+        return name in names or name.removesuffix(LATEST) in names
+
+    def matches(self, name: str) -> bool:
+        """True if an alias with `*` or `?` takes this name in."""
+        return any(fnmatchcase(name, alias) for alias in self.aliases)

@@ -1,0 +1,187 @@
+"""Requests name the model that answers them, in all dialects; paths load and unload models."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from constrained.errors import ModelError
+from constrained.model.model import Model
+from server.models.served_models import ModelBounds
+from server.models.source import ModelSource
+from tests.scripted_model import OPENED, scripted
+from tests.server.running_server import running, wait_until
+
+Json = dict[str, Any]
+HELLO = [{"role": "user", "content": "Hello"}]
+
+
+def load_broken() -> Model:
+    raise ModelError("broken")
+
+
+def make_sources() -> list[ModelSource]:
+    def source(name: str, *aliases: str, preloaded: bool = False) -> ModelSource:
+        def load() -> Model:
+            return scripted(f"I am {name}.", turn=OPENED)
+
+        return ModelSource(name, load, aliases, preloaded=preloaded)
+
+    return [
+        source("first", preloaded=True),
+        source("org/second", "gpt-4o", "claude-*"),
+        source("third"),
+        ModelSource("broken", load_broken),
+    ]
+
+
+@pytest.fixture
+def client() -> Iterator[httpx.Client]:
+    with running(make_sources(), bounds=ModelBounds(count=2)) as client:
+        yield client
+
+
+def ask(client: httpx.Client, **fields: Any) -> httpx.Response:
+    return client.post("/v1/chat/completions", json={"messages": HELLO, **fields})
+
+
+def states(client: httpx.Client) -> dict[str, str]:
+    described = client.get("/v1/models").json()["data"]
+    return {model["id"]: model["status"]["value"] for model in described}
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/chat/completions", {"messages": HELLO}),
+        ("/v1/responses", {"input": "Hello"}),
+        ("/v1/messages", {"messages": HELLO, "max_tokens": 50}),
+        ("/api/chat", {"messages": HELLO, "stream": False}),
+        ("/api/generate", {"prompt": "Hello", "stream": False}),
+    ],
+)
+def test_every_dialect_names_the_model(client: httpx.Client, path: str, body: Json) -> None:
+    for name, called in (("third", "third"), ("claude-9", "org/second"), (None, "first")):
+        asked = body if name is None else {**body, "model": name}
+        if name is None and path.startswith(("/v1/messages", "/api")):
+            asked = {**body, "model": "first"}  # these ask for a name
+        reply = client.post(path, json=asked)
+        assert reply.status_code == 200, reply.text
+        assert f"I am {called}." in reply.text
+        assert reply.json()["model"] == called
+    refused = client.post(path, json={**body, "model": "fourth"})
+    assert refused.status_code == 404
+    assert "there is no model 'fourth'; this server has 'first', 'org/second'" in refused.text
+
+
+def test_a_name_that_is_nobodys_is_an_error_with_its_place(client: httpx.Client) -> None:
+    error = ask(client, model="fourth").json()["error"]
+    assert (error["code"], error["param"]) == ("model_not_found", "/model")
+    # What is no name is for the dialect to refuse.
+    assert ask(client, model=5).status_code == 400
+
+
+def test_names_as_clients_write_them(client: httpx.Client) -> None:
+    assert ask(client, model="gpt-4o").json()["model"] == "org/second"
+    body = {"model": "third:latest", "messages": HELLO, "stream": False}
+    assert client.post("/api/chat", json=body).json()["model"] == "third"
+
+
+def test_two_are_loaded_and_the_third_takes_the_place_of_one(client: httpx.Client) -> None:
+    assert states(client)["first"] == "loaded"
+    ask(client, model="gpt-4o")
+    ask(client, model="third")
+    assert states(client) == {
+        "first": "unloaded",
+        "org/second": "loaded",
+        "third": "loaded",
+        "broken": "unloaded",
+    }
+    assert ask(client).json()["model"] == "first"
+
+
+def test_a_model_that_cannot_be_loaded(client: httpx.Client) -> None:
+    reply = ask(client, model="broken")
+    assert reply.status_code == 503
+    assert reply.json()["error"]["message"] == "the model 'broken' cannot be loaded: broken"
+    described = client.get("/v1/models/broken").json()["status"]
+    assert described == {"value": "failed", "failed": True, "message": "broken"}
+    assert client.get("/health").status_code == 200
+
+
+def test_a_stream_holds_its_model(client: httpx.Client) -> None:
+    """The one other place is free for whoever asks, until the stream has ended."""
+    ask(client, model="third")
+    body = {"model": "first", "messages": HELLO, "stream": True}
+    with client.stream("POST", "/v1/chat/completions", json=body) as response:
+        lines = response.iter_lines()
+        next(lines)
+        ask(client, model="gpt-4o")
+        assert states(client)["third"] == "unloaded"
+        text = "".join(lines)
+    assert "[DONE]" in text
+    ask(client, model="third")
+    assert states(client)["first"] == "unloaded"
+
+
+def test_models_are_loaded_and_unloaded_by_llama_servers_paths(client: httpx.Client) -> None:
+    for path, state in (("load", "loaded"), ("unload", "unloaded"), ("unload", "unloaded")):
+        reply = client.post(f"/models/{path}", json={"model": "third"})
+        assert (reply.status_code, reply.json()) == (200, {"success": True})
+        assert states(client)["third"] == state
+    for path in ("load", "unload"):
+        assert client.post(f"/models/{path}", json={"model": "x"}).status_code == 404
+        assert client.post(f"/models/{path}", json={}).status_code == 400
+
+
+def test_ollama_lists_loads_and_unloads(client: httpx.Client) -> None:
+    tags = [model["name"] for model in client.get("/api/tags").json()["models"]]
+    assert tags == ["first", "org/second", "third", "broken"]
+
+    def running_models() -> list[str]:
+        return [model["name"] for model in client.get("/api/ps").json()["models"]]
+
+    assert running_models() == ["first"]
+    asked: Json = {"model": "third", "stream": False}
+    reply = client.post("/api/generate", json=asked).json()
+    assert (reply["done_reason"], running_models()) == ("load", ["first", "third"])
+    for keep_alive in (0, "0s"):
+        reply = client.post("/api/generate", json={**asked, "keep_alive": keep_alive}).json()
+        assert reply["done_reason"] == "unload"
+        wait_until(lambda: running_models() == ["first"])
+    assert client.post("/api/show", json={"model": "third"}).status_code == 200
+    assert client.post("/api/show", json={"model": "x"}).json()["error"].startswith("there is no")
+
+
+def test_paths_without_a_body_take_the_name_from_the_query(client: httpx.Client) -> None:
+    for query, name in (("", "first"), ("?model=third", "third")):
+        assert client.get(f"/props{query}").json()["model_alias"] == name
+        assert client.get(f"/slots{query}").status_code == 200
+    assert client.get("/props?model=x").status_code == 404
+
+
+def test_metrics_are_those_of_all_models(client: httpx.Client) -> None:
+    def count_sequences() -> float:
+        lines = client.get("/metrics").text.splitlines()
+        [line] = [line for line in lines if line.startswith("constrained_sequences ")]
+        return float(line.split()[1])
+
+    one = count_sequences()
+    ask(client, model="third")
+    assert count_sequences() == 2 * one
+
+
+def test_where_none_is_loaded_at_the_start_a_request_has_to_say_which() -> None:
+    with running([source for source in make_sources() if not source.preloaded]) as client:
+        reply = ask(client)
+        assert reply.status_code == 400
+        message = "the request names no model: this server has 'org/second', 'third', 'broken'"
+        assert reply.json()["error"]["message"] == message
+        assert client.get("/health").status_code == 200
+
+
+def test_one_model_answers_to_any_name() -> None:
+    with running(scripted("I am alone.", turn=OPENED)) as client:
+        assert ask(client, model="gpt-9").status_code == 200
+        assert client.get("/v1/models/gpt-9").status_code == 404
