@@ -21,8 +21,8 @@ from typing import Any
 
 from benchmarks.served import serve
 
-HERE = Path(__file__).parent
-ROOT = HERE.parent.parent
+PROGRAMS = Path(__file__).parent / "programs"
+ROOT = Path(__file__).parents[2]
 VENVS = ROOT / ".venv-clients"
 LIMIT = 600  # seconds for all scenarios of a client
 QUIET = {
@@ -66,7 +66,7 @@ class Client:
             done.write_text(wanted)
         if is_node:
             return ["node", str(self.home / self.script)]
-        return [str(self.home / "bin" / "python"), str(HERE / self.script)]
+        return [str(self.home / "bin" / "python"), str(PROGRAMS / self.script)]
 
     def _install_pip(self) -> None:
         venv.create(self.home, with_pip=True, clear=True)
@@ -105,7 +105,7 @@ def run_client(client: Client, url: str) -> list[dict[str, Any]]:
     """The outcomes of a client's scenarios."""
     command = client.install()
     if client.script.endswith(".mjs"):  # packages are looked for beside the script
-        (client.home / client.script).write_bytes((HERE / client.script).read_bytes())
+        (client.home / client.script).write_bytes((PROGRAMS / client.script).read_bytes())
     environment = os.environ | QUIET
     done = subprocess.run(
         [*command, url], env=environment, capture_output=True, text=True, timeout=LIMIT, check=False
