@@ -37,7 +37,8 @@ def normalise(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     become that object; missing content becomes "", but next to tool calls None.
 
     Raises:
-        TemplateError: not a list, empty, or a message that is no object or has no role.
+        TemplateError: not a list, empty, a message that is no object or has no role, or calls that
+            are no list.
     """
     if isinstance(messages, str) or not isinstance(messages, Sequence):
         raise TemplateError("messages are not an array", where="/messages")
@@ -55,6 +56,8 @@ def _normal_message(message: Any, where: str) -> dict[str, Any]:
     normal = copy_json(message) | {"role": "system" if role == "developer" else role}
     if not normal.get("tool_calls"):
         normal.pop("tool_calls", None)  # clients write null and [], and templates trip over them
+    elif not isinstance(normal["tool_calls"], list):
+        raise TemplateError("the calls of a message are not an array", where=f"{where}/tool_calls")
     for function in _functions(normal):
         function["arguments"] = _as_object(function.get("arguments"))
     normal["content"] = normal.get("content") or (None if "tool_calls" in normal else "")

@@ -9,6 +9,7 @@ both have to give the same. One line of JSON for each outcome; the exit code is 
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 import venv
@@ -21,8 +22,8 @@ from typing import Any
 
 from benchmarks.served import serve
 
-HERE = Path(__file__).parent
-ROOT = HERE.parent.parent
+PROGRAMS = Path(__file__).parent / "programs"
+ROOT = Path(__file__).parents[2]
 VENVS = ROOT / ".venv-clients"
 LIMIT = 600  # seconds for all scenarios of a client
 QUIET = {
@@ -66,7 +67,7 @@ class Client:
             done.write_text(wanted)
         if is_node:
             return ["node", str(self.home / self.script)]
-        return [str(self.home / "bin" / "python"), str(HERE / self.script)]
+        return [str(self.home / "bin" / "python"), str(PROGRAMS / self.script)]
 
     def _install_pip(self) -> None:
         venv.create(self.home, with_pip=True, clear=True)
@@ -86,6 +87,15 @@ CLIENTS = (
     Client("pydantic-ai", "pydantic_ai_agent.py", ("pydantic-ai-slim[openai]>=2,<3",)),
     Client("openai-agents", "openai_agents_run.py", ("openai-agents>=0.24,<1",)),
     Client("langchain-openai", "langchain_chat.py", ("langchain-openai>=1,<2",)),
+    Client("langgraph", "langgraph_agent.py", ("langgraph>=1,<2", "langchain-openai>=1,<2")),
+    Client("llama-index", "llama_index_agent.py", ("llama-index-llms-openai-like>=0.8,<1",)),
+    Client("smolagents", "smolagents_agent.py", ("smolagents[openai]>=1.26,<2",)),
+    Client(
+        "instructor",
+        "instructor_models.py",
+        ("instructor>=1.17,<2",),
+        lacks=("required", "none"),  # an instance is asked for by name, or left to the model
+    ),
     # Requests with tools import mcp, which litellm (1.106.2) asks for in an extra alone:
     # its mistake.
     Client("litellm", "litellm_chat.py", ("litellm[mcp]>=1,<2",)),
@@ -96,6 +106,7 @@ CLIENTS = (
         lacks=("required", "named", "none"),  # there is no tool_choice
     ),
     Client("ai-sdk", "ai_sdk.mjs", ("ai@7", "@ai-sdk/openai-compatible@3", "zod@4")),
+    Client("openai-node", "openai_node.mjs", ("openai@7", "zod@4")),
     # Drawn requests may ask for any number of tokens: 504 is an answer, too.
     Client("schemathesis", "schema_fuzz.py", ("schemathesis>=4,<5",), ("--timeout", "1")),
 )
@@ -105,7 +116,8 @@ def run_client(client: Client, url: str) -> list[dict[str, Any]]:
     """The outcomes of a client's scenarios."""
     command = client.install()
     if client.script.endswith(".mjs"):  # packages are looked for beside the script
-        (client.home / client.script).write_bytes((HERE / client.script).read_bytes())
+        for script in PROGRAMS.glob("*.mjs"):
+            shutil.copyfile(script, client.home / script.name)
     environment = os.environ | QUIET
     done = subprocess.run(
         [*command, url], env=environment, capture_output=True, text=True, timeout=LIMIT, check=False

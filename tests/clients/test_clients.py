@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from constrained import load
-from tests.clients.run import CLIENTS, HERE, QUIET, compare, judge
+from tests.clients.run import CLIENTS, PROGRAMS, QUIET, compare, judge
 from tests.server.running_server import running
 
 NAMES = (
@@ -32,7 +32,7 @@ def url() -> Iterator[str]:
 )
 def test_a_client_is_content(url: str, script: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-W", "error", str(HERE / script), url],
+        [sys.executable, "-W", "error", str(PROGRAMS / script), url],
         env=os.environ | QUIET,
         capture_output=True,
         text=True,
@@ -50,7 +50,7 @@ TALKING = [client for client in CLIENTS if client.name != "schemathesis"]
 
 @pytest.mark.parametrize("client", TALKING, ids=lambda client: client.name)
 def test_each_client_has_all_scenarios(client: Any) -> None:
-    text = (HERE / client.script).read_text()
+    text = (PROGRAMS / client.script).read_text()
     head = "  async {}() {{" if client.script.endswith(".mjs") else "\ndef {}() -> Any:"
     missing = [name for name in NAMES if head.format(name) not in text]
     assert missing == list(client.lacks)

@@ -127,7 +127,7 @@ class OllamaRequest(CacheFields):
             messages=kept,
             tools=tools.functions,
             answer=self.read_answer(service),
-            prefill=bool(kept) and kept[-1]["role"] == "assistant",
+            prefill=bool(kept) and kept[-1].get("role") == "assistant",
             cache_salt=self.cache_salt,
             cache_prompt=self.cache_prompt is not False,
         )
@@ -242,7 +242,7 @@ def read_messages(messages: Sequence[Json]) -> list[Json]:
     of its `tool_name` that has none yet.
 
     Raises:
-        HttpError: a message has an image, or a call has no function.
+        HttpError: a message has an image, calls that are no array, or a call without a function.
     """
     read: list[Json] = []
     waiting: list[tuple[str, str]] = []  # the ids and names of calls without a result
@@ -254,7 +254,10 @@ def read_messages(messages: Sequence[Json]) -> list[Json]:
         kept = {key: value for key, value in message.items() if key != "images"}
         if kept.get("role") == "assistant":
             waiting = []
-            calls = kept.pop("tool_calls", None) or ()
+            calls = kept.pop("tool_calls", None) or []
+            if not isinstance(calls, list):
+                text = "tool_calls has to be an array"
+                raise HttpError(400, text, "invalid_value", where=f"{where}/tool_calls")
             kept.setdefault("content", "")
             kept["tool_calls"] = []
             for index, call in enumerate(calls):

@@ -119,6 +119,13 @@ def test_what_is_not_followed_is_named(plain: httpx.Client) -> None:
         ("/api/chat", {"options": {"temperature": -1}}, "/options/temperature"),
         ("/api/chat", {"options": {"num_predict": 0}}, "/options/num_predict"),
         ("/api/chat", {"think": "a lot"}, "/think"),
+        ("/api/chat", {"messages": [{}]}, "/messages/0/role"),
+        ("/api/chat", {"messages": [HELLO, {"content": "Hi"}]}, "/messages/1/role"),
+        (
+            "/api/chat",
+            {"messages": [{"role": "assistant", "tool_calls": 5}]},
+            "/messages/0/tool_calls",
+        ),
         ("/api/chat", {"messages": [HELLO | {"images": ["aGk="]}]}, "/messages/0/images"),
         (
             "/api/chat",

@@ -1,5 +1,4 @@
-// The AI SDK from npm: `ai` with `@ai-sdk/openai-compatible`. Prints the lines that report.py does;
-// names and questions are report.py's.
+// The AI SDK from npm: `ai` with `@ai-sdk/openai-compatible`.
 
 import assert from "node:assert/strict";
 
@@ -7,18 +6,14 @@ import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import { generateText, isStepCount, jsonSchema, Output, streamText, tool } from "ai";
 import { z } from "zod";
 
+import * as report from "./report.mjs";
+import { ANSWERED, QUESTION, TOLD, TWO_CITIES } from "./report.mjs";
+
 globalThis.AI_SDK_LOG_WARNINGS = false;
-const URL_ = process.argv[2] ?? "http://127.0.0.1:8080";
-const QUESTION = "What's the weather in Paris tomorrow, in celsius?";
-const TWO_CITIES = "What's the weather in Rome today and in Oslo tomorrow, in celsius?";
-const ANSWERED = { city: "Paris", day: "tomorrow", unit: "celsius" };
-const TOLD =
-  '{"city": "Paris", "day": "tomorrow", "forecast": "light rain", "temperature": 14}';
-const PATIENCE = 60; // seconds
 
 const provider = createOpenAICompatible({
   name: "demo",
-  baseURL: `${URL_}/v1`,
+  baseURL: `${report.URL}/v1`,
   apiKey: "none",
   includeUsage: true,
   supportsStructuredOutputs: true,
@@ -28,15 +23,10 @@ const WEATHER = z.object({
   day: z.enum(["today", "tomorrow"]),
   unit: z.enum(["celsius", "fahrenheit"]),
 });
-const description = "Get the weather forecast for a city.";
+const description = report.DESCRIPTION;
 const tools = { get_weather: tool({ description, inputSchema: WEATHER }) };
 const telling = { get_weather: tool({ description, inputSchema: WEATHER, execute: () => TOLD }) };
-const LONG = jsonSchema({
-  type: "object",
-  properties: { text: { type: "string", minLength: 800 } },
-  required: ["text"],
-  additionalProperties: false,
-});
+const LONG = jsonSchema(report.LONG_TEXT);
 const ask = {
   model: provider("demo"),
   temperature: 0,
@@ -57,7 +47,7 @@ const think = (reasoningEffort) => ({ providerOptions: { demo: { reasoningEffort
 
 const scenarios = {
   async plain() {
-    const result = await generateText({ ...ask, prompt: "Hello!" });
+    const result = await generateText({ ...ask, prompt: report.GREETING });
     assert.equal(result.finishReason, "stop");
     assert.ok(result.usage.inputTokens > 0);
     assert.ok(result.text);
@@ -108,7 +98,7 @@ const scenarios = {
     return calls;
   },
   async stream__text() {
-    const result = streamText({ ...ask, prompt: "Hello!" });
+    const result = streamText({ ...ask, prompt: report.GREETING });
     let text = "";
     for await (const piece of result.textStream) text += piece;
     assert.equal(text, await result.text);
@@ -166,45 +156,21 @@ const scenarios = {
     throw new Error("it was not refused");
   },
   async cancel() {
-    const before = await countUnfinished();
-    const leaving = new AbortController();
-    const result = streamText({
-      ...ask,
-      tools: { write_text: tool({ description: "Write a long text.", inputSchema: LONG }) },
-      toolChoice: "required",
-      maxOutputTokens: 1500,
-      abortSignal: leaving.signal,
+    await report.cancelling(async () => {
+      const leaving = new AbortController();
+      const result = streamText({
+        ...ask,
+        tools: { write_text: tool({ description: "Write a long text.", inputSchema: LONG }) },
+        toolChoice: "required",
+        maxOutputTokens: 1500,
+        abortSignal: leaving.signal,
+      });
+      for await (const part of result.fullStream) {
+        if (part.type === "tool-input-delta") leaving.abort();
+      }
     });
-    for await (const part of result.fullStream) {
-      if (part.type === "tool-input-delta") leaving.abort();
-    }
-    await waitUntilEnded(before);
     return (await generateText({ ...ask, tools })).finishReason;
   },
 };
 
-const get = async (path) => (await fetch(URL_ + path)).text();
-
-async function countUnfinished() {
-  return Number((await get("/metrics")).match(/^constrained_unfinished_total (\d+)/m)[1]);
-}
-
-async function waitUntilEnded(before) {
-  for (let turn = 0; turn < PATIENCE * 20; turn++) {
-    const slots = JSON.parse(await get("/slots"));
-    if ((await countUnfinished()) > before && slots.every((slot) => !slot.is_processing)) return;
-    await new Promise((done) => setTimeout(done, 50));
-  }
-  throw new Error("the server has not ended the turn");
-}
-
-for (const [scenario, run] of Object.entries(scenarios)) {
-  let line;
-  try {
-    line = { scenario, ok: true, result: await run() };
-  } catch (error) {
-    const place = String(error.stack).split("\n").slice(1, 2).join("").trim();
-    line = { scenario, ok: false, error: `${error}`.slice(0, 500), line: place };
-  }
-  console.log(JSON.stringify(line));
-}
+await report.report(scenarios);
