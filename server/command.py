@@ -240,9 +240,9 @@ def _serve(options: argparse.Namespace, settings: Settings) -> int:
         failures.append(error)
         server.should_exit = True
 
+    sources = _find_sources(options)
     listening = open_socket(options.host, options.port)
     address = f"http://{write_address(options.host, listening.getsockname()[1])}"
-    sources = _find_sources(options)
     LOG.info("listening on %s%s", address, _describe_start(sources))
     bounds = ModelBounds(
         count=options.models_max,
