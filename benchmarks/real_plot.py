@@ -18,6 +18,8 @@ def draw(rows: Sequence[Figures], path: Path) -> None:
     Of rows that no tool answers, a valid answer has no call.
     """
     matplotlib.use("Agg")
+    matplotlib.rcParams["svg.fonttype"] = "none"  # text stays text, and can be found
+    matplotlib.rcParams["svg.hashsalt"] = "constrained"  # the same file each time
     from matplotlib import pyplot
 
     kinds = list(dict.fromkeys(row.kind for row in rows))
@@ -34,12 +36,13 @@ def draw(rows: Sequence[Figures], path: Path) -> None:
             label = f"{row.valid:.0%} valid"
             if row.exact is not None:
                 axis.barh(place, 100 * row.exact, 0.7, color=color)
-                label = f"{row.exact:.0%} exact, {label}"
+                label = f"{label}, {row.exact:.0%} exact"
             if kind == "irrelevance":
                 label = f"{row.valid:.0%} no call"
-            axis.text(2, place, label, fontsize=7, va="center")
+            axis.text(100 * row.valid + 3, place, label, fontsize=7, va="center")
         axis.set_title(f"{of_kind[0].count} {kind}", fontsize=10)
-        axis.set_xlim(0, 100)
+        axis.set_xlim(0, 200)  # labels stand behind the bars
+        axis.set_xticks((0, 50, 100))
         axis.spines[["top", "right"]].set_visible(False)
     axes[0][0].set_yticks(range(len(ways), 0, -1), ways, fontsize=8)
     figure.supxlabel("% of rows", fontsize=9)
