@@ -2,6 +2,8 @@
 
 import argparse
 import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from constrained.template.chat_template import ChatTemplate
 from grammars.format_text import dump_format
 from grammars.formats import FORMATS
 from grammars.infer.detect import Detection
+from grammars.infer.probes import Evidence
 from grammars.render import render
 from grammars.turn import ToolCall, Turn
 from grammars.wire.format import Format
@@ -35,6 +38,8 @@ def add(commands: Any) -> None:
     )
     detect.set_defaults(run=_detect)
     detect.add_argument("source", metavar="TEMPLATE_OR_GGUF", help="a Jinja file, or a model")
+    help = "also show the format as text, and what each probe gave"
+    detect.add_argument("-v", "--verbose", action="store_true", help=help)
     detect.add_argument("--save", metavar="FILE", help="also write the format to a file")
     detect.add_argument("--json", action="store_true", default=argparse.SUPPRESS)
 
@@ -82,13 +87,30 @@ def _detect(options: argparse.Namespace) -> int:
         format = json.loads(written)
         print_json({"origin": found.origin, "format": format, "evidence": rows})
         return 0
-    print_text(f"{found.format.name}: {found.origin}")
-    print_text(written)
-    for row in found.evidence:
-        print_text(f"{row.probe}: {row.conclusion}")
-        if row.text:
-            print_text(f"  {row.text!r}")
+    name, shown = _show(found.format).split("\n", 1)
+    print_text(f"{name}: {found.origin}\n{shown}")
+    if options.verbose:
+        print_text(written)
+        for row in found.evidence:
+            print_text(f"{row.probe}: {row.conclusion}")
+            if row.text:
+                print_text(f"  {row.text!r}")
+        return 0
+    print_text("  evidence (--verbose shows all of it):")
+    for line in _summarise(found.evidence):
+        print_text(f"    {line}")
     return 0
+
+
+def _summarise(evidence: Iterable[Evidence]) -> Iterator[str]:
+    """A line for each conclusion."""
+    probes = defaultdict[str, list[str]](list)
+    for row in evidence:
+        probes[row.conclusion].append(row.probe)
+    for conclusion, of_it in probes.items():
+        yield (
+            f"{conclusion}: {len(of_it)} probes" if len(of_it) > 1 else f"{of_it[0]}: {conclusion}"
+        )
 
 
 def _detect_in(path: str) -> Detection:

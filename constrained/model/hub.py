@@ -61,12 +61,8 @@ def fetch(
         RequestError: the name is not of that form.
         ModelError: no such model, no access to it, not in the cache, or the download broke.
     """
-    match = SPEC.fullmatch(spec)
-    if match is None:
-        hint = "Write user/repo, user/repo:quant or user/repo:file.gguf"
-        raise RequestError(f"{spec!r} does not name a model of the Hub", hint=hint)
-    hub = _Hub(match[1], token, endpoint or constants.ENDPOINT)
-    wanted = match[2] or ""
+    repo, wanted = split_spec(spec)
+    hub = _Hub(repo, token, endpoint or constants.ENDPOINT)
     if offline or constants.HF_HUB_OFFLINE:
         return _find_cached(hub.repo, wanted, "the Hub may not be asked (offline)")
     try:
@@ -75,6 +71,19 @@ def fetch(
         return _find_cached(hub.repo, wanted, e.message)
     parts = choose(sizes, wanted, f"the repository {hub.repo}")
     return hub.download(parts, sizes, progress)
+
+
+def split_spec(spec: str) -> tuple[str, str]:
+    """The repository that a name of a model gives, and what it says of the model, or "".
+
+    Raises:
+        RequestError: the name is not of the form that `fetch` takes.
+    """
+    match = SPEC.fullmatch(spec)
+    if match is None:
+        hint = "Write user/repo, user/repo:quant or user/repo:file.gguf"
+        raise RequestError(f"{spec!r} does not name a model of the Hub", hint=hint)
+    return match[1], match[2] or ""
 
 
 def choose(files: Iterable[str], wanted: str, location: str) -> tuple[str, ...]:
@@ -136,6 +145,21 @@ def _name_models(models: Iterable[str]) -> list[str]:
             return sorted(models)
         quants.add(found[-1])
     return sorted(quants)
+
+
+def name_models(files: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """The models among the files of a repository, each with the paths of its parts, by the shortest
+    name that `choose` understands: the quantisation, or the path where two have the same one."""
+    present = set(files)
+    models = _models(present)
+    named: dict[str, tuple[str, ...]] = {}
+    for path, parts in models.items():
+        quants = QUANT.findall(path)
+        name = quants[-1] if quants else path
+        if choose(present, name, "") != parts:
+            name = path
+        named[name] = parts
+    return named
 
 
 def _has_quant(path: str, quant: str) -> bool:

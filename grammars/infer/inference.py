@@ -149,7 +149,7 @@ class _TemplateReader:
         )
         evidence = [
             Evidence("content", plain.opener + TEXT + plain.tail, _describe_content(format)),
-            Evidence("one call", calls.one, f"a call is {format.call!r}"),
+            Evidence("one call", calls.one, f"a call is {_describe_call(format)}"),
             Evidence("two calls", calls.two, _describe_calls(format)),
             Evidence("content and a call", mixed.text, mixed.conclusion),
             *verify(chat, format, tails, mixed=is_mixed or is_placed),
@@ -288,6 +288,10 @@ def _describe_content(format: Format) -> str:
         manner = f"between {content.opener!r} and {content.closer!r}"
     ends = " or ".join(format.ends) or "nothing"
     return f"content is written {manner}; a turn ends with {ends}"
+
+
+def _describe_call(format: Format) -> str:
+    return ", ".join(type(node).__name__ for node in format.call)
 
 
 def _describe_calls(format: Format) -> str:

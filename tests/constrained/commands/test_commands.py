@@ -167,6 +167,13 @@ def test_formats_detect(run: Run, model: str, tmp_path: Path):
         assert (code, err) == (0, "")
         lines = out.splitlines()
         assert lines[0] == "hermes: inferred"
+        assert "  reasoning: <think> </think>" in lines
+        assert '    {"name": "get_weather", "arguments": {"city": "Paris", "days": 3}}' in lines
+        assert any(line.startswith("    written alike: ") for line in lines)
+        assert len(lines) < 40
+        code, out, err = run("formats", "detect", source, "--verbose")
+        assert (code, err) == (0, "")
+        lines = out.splitlines()
         assert '    {"node": "Marker", "text": "<tool_call>"},' in lines
         assert '  "between": "\\n",' in lines
         assert any(line.startswith("one call: ") for line in lines)
@@ -271,6 +278,28 @@ def test_a_model_by_name(model: str, greedy: str, tmp_path: Path):
     assert call("-hf", "a/b-GGUF", "--offline").stdout == first.stdout
     assert call(LLAMA_ARG_HF_REPO="a/b-GGUF", HF_HUB_OFFLINE="1").stdout == first.stdout
     assert call("-m", model, **named).stdout == first.stdout
+
+    def manage(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "constrained", "models", *words]
+        return subprocess.run(command, cwd=ROOT, env=plain, capture_output=True, text=True)
+
+    lines = manage().stdout.splitlines()
+    assert lines[0].startswith("-m demo ")
+    assert [line.split()[:2] for line in lines if line.startswith("-hf")] == [
+        ["-hf", "a/b-GGUF:Q4_K_M"],
+        ["-hf", "a/b-GGUF:Q8_0"],
+    ]
+    listed = {row["name"]: row["bytes"] for row in json.loads(manage("--json").stdout)}
+    assert listed["a/b-GGUF:Q8_0"] == Path(greedy).stat().st_size
+    ambiguous = manage("rm", "a/b-GGUF")
+    assert ambiguous.returncode == 2
+    assert "Write one of a/b-GGUF:Q4_K_M, a/b-GGUF:Q8_0" in ambiguous.stderr
+    assert manage("rm", "a/b-GGUF:Q4_K_M").stdout.startswith("removed a/b-GGUF:Q4_K_M, ")
+    with serve(hub):
+        plain["HF_ENDPOINT"] = hub.url
+        path = json.loads(manage("pull", "a/b-GGUF", "--json").stdout)["path"]
+        assert Path(path).read_bytes() == Path(model).read_bytes()
+        assert manage("pull", "a/b-GGUF:Q8_0").stdout.endswith("b-Q8_0.gguf\n")
     missing = call("-hf", "a/b-GGUF:Q2_K", LLAMA_ARG_OFFLINE="1")
     assert missing.returncode == 3
     assert "there is no Q2_K in the cache of a/b-GGUF" in missing.stderr

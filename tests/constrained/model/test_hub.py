@@ -15,6 +15,7 @@ from constrained.engine.llama_files import read_header
 from constrained.engine.llamacpp import load
 from constrained.errors import ModelError, RequestError
 from constrained.model.hub import PREFERRED, choose, fetch
+from constrained.model.hub_cache import list_cached, remove_cached
 from examples.random_model import load_small, write_model
 from tests.hub_server import Hub, serve
 
@@ -77,6 +78,51 @@ def test_what_is_downloaded_is_found_again(
     hub.requests.clear()
     assert fetch(REPO + wanted, endpoint=hub.url, offline=True) == path
     assert hub.requests == []
+
+
+def test_what_is_on_this_machine_is_listed_and_removed(hub: Hub, data: dict[str, bytes]):
+    assert list_cached() == []
+    for wanted in ("Q8_0", "F16", "Q4_K_M"):
+        fetch(f"{REPO}:{wanted}", endpoint=hub.url)
+    listed = {model.name: model for model in list_cached()}
+    assert list(listed) == [f"{REPO}:{variant}" for variant in ("F16", "Q4_K_M", "Q8_0")]
+    assert listed[f"{REPO}:F16"].files == tuple(PARTS)
+    assert listed[f"{REPO}:F16"].bytes == sum(len(data[part]) for part in PARTS)
+    for name in listed:  # each is a name that finds what it names
+        fetch(name, offline=True)
+    with pytest.raises(RequestError, match="there are 3 models"):
+        remove_cached(REPO)
+    with pytest.raises(ModelError, match="there is no Q2_K"):
+        remove_cached(f"{REPO}:Q2_K")
+    assert remove_cached(f"{REPO}:f16") == listed[f"{REPO}:F16"]
+    with pytest.raises(ModelError, match="there is no F16"):
+        fetch(f"{REPO}:F16", offline=True)
+    assert fetch(f"{REPO}:Q8_0", offline=True).read_bytes() == data[FILES[1]]
+    remove_cached(f"{REPO}:{FILES[0]}")
+    assert remove_cached(REPO).name == f"{REPO}:Q8_0"  # the only one that is left
+    assert list_cached() == []
+    assert list(Path(constants.HF_HUB_CACHE).glob("models--*")) == []
+
+
+def test_all_versions_of_a_model_are_removed(hub: Hub):
+    fetch(f"{REPO}:Q8_0", endpoint=hub.url)
+    fetch(REPO, endpoint=hub.url)
+    kept = hub.repos[REPO][FILES[1]]
+    hub.repos[REPO][FILES[0]] += b"new"
+    fetch(REPO, endpoint=hub.url)
+    fetch(f"{REPO}:Q8_0", endpoint=hub.url)  # the same blob in two versions
+    models = list_cached()
+    assert [model.bytes for model in models] == [2 * len(hub.repos[REPO][FILES[0]]) - 3, len(kept)]
+    remove_cached(models[0].name)
+    assert list_cached() == models[1:]
+    assert fetch(models[1].name, offline=True).read_bytes() == kept
+
+
+def test_what_is_not_on_this_machine_is_not_removed(hub: Hub):
+    with pytest.raises(ModelError, match="a/b is not on this machine"):
+        remove_cached("a/b")
+    with pytest.raises(RequestError, match="does not name a model"):
+        remove_cached("etc")
 
 
 def test_what_is_downloaded_can_be_loaded(hub: Hub):
