@@ -117,7 +117,7 @@ def describe_commands() -> str:
     from server import batch_command, command
 
     parser = make_parser([*COMMANDS, command, batch_command])
-    [subparsers] = (action for action in parser._actions if action.choices)
+    [subparsers] = (action for action in parser._actions if isinstance(action.choices, dict))
     assert isinstance(subparsers.choices, dict)
     lines = ["# Command line reference", "", "What `constrained COMMAND --help` prints.", ""]
     for name, one in sorted(subparsers.choices.items()):

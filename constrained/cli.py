@@ -8,6 +8,8 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points, version
 from typing import Any, NoReturn
 
+import shtab
+
 import constrained
 from constrained.commands import COMMANDS
 from constrained.commands.exit_codes import ExitCode, find_code
@@ -17,6 +19,13 @@ from grammars.errors import Error
 
 GROUP = "constrained.commands"  # entry points of packages that have commands, too
 ENGINES = ("llama-cpp-python", "llguidance")
+COMPLETED = {
+    "FILE": shtab.FILE,
+    "rows": shtab.FILE,
+    "TEMPLATE_OR_GGUF": shtab.FILE,
+    "FOLDER": shtab.DIRECTORY,
+}
+"""What an argument is called in the help -> what a shell offers for it."""
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -111,4 +120,18 @@ def make_parser(commands: Sequence[Any]) -> argparse.ArgumentParser:
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
     for command in commands:
         command.add(subparsers)
+    help = "print the script that completes commands and options in this shell"
+    shtab.add_argument_to(parser, "--print-completion", help=help)
+    _complete_paths(parser)
     return parser
+
+
+def _complete_paths(parser: argparse.ArgumentParser) -> None:
+    """Lets shells offer files and folders where an argument is one."""
+    # argparse has no public way to ask for the arguments of a parser, and shtab reads `complete`.
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for command in set(action.choices.values()):
+                _complete_paths(command)
+        elif (name := action.metavar or action.dest) in COMPLETED:
+            setattr(action, "complete", COMPLETED[str(name)])  # noqa: B010  no field of its own

@@ -113,7 +113,8 @@ class _Place:
 def _find_place(detail: Mapping[str, Any], body: Any) -> _Place:
     location = list[str | int](detail["loc"])
     missing = list[str | int]()
-    if detail["type"] == "missing":  # the field that is not there comes last
+    # The field that is not there comes last; it is the whole body where nothing was sent.
+    if detail["type"] == "missing" and location:
         missing.append(location.pop())
     taken = _align(location, body, detail["input"])
     if taken is None:

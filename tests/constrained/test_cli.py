@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from constrained.cli import main
 from constrained.commands.exit_codes import ExitCode
 from examples.random_model import MARKERS, load_small, with_markers, write_model
 from tests.command_line import Run, write
@@ -378,3 +379,19 @@ def test_a_timeout_has_a_code_of_its_own(run: Run, model: str):
     code, out, err = run("call", "hi", "-m", model, "-n", "500", "--timeout", "0.0001")
     assert (code, out) == (ExitCode.TIMEOUT, "")
     assert "Allow more time" in err
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_complete_commands_options_and_paths(
+    shell: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--print-completion", shell])
+    script = capsys.readouterr().out
+    assert ended.value.code == 0
+    for word in ("serve", "models", "pull", "chat-template-file"):
+        assert word in script
+    if shell == "bash":
+        assert "_shtab_compgen_files" in script
+        assert "_shtab_compgen_dirs" in script
+        subprocess.run(["bash", "-n"], input=script, text=True, check=True)

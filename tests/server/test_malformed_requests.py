@@ -102,3 +102,26 @@ def test_a_failure_of_the_server_closes_the_connection(monkeypatch: pytest.Monke
         assert "a bug" not in response.text
         assert response.headers["connection"] == "close"
         assert client.get("/health").status_code == 200
+
+
+NO_REQUESTS = (b"", b"null", b"[]", b"5", b"{", b"\xff", b'{"\xff": 1}', b"[" * 10_000, b"NaN")
+
+
+def test_what_is_no_request_is_never_a_fault_of_the_server(client: httpx.Client) -> None:
+    """Every path, whoever validates its body."""
+    paths = client.get("/openapi.json").json()["paths"]
+    posts = [path for path, methods in paths.items() if "post" in methods]
+    assert "/v1/batches" in posts
+    for path in posts:
+        for body in NO_REQUESTS:
+            headers = {"Content-Type": "application/json"}
+            response = client.post(path.replace("{id}", "x"), content=body, headers=headers)
+            assert 400 <= response.status_code < 500 or response.status_code == 501, (path, body)
+            assert "error" in response.json()
+
+
+def test_a_body_that_is_not_there_is_missing_itself(client: httpx.Client) -> None:
+    response = client.post("/v1/batches", headers={"Content-Type": "application/json"})
+    assert response.status_code == 400
+    error = response.json()["error"]
+    assert (error["message"], error["param"]) == ("the body: Field required", "")

@@ -16,7 +16,13 @@ TOOLS: dict[str, Any] = {
     "/v1/responses": {"type": "function", **report.WEATHER},
 }
 CHAT_TOOL: dict[str, Any] = {"type": "function", "function": report.WEATHER}
-TALKS = ("/v1/chat/completions", "/apply-template", "/v1/messages", "/v1/messages/count_tokens")
+TALKS = (
+    "/v1/chat/completions",
+    "/v1/chat/completions/input_tokens",
+    "/apply-template",
+    "/v1/messages",
+    "/v1/messages/count_tokens",
+)
 MESSAGES: list[list[dict[str, Any]]] = [
     [{"role": "user", "content": report.QUESTION}],
     [{"role": "user", "content": [{"type": "text", "text": report.GREETING}]}],
@@ -54,8 +60,10 @@ def _mend(path: str, body: dict[str, Any], number: int, *, is_short: bool) -> di
         needed["max_tokens"] = 30
     if path == "/v1/responses":
         needed["input"] = report.QUESTION
-    if path == "/v1/completions":
+    if path in ("/v1/completions", "/completion"):
         needed["prompt"] = PROMPTS[number % len(PROMPTS)]
-    if needed and path != "/v1/completions" and number % 2:
+    if path in ("/models/load", "/models/unload"):
+        needed["model"] = "demo"
+    if needed.keys() & {"messages", "input"} and number % 2:
         needed["tools"] = [TOOLS.get(path.removesuffix("/count_tokens"), CHAT_TOOL)]
     return {**body, **needed}
