@@ -108,9 +108,10 @@ def _summarise(evidence: Iterable[Evidence]) -> Iterator[str]:
     for row in evidence:
         probes[row.conclusion].append(row.probe)
     for conclusion, of_it in probes.items():
-        yield (
-            f"{conclusion}: {len(of_it)} probes" if len(of_it) > 1 else f"{of_it[0]}: {conclusion}"
-        )
+        if len(of_it) > 1:
+            yield f"{conclusion}: {len(of_it)} probes"
+        else:
+            yield f"{of_it[0]}: {conclusion}"
 
 
 def _detect_in(path: str) -> Detection:
