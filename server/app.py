@@ -21,6 +21,7 @@ import constrained
 from constrained.model.model import Model
 from grammars.errors import Error
 from server.batches import routes as batches
+from server.batches.batch import BatchRequest
 from server.batches.batch_runner import BatchRunner
 from server.dialects.chat import routes as chat
 from server.dialects.chat.request import ChatRequest
@@ -57,6 +58,7 @@ CODES = {
     413: "request_too_large",
 }
 BODIES = (
+    BatchRequest,
     ChatRequest,
     CompletionRequest,
     CountRequest,

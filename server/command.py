@@ -343,6 +343,7 @@ def read_settings(options: argparse.Namespace) -> Settings:
         max_messages=options.max_messages,
         max_parts=options.max_parts,
         max_tools=options.max_tools,
+        max_waiting=options.max_waiting,
         max_choices=options.max_choices,
         max_schema=options.max_schema << 10,
         max_template_kwargs=options.max_template_kwargs << 10,

@@ -7,6 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from constrained.engine.options import MOST_WAITING
 from constrained.errors import RequestError
 
 MIB = 1 << 20
@@ -71,6 +72,8 @@ class Settings:
     """Tokens of reasoning, where the request does not say; None: any number."""
     lenient_tools: bool = False
     """`strict: false` of a tool leaves its schema open; else it is enforced all the same."""
+    max_waiting: int = MOST_WAITING
+    """Requests that wait to be read before it is known which model they are for."""
     max_choices: int = 16
     """Replies to one request (`n`)."""
     max_stored: int = 1000
@@ -123,6 +126,7 @@ class Settings:
             "max_template_kwargs",
             "max_tools",
             "max_schema",
+            "max_waiting",
             "max_choices",
             "max_stored",
             "max_stored_bytes",

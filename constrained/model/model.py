@@ -15,7 +15,7 @@ from constrained.decode.filters.events import StreamEvent
 from constrained.decode.request import DecodeOptions, Finish, Generation, Request
 from constrained.engine.options import MOST_WAITING
 from constrained.engine.protocol import Engine, Sampling
-from constrained.errors import AbandonedError, GrammarError, ModelError
+from constrained.errors import GrammarError, ModelError
 from constrained.job import Job
 from constrained.kv.snapshots import NO_CACHE, Cache
 from constrained.metrics import Metrics
@@ -44,6 +44,7 @@ from constrained.schedule.worker import (
     Stream,
     Wanted,
     arun,
+    check_demand,
     run,
     then,
 )
@@ -424,10 +425,7 @@ class Model:
 
     def _check(self, is_wanted: Wanted, deadline: Deadline | None) -> None:
         """Raises what ends a request before its turn is decoded."""
-        if not is_wanted():
-            raise AbandonedError("nobody waits for it")
-        if deadline and deadline.is_over(self._clock()):
-            raise deadline.fail_compiling()
+        check_demand(is_wanted, deadline, self._clock)
         if self._end and self._end.is_over(self._clock()):
             raise self._end.fail_draining()
 

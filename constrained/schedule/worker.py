@@ -9,7 +9,9 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from pydantic_core import from_json
 
+from constrained.deadline import Clock, Deadline
 from constrained.decode.filters.events import StreamEvent
+from constrained.errors import AbandonedError
 from grammars.schema.nodes import Json
 from grammars.turn import ArgumentsDelta, CallOpened, CallRead
 
@@ -20,6 +22,15 @@ Wanted: TypeAlias = Callable[[], bool]
 """True while work is still wanted."""
 Start: TypeAlias = Callable[[Wanted, Sink], Future[T]]
 """Starts work: takes a function that says if it is still wanted, and one that takes events."""
+
+
+def check_demand(is_wanted: Wanted, deadline: Deadline | None, clock: Clock) -> None:
+    """Raises what ends a request that is not decoded yet: nobody waits for it, or its time is
+    over."""
+    if not is_wanted():
+        raise AbandonedError("nobody waits for it")
+    if deadline and deadline.is_over(clock()):
+        raise deadline.fail_compiling()
 
 
 def resolve(future: Future[Any], action: Callable[[], None]) -> None:

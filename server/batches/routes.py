@@ -12,13 +12,16 @@ from server.batches.batch import YEAR, BatchRequest
 from server.batches.batch_runner import BatchRunner
 from server.batches.file_store import StoredFile
 from server.errors import HttpError
+from server.http.body import describe_body
 from server.http.gate import find_key, make_too_large
+from server.http.reading import read_fields
 from server.http.serving import describe_errors, find_key_owner
 
 router = APIRouter()
 Json = dict[str, Any]
 KEPT = describe_errors(400, 401, 404)
 MADE = describe_errors(400, 401, 404, 413, 503)
+BEGUN = MADE | describe_errors(415, 504)
 MOST_FIELDS = 10  # of the form with a file
 LONGEST_FIELD = 4096  # bytes
 LONGEST_NAME = 255  # characters
@@ -129,10 +132,11 @@ async def delete_file(id: str, request: Request) -> Json:
     return {"id": id, "object": "file", "deleted": True}
 
 
-@router.post("/v1/batches", responses=MADE)
-@router.post("/batches", responses=MADE, include_in_schema=False)
-async def create_batch(body: BatchRequest, request: Request) -> Json:
+@router.post("/v1/batches", responses=BEGUN, openapi_extra=describe_body(BatchRequest))
+@router.post("/batches", responses=BEGUN, include_in_schema=False)
+async def create_batch(request: Request) -> Json:
     """Begins to carry out the requests of a file."""
+    body = await read_fields(request, BatchRequest)
     key = find_key(request.scope["headers"])
     return find_batches(request).create(find_key_owner(request), key, body).describe()
 

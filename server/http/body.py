@@ -16,6 +16,7 @@ from server.settings import Settings
 from server.turns.request_limits import check_lengths
 
 M = TypeVar("M", bound=BaseModel)
+Json = dict[str, Any]
 REFERENCES = "#/components/schemas/{model}"
 
 
@@ -50,15 +51,24 @@ async def receive_body(request: Request) -> bytes:
         raise HttpError(GONE, "the client has gone away", "client_closed_request") from error
 
 
-def read_body(body: bytes, kind: type[M], settings: Settings) -> M:
-    """A request of a dialect.
+def read_object(body: bytes, settings: Settings) -> Json:
+    """The JSON object that a body is.
 
     Raises:
-        HttpError: the body is no JSON, exceeds a limit, or has a field that cannot be; says where.
+        HttpError: it is none, or exceeds a limit.
     """
     value = read_json(body, most_values=settings.max_values)
     if not isinstance(value, dict):
         raise HttpError(400, "the body has to be a JSON object", "invalid_value", where="")
+    return value
+
+
+def validate_fields(value: Json, kind: type[M], settings: Settings) -> M:
+    """A request of a dialect.
+
+    Raises:
+        HttpError: it exceeds a limit, or has a field that cannot be; says where.
+    """
     check_lengths(value, settings)
     try:
         return kind.model_validate(value)

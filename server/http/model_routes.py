@@ -6,8 +6,9 @@ from typing import Any
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict
 
-from server.http.body import describe_body, read_body, receive_body
+from server.http.body import describe_body
 from server.http.disconnects import wait_for_client
+from server.http.reading import read_fields
 from server.http.serving import describe_errors
 from server.models.served_models import ModelState, ServedModel, ServedModels
 
@@ -89,7 +90,7 @@ async def unload(request: Request) -> Json:
 
 
 async def _read(request: Request) -> tuple[ServedModels, str]:
-    body = read_body(await receive_body(request), ModelRequest, request.app.state.settings)
+    body = await read_fields(request, ModelRequest)
     models = request.app.state.models
     models.get(body.model)
     return models, body.model

@@ -1,20 +1,33 @@
-"""Reading requests: off the event loop, in the threads that compile, each client in turn."""
+"""Reading requests: off the event loop, in the threads that read and compile, each client in turn.
 
+What a body says is read once: in the threads of its model, or, where a server has several and only
+the body says which is meant, in those that all models share.
+"""
+
+import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from fastapi import Request
 from pydantic import BaseModel
 
+from constrained.deadline import set_deadline
+from constrained.schedule.worker import Wanted, arun, check_demand
+from constrained.schedule.workers import Order
 from server.caller import as_caller, find_owner
-from server.http.body import read_body, receive_body
+from server.http.body import read_object, receive_body, validate_fields
 from server.http.disconnects import wait_for_client
+from server.http.serving import find_named_service
+from server.models.served_models import ServedModels
+from server.settings import Settings
 from server.turns.service import Service
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
+Json = dict[str, Any]
 QUICK = 64 << 10
 """Bytes of a body that is read without waiting for those of other clients."""
 _ANSWERS = (
@@ -39,30 +52,85 @@ class _Read(Generic[T]):
 
 
 async def read_request(
-    request: Request, service: Service, kind: type[M], read: Callable[[M, Service], T]
-) -> tuple[M, T]:
-    """Reads a request, as long as its client waits for it.
+    request: Request, kind: type[M], read: Callable[[M, Service], T]
+) -> tuple[Service, M, T]:
+    """Reads a request, as long as its client waits for it: the model that it asks for, its fields,
+    and what `read` makes of them.
+
+    Of several models, it is that of the field `model` of the body, or of the query.
 
     Args:
         kind: the request of a dialect.
         read: makes what the server works on of it.
 
     Raises:
-        HttpError, Error: something in it cannot be, or the client has gone away.
+        HttpError, Error: something in it cannot be, there is no such model, it cannot be loaded, or
+            the client has gone away.
     """
     data = await receive_body(request)
     is_short = len(data) <= QUICK
+    models: ServedModels = request.app.state.models
+    settings: Settings = request.app.state.settings
+    name = request.query_params.get("model")
+    known: Json | None = None
+    if models.has_choice and not name:
+        known = await _read_unassigned(request, partial(read_object, data, settings))
+        name = _find_name(known)
+    service = await find_named_service(request, name)
 
     def read_all() -> tuple[M, _Read[T] | None]:
-        body = read_body(data, kind, service.settings)
+        value = read_object(data, settings) if known is None else known
+        body = validate_fields(value, kind, settings)
         if is_short and not _is_quick(body):
             return body, None
         return body, _Read(read(body, service))
 
     body, done = await run_off_loop(request, service, read_all, quick=is_short)
     if done is not None:
-        return body, done.value
-    return body, await run_off_loop(request, service, partial(read, body, service), quick=False)
+        return service, body, done.value
+    made = await run_off_loop(request, service, partial(read, body, service), quick=False)
+    return service, body, made
+
+
+async def read_fields(request: Request, kind: type[M]) -> M:
+    """Reads a request that no model answers, as long as its client waits for it.
+
+    Raises:
+        HttpError: something in it cannot be, or the client has gone away.
+    """
+    data = await receive_body(request)
+    settings: Settings = request.app.state.settings
+
+    def read() -> M:
+        return validate_fields(read_object(data, settings), kind, settings)
+
+    return await _read_unassigned(request, read)
+
+
+def _find_name(value: Json) -> str | None:
+    """The field `model`; None where it is not there, or no text: then it is for the dialect to say
+    so."""
+    name = value.get("model")
+    return name if isinstance(name, str) else None
+
+
+async def _read_unassigned(request: Request, work: Callable[[], T]) -> T:
+    """Reads in the threads that all models share.
+
+    Raises:
+        HttpError: the client has gone away.
+        BusyError, DeadlineError: too much waits, or the time of the request is over.
+    """
+    models: ServedModels = request.app.state.models
+    deadline = set_deadline(request.app.state.settings.timeout, time.monotonic)
+    is_short = len(await request.body()) <= QUICK
+    work, owner = as_caller(work), find_owner()
+
+    def start(is_wanted: Wanted) -> Future[T]:
+        check = partial(check_demand, is_wanted, deadline, time.monotonic)
+        return models.readers.submit(work, Order(owner, is_known=is_short, check=check))
+
+    return await wait_for_client(request, arun(start))
 
 
 async def run_off_loop(

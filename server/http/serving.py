@@ -1,17 +1,14 @@
 """Shared by the paths of all dialects: the model that is served, and the errors that the OpenAPI
 description lists."""
 
-import asyncio
 import hashlib
 from typing import Any
 
 from fastapi import Request
 from pydantic import BaseModel
 
-from server.http.body import receive_body
 from server.http.disconnects import wait_for_client
 from server.http.gate import find_key
-from server.http.json_body import read_json
 from server.models.leases import hold
 from server.models.served_models import ServedModels
 from server.turns.service import Service
@@ -59,35 +56,26 @@ ERRORS = describe_errors(400, 401, 404, 405, 413, 415, 422, 500, 503, 504)
 
 
 async def find_service(request: Request) -> Service:
-    """The model that a request asks for, which stays loaded until its answer is complete.
+    """The model that a request without a body asks for, as `find_named_service`: its query may
+    name it."""
+    return await find_named_service(request, request.query_params.get("model"))
 
-    Of several, it is that of the field `model` of the body, or of the query.
+
+async def find_named_service(request: Request, name: str | None) -> Service:
+    """The model of this name, which stays loaded until the answer to the request is complete.
+
+    Args:
+        request: its body, if it has one, has been read: the wait for a model would take it.
+        name: None: the request names none.
 
     Raises:
         HttpError: there is none of that name, or it cannot be loaded; the client has gone away.
     """
     models: ServedModels = request.app.state.models
-    name = None
-    if models.has_choice:
-        name = request.query_params.get("model") or await _read_model_name(request)
-    if request.method == "POST":
-        await receive_body(request)  # before a wait for the client, which would take it
     model = await wait_for_client(request, models.acquire(name))
     hold(request.scope, model)
     assert model.service is not None, "who has acquired it keeps it loaded"
     return model.service
-
-
-async def _read_model_name(request: Request) -> str | None:
-    """The field `model` of a body; None where it is not there, or no text: then it is for the
-    dialect to say so."""
-    if request.method != "POST":
-        return None
-    body = await receive_body(request)
-    most = request.app.state.settings.max_values
-    value = await asyncio.to_thread(read_json, body, most_values=most)
-    name = value.get("model") if isinstance(value, dict) else None
-    return name if isinstance(name, str) else None
 
 
 def find_key_owner(request: Request) -> str:

@@ -14,6 +14,7 @@ from functools import partial
 
 from constrained.metrics import Metrics, add_metrics
 from constrained.model.model import Model
+from constrained.schedule.workers import Workers
 from server.errors import HttpError
 from server.ids import CallIds
 from server.metrics import Counters
@@ -124,6 +125,9 @@ class ServedModels:
         bounds: on what is loaded at a time.
         counters: what `/metrics` shows.
         address: where the server listens, for the log.
+
+    Attributes:
+        readers: the threads that read requests whose model is not known yet.
     """
 
     def __init__(
@@ -137,6 +141,7 @@ class ServedModels:
     ):
         settings, counters = settings or Settings(), counters or Counters()
         self._models = [ServedModel(source, settings, counters) for source in sources]
+        self.readers = Workers("read", settings.max_waiting)
         self._bounds = bounds or ModelBounds()
         self._address = address
         self._room = asyncio.Lock()  # held by whoever makes room for a model
@@ -380,6 +385,7 @@ class ServedModels:
         """Closes all models that are loaded."""
         for task in self._tasks:
             task.cancel()
+        await asyncio.to_thread(self.readers.close)
         for model in self._models:
             await self._close(model)
 

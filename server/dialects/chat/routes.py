@@ -9,7 +9,7 @@ from server.http.body import describe_body
 from server.http.disconnects import wait_for_client
 from server.http.reading import read_request
 from server.http.replies import answer
-from server.http.serving import ERRORS, find_service
+from server.http.serving import ERRORS
 from server.turns.active_request import start
 from server.turns.compiled_request import compile_request
 
@@ -20,8 +20,7 @@ router = APIRouter()
 @router.post("/chat/completions", responses=ERRORS, include_in_schema=False)
 async def complete_chat(request: Request) -> Response:
     """Answers a conversation: with text, with calls of tools, or with both."""
-    service = await find_service(request)
-    body, turn_request = await read_request(request, service, ChatRequest, ChatRequest.read)
+    service, body, turn_request = await read_request(request, ChatRequest, ChatRequest.read)
     active = await wait_for_client(request, start(service, turn_request))
     writer = ChatWriter(
         active.compiled,
@@ -39,8 +38,7 @@ async def complete_chat(request: Request) -> Response:
 @router.post("/chat/completions/input_tokens", responses=ERRORS, include_in_schema=False)
 async def count_tokens(request: Request) -> Response:
     """How many tokens the prompt of a request has; nothing is generated."""
-    service = await find_service(request)
-    _, turn_request = await read_request(request, service, ChatRequest, ChatRequest.read)
+    service, _, turn_request = await read_request(request, ChatRequest, ChatRequest.read)
     compiled = await wait_for_client(request, compile_request(service, turn_request))
     count = {"object": "response.input_tokens", "input_tokens": len(compiled.turn.tokens)}
     return JSONResponse(count, headers=compiled.headers)

@@ -14,7 +14,7 @@ from server.http.body import describe_body
 from server.http.disconnects import wait_for_client
 from server.http.reading import read_request
 from server.http.replies import answer
-from server.http.serving import ERRORS, find_service
+from server.http.serving import ERRORS
 from server.turns.active_request import ActiveRequest, count_down, launch
 from server.turns.compiled_request import CompiledRequest
 from server.turns.service import Service
@@ -28,9 +28,8 @@ router = APIRouter()
 @router.post("/completions", responses=ERRORS, include_in_schema=False)
 async def complete(request: Request) -> Response:
     """Goes on from a text, or from several."""
-    service = await find_service(request)
-    body, turn_request = await read_request(
-        request, service, CompletionRequest, CompletionRequest.read
+    service, body, turn_request = await read_request(
+        request, CompletionRequest, CompletionRequest.read
     )
     active = await wait_for_client(request, start(service, turn_request, body.prompts))
     echoes = [""] * len(body.prompts)

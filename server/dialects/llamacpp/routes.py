@@ -51,9 +51,8 @@ class DetokenizeRequest(BaseModel):
 @router.post("/v1/completion", responses=ERRORS, include_in_schema=False)
 async def complete(request: Request) -> Response:
     """Goes on from a text, or from several; in llama-server's form."""
-    service = await find_service(request)
-    body, read = await read_request(
-        request, service, NativeCompletionRequest, NativeCompletionRequest.read
+    service, body, read = await read_request(
+        request, NativeCompletionRequest, NativeCompletionRequest.read
     )
     return await _generate(request, service, body, read)
 
@@ -62,8 +61,7 @@ async def complete(request: Request) -> Response:
 @router.post("/v1/infill", responses=NOT_SUPPORTED, include_in_schema=False)
 async def infill(request: Request) -> Response:
     """What stands between two texts."""
-    service = await find_service(request)
-    body, read = await read_request(request, service, InfillRequest, InfillRequest.read)
+    service, body, read = await read_request(request, InfillRequest, InfillRequest.read)
     return await _generate(request, service, body, read)
 
 
@@ -91,8 +89,7 @@ async def embed() -> Response:
 @router.post("/tokenize", responses=ERRORS, openapi_extra=describe_body(TokenizeRequest))
 async def tokenize(request: Request) -> Response:
     """The tokens of a text."""
-    service = await find_service(request)
-    _, encoded = await read_request(request, service, TokenizeRequest, _tokenize)
+    _, _, encoded = await read_request(request, TokenizeRequest, _tokenize)
     return encoded
 
 
@@ -123,8 +120,7 @@ def _show_piece(piece: bytes) -> str | list[int]:
 @router.post("/detokenize", responses=ERRORS, openapi_extra=describe_body(DetokenizeRequest))
 async def detokenize(request: Request) -> Response:
     """The text of tokens."""
-    service = await find_service(request)
-    _, text = await read_request(request, service, DetokenizeRequest, _detokenize)
+    _, _, text = await read_request(request, DetokenizeRequest, _detokenize)
     return text
 
 
@@ -141,8 +137,7 @@ def _detokenize(body: DetokenizeRequest, service: Service) -> Response:
 @router.post("/apply-template", responses=ERRORS, openapi_extra=describe_body(ChatRequest))
 async def apply_template(request: Request) -> Json:
     """The prompt of a Chat Completion."""
-    service = await find_service(request)
-    body, turn_request = await read_request(request, service, ChatRequest, ChatRequest.read)
+    service, body, turn_request = await read_request(request, ChatRequest, ChatRequest.read)
     compiled = await wait_for_client(request, compile_request(service, turn_request))
     prompt = compiled.turn.prompt
     if body.add_generation_prompt is False and not body.continue_final_message:

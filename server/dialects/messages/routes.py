@@ -9,7 +9,7 @@ from server.http.body import describe_body
 from server.http.disconnects import wait_for_client
 from server.http.reading import read_request
 from server.http.replies import answer
-from server.http.serving import ERRORS, find_service
+from server.http.serving import ERRORS
 from server.turns.active_request import start
 from server.turns.compiled_request import compile_request
 
@@ -20,8 +20,7 @@ router = APIRouter()
 @router.post("/messages", responses=ERRORS, include_in_schema=False)
 async def create_message(request: Request) -> Response:
     """Answers a conversation in Anthropic's form: with blocks of text, and of calls of tools."""
-    service = await find_service(request)
-    body, decoded = await read_request(request, service, MessagesRequest, MessagesRequest.read)
+    service, body, decoded = await read_request(request, MessagesRequest, MessagesRequest.read)
     with decoded.locating_errors():
         active = await wait_for_client(request, start(service, decoded.turn_request))
         writer = MessagesWriter(active.compiled, decoded)
@@ -34,8 +33,7 @@ async def create_message(request: Request) -> Response:
 @router.post("/messages/count_tokens", responses=ERRORS, include_in_schema=False)
 async def count_tokens(request: Request) -> Response:
     """How many tokens the prompt of a request has: as many as are then computed."""
-    service = await find_service(request)
-    _, decoded = await read_request(request, service, CountRequest, CountRequest.read)
+    service, _, decoded = await read_request(request, CountRequest, CountRequest.read)
     with decoded.locating_errors():
         compiling = compile_request(service, decoded.turn_request)
         compiled = await wait_for_client(request, compiling)

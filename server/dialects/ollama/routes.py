@@ -17,7 +17,7 @@ from server.http.disconnects import wait_for_client
 from server.http.model_routes import STARTED_AT
 from server.http.reading import read_request
 from server.http.replies import answer
-from server.http.serving import ERRORS, describe_errors, find_service
+from server.http.serving import ERRORS, describe_errors
 from server.models.served_models import ServedModel, ServedModels
 from server.turns.active_request import start
 from server.turns.service import Service
@@ -65,8 +65,7 @@ async def generate(request: Request) -> Response:
 
 async def _answer(request: Request, kind: type[OllamaRequest], empty: Json) -> Response:
     """The reply to a request of this kind; where nothing is asked, the empty one."""
-    service = await find_service(request)
-    body, turn_request = await read_request(request, service, kind, _read_unless_it_loads)
+    service, body, turn_request = await read_request(request, kind, _read_unless_it_loads)
     if turn_request is None:
         if body.unloads:
             models: ServedModels = request.app.state.models
@@ -125,8 +124,7 @@ async def list_loaded(request: Request) -> Json:
 @router.post("/show", responses=ERRORS, openapi_extra=describe_body(ShowRequest))
 async def show(request: Request) -> Json:
     """What the model is, and what it can do."""
-    service = await find_service(request)
-    await read_request(request, service, ShowRequest, lambda body, service: None)
+    service, *_ = await read_request(request, ShowRequest, lambda body, service: None)
     engine, compiler = service.model.engine, service.model.compiler
     can_do = ["completion", "tools"]
     if compiler.format.reasoning is not None:

@@ -16,7 +16,7 @@ from server.http.body import describe_body
 from server.http.disconnects import wait_for_client
 from server.http.reading import read_request
 from server.http.replies import answer
-from server.http.serving import ERRORS, describe_errors, find_key_owner, find_service
+from server.http.serving import ERRORS, describe_errors, find_key_owner
 from server.turns.active_request import ActiveRequest, start
 from server.turns.compiled_request import compile_request
 from server.turns.service import Service
@@ -49,11 +49,10 @@ class _AskedRequest:
 @router.post("/responses", **HIDDEN)
 async def create_response(request: Request) -> Response:
     """Answers a conversation: with text, with calls of tools, or with both."""
-    service = await find_service(request)
     store = find_store(request)
     owner = find_key_owner(request)
     read = partial(_read, store=store, owner=owner)
-    body, asked = await read_request(request, service, ResponsesRequest, read)
+    service, body, asked = await read_request(request, ResponsesRequest, read)
     active = await wait_for_client(request, _start(service, asked.turn_request))
     keep = None
     if body.store is not False:
@@ -80,9 +79,8 @@ async def create_response(request: Request) -> Response:
 @router.post("/responses/input_tokens", **HIDDEN)
 async def count_tokens(request: Request) -> Response:
     """How many tokens the prompt of a request has; nothing is generated."""
-    service = await find_service(request)
     read = partial(_read, store=find_store(request), owner=find_key_owner(request))
-    _, asked = await read_request(request, service, ResponsesRequest, read)
+    service, _, asked = await read_request(request, ResponsesRequest, read)
     with locating_errors():
         compiling = compile_request(service, asked.turn_request)
         compiled = await wait_for_client(request, compiling)

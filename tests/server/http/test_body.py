@@ -128,7 +128,7 @@ def test_bodies_are_not_read_on_the_event_loop(
     small: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[bool] = []
-    read = bodies.read_body
+    read = bodies.read_object
 
     def note(*given: Any) -> Any:
         with pytest.raises(RuntimeError, match="no running event loop"):
@@ -136,7 +136,7 @@ def test_bodies_are_not_read_on_the_event_loop(
         seen.append(threading.current_thread().name.startswith("compile"))
         return read(*given)
 
-    monkeypatch.setattr(reading, "read_body", note)
+    monkeypatch.setattr(reading, "read_object", note)
     for path, body in PATHS.items():
         assert small.post(path, json=body).status_code == 200
         large = {**body, "x": "x" * 1500}

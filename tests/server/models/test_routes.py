@@ -1,5 +1,7 @@
 """Requests name the model that answers them, in all dialects; paths load and unload models."""
 
+import asyncio
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -8,8 +10,13 @@ import pytest
 
 from constrained.errors import ModelError
 from constrained.model.model import Model
+from constrained.schedule.workers import Workers
+from server.app import make_app
+from server.http import reading
+from server.http.body import read_object
 from server.models.served_models import ModelBounds
 from server.models.source import ModelSource
+from server.settings import Settings
 from tests.scripted_model import OPENED, scripted
 from tests.server.running_server import running, wait_until
 
@@ -73,6 +80,73 @@ def test_every_dialect_names_the_model(client: httpx.Client, path: str, body: Js
     refused = client.post(path, json={**body, "model": "fourth"})
     assert refused.status_code == 404
     assert "there is no model 'fourth'; this server has 'first', 'org/second'" in refused.text
+
+
+@pytest.mark.parametrize("quick", [1 << 20, 0])
+def test_a_body_is_read_once_and_in_the_threads_of_all_models(
+    client: httpx.Client, monkeypatch: pytest.MonkeyPatch, quick: int
+) -> None:
+    seen: list[str] = []
+
+    def note(*given: Any) -> Any:
+        seen.append(threading.current_thread().name)
+        return read_object(*given)
+
+    monkeypatch.setattr(reading, "read_object", note)
+    monkeypatch.setattr(reading, "QUICK", quick)
+    assert ask(client, model="first").status_code == 200
+    assert client.post("/models/unload", json={"model": "third"}).status_code == 200
+    assert len(seen) == 2
+    assert all(name.startswith("read") for name in seen), seen
+    body = {"messages": HELLO, "model": "third"}
+    reply = client.post("/v1/chat/completions", params={"model": "first"}, json=body)
+    assert reply.json()["model"] == "first"  # the query says which: its own threads read
+    assert len(seen) == 3
+    assert seen[-1].startswith("compile")
+
+
+def test_a_body_that_is_no_object_names_no_model(client: httpx.Client) -> None:
+    header = {"Content-Type": "application/json"}
+    for text in ("[]", "null", '"first"'):
+        refusal = client.post("/v1/chat/completions", content=text, headers=header)
+        assert (refusal.status_code, refusal.json()["error"]["param"]) == (400, "")
+        assert "has to be a JSON object" in refusal.text
+
+
+def test_no_more_bodies_wait_than_the_server_takes() -> None:
+    held, release = threading.Event(), threading.Event()
+
+    def load() -> Model:
+        return scripted("Hello", turn=OPENED)
+
+    sources = [ModelSource("a", load, preloaded=True), ModelSource("b", load)]
+    app = make_app(sources, Settings(max_waiting=1))
+    readers: Workers = app.state.models.readers
+
+    def hold() -> None:
+        held.set()
+        assert release.wait(60)
+
+    async def run() -> list[int]:
+        transport = httpx.ASGITransport(app)
+        async with (
+            app.router.lifespan_context(app),
+            httpx.AsyncClient(transport=transport, base_url="http://localhost") as asking,
+        ):
+            while app.state.models.is_starting:
+                await asyncio.sleep(0.01)
+            try:
+                readers.submit(hold)
+                assert await asyncio.to_thread(held.wait, 60)
+                readers.submit(hold)
+                body = {"messages": HELLO, "model": "a"}
+                refused = await asking.post("/v1/chat/completions", json=body)
+            finally:
+                release.set()
+            answered = await asking.post("/v1/chat/completions", json=body)
+            return [refused.status_code, answered.status_code]
+
+    assert asyncio.run(run()) == [503, 200]
 
 
 def test_a_name_that_is_nobodys_is_an_error_with_its_place(client: httpx.Client) -> None:
