@@ -19,7 +19,7 @@ from starlette.datastructures import State
 from benchmarks.fuzzing import bases
 from benchmarks.fuzzing.inputs import ODD_VALUES, damaged_bytes, damaged_json, damaged_text
 from constrained.answers import read_target
-from constrained.engine.gguf_check import check_metadata
+from constrained.engine.gguf_metadata import check_metadata
 from constrained.engine.header import Header
 from constrained.engine.protocol import Sampling
 from constrained.engine.scripted import ScriptedEngine

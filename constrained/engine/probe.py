@@ -17,7 +17,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from constrained import embedded
-from constrained.engine.gguf_check import check_metadata
+from constrained.engine.gguf_metadata import check_metadata
 from constrained.errors import ModelError
 
 NO_PROBE = "CONSTRAINED_NO_PROBE"  # an environment variable: files are trusted

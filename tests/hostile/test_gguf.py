@@ -8,7 +8,7 @@ import pytest
 
 from constrained import embedded
 from constrained.engine import probe
-from constrained.engine.gguf_check import check_metadata
+from constrained.engine.gguf_metadata import check_metadata
 from constrained.engine.llamacpp import load
 from constrained.errors import ModelError
 from tests.hostile.attacked import run_attack
