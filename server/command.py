@@ -5,12 +5,13 @@ import gc
 import logging
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from constrained import embedded
 from constrained.commands import options as shared
 from constrained.commands.input import read_text
 from constrained.commands.options import LOCAL_HOST, MOST_MODELS, PORT
@@ -26,6 +27,7 @@ from server.logs import set_up_log
 from server.settings import ReasoningField, Settings
 
 if TYPE_CHECKING:
+    from constrained.model.hub_cache import CachedModel
     from constrained.model.model import Model
     from server.models.source import ModelSource
 
@@ -33,6 +35,7 @@ SEQUENCES = 4
 """Eight clients wait a quarter of the time that they wait for one sequence, and no less with eight
 (`python -m benchmarks.queueing`). llama-server has four, too."""
 FAILED = 2
+MOST_NAMED = 5  # models of the cache
 LOCAL = ("127.0.0.1", "localhost", "::1")
 SWITCH_SECONDS = 0.0005
 LOG = logging.getLogger("constrained.server")
@@ -240,7 +243,7 @@ def _serve(options: argparse.Namespace, settings: Settings) -> int:
         failures.append(error)
         server.should_exit = True
 
-    sources = _find_sources(options)
+    sources = find_models(options)
     listening = open_socket(options.host, options.port)
     address = f"http://{write_address(options.host, listening.getsockname()[1])}"
     LOG.info("listening on %s%s", address, _describe_start(sources))
@@ -272,9 +275,10 @@ def _serve(options: argparse.Namespace, settings: Settings) -> int:
     return FAILED if failures else 0
 
 
-def _find_sources(options: argparse.Namespace) -> "list[ModelSource]":
+def find_models(options: argparse.Namespace) -> "list[ModelSource]":
     """The models that the options name: that of -m or -hf first, with which the server starts; the
     demo model, if they name none."""
+    from constrained.model.hub_cache import list_cached
     from server.models.model_files import find_sources, load_model, measure_files
     from server.models.source import ModelSource
 
@@ -291,9 +295,28 @@ def _find_sources(options: argparse.Namespace) -> "list[ModelSource]":
         return model
 
     path = shared.find_model(options)
+    if path is None and (cached := list_cached()):
+        LOG.info("%s", describe_cached(cached))
     name, *aliases = (options.alias or (Path(path).stem if path else "demo")).split(",")
-    first = ModelSource(name, load, tuple(aliases), measure_files(path), preloaded=True)
+    path = path or str(embedded.PATH)
+    first = ModelSource(
+        name,
+        load,
+        tuple(aliases),
+        file_bytes=measure_files(path),
+        path=Path(path),
+        preloaded=True,
+    )
     return [first, *(source for source in others if source.name != name)]
+
+
+def describe_cached(models: "Sequence[CachedModel]") -> str:
+    """The models on this machine that could be served in place of the demo model, in one line."""
+    options = [f"-hf {model.name}" for model in models[:MOST_NAMED]]
+    rest = len(models) - len(options)
+    if rest:
+        options.append(f"{rest} more (constrained models)")
+    return f"the demo model answers; to serve one that is downloaded: {', '.join(options)}"
 
 
 def _describe_start(sources: "list[ModelSource]") -> str:

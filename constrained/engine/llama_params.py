@@ -191,3 +191,23 @@ def describe_unused(options: EngineOptions) -> Iterator[str]:
         names = ", ".join(f"{name} ({NEED_GPU[name]})" for name in asked)
         build = "this build of llama-cpp-python has no GPU support, or there is no GPU"
         yield f"{build}; without effect: {names}"
+
+
+def name_file_type(number: int) -> str:
+    """What llama.cpp calls the quantisation of a file, such as `Q4_K_M`; "": it knows none of this
+    number."""
+    return _find_constant("LLAMA_FTYPE_MOSTLY_", number) or _find_constant(
+        "LLAMA_FTYPE_ALL_", number
+    )
+
+
+def name_weight_type(number: int) -> str:
+    """What ggml calls a type of weights, such as `Q4_K`; "": it knows none of this number."""
+    return _find_constant("GGML_TYPE_", number)
+
+
+def _find_constant(prefix: str, number: int) -> str:
+    for name, value in vars(llama_cpp).items():
+        if name.startswith(prefix) and value == number:
+            return name.removeprefix(prefix)
+    return ""

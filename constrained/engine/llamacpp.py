@@ -92,6 +92,7 @@ def load(
         context_length=size.length,
         identify=lambda: fingerprint(path, params, options.gpu_layers),
         offloads=is_offloaded,
+        path=path,
         notices=notices,
         memory_bytes=needs.measure(size),
     )
@@ -125,6 +126,7 @@ def borrow(llama: Any) -> "LlamaEngine":
         context_length=llama.n_ctx(),
         identify=lambda: fingerprint(path, params),
         offloads=offloads(llama.model_params.n_gpu_layers),
+        path=path,
         owner=llama,
     )
 
@@ -290,6 +292,7 @@ class LlamaEngine:
         context_length: int,
         identify: Callable[[], str],
         offloads: bool,
+        path: Path,
         owner: Any = None,
         notices: Sequence[str] = (),
         memory_bytes: int = 0,
@@ -307,6 +310,7 @@ class LlamaEngine:
         self.offloads = offloads
         self.notices = tuple(notices)
         self.memory_bytes = memory_bytes
+        self.path = path
         self.header = make_header(model, lambda: free.alive)
         self.vocabulary = self.header.vocabulary
         self.context_length = context_length

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -68,6 +69,11 @@ class Engine(Protocol):
     @property
     def memory_bytes(self) -> int:
         """What weights and context take, roughly; 0: not known."""
+        ...
+
+    @property
+    def path(self) -> Path | None:
+        """The model's file, of a split one the first part; None: there is none."""
         ...
 
     @property

@@ -39,6 +39,7 @@ class ScriptedEngine:
         self.max_sequences = max_sequences
         self.max_drafted = max_drafted
         self.memory_bytes = 0
+        self.path = None
         self.offloads = offloads
         self._logits_of = logits
         self._can_roll_back = can_roll_back

@@ -6,6 +6,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict
 
+from constrained.engine.gguf_metadata import ModelFacts
 from server.http.body import describe_body
 from server.http.disconnects import wait_for_client
 from server.http.reading import read_fields
@@ -32,6 +33,7 @@ class ModelRequest(BaseModel):
 @router.get("/models", responses=describe_errors(401), include_in_schema=False)
 async def list_models(request: Request) -> Json:
     """The models, loaded or not."""
+    await request.app.state.models.read_facts()
     described = [describe_model(model) for model in request.app.state.models]
     return {
         "object": "list",
@@ -46,15 +48,24 @@ async def list_models(request: Request) -> Json:
 @router.get("/models/{id:path}", responses=NOT_FOUND, include_in_schema=False)
 async def show_model(id: str, request: Request) -> Json:
     """The model of this name."""
+    await request.app.state.models.read_facts()
     return describe_model(request.app.state.models.get(id))
 
 
 def describe_model(model: ServedModel) -> Json:
     """A model as the clients of OpenAI, Anthropic and llama-server read it."""
-    meta: Json = {"size": model.memory_bytes}
+    meta: Json = {
+        "size": model.facts.bytes or model.source.file_bytes,
+        **describe_file(model.facts),
+    }
     if model.service is not None:
-        engine = model.service.model.engine
-        meta |= {"n_vocab": len(engine.vocabulary.tokens), "n_ctx": engine.context_length}
+        loaded = model.service.model
+        meta |= {
+            "n_vocab": len(loaded.engine.vocabulary.tokens),
+            "n_ctx": loaded.engine.context_length,
+            "memory": loaded.engine.memory_bytes,
+            "tool_format": loaded.compiler.format.name,
+        }
     status: Json = {"value": model.state}
     if model.state is ModelState.FAILED:
         status |= {"failed": True, "message": str(model.failure)}
@@ -70,6 +81,20 @@ def describe_model(model: ServedModel) -> Json:
         "status": status,
         "meta": meta,
     }
+
+
+def describe_file(facts: ModelFacts) -> Json:
+    """What a model's file says of it, as far as it does: in llama-server's words, where it has
+    some."""
+    told: Json = {
+        "general_name": facts.name,
+        "architecture": facts.architecture,
+        "quantization": facts.quantisation,
+        "n_params": facts.parameters,
+        "n_ctx_train": facts.context_length,
+        "n_embd": facts.embedding_length,
+    }
+    return {name: value for name, value in told.items() if value}
 
 
 @router.post("/models/load", responses=NOT_LOADED, openapi_extra=describe_body(ModelRequest))

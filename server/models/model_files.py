@@ -17,6 +17,7 @@ from pathlib import Path
 from constrained.commands import options as shared
 from constrained.commands import request
 from constrained.commands.input import read_text
+from constrained.engine.gguf_metadata import list_parts
 from constrained.engine.protocol import Sampling
 from constrained.errors import RequestError
 from constrained.model.model import Model
@@ -26,7 +27,7 @@ FOR_ALL = "*"
 """The section of presets whose options hold for all models."""
 TRUE, FALSE = ("1", "true", "on", "yes", "enabled"), ("0", "false", "off", "no", "disabled")
 _LATER_PART = re.compile(r"-(?!00001)\d{5}-of-\d{5}$")
-_FIRST_PART = re.compile(r"-00001-of-(\d{5})$")
+_FIRST_PART = re.compile(r"-00001-of-\d{5}$")
 _PROJECTOR = "mmproj"
 
 
@@ -174,17 +175,19 @@ def _make_source(name: str, options: argparse.Namespace) -> ModelSource:
         partial(load_model, options),
         aliases=tuple(filter(None, aliases)),
         file_bytes=measure_files(options.model),
+        path=find_file(options.model),
         preloaded=options.load_on_startup,
     )
 
 
+def find_file(path: str | None) -> Path | None:
+    """The file of a model; None if it is not there yet."""
+    return Path(path) if path and Path(path).is_file() else None
+
+
 def measure_files(path: str | None) -> int:
     """Bytes of a model's files, of all parts; 0 if that is not known yet."""
-    if not path or not Path(path).is_file():
+    file = find_file(path)
+    if file is None:
         return 0
-    first = Path(path)
-    split = _FIRST_PART.search(first.stem)
-    if split is None:
-        return first.stat().st_size
-    pattern = f"{first.stem[: split.start()]}-?????-of-{split[1]}.gguf"
-    return sum(part.stat().st_size for part in first.parent.glob(pattern))
+    return sum(part.stat().st_size for part in list_parts(file))

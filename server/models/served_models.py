@@ -11,7 +11,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
+from pathlib import Path
 
+from constrained.engine.gguf_metadata import NO_FACTS, read_facts
+from constrained.errors import ModelError
 from constrained.metrics import Metrics, add_metrics
 from constrained.model.model import Model
 from constrained.schedule.workers import Workers
@@ -54,6 +57,7 @@ class ServedModel:
     """A model of a server, loaded or not.
 
     Attributes:
+        facts: what its file says of it, once `ServedModels.read_facts` has looked.
         service: None while it is not loaded.
         failure: why it could not be loaded, the last time; None if it could.
         start_failure: the same, where the server was to start with it.
@@ -63,6 +67,7 @@ class ServedModel:
 
     def __init__(self, source: ModelSource, settings: Settings, counters: Counters):
         self.source = source
+        self.facts = NO_FACTS
         self.service: Service | None = None
         self.failure: Exception | None = None
         self.start_failure: Exception | None = None
@@ -100,6 +105,18 @@ class ServedModel:
         if self.service is not None:
             return self.service.model.engine.memory_bytes
         return self.source.file_bytes
+
+    @property
+    def path(self) -> Path | None:
+        """Its file; None: there is none, or it is not known before it is loaded."""
+        if self.service is not None:
+            return self.service.model.engine.path
+        return self.source.path
+
+    @property
+    def file_bytes(self) -> int:
+        """Size of its files; 0: not known before it is loaded."""
+        return self.facts.bytes or self.source.file_bytes
 
     def take(self, model: Model) -> None:
         """It is loaded."""
@@ -388,6 +405,15 @@ class ServedModels:
         await asyncio.to_thread(self.readers.close)
         for model in self._models:
             await self._close(model)
+
+    async def read_facts(self) -> None:
+        """Looks what the files of the models say of them, for those that were not looked at. Of one
+        that cannot be read nothing is known; whoever asks for it gets the error."""
+        for model in self._models:
+            if model.facts is NO_FACTS and model.path is not None:
+                reading = self.readers.submit(partial(read_facts, model.path))
+                with suppress(ModelError):
+                    model.facts = await asyncio.wrap_future(reading)
 
     def drain(self, seconds: float) -> None:
         """Ends all requests within so many seconds, see `Model.drain`. For any thread."""

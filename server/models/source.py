@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from pathlib import Path
 
 from constrained.model.model import Model
 
@@ -19,6 +20,7 @@ class ModelSource:
         load: gives the model, in a thread; the server closes it.
         aliases: further names; in them, `*` stands for any text, and `?` for any character.
         file_bytes: size of its files; 0: not known.
+        path: its file, of a split one the first part; None: not known before it is loaded.
         preloaded: it is loaded when the server starts.
     """
 
@@ -26,6 +28,7 @@ class ModelSource:
     load: Callable[[], Model]
     aliases: tuple[str, ...] = ()
     file_bytes: int = 0
+    path: Path | None = None
     preloaded: bool = False
 
     def answers_to(self, name: str) -> bool:

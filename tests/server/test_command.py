@@ -14,10 +14,12 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
+from huggingface_hub import constants
 
+from constrained import embedded
 from constrained.commands.options import choose_sequences, complete, read_engine_options
 from constrained.errors import RequestError
-from server.command import SEQUENCES, add, read_settings
+from server.command import SEQUENCES, add, find_models, read_settings
 from server.settings import MIB, ReasoningField, Settings
 
 ROOT = Path(__file__).parent.parent.parent
@@ -136,6 +138,30 @@ def test_an_empty_file_of_keys_does_not_open_the_server(tmp_path: Path) -> None:
     (tmp_path / "keys").write_text("\n")
     with pytest.raises(RequestError, match="empty"):
         read_settings(read("--api-key-file", str(tmp_path / "keys")))
+
+
+def test_models_that_are_downloaded_are_named_where_the_demo_model_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.delenv("LLAMA_ARG_MODEL", raising=False)
+    caplog.set_level("INFO")
+    options = read()
+    complete(options)
+    [demo] = find_models(options)
+    assert demo.path == embedded.PATH
+    assert caplog.messages == []
+    for number in range(7):
+        snapshot = tmp_path / f"models--org--m{number}" / "snapshots" / "1"
+        snapshot.mkdir(parents=True)
+        (snapshot / "m-Q4_K_M.gguf").write_bytes(b"GGUF")
+    assert [source.name for source in find_models(options)] == ["demo"]
+    named = ", ".join(f"-hf org/m{number}:Q4_K_M" for number in range(5))
+    told = "the demo model answers; to serve one that is downloaded"
+    assert caplog.messages == [f"{told}: {named}, 2 more (constrained models)"]
+    options.model = str(embedded.PATH)
+    find_models(options)
+    assert len(caplog.messages) == 1
 
 
 def start(*arguments: str) -> "tuple[subprocess.Popen[str], str]":

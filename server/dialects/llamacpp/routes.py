@@ -18,9 +18,11 @@ from server.dialects.llamacpp.completion_request import (
 from server.errors import HttpError
 from server.http.body import describe_body
 from server.http.disconnects import wait_for_client
+from server.http.model_routes import describe_file
 from server.http.reading import read_request
 from server.http.replies import answer
 from server.http.serving import ERRORS, describe_errors, find_service
+from server.models.served_models import ServedModels
 from server.turns.compiled_request import compile_request
 from server.turns.request_lists import Numbers
 from server.turns.service import Service
@@ -149,6 +151,9 @@ async def apply_template(request: Request) -> Json:
 async def show_properties(request: Request) -> Json:
     """The properties of the model, and of the way it is run."""
     service = await find_service(request)
+    models: ServedModels = request.app.state.models
+    await models.read_facts()
+    facts = models.get(service.name).facts
     engine = service.model.engine
     compiler = service.model.compiler
     vocabulary = engine.vocabulary
@@ -160,6 +165,7 @@ async def show_properties(request: Request) -> Json:
         "total_slots": engine.max_sequences,
         "model_alias": service.name,
         "model_path": service.name,
+        "meta": describe_file(facts),
         "chat_template": compiler.template.source,
         "bos_token": compiler.template.tokens["bos_token"],
         "eos_token": vocabulary.text(vocabulary.end[:1]).decode("utf-8", "replace"),

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from pydantic import BaseModel, ConfigDict
 
+from constrained.engine.gguf_metadata import ModelFacts
 from server.dialects.completions.routes import start as start_text
 from server.dialects.ollama.reply import OllamaWriter, encode_line, make_head
 from server.dialects.ollama.request import OllamaChatRequest, OllamaGenerateRequest, OllamaRequest
@@ -30,16 +31,9 @@ VERSION = "0.13.0"
 FOREVER = "2318-01-01T00:00:00Z"
 """A model stays loaded until its place is needed. Ollama, too, tells a date far away then."""
 
-ARCHITECTURE = "unknown"
-"""An engine does not tell it; clients look for the length of the context under its name."""
-DETAILS: Json = {
-    "format": "gguf",
-    "family": "",
-    "families": None,
-    "parent_model": "",
-    "parameter_size": "",
-    "quantization_level": "",
-}
+UNKNOWN = "unknown"
+"""The architecture of a model that has no file. Clients look for the length of the context under
+its name."""
 
 
 class ShowRequest(BaseModel):
@@ -106,17 +100,20 @@ async def tell_version() -> Json:
 @router.get("/tags", responses=describe_errors(401))
 async def list_models(request: Request) -> Json:
     """The models, loaded or not."""
+    await request.app.state.models.read_facts()
     return {"models": [_describe(model) for model in request.app.state.models]}
 
 
 @router.get("/ps", responses=describe_errors(401))
 async def list_loaded(request: Request) -> Json:
     """The models that are loaded."""
+    await request.app.state.models.read_facts()
     described: list[Json] = []
     for model in request.app.state.models:
         if model.service is not None:
             length = model.service.model.engine.context_length
             loaded = {"expires_at": FOREVER, "context_length": length, "size_vram": 0}
+            loaded["size"] = model.memory_bytes
             described.append(_describe(model) | loaded)
     return {"models": described}
 
@@ -125,6 +122,10 @@ async def list_loaded(request: Request) -> Json:
 async def show(request: Request) -> Json:
     """What the model is, and what it can do."""
     service, *_ = await read_request(request, ShowRequest, lambda body, service: None)
+    models: ServedModels = request.app.state.models
+    await models.read_facts()
+    facts = models.get(service.name).facts
+    architecture = facts.architecture or UNKNOWN
     engine, compiler = service.model.engine, service.model.compiler
     can_do = ["completion", "tools"]
     if compiler.format.reasoning is not None:
@@ -135,11 +136,13 @@ async def show(request: Request) -> Json:
         "modelfile": "",
         "parameters": "\n".join(f"{name} {getattr(sampling, name):g}" for name in names),
         "template": compiler.template.source,
-        "details": DETAILS,
+        "details": _describe_details(facts),
         "model_info": {
-            "general.architecture": ARCHITECTURE,
-            f"{ARCHITECTURE}.context_length": engine.context_length,
-            f"{ARCHITECTURE}.vocab_size": len(engine.vocabulary.tokens),
+            "general.architecture": architecture,
+            "general.parameter_count": facts.parameters,
+            f"{architecture}.context_length": engine.context_length,
+            f"{architecture}.embedding_length": facts.embedding_length,
+            f"{architecture}.vocab_size": len(engine.vocabulary.tokens),
         },
         "capabilities": can_do,
         "modified_at": STARTED_AT,
@@ -151,10 +154,30 @@ def _describe(model: ServedModel) -> Json:
         "name": model.name,
         "model": model.name,
         "modified_at": STARTED_AT,
-        "size": model.memory_bytes,
+        "size": model.file_bytes,
         "digest": hashlib.sha256(model.name.encode()).hexdigest(),
-        "details": DETAILS,
+        "details": _describe_details(model.facts),
     }
+
+
+def _describe_details(facts: ModelFacts) -> Json:
+    return {
+        "format": "gguf",
+        "family": facts.architecture,
+        "families": [facts.architecture] if facts.architecture else None,
+        "parent_model": "",
+        "parameter_size": write_count(facts.parameters) if facts.parameters else "",
+        "quantization_level": facts.quantisation,
+    }
+
+
+def write_count(count: int) -> str:
+    """A number as Ollama writes that of parameters: `751.63M`, `7.6B`."""
+    for least, unit, digits in ((10**9, "B", 1), (10**6, "M", 2), (10**3, "K", 0)):
+        if count >= least:
+            number = f"{count / least:.{digits}f}"
+            return number.removesuffix("." + "0" * digits) + unit
+    return str(count)
 
 
 @router.post("/embed", responses=describe_errors(501), include_in_schema=False)

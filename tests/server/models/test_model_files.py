@@ -7,6 +7,7 @@ import pytest
 
 from constrained import embedded
 from constrained.commands.options import complete
+from constrained.engine.gguf_metadata import read_facts
 from constrained.errors import RequestError
 from server.models.model_files import find_sources, read_presets
 from server.models.source import ModelSource
@@ -142,3 +143,38 @@ def test_a_server_of_a_folder(tmp_path: Path) -> None:
             assert reply.json()["model"] == name
         loaded = [model["name"] for model in client.get("/api/ps").json()["models"]]
         assert loaded == ["one"]
+
+
+def test_what_files_say_is_told_of_models_that_are_not_loaded_too(tmp_path: Path) -> None:
+    (tmp_path / "demo.gguf").symlink_to(embedded.PATH)
+    (tmp_path / "damaged.gguf").write_bytes(embedded.PATH.read_bytes()[:2000])
+    facts = read_facts(embedded.PATH)
+    told = {
+        "size": facts.bytes,
+        "general_name": "constrained demo",
+        "architecture": "qwen3",
+        "quantization": "Q8_0",
+        "n_params": facts.parameters,
+        "n_ctx_train": 2048,
+        "n_embd": 256,
+    }
+    details = {"family": "qwen3", "families": ["qwen3"], "parameter_size": "5.25M"}
+    with running(offer("--models-dir", str(tmp_path), "-c", "512", "-t", "1")) as client:
+        listed = {model["id"]: model["meta"] for model in client.get("/v1/models").json()["data"]}
+        assert listed == {"demo": told, "damaged": {"size": 2000}}
+        tags = {model["name"]: model for model in client.get("/api/tags").json()["models"]}
+        assert tags["demo"]["size"] == facts.bytes
+        assert tags["demo"]["details"].items() >= details.items()
+        assert tags["damaged"]["size"] == 2000
+        shown = client.post("/api/show", json={"model": "demo"}).json()  # loads it
+        assert shown["details"].items() >= details.items()
+        assert shown["model_info"]["qwen3.context_length"] == 512
+        assert shown["model_info"]["general.parameter_count"] == facts.parameters
+        meta = client.get("/v1/models/demo").json()["meta"]
+        loaded = {name: meta.pop(name) for name in ("n_ctx", "n_vocab", "memory", "tool_format")}
+        assert meta == told
+        assert loaded["n_ctx"] == 512
+        assert loaded["memory"] > facts.bytes
+        assert loaded["tool_format"] == "hermes"
+        properties = client.get("/props", params={"model": "demo"}).json()
+        assert properties["meta"] == {name: told[name] for name in told if name != "size"}

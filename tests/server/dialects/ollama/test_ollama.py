@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from server.dialects.ollama.request import read_messages
+from server.dialects.ollama.routes import write_count
 from tests.server.running_server import Json
 from tests.templates import PAINT
 
@@ -156,6 +157,22 @@ def test_the_model(plain: httpx.Client) -> None:
     length = shown["model_info"][f"{architecture}.context_length"]
     assert length == loaded["context_length"] == 20_000
     assert plain.get("/api/version").json()["version"]
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (999, "999"),
+        (135_000, "135K"),
+        (5_248_256, "5.25M"),
+        (7_000_000, "7M"),
+        (751_632_384, "751.63M"),
+        (7_615_616_512, "7.6B"),
+        (70_000_000_000, "70B"),
+    ],
+)
+def test_numbers_of_parameters_as_ollama_writes_them(count: int, text: str) -> None:
+    assert write_count(count) == text
 
 
 @pytest.mark.parametrize(
