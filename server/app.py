@@ -12,8 +12,6 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import Response
-from pydantic import BaseModel
-from pydantic.json_schema import JsonSchemaMode, models_json_schema
 from starlette.datastructures import State
 from starlette.exceptions import HTTPException
 
@@ -21,30 +19,21 @@ import constrained
 from constrained.model.model import Model
 from grammars.errors import Error
 from server.batches import routes as batches
-from server.batches.batch import BatchRequest
 from server.batches.batch_runner import BatchRunner
 from server.dialects.chat import routes as chat
-from server.dialects.chat.request import ChatRequest
 from server.dialects.completions import routes as completions
-from server.dialects.completions.request import CompletionRequest
 from server.dialects.llamacpp import routes as llamacpp
-from server.dialects.llamacpp.completion_request import InfillRequest, NativeCompletionRequest
-from server.dialects.llamacpp.routes import DetokenizeRequest, TokenizeRequest
 from server.dialects.messages import routes as messages
 from server.dialects.messages.reply import encode_anthropic_error
-from server.dialects.messages.request import CountRequest, MessagesRequest
 from server.dialects.ollama import routes as ollama
 from server.dialects.ollama.reply import encode_ollama_error
-from server.dialects.ollama.request import OllamaChatRequest, OllamaGenerateRequest
-from server.dialects.ollama.routes import ShowRequest
 from server.dialects.responses import routes as responses
-from server.dialects.responses.request import ResponsesRequest
 from server.errors import HttpError, as_http_error, log_error
 from server.http import model_routes, status
-from server.http.body import REFERENCES, describe_mistakes
+from server.http.body import describe_mistakes
 from server.http.dialect import Dialect, find_dialect
-from server.http.gate import Gate
-from server.http.model_routes import ModelRequest
+from server.http.gate import OPEN, Gate
+from server.http.openapi import complete_document
 from server.metrics import Counters
 from server.models.leases import ModelLeases
 from server.models.served_models import ModelBounds, ServedModels
@@ -57,22 +46,6 @@ CODES = {
     408: "request_timeout",
     413: "request_too_large",
 }
-BODIES = (
-    BatchRequest,
-    ChatRequest,
-    CompletionRequest,
-    CountRequest,
-    DetokenizeRequest,
-    InfillRequest,
-    MessagesRequest,
-    ModelRequest,
-    NativeCompletionRequest,
-    OllamaChatRequest,
-    OllamaGenerateRequest,
-    ResponsesRequest,
-    ShowRequest,
-    TokenizeRequest,
-)
 DIALECTS = (
     Dialect(chat.router),
     Dialect(
@@ -140,7 +113,7 @@ def make_app(
     app.include_router(model_routes.router)
     app.include_router(status.router)
     _add_errors(app)
-    _describe_bodies(app)
+    complete_document(app, settings, OPEN)
     app.add_middleware(ModelLeases, models=models)
     app.add_middleware(Gate, dialects=DIALECTS, settings=settings, counters=counters)
     if settings.cors_origins:
@@ -151,24 +124,6 @@ def make_app(
             allow_headers=["*"],
         )
     return app
-
-
-def _describe_bodies(app: FastAPI) -> None:
-    """Adds the bodies of requests to the OpenAPI document, which the paths refer to."""
-    make = app.openapi
-
-    def make_with_bodies() -> dict[str, Any]:
-        is_made = app.openapi_schema is not None
-        document = make()
-        if not is_made:
-            kinds = list[tuple[type[BaseModel], JsonSchemaMode]]()
-            for kind in BODIES:
-                kinds.append((kind, "validation"))
-            _, described = models_json_schema(kinds, ref_template=REFERENCES)
-            document["components"]["schemas"] |= described["$defs"]
-        return document
-
-    app.openapi = make_with_bodies
 
 
 def make_routes(state: State) -> FastAPI:

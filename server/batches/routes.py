@@ -12,10 +12,10 @@ from server.batches.batch import YEAR, BatchRequest
 from server.batches.batch_runner import BatchRunner
 from server.batches.file_store import StoredFile
 from server.errors import HttpError
-from server.http.body import describe_body
 from server.http.gate import find_key, make_too_large
+from server.http.openapi import describe_body, describe_errors
 from server.http.reading import read_fields
-from server.http.serving import describe_errors, find_key_owner
+from server.http.serving import find_key_owner
 
 router = APIRouter()
 Json = dict[str, Any]

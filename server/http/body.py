@@ -17,15 +17,6 @@ from server.turns.request_limits import check_lengths
 
 M = TypeVar("M", bound=BaseModel)
 Json = dict[str, Any]
-REFERENCES = "#/components/schemas/{model}"
-
-
-def describe_body(kind: type[BaseModel]) -> dict[str, Any]:
-    """The body of a path, as FastAPI's `openapi_extra` wants it. FastAPI would find it out by
-    itself if it also read the body, which it does on the event loop."""
-    schema = {"$ref": REFERENCES.format(model=kind.__name__)}
-    body = {"required": True, "content": {"application/json": {"schema": schema}}}
-    return {"requestBody": body}
 
 
 async def receive_body(request: Request) -> bytes:

@@ -7,10 +7,9 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict
 
 from constrained.engine.gguf_metadata import ModelFacts
-from server.http.body import describe_body
 from server.http.disconnects import wait_for_client
+from server.http.openapi import describe_body, describe_errors
 from server.http.reading import read_fields
-from server.http.serving import describe_errors
 from server.models.served_models import ModelState, ServedModel, ServedModels
 
 router = APIRouter()

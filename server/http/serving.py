@@ -1,58 +1,14 @@
-"""Shared by the paths of all dialects: the model that is served, and the errors that the OpenAPI
-description lists."""
+"""Shared by the paths of all dialects: the model that is served, and whose is what it keeps."""
 
 import hashlib
-from typing import Any
 
 from fastapi import Request
-from pydantic import BaseModel
 
 from server.http.disconnects import wait_for_client
 from server.http.gate import find_key
 from server.models.leases import hold
 from server.models.served_models import ServedModels
 from server.turns.service import Service
-
-Responses = dict[int | str, dict[str, Any]]
-
-
-class ErrorBody(BaseModel):
-    """The message and the type of an error."""
-
-    message: str
-    type: str
-
-
-class ErrorReply(BaseModel):
-    """A request that was not answered."""
-
-    error: ErrorBody
-
-
-_DESCRIPTIONS = {
-    400: "The request cannot be carried out as it stands",
-    401: "The API key is missing or not known",
-    404: "There is no such thing",
-    405: "The path knows no such method",
-    413: "The request is too large",
-    415: "The body is not JSON by its header",
-    422: "The reply does not fit a keyword of its schema that is only checked",
-    500: "The server failed",
-    501: "The model, or this server, cannot do that",
-    503: "The model is loading, or too many requests are waiting",
-    504: "The time for the request was over",
-}
-
-
-def describe_errors(*statuses: int) -> Responses:
-    """The errors of a path, as FastAPI's `responses` wants them."""
-    return {
-        status: {"model": ErrorReply, "description": _DESCRIPTIONS[status]} for status in statuses
-    }
-
-
-ERRORS = describe_errors(400, 401, 404, 405, 413, 415, 422, 500, 503, 504)
-"""The errors of paths that generate."""
 
 
 async def find_service(request: Request) -> Service:

@@ -8,7 +8,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 
 import constrained
 from server.http.docs_page import write_page
-from server.http.serving import describe_errors
+from server.http.openapi import describe_errors
 
 router = APIRouter()
 Json = dict[str, Any]

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
+from typing_extensions import TypedDict
+
 from constrained.deadline import Timings
 from constrained.decode.filters.events import ProgressMade
 from constrained.reply import Reply
@@ -30,6 +32,22 @@ class ProgressWishes:
         return self.prompt or self.timings or self.tokens
 
 
+class ReplyTimings(TypedDict):
+    """llama-server's `timings`: counts of tokens, and milliseconds."""
+
+    cache_n: int
+    """Tokens of the prompt that were not computed again."""
+    prompt_n: int
+    """Tokens of the prompt that were computed."""
+    prompt_ms: float
+    prompt_per_token_ms: float
+    prompt_per_second: float
+    predicted_n: int
+    predicted_ms: float
+    predicted_per_token_ms: float
+    predicted_per_second: float
+
+
 NO_WISHES = ProgressWishes()
 
 
@@ -39,7 +57,7 @@ class ChoiceProgress:
     def __init__(self, wishes: ProgressWishes):
         self._wishes = wishes
         self._read: int | None = None
-        self._timings: Json = {}
+        self._timings: ReplyTimings | None = None
 
     def take(self, made: ProgressMade) -> Json | None:
         """The fields of a chunk of its own, if there is to be one."""
@@ -74,7 +92,7 @@ class ChoiceProgress:
         return {}
 
 
-def show_reply_timings(reply: Reply) -> Json:
+def show_reply_timings(reply: Reply) -> ReplyTimings:
     """llama-server's `timings` of a whole reply."""
     return show_timings(
         prompt=reply.usage.prompt_tokens,
@@ -84,7 +102,9 @@ def show_reply_timings(reply: Reply) -> Json:
     )
 
 
-def show_timings(*, prompt: int, cached: int, completion: int, timings: Timings) -> Json:
+def show_timings(
+    *, prompt: int, cached: int, completion: int, timings: Timings
+) -> ReplyTimings:
     """llama-server's `timings`, in milliseconds.
 
     Args:

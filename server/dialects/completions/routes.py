@@ -10,11 +10,10 @@ from constrained.compile.compiled_turn import CompiledTurn
 from server.caller import find_owner, find_salt
 from server.dialects.completions.reply import CompletionWriter
 from server.dialects.completions.request import CompletionRequest
-from server.http.body import describe_body
 from server.http.disconnects import wait_for_client
+from server.http.openapi import ERRORS, describe_body
 from server.http.reading import read_request
 from server.http.replies import answer
-from server.http.serving import ERRORS
 from server.turns.active_request import ActiveRequest, count_down, launch
 from server.turns.compiled_request import CompiledRequest
 from server.turns.service import Service

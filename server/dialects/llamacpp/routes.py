@@ -16,12 +16,12 @@ from server.dialects.llamacpp.completion_request import (
     TextRequest,
 )
 from server.errors import HttpError
-from server.http.body import describe_body
 from server.http.disconnects import wait_for_client
 from server.http.model_routes import describe_file
+from server.http.openapi import ERRORS, describe_body, describe_errors
 from server.http.reading import read_request
 from server.http.replies import answer
-from server.http.serving import ERRORS, describe_errors, find_service
+from server.http.serving import find_service
 from server.models.served_models import ServedModels
 from server.turns.compiled_request import compile_request
 from server.turns.request_lists import Numbers

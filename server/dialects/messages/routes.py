@@ -5,11 +5,10 @@ from fastapi.responses import JSONResponse, Response
 
 from server.dialects.messages.reply import MessagesWriter
 from server.dialects.messages.request import CountRequest, MessagesRequest
-from server.http.body import describe_body
 from server.http.disconnects import wait_for_client
+from server.http.openapi import ERRORS, describe_body
 from server.http.reading import read_request
 from server.http.replies import answer
-from server.http.serving import ERRORS
 from server.turns.active_request import start
 from server.turns.compiled_request import compile_request
 

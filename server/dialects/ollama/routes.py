@@ -13,12 +13,11 @@ from server.dialects.completions.routes import start as start_text
 from server.dialects.ollama.reply import OllamaWriter, encode_line, make_head
 from server.dialects.ollama.request import OllamaChatRequest, OllamaGenerateRequest, OllamaRequest
 from server.errors import HttpError
-from server.http.body import describe_body
 from server.http.disconnects import wait_for_client
 from server.http.model_routes import STARTED_AT
+from server.http.openapi import ERRORS, describe_body, describe_errors
 from server.http.reading import read_request
 from server.http.replies import answer
-from server.http.serving import ERRORS, describe_errors
 from server.models.served_models import ServedModel, ServedModels
 from server.turns.active_request import start
 from server.turns.service import Service

@@ -12,11 +12,11 @@ from server.dialects.responses.reply import ResponseWriter
 from server.dialects.responses.request import ResponsesRequest, locating_errors
 from server.dialects.responses.store import ResponseStore, StoredResponse
 from server.errors import HttpError
-from server.http.body import describe_body
 from server.http.disconnects import wait_for_client
+from server.http.openapi import ERRORS, describe_body, describe_errors
 from server.http.reading import read_request
 from server.http.replies import answer
-from server.http.serving import ERRORS, describe_errors, find_key_owner
+from server.http.serving import find_key_owner
 from server.turns.active_request import ActiveRequest, start
 from server.turns.compiled_request import compile_request
 from server.turns.service import Service
