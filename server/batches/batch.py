@@ -4,16 +4,16 @@ import re
 import time
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
+from typing_extensions import TypedDict
 
-from server.batches.batch_input import BatchLine, LineFault
+from server.batches.batch_input import BatchLine, DescribedFault, LineFault
 from server.batches.file_store import StoredFile
 from server.errors import HttpError
 from server.ids import make_id
 
-Json = dict[str, Any]
 _WINDOW = re.compile(r"([1-9][0-9]{0,3})h")
 HOUR = 3600  # seconds
 YEAR = 365 * 24 * HOUR
@@ -22,18 +22,29 @@ YEAR = 365 * 24 * HOUR
 class Expiry(BaseModel):
     """The lifetime of a file, from when it was made."""
 
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
     anchor: str = Field("created_at", pattern="^created_at$")
+    """When it begins."""
     seconds: int = Field(ge=1, le=YEAR)
+    """How long it is."""
 
 
 class BatchRequest(BaseModel):
     """A request to /v1/batches."""
 
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
     input_file_id: str
+    """The file with the requests, one a line."""
     endpoint: str
+    """The path that all lines name."""
     completion_window: str
+    """The time within which it has to be done, in hours: `24h`."""
     metadata: dict[str, str] | None = Field(default=None, max_length=16)
+    """Comes back as it is."""
     output_expires_after: Expiry | None = None
+    """How long the files that it writes are kept."""
 
     def read_window(self) -> int:
         """The seconds within which the batch has to be done.
@@ -48,6 +59,21 @@ class BatchRequest(BaseModel):
         return int(found[1]) * HOUR
 
 
+class BatchFaults(TypedDict):
+    """What is wrong with the input."""
+
+    object: Literal["list"]
+    data: list[DescribedFault]
+
+
+class RequestCounts(TypedDict):
+    """The lines of a batch."""
+
+    total: int
+    completed: int
+    failed: int
+
+
 class BatchStatus(StrEnum):
     """How far a batch is; the names are OpenAI's."""
 
@@ -60,6 +86,31 @@ class BatchStatus(StrEnum):
     """Nothing was begun, since a line is wrong; or it had to be given up."""
     EXPIRED = "expired"
     CANCELLED = "cancelled"
+
+
+class DescribedBatch(TypedDict):
+    """A batch as OpenAI's clients read it; times are seconds since 1970."""
+
+    id: str
+    object: Literal["batch"]
+    endpoint: str
+    errors: BatchFaults | None
+    input_file_id: str
+    completion_window: str
+    status: BatchStatus
+    output_file_id: str | None
+    error_file_id: str | None
+    created_at: int
+    in_progress_at: int | None
+    expires_at: int
+    finalizing_at: int | None
+    completed_at: int | None
+    failed_at: int | None
+    expired_at: int | None
+    cancelling_at: int | None
+    cancelled_at: int | None
+    request_counts: RequestCounts
+    metadata: dict[str, str] | None
 
 
 UNFINISHED = (BatchStatus.VALIDATING, BatchStatus.IN_PROGRESS, BatchStatus.CANCELLING)
@@ -106,7 +157,7 @@ class RequestBatch:
         self.status = status
         self.reached[status] = int(time.time())
 
-    def describe(self) -> Json:
+    def describe(self) -> DescribedBatch:
         """The batch as OpenAI's clients read it."""
         reached = self.reached.get
         return {
@@ -136,7 +187,7 @@ class RequestBatch:
             "metadata": self.request.metadata,
         }
 
-    def _describe_faults(self) -> Json | None:
+    def _describe_faults(self) -> BatchFaults | None:
         if not self.faults:
             return None
-        return {"object": "list", "data": [vars(fault) for fault in self.faults]}
+        return {"object": "list", "data": [fault.describe() for fault in self.faults]}

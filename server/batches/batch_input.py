@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from typing_extensions import TypedDict
+
 from server.errors import HttpError
 from server.ids import make_id
 
@@ -36,6 +38,16 @@ class BatchLine:
     body: bytes = field(repr=False)
 
 
+class DescribedFault(TypedDict):
+    """What is wrong with a line of the input."""
+
+    code: str
+    message: str
+    line: int | None
+    """Its number, from 1 on; null: it is about the file as a whole."""
+    param: str | None
+
+
 @dataclass(frozen=True)
 class LineFault:
     """What is wrong with a line of the input; with one such line nothing of a batch is begun.
@@ -51,6 +63,15 @@ class LineFault:
     message: str
     line: int | None = None
     param: str | None = None
+
+    def describe(self) -> DescribedFault:
+        """The fault as OpenAI's clients read it."""
+        return {
+            "code": self.code,
+            "message": self.message,
+            "line": self.line,
+            "param": self.param,
+        }
 
     def __str__(self) -> str:
         return self.message if self.line is None else f"line {self.line}: {self.message}"

@@ -5,13 +5,28 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Literal, NotRequired, Protocol
+
+from typing_extensions import TypedDict
 
 from server.errors import HttpError
 from server.ids import make_id
 
-Json = dict[str, Any]
 PREFIX = "file-"
+
+
+class DescribedFile(TypedDict):
+    """A file as OpenAI's clients read it; times are seconds since 1970."""
+
+    id: str
+    object: Literal["file"]
+    bytes: int
+    created_at: int
+    filename: str
+    purpose: str
+    status: Literal["processed"]
+    status_details: None
+    expires_at: NotRequired[int]
 
 
 @dataclass
@@ -38,9 +53,9 @@ class StoredFile:
         """The second since 1970 from which on it is gone; None: it stays."""
         return None if self.lifetime is None else self.created_at + self.lifetime
 
-    def describe(self) -> Json:
+    def describe(self) -> DescribedFile:
         """The file as OpenAI's clients read it."""
-        described: Json = {
+        described: DescribedFile = {
             "id": self.id,
             "object": "file",
             "bytes": len(self.content),

@@ -2,18 +2,19 @@
 404."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, Protocol, TypeVar
+from typing import Annotated, Any, Generic, Literal, Protocol, TypeVar
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 from starlette.datastructures import FormData, UploadFile
+from typing_extensions import TypedDict
 
-from server.batches.batch import YEAR, BatchRequest
+from server.batches.batch import YEAR, BatchRequest, DescribedBatch
 from server.batches.batch_runner import BatchRunner
-from server.batches.file_store import StoredFile
+from server.batches.file_store import DescribedFile, StoredFile
 from server.errors import HttpError
 from server.http.gate import find_key, make_too_large
-from server.http.openapi import describe_body, describe_errors
+from server.http.openapi import describe_body, describe_errors, describe_text
 from server.http.reading import read_fields
 from server.http.serving import find_key_owner
 
@@ -44,6 +45,33 @@ FORM: Json = {
 }
 
 
+D = TypeVar("D", covariant=True)
+
+
+class _Listed(Protocol[D]):
+    id: str
+
+    def describe(self) -> D: ...
+
+
+class Page(TypedDict, Generic[D]):
+    """A part of a list, as OpenAI's clients page through it."""
+
+    object: Literal["list"]
+    data: list[D]
+    has_more: bool
+    first_id: str | None
+    last_id: str | None
+
+
+class DeletedFile(TypedDict):
+    """A file that was forgotten."""
+
+    id: str
+    object: Literal["file"]
+    deleted: bool
+
+
 def find_batches(request: Request) -> BatchRunner:
     """The batches of this server, and their files."""
     return request.app.state.batches
@@ -51,7 +79,7 @@ def find_batches(request: Request) -> BatchRunner:
 
 @router.post("/v1/files", responses=MADE, openapi_extra=FORM)
 @router.post("/files", responses=MADE, include_in_schema=False)
-async def create_file(request: Request) -> Json:
+async def create_file(request: Request) -> DescribedFile:
     """Takes a file: the requests of a batch, one JSON object a line."""
     settings = request.app.state.settings
     async with request.form(
@@ -99,7 +127,7 @@ async def list_files(
     limit: Annotated[int, Query(ge=1, le=10_000)] = 10_000,
     order: Literal["asc", "desc"] = "desc",
     after: str | None = None,
-) -> Json:
+) -> Page[DescribedFile]:
     """The files of the API key."""
     files = [*find_batches(request).files.list_files(find_key_owner(request))]
     if purpose is not None:
@@ -111,12 +139,16 @@ async def list_files(
 
 @router.get("/v1/files/{id}", responses=KEPT)
 @router.get("/files/{id}", responses=KEPT, include_in_schema=False)
-async def show_file(id: str, request: Request) -> Json:
+async def show_file(id: str, request: Request) -> DescribedFile:
     """A file, without its content."""
     return find_batches(request).files.get(find_key_owner(request), id).describe()
 
 
-@router.get("/v1/files/{id}/content", responses=KEPT, response_class=Response)
+@router.get(
+    "/v1/files/{id}/content",
+    responses=describe_text("application/jsonl", "The lines of the file") | KEPT,
+    response_class=Response,
+)
 @router.get("/files/{id}/content", include_in_schema=False)
 async def show_content(id: str, request: Request) -> Response:
     """The content of a file; that of an output as far as its batch is."""
@@ -126,7 +158,7 @@ async def show_content(id: str, request: Request) -> Response:
 
 @router.delete("/v1/files/{id}", responses=KEPT)
 @router.delete("/files/{id}", responses=KEPT, include_in_schema=False)
-async def delete_file(id: str, request: Request) -> Json:
+async def delete_file(id: str, request: Request) -> DeletedFile:
     """Forgets a file."""
     find_batches(request).files.delete(find_key_owner(request), id)
     return {"id": id, "object": "file", "deleted": True}
@@ -134,7 +166,7 @@ async def delete_file(id: str, request: Request) -> Json:
 
 @router.post("/v1/batches", responses=BEGUN, openapi_extra=describe_body(BatchRequest))
 @router.post("/batches", responses=BEGUN, include_in_schema=False)
-async def create_batch(request: Request) -> Json:
+async def create_batch(request: Request) -> DescribedBatch:
     """Begins to carry out the requests of a file."""
     body = await read_fields(request, BatchRequest)
     key = find_key(request.scope["headers"])
@@ -147,7 +179,7 @@ async def list_batches(
     request: Request,
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
     after: str | None = None,
-) -> Json:
+) -> Page[DescribedBatch]:
     """The batches of the API key, the newest first."""
     batches = find_batches(request).list_batches(find_key_owner(request))
     return _make_page([*reversed(batches)], limit=limit, after=after)
@@ -155,14 +187,14 @@ async def list_batches(
 
 @router.get("/v1/batches/{id}", responses=KEPT)
 @router.get("/batches/{id}", responses=KEPT, include_in_schema=False)
-async def show_batch(id: str, request: Request) -> Json:
+async def show_batch(id: str, request: Request) -> DescribedBatch:
     """A batch, and how far it is."""
     return find_batches(request).get(find_key_owner(request), id).describe()
 
 
 @router.post("/v1/batches/{id}/cancel", responses=KEPT)
 @router.post("/batches/{id}/cancel", responses=KEPT, include_in_schema=False)
-async def cancel_batch(id: str, request: Request) -> Json:
+async def cancel_batch(id: str, request: Request) -> DescribedBatch:
     """Ends a batch; what it has written stays."""
     batches = find_batches(request)
     batch = batches.get(find_key_owner(request), id)
@@ -170,17 +202,12 @@ async def cancel_batch(id: str, request: Request) -> Json:
     return batch.describe()
 
 
-class _Listed(Protocol):
-    id: str
+def _make_page(items: Sequence[_Listed[D]], *, limit: int, after: str | None) -> Page[D]:
+    """A part of a list.
 
-    def describe(self) -> Json: ...
-
-
-T = TypeVar("T", bound=_Listed)
-
-
-def _make_page(items: Sequence[T], *, limit: int, after: str | None) -> Json:
-    """A part of a list, as OpenAI's clients page through it."""
+    Raises:
+        HttpError: `after` is not in it.
+    """
     if after is not None:
         ids = [item.id for item in items]
         if after not in ids:

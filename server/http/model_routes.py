@@ -1,10 +1,11 @@
 """The models of the server: which there are, and llama-server's paths that load and unload them."""
 
 import time
-from typing import Any
+from typing import Literal, NotRequired, cast
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict
+from typing_extensions import TypedDict
 
 from constrained.engine.gguf_metadata import ModelFacts
 from server.http.disconnects import wait_for_client
@@ -13,7 +14,6 @@ from server.http.reading import read_fields
 from server.models.served_models import ModelState, ServedModel, ServedModels
 
 router = APIRouter()
-Json = dict[str, Any]
 STARTED = int(time.time())
 STARTED_AT = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(STARTED))
 NOT_FOUND = describe_errors(401, 404)
@@ -23,14 +23,81 @@ NOT_LOADED = describe_errors(400, 401, 404, 413, 415, 503)
 class ModelRequest(BaseModel):
     """A request about a model."""
 
-    model_config = ConfigDict(extra="ignore")
+    model_config = ConfigDict(extra="ignore", use_attribute_docstrings=True)
 
     model: str
+    """Its name, or one of its aliases."""
+
+
+class FileFacts(TypedDict):
+    """What the file of a model says of it, as far as it does."""
+
+    general_name: NotRequired[str]
+    architecture: NotRequired[str]
+    quantization: NotRequired[str]
+    n_params: NotRequired[int]
+    n_ctx_train: NotRequired[int]
+    """Tokens that it was trained for."""
+    n_embd: NotRequired[int]
+
+
+class ModelMeta(FileFacts):
+    """A model in figures."""
+
+    size: int
+    """Bytes of its files; 0: not known before it is loaded."""
+    n_vocab: NotRequired[int]
+    n_ctx: NotRequired[int]
+    """Tokens that a request and its reply can have together."""
+    memory: NotRequired[int]
+    """Bytes that weights and context take, roughly."""
+    tool_format: NotRequired[str]
+    """The format in which it writes calls."""
+
+
+class ModelStatus(TypedDict):
+    """Whether a model is loaded."""
+
+    value: ModelState
+    failed: NotRequired[bool]
+    message: NotRequired[str]
+    """Why it could not be loaded."""
+
+
+class ModelEntry(TypedDict):
+    """A model as the clients of OpenAI, Anthropic and llama-server read it."""
+
+    id: str
+    object: Literal["model"]
+    type: Literal["model"]
+    display_name: str
+    created: int
+    created_at: str
+    owned_by: str
+    aliases: list[str]
+    status: ModelStatus
+    meta: ModelMeta
+
+
+class ModelPage(TypedDict):
+    """The models; there is but one page of them."""
+
+    object: Literal["list"]
+    data: list[ModelEntry]
+    has_more: bool
+    first_id: str
+    last_id: str
+
+
+class Success(TypedDict):
+    """It was done."""
+
+    success: bool
 
 
 @router.get("/v1/models", responses=describe_errors(401))
 @router.get("/models", responses=describe_errors(401), include_in_schema=False)
-async def list_models(request: Request) -> Json:
+async def list_models(request: Request) -> ModelPage:
     """The models, loaded or not."""
     await request.app.state.models.read_facts()
     described = [describe_model(model) for model in request.app.state.models]
@@ -45,29 +112,24 @@ async def list_models(request: Request) -> Json:
 
 @router.get("/v1/models/{id:path}", responses=NOT_FOUND)
 @router.get("/models/{id:path}", responses=NOT_FOUND, include_in_schema=False)
-async def show_model(id: str, request: Request) -> Json:
+async def show_model(id: str, request: Request) -> ModelEntry:
     """The model of this name."""
     await request.app.state.models.read_facts()
     return describe_model(request.app.state.models.get(id))
 
 
-def describe_model(model: ServedModel) -> Json:
+def describe_model(model: ServedModel) -> ModelEntry:
     """A model as the clients of OpenAI, Anthropic and llama-server read it."""
-    meta: Json = {
-        "size": model.facts.bytes or model.source.file_bytes,
-        **describe_file(model.facts),
-    }
+    meta: ModelMeta = {"size": model.file_bytes, **describe_file(model.facts)}
     if model.service is not None:
         loaded = model.service.model
-        meta |= {
-            "n_vocab": len(loaded.engine.vocabulary.tokens),
-            "n_ctx": loaded.engine.context_length,
-            "memory": loaded.engine.memory_bytes,
-            "tool_format": loaded.compiler.format.name,
-        }
-    status: Json = {"value": model.state}
+        meta["n_vocab"] = len(loaded.engine.vocabulary.tokens)
+        meta["n_ctx"] = loaded.engine.context_length
+        meta["memory"] = loaded.engine.memory_bytes
+        meta["tool_format"] = loaded.compiler.format.name
+    status: ModelStatus = {"value": model.state}
     if model.state is ModelState.FAILED:
-        status |= {"failed": True, "message": str(model.failure)}
+        status = {"value": model.state, "failed": True, "message": str(model.failure)}
     return {
         "id": model.name,
         "object": "model",
@@ -76,16 +138,16 @@ def describe_model(model: ServedModel) -> Json:
         "created": STARTED,
         "created_at": STARTED_AT,
         "owned_by": "constrained",
-        "aliases": model.source.aliases,
+        "aliases": [*model.source.aliases],
         "status": status,
         "meta": meta,
     }
 
 
-def describe_file(facts: ModelFacts) -> Json:
+def describe_file(facts: ModelFacts) -> FileFacts:
     """What a model's file says of it, as far as it does: in llama-server's words, where it has
     some."""
-    told: Json = {
+    told: FileFacts = {
         "general_name": facts.name,
         "architecture": facts.architecture,
         "quantization": facts.quantisation,
@@ -93,11 +155,14 @@ def describe_file(facts: ModelFacts) -> Json:
         "n_ctx_train": facts.context_length,
         "n_embd": facts.embedding_length,
     }
-    return {name: value for name, value in told.items() if value}
+    return cast(FileFacts, {name: value for name, value in told.items() if value})
 
 
-@router.post("/models/load", responses=NOT_LOADED, openapi_extra=describe_body(ModelRequest))
-async def load(request: Request) -> Json:
+BODY = describe_body(ModelRequest, {"model": "demo"})
+
+
+@router.post("/models/load", responses=NOT_LOADED, openapi_extra=BODY)
+async def load(request: Request) -> Success:
     """Loads a model, if it is not loaded; others may be unloaded for it."""
     models, name = await _read(request)
     model = await wait_for_client(request, models.acquire(name))
@@ -105,8 +170,8 @@ async def load(request: Request) -> Json:
     return {"success": True}
 
 
-@router.post("/models/unload", responses=NOT_LOADED, openapi_extra=describe_body(ModelRequest))
-async def unload(request: Request) -> Json:
+@router.post("/models/unload", responses=NOT_LOADED, openapi_extra=BODY)
+async def unload(request: Request) -> Success:
     """Unloads a model when no request uses it any more. It is loaded again when one asks for it."""
     models, name = await _read(request)
     await wait_for_client(request, models.unload(models.get(name)))

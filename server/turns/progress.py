@@ -102,9 +102,7 @@ def show_reply_timings(reply: Reply) -> ReplyTimings:
     )
 
 
-def show_timings(
-    *, prompt: int, cached: int, completion: int, timings: Timings
-) -> ReplyTimings:
+def show_timings(*, prompt: int, cached: int, completion: int, timings: Timings) -> ReplyTimings:
     """llama-server's `timings`, in milliseconds.
 
     Args:

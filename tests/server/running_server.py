@@ -15,6 +15,7 @@ from server.app import make_app
 from server.models.served_models import ModelBounds
 from server.models.source import ModelSource
 from server.settings import Settings
+from tests.server.described_replies import describe_replies
 
 PATIENCE = 60  # seconds
 Json = dict[str, Any]
@@ -28,7 +29,8 @@ def running(
     *,
     name: str = "demo",
 ) -> Iterator[httpx.Client]:
-    """Serves a model, or several, which are closed in the end; gives a client of the server."""
+    """Serves a model, or several, which are closed in the end; gives a client of the server, which
+    holds every reply against the OpenAPI document."""
     load = model if not isinstance(model, Model) else lambda: model
     app = make_app(load, settings, bounds, name=name)
     config = uvicorn.Config(app, port=0, log_level="warning", timeout_graceful_shutdown=5)
@@ -38,7 +40,9 @@ def running(
     try:
         wait_until(lambda: server.started and not app.state.models.is_starting, thread)
         port = server.servers[0].sockets[0].getsockname()[1]
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE) as client:
+        url = f"http://127.0.0.1:{port}"
+        hooks = {"response": [describe_replies(app.openapi()).check]}
+        with httpx.Client(base_url=url, timeout=PATIENCE, event_hooks=hooks) as client:
             yield client
     finally:
         server.should_exit = True

@@ -4,18 +4,50 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
 from server.dialects.chat.reply import ChatWriter
+from server.dialects.chat.reply_types import ChatChunk, ChatCompletion, InputTokens
 from server.dialects.chat.request import ChatRequest
 from server.http.disconnects import wait_for_client
-from server.http.openapi import ERRORS, describe_body
+from server.http.openapi import ERRORS, ErrorReply, describe_body, describe_reply
 from server.http.reading import read_request
 from server.http.replies import answer
 from server.turns.active_request import start
 from server.turns.compiled_request import compile_request
 
 router = APIRouter()
+GREETING = {
+    "model": "demo",
+    "messages": [{"role": "user", "content": "Hello!"}],
+    "max_tokens": 30,
+}
+WEATHER = {
+    "model": "demo",
+    "messages": [{"role": "user", "content": "What's the weather in Paris tomorrow?"}],
+    "tools": [
+        {
+            "type": "function",
+            "function": {
+                "name": "get_weather",
+                "description": "Get the weather forecast for a city.",
+                "parameters": {
+                    "type": "object",
+                    "properties": {
+                        "city": {"type": "string"},
+                        "day": {"enum": ["today", "tomorrow"]},
+                    },
+                    "required": ["city", "day"],
+                },
+            },
+        }
+    ],
+    "max_tokens": 200,
+}
 
 
-@router.post("/v1/chat/completions", responses=ERRORS, openapi_extra=describe_body(ChatRequest))
+@router.post(
+    "/v1/chat/completions",
+    responses=describe_reply(ChatCompletion, ChatChunk | ErrorReply) | ERRORS,
+    openapi_extra=describe_body(ChatRequest, GREETING, WEATHER),
+)
 @router.post("/chat/completions", responses=ERRORS, include_in_schema=False)
 async def complete_chat(request: Request) -> Response:
     """Answers a conversation: with text, with calls of tools, or with both."""
@@ -31,8 +63,8 @@ async def complete_chat(request: Request) -> Response:
 
 @router.post(
     "/v1/chat/completions/input_tokens",
-    responses=ERRORS,
-    openapi_extra=describe_body(ChatRequest),
+    responses=describe_reply(InputTokens) | ERRORS,
+    openapi_extra=describe_body(ChatRequest, GREETING),
 )
 @router.post("/chat/completions/input_tokens", responses=ERRORS, include_in_schema=False)
 async def count_tokens(request: Request) -> Response:

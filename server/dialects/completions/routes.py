@@ -9,9 +9,10 @@ from fastapi.responses import Response
 from constrained.compile.compiled_turn import CompiledTurn
 from server.caller import find_owner, find_salt
 from server.dialects.completions.reply import CompletionWriter
+from server.dialects.completions.reply_types import TextCompletion
 from server.dialects.completions.request import CompletionRequest
 from server.http.disconnects import wait_for_client
-from server.http.openapi import ERRORS, describe_body
+from server.http.openapi import ERRORS, ErrorReply, describe_body, describe_reply
 from server.http.reading import read_request
 from server.http.replies import answer
 from server.turns.active_request import ActiveRequest, count_down, launch
@@ -21,9 +22,14 @@ from server.turns.turn_request import TurnRequest
 
 LOG = logging.getLogger("constrained.server")
 router = APIRouter()
+EXAMPLE = {"model": "demo", "prompt": "Once upon a time", "max_tokens": 16}
 
 
-@router.post("/v1/completions", responses=ERRORS, openapi_extra=describe_body(CompletionRequest))
+@router.post(
+    "/v1/completions",
+    responses=describe_reply(TextCompletion, TextCompletion | ErrorReply) | ERRORS,
+    openapi_extra=describe_body(CompletionRequest, EXAMPLE),
+)
 @router.post("/completions", responses=ERRORS, include_in_schema=False)
 async def complete(request: Request) -> Response:
     """Goes on from a text, or from several."""

@@ -11,6 +11,7 @@ from constrained.vocabulary.vocabulary import Vocabulary
 from grammars.turn import ContentDelta
 from server.dialects.chat.reply import show_token
 from server.dialects.llamacpp.completion_request import NativeFields
+from server.dialects.llamacpp.reply_types import NativeSampling, NativeSettings
 from server.http.replies import ReplyWriter
 from server.turns.active_request import TurnEvent
 from server.turns.compiled_request import CompiledRequest
@@ -150,7 +151,7 @@ def _name_stop(reply: Reply) -> str:
     return "limit" if reply.finish_reason == "length" else "eos"
 
 
-def show_settings(compiled: CompiledRequest, *, is_streamed: bool) -> Json:
+def show_settings(compiled: CompiledRequest, *, is_streamed: bool) -> NativeSettings:
     """llama-server's `generation_settings`, as far as there is such a setting."""
     generation = compiled.request.generation
     most = -1 if generation.max_tokens is None else generation.max_tokens
@@ -167,7 +168,7 @@ def show_settings(compiled: CompiledRequest, *, is_streamed: bool) -> Json:
     }
 
 
-def show_sampling(sampling: Sampling) -> Json:
+def show_sampling(sampling: Sampling) -> NativeSampling:
     """The sampling in llama-server's names."""
     return {
         "seed": -1 if sampling.seed is None else sampling.seed,

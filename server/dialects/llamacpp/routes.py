@@ -1,7 +1,5 @@
 """llama-server's own paths: completion and infill, tokens, chat template, properties, slots."""
 
-from typing import Any
-
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, Field
@@ -15,10 +13,19 @@ from server.dialects.llamacpp.completion_request import (
     NativeFields,
     TextRequest,
 )
+from server.dialects.llamacpp.reply_types import (
+    Completions,
+    ModelProperties,
+    NativeCompletion,
+    RenderedPrompt,
+    SlotState,
+    TokenIds,
+    TokenText,
+)
 from server.errors import HttpError
 from server.http.disconnects import wait_for_client
 from server.http.model_routes import describe_file
-from server.http.openapi import ERRORS, describe_body, describe_errors
+from server.http.openapi import ERRORS, ErrorReply, describe_body, describe_errors, describe_reply
 from server.http.reading import read_request
 from server.http.replies import answer
 from server.http.serving import find_service
@@ -31,7 +38,6 @@ router = APIRouter()
 NOT_LOADED = describe_errors(401, 503)
 NOT_SUPPORTED = ERRORS | describe_errors(501)
 NO_EMBEDDINGS = "this server generates text: it has no embeddings, and ranks no documents"
-Json = dict[str, Any]
 
 
 class TokenizeRequest(BaseModel):
@@ -49,7 +55,13 @@ class DetokenizeRequest(BaseModel):
     tokens: Numbers = Field(max_length=1_000_000)
 
 
-@router.post("/completion", responses=ERRORS, openapi_extra=describe_body(NativeCompletionRequest))
+@router.post(
+    "/completion",
+    responses=describe_reply(Completions, NativeCompletion | ErrorReply) | ERRORS,
+    openapi_extra=describe_body(
+        NativeCompletionRequest, {"prompt": "Once upon a time", "n_predict": 16}
+    ),
+)
 @router.post("/v1/completion", responses=ERRORS, include_in_schema=False)
 async def complete(request: Request) -> Response:
     """Goes on from a text, or from several; in llama-server's form."""
@@ -59,7 +71,11 @@ async def complete(request: Request) -> Response:
     return await _generate(request, service, body, read)
 
 
-@router.post("/infill", responses=NOT_SUPPORTED, openapi_extra=describe_body(InfillRequest))
+@router.post(
+    "/infill",
+    responses=describe_reply(NativeCompletion, NativeCompletion | ErrorReply) | NOT_SUPPORTED,
+    openapi_extra=describe_body(InfillRequest),
+)
 @router.post("/v1/infill", responses=NOT_SUPPORTED, include_in_schema=False)
 async def infill(request: Request) -> Response:
     """What stands between two texts."""
@@ -88,7 +104,11 @@ async def embed() -> Response:
     raise HttpError(501, NO_EMBEDDINGS, "not_implemented")
 
 
-@router.post("/tokenize", responses=ERRORS, openapi_extra=describe_body(TokenizeRequest))
+@router.post(
+    "/tokenize",
+    responses=describe_reply(TokenIds) | ERRORS,
+    openapi_extra=describe_body(TokenizeRequest, {"content": "Hello!"}),
+)
 async def tokenize(request: Request) -> Response:
     """The tokens of a text."""
     _, _, encoded = await read_request(request, TokenizeRequest, _tokenize)
@@ -119,7 +139,11 @@ def _show_piece(piece: bytes) -> str | list[int]:
         return list(piece)  # part of a character: its bytes
 
 
-@router.post("/detokenize", responses=ERRORS, openapi_extra=describe_body(DetokenizeRequest))
+@router.post(
+    "/detokenize",
+    responses=describe_reply(TokenText) | ERRORS,
+    openapi_extra=describe_body(DetokenizeRequest, {"tokens": [1, 2, 3]}),
+)
 async def detokenize(request: Request) -> Response:
     """The text of tokens."""
     _, _, text = await read_request(request, DetokenizeRequest, _detokenize)
@@ -136,19 +160,24 @@ def _detokenize(body: DetokenizeRequest, service: Service) -> Response:
     return JSONResponse({"content": vocabulary.text(body.tokens).decode("utf-8", "replace")})
 
 
-@router.post("/apply-template", responses=ERRORS, openapi_extra=describe_body(ChatRequest))
-async def apply_template(request: Request) -> Json:
+@router.post(
+    "/apply-template",
+    responses=ERRORS,
+    openapi_extra=describe_body(ChatRequest, {"messages": [{"role": "user", "content": "Hello!"}]}),
+)
+async def apply_template(request: Request) -> RenderedPrompt:
     """The prompt of a Chat Completion."""
     service, body, turn_request = await read_request(request, ChatRequest, ChatRequest.read)
     compiled = await wait_for_client(request, compile_request(service, turn_request))
     prompt = compiled.turn.prompt
-    if body.add_generation_prompt is False and not body.continue_final_message:
+    is_closed = body.add_generation_prompt is False and not body.continue_final_message
+    if is_closed and prompt.closed is not None:
         return {"prompt": prompt.closed}
     return {"prompt": prompt.text}
 
 
 @router.get("/props", responses=NOT_LOADED)
-async def show_properties(request: Request) -> Json:
+async def show_properties(request: Request) -> ModelProperties:
     """The properties of the model, and of the way it is run."""
     service = await find_service(request)
     models: ServedModels = request.app.state.models
@@ -177,7 +206,7 @@ async def show_properties(request: Request) -> Json:
 
 
 @router.get("/slots", responses=NOT_LOADED)
-async def show_slots(request: Request) -> list[Json]:
+async def show_slots(request: Request) -> list[SlotState]:
     """The sequences; as many of them are processing as turns are under way."""
     model = (await find_service(request)).model
     metrics = model.metrics()

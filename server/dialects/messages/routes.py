@@ -4,18 +4,30 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
 from server.dialects.messages.reply import MessagesWriter
+from server.dialects.messages.reply_types import (
+    AnthropicErrorReply,
+    AssistantMessage,
+    MessageEvent,
+    MessageTokens,
+)
 from server.dialects.messages.request import CountRequest, MessagesRequest
 from server.http.disconnects import wait_for_client
-from server.http.openapi import ERRORS, describe_body
+from server.http.openapi import describe_body, describe_generation_errors, describe_reply
 from server.http.reading import read_request
 from server.http.replies import answer
 from server.turns.active_request import start
 from server.turns.compiled_request import compile_request
 
 router = APIRouter()
+ERRORS = describe_generation_errors(AnthropicErrorReply)
+GREETING = {"model": "demo", "messages": [{"role": "user", "content": "Hello!"}]}
 
 
-@router.post("/v1/messages", responses=ERRORS, openapi_extra=describe_body(MessagesRequest))
+@router.post(
+    "/v1/messages",
+    responses=describe_reply(AssistantMessage, MessageEvent) | ERRORS,
+    openapi_extra=describe_body(MessagesRequest, GREETING | {"max_tokens": 30}),
+)
 @router.post("/messages", responses=ERRORS, include_in_schema=False)
 async def create_message(request: Request) -> Response:
     """Answers a conversation in Anthropic's form: with blocks of text, and of calls of tools."""
@@ -27,7 +39,9 @@ async def create_message(request: Request) -> Response:
 
 
 @router.post(
-    "/v1/messages/count_tokens", responses=ERRORS, openapi_extra=describe_body(CountRequest)
+    "/v1/messages/count_tokens",
+    responses=describe_reply(MessageTokens) | ERRORS,
+    openapi_extra=describe_body(CountRequest, GREETING),
 )
 @router.post("/messages/count_tokens", responses=ERRORS, include_in_schema=False)
 async def count_tokens(request: Request) -> Response:

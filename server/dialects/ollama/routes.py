@@ -11,11 +11,28 @@ from pydantic import BaseModel, ConfigDict
 from constrained.engine.gguf_metadata import ModelFacts
 from server.dialects.completions.routes import start as start_text
 from server.dialects.ollama.reply import OllamaWriter, encode_line, make_head
+from server.dialects.ollama.reply_types import (
+    LoadedTag,
+    LoadedTags,
+    ModelDetails,
+    ModelTag,
+    ModelTags,
+    OllamaChatLine,
+    OllamaErrorReply,
+    OllamaGenerateLine,
+    OllamaVersion,
+    ShownModel,
+)
 from server.dialects.ollama.request import OllamaChatRequest, OllamaGenerateRequest, OllamaRequest
 from server.errors import HttpError
 from server.http.disconnects import wait_for_client
 from server.http.model_routes import STARTED_AT
-from server.http.openapi import ERRORS, describe_body, describe_errors
+from server.http.openapi import (
+    describe_body,
+    describe_errors,
+    describe_generation_errors,
+    describe_reply,
+)
 from server.http.reading import read_request
 from server.http.replies import answer
 from server.models.served_models import ServedModel, ServedModels
@@ -24,6 +41,17 @@ from server.turns.service import Service
 from server.turns.turn_request import TurnRequest
 
 router = APIRouter(prefix="/api")
+ERRORS = describe_generation_errors(OllamaErrorReply)
+NO_KEY = describe_errors(401, kind=OllamaErrorReply)
+NOT_SUPPORTED = describe_errors(501, kind=OllamaErrorReply)
+OPTIONS = {"num_predict": 30}
+GREETING = {
+    "model": "demo",
+    "messages": [{"role": "user", "content": "Hello!"}],
+    "options": OPTIONS,
+    "stream": False,
+}
+PROMPT = {"model": "demo", "prompt": "Hello!", "options": OPTIONS, "stream": False}
 Json = dict[str, Any]
 VERSION = "0.13.0"
 """Of Ollama, whose API this is: clients ask for a version that they need at least."""
@@ -43,14 +71,30 @@ class ShowRequest(BaseModel):
     model: str | None = None
 
 
-@router.post("/chat", responses=ERRORS, openapi_extra=describe_body(OllamaChatRequest))
+@router.post(
+    "/chat",
+    responses=describe_reply(
+        OllamaChatLine, OllamaChatLine | OllamaErrorReply, media_type=OllamaWriter.media_type
+    )
+    | ERRORS,
+    openapi_extra=describe_body(OllamaChatRequest, GREETING),
+)
 async def chat(request: Request) -> Response:
     """Answers a conversation: with text, with calls of tools, or with both."""
     empty = {"message": {"role": "assistant", "content": ""}}
     return await _answer(request, OllamaChatRequest, empty)
 
 
-@router.post("/generate", responses=ERRORS, openapi_extra=describe_body(OllamaGenerateRequest))
+@router.post(
+    "/generate",
+    responses=describe_reply(
+        OllamaGenerateLine,
+        OllamaGenerateLine | OllamaErrorReply,
+        media_type=OllamaWriter.media_type,
+    )
+    | ERRORS,
+    openapi_extra=describe_body(OllamaGenerateRequest, PROMPT),
+)
 async def generate(request: Request) -> Response:
     """Answers a prompt, or goes on from a raw one."""
     return await _answer(request, OllamaGenerateRequest, {"response": ""})
@@ -91,34 +135,36 @@ def _tell_loaded(service: Service, body: OllamaRequest, empty: Json) -> Response
 
 
 @router.get("/version")
-async def tell_version() -> Json:
+async def tell_version() -> OllamaVersion:
     """The version of Ollama whose API this is."""
     return {"version": VERSION}
 
 
-@router.get("/tags", responses=describe_errors(401))
-async def list_models(request: Request) -> Json:
+@router.get("/tags", responses=NO_KEY)
+async def list_models(request: Request) -> ModelTags:
     """The models, loaded or not."""
     await request.app.state.models.read_facts()
     return {"models": [_describe(model) for model in request.app.state.models]}
 
 
-@router.get("/ps", responses=describe_errors(401))
-async def list_loaded(request: Request) -> Json:
+@router.get("/ps", responses=NO_KEY)
+async def list_loaded(request: Request) -> LoadedTags:
     """The models that are loaded."""
     await request.app.state.models.read_facts()
-    described: list[Json] = []
+    described: list[LoadedTag] = []
     for model in request.app.state.models:
         if model.service is not None:
             length = model.service.model.engine.context_length
-            loaded = {"expires_at": FOREVER, "context_length": length, "size_vram": 0}
-            loaded["size"] = model.memory_bytes
-            described.append(_describe(model) | loaded)
+            tag = _describe(model)
+            tag["size"] = model.memory_bytes
+            described.append(
+                {**tag, "expires_at": FOREVER, "context_length": length, "size_vram": 0}
+            )
     return {"models": described}
 
 
-@router.post("/show", responses=ERRORS, openapi_extra=describe_body(ShowRequest))
-async def show(request: Request) -> Json:
+@router.post("/show", responses=ERRORS, openapi_extra=describe_body(ShowRequest, {"model": "demo"}))
+async def show(request: Request) -> ShownModel:
     """What the model is, and what it can do."""
     service, *_ = await read_request(request, ShowRequest, lambda body, service: None)
     models: ServedModels = request.app.state.models
@@ -148,7 +194,7 @@ async def show(request: Request) -> Json:
     }
 
 
-def _describe(model: ServedModel) -> Json:
+def _describe(model: ServedModel) -> ModelTag:
     return {
         "name": model.name,
         "model": model.name,
@@ -159,7 +205,7 @@ def _describe(model: ServedModel) -> Json:
     }
 
 
-def _describe_details(facts: ModelFacts) -> Json:
+def _describe_details(facts: ModelFacts) -> ModelDetails:
     return {
         "format": "gguf",
         "family": facts.architecture,
@@ -179,8 +225,8 @@ def write_count(count: int) -> str:
     return str(count)
 
 
-@router.post("/embed", responses=describe_errors(501), include_in_schema=False)
-@router.post("/embeddings", responses=describe_errors(501), include_in_schema=False)
+@router.post("/embed", responses=NOT_SUPPORTED, include_in_schema=False)
+@router.post("/embeddings", responses=NOT_SUPPORTED, include_in_schema=False)
 async def embed() -> None:
     """Nothing: there are no embeddings here."""
     raise HttpError(501, "this server writes text: it has no embeddings", "not_implemented")

@@ -7,13 +7,20 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse, Response
 
+from server.dialects.chat.reply_types import InputTokens
 from server.dialects.responses.items import measure_json, read_input, write_messages
 from server.dialects.responses.reply import ResponseWriter
+from server.dialects.responses.reply_types import (
+    DeletedResponse,
+    ItemPage,
+    ModelResponse,
+    StreamedEvent,
+)
 from server.dialects.responses.request import ResponsesRequest, locating_errors
 from server.dialects.responses.store import ResponseStore, StoredResponse
 from server.errors import HttpError
 from server.http.disconnects import wait_for_client
-from server.http.openapi import ERRORS, describe_body, describe_errors
+from server.http.openapi import ERRORS, describe_body, describe_errors, describe_reply
 from server.http.reading import read_request
 from server.http.replies import answer
 from server.http.serving import find_key_owner
@@ -25,7 +32,8 @@ from server.turns.turn_request import TurnRequest
 router = APIRouter()
 Json = dict[str, Any]
 KEPT = describe_errors(400, 401, 404, 503)
-HIDDEN: dict[str, Any] = {"responses": ERRORS, "include_in_schema": False}
+EXAMPLE = {"model": "demo", "input": "Hello!", "max_output_tokens": 30}
+HIDDEN: dict[str, Any] = {"response_model": None, "include_in_schema": False}
 
 
 @dataclass(frozen=True)
@@ -45,7 +53,11 @@ class _AskedRequest:
     size: int
 
 
-@router.post("/v1/responses", responses=ERRORS, openapi_extra=describe_body(ResponsesRequest))
+@router.post(
+    "/v1/responses",
+    responses=describe_reply(ModelResponse, StreamedEvent) | ERRORS,
+    openapi_extra=describe_body(ResponsesRequest, EXAMPLE),
+)
 @router.post("/responses", **HIDDEN)
 async def create_response(request: Request) -> Response:
     """Answers a conversation: with text, with calls of tools, or with both."""
@@ -74,7 +86,9 @@ async def create_response(request: Request) -> Response:
 
 
 @router.post(
-    "/v1/responses/input_tokens", responses=ERRORS, openapi_extra=describe_body(ResponsesRequest)
+    "/v1/responses/input_tokens",
+    responses=describe_reply(InputTokens) | ERRORS,
+    openapi_extra=describe_body(ResponsesRequest, EXAMPLE),
 )
 @router.post("/responses/input_tokens", **HIDDEN)
 async def count_tokens(request: Request) -> Response:
@@ -143,7 +157,9 @@ def _find(id: str, request: Request) -> StoredResponse:
     return stored
 
 
-@router.get("/v1/responses/{id}", responses=KEPT)
+@router.get(
+    "/v1/responses/{id}", response_model=None, responses=describe_reply(ModelResponse) | KEPT
+)
 @router.get("/responses/{id}", **HIDDEN)
 async def show_response(id: str, request: Request, stream: bool = False) -> Json:
     """A response that is kept."""
@@ -155,14 +171,14 @@ async def show_response(id: str, request: Request, stream: bool = False) -> Json
 
 @router.delete("/v1/responses/{id}", responses=KEPT)
 @router.delete("/responses/{id}", **HIDDEN)
-async def delete_response(id: str, request: Request) -> Json:
+async def delete_response(id: str, request: Request) -> DeletedResponse:
     """Forgets a response."""
     if not find_store(request).delete(find_key_owner(request), id):
         raise HttpError(404, f"there is no response {id!r}", "not_found")
     return {"id": id, "object": "response", "deleted": True}
 
 
-@router.post("/v1/responses/{id}/cancel", responses=KEPT)
+@router.post("/v1/responses/{id}/cancel", response_model=None, responses=KEPT)
 @router.post("/responses/{id}/cancel", **HIDDEN)
 async def cancel_response(id: str, request: Request) -> Json:
     """Refuses: a response that has an id is not running; closing its stream ends one that is."""
@@ -171,7 +187,11 @@ async def cancel_response(id: str, request: Request) -> Json:
     raise HttpError(400, message, "invalid_value")
 
 
-@router.get("/v1/responses/{id}/input_items", responses=KEPT)
+@router.get(
+    "/v1/responses/{id}/input_items",
+    response_model=None,
+    responses=describe_reply(ItemPage) | KEPT,
+)
 @router.get("/responses/{id}/input_items", **HIDDEN)
 async def list_input_items(
     id: str,

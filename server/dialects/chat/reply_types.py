@@ -1,0 +1,198 @@
+"""Chat Completions: what a reply and the chunks of a stream are, for the OpenAPI document."""
+
+from typing import Literal, NotRequired
+
+from typing_extensions import TypedDict
+
+from server.turns.progress import ReplyTimings
+from server.turns.reply_notes import ReplyNotes
+
+FinishReason = Literal["stop", "length", "tool_calls", "content_filter"]
+
+
+class TokenLogprob(TypedDict):
+    """A token and its log probability."""
+
+    token: str
+    bytes: list[int]
+    """The bytes of the token, which may be a part of a character."""
+    logprob: float
+
+
+class DrawnToken(TokenLogprob):
+    """A token that was drawn, and those that were likely instead."""
+
+    top_logprobs: list[TokenLogprob]
+
+
+class ChatLogprobs(TypedDict):
+    """The log probabilities of the tokens of a reply."""
+
+    content: list[DrawnToken]
+
+
+class CalledFunction(TypedDict):
+    """A function that is called."""
+
+    name: str
+    arguments: str
+    """The JSON text of an object that fits the schema of the tool."""
+
+
+class CustomInput(TypedDict):
+    """A custom tool that is called."""
+
+    name: str
+    input: str
+
+
+class ChatToolCall(TypedDict):
+    """A call of a tool."""
+
+    id: str
+    """What the message with the result names as its `tool_call_id`."""
+    type: Literal["function", "custom"]
+    function: NotRequired[CalledFunction]
+    custom: NotRequired[CustomInput]
+
+
+class ChatMessage(TypedDict):
+    """What the assistant says."""
+
+    role: Literal["assistant"]
+    content: str | None
+    """null, where there are only calls."""
+    reasoning_content: NotRequired[str]
+    """The reasoning, unless the server was told to put it elsewhere (`--reasoning-field`)."""
+    reasoning: NotRequired[str]
+    tool_calls: NotRequired[list[ChatToolCall]]
+
+
+class ChatChoice(TypedDict):
+    """One of the replies."""
+
+    index: int
+    message: ChatMessage
+    logprobs: ChatLogprobs | None
+    finish_reason: FinishReason
+    timings: NotRequired[ReplyTimings]
+
+
+class PromptTokensDetails(TypedDict):
+    """The tokens of the prompt by what was done with them."""
+
+    cached_tokens: int
+    """Tokens that were not computed again."""
+
+
+class CompletionTokensDetails(TypedDict):
+    """The tokens of the replies by what they were."""
+
+    reasoning_tokens: int
+    accepted_prediction_tokens: int
+    """Drafted tokens that the model would have written, too."""
+    rejected_prediction_tokens: int
+
+
+class ChatUsage(TypedDict):
+    """The tokens of a request."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+    prompt_tokens_details: PromptTokensDetails
+    completion_tokens_details: CompletionTokensDetails
+
+
+class ChatHead(TypedDict):
+    """What each chunk and each whole reply begins with."""
+
+    id: str
+    created: int
+    """Seconds since 1970."""
+    model: str
+    system_fingerprint: str
+    """Names the format in which the model writes calls."""
+
+
+class ChatCompletion(ChatHead):
+    """A whole reply."""
+
+    object: Literal["chat.completion"]
+    choices: list[ChatChoice]
+    usage: ChatUsage
+    timings: ReplyTimings
+    constrained: NotRequired[ReplyNotes]
+
+
+class FunctionDelta(TypedDict):
+    """A part of a call of a function."""
+
+    name: NotRequired[str]
+    arguments: str
+    """More of the JSON text."""
+
+
+class CustomDelta(TypedDict):
+    """A part of a call of a custom tool."""
+
+    name: NotRequired[str]
+    input: str
+
+
+class ToolCallDelta(TypedDict):
+    """A part of a call; the first one has its id."""
+
+    index: int
+    id: NotRequired[str]
+    type: NotRequired[Literal["function", "custom"]]
+    function: NotRequired[FunctionDelta]
+    custom: NotRequired[CustomDelta]
+
+
+class ChatDelta(TypedDict):
+    """A part of what the assistant says."""
+
+    role: NotRequired[Literal["assistant"]]
+    content: NotRequired[str]
+    reasoning_content: NotRequired[str]
+    reasoning: NotRequired[str]
+    tool_calls: NotRequired[list[ToolCallDelta]]
+
+
+class ChatChunkChoice(TypedDict):
+    """A part of one of the replies."""
+
+    index: int
+    delta: ChatDelta
+    logprobs: NotRequired[ChatLogprobs]
+    finish_reason: FinishReason | None
+    """null up to the last part."""
+
+
+class PromptProgress(TypedDict):
+    """How much of the prompt was read."""
+
+    total: int
+    cache: int
+    processed: int
+    time_ms: float
+
+
+class ChatChunk(ChatHead):
+    """A part of a stream; that with the usage has no choices."""
+
+    object: Literal["chat.completion.chunk"]
+    choices: list[ChatChunkChoice]
+    usage: NotRequired[ChatUsage]
+    """In the last chunk, where `stream_options` ask for it."""
+    timings: NotRequired[ReplyTimings]
+    prompt_progress: NotRequired[PromptProgress]
+    constrained: NotRequired[ReplyNotes]
+
+
+class InputTokens(TypedDict):
+    """The length of a prompt."""
+
+    object: Literal["response.input_tokens"]
+    input_tokens: int

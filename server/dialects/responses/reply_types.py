@@ -1,0 +1,320 @@
+"""Responses: what a response and the events of a stream are, for the OpenAPI document."""
+
+from typing import Any, Literal, NotRequired, TypeAlias
+
+from typing_extensions import TypedDict
+
+from server.dialects.chat.reply_types import DrawnToken
+from server.turns.reply_notes import ReplyNotes
+
+ItemStatus = Literal["in_progress", "completed", "incomplete"]
+
+
+class InputText(TypedDict):
+    """A text that was sent."""
+
+    type: Literal["input_text"]
+    text: str
+
+
+class OutputText(TypedDict):
+    """A text that the assistant wrote."""
+
+    type: Literal["output_text"]
+    text: str
+    annotations: list[Any]
+    """Empty: there are none here."""
+    logprobs: NotRequired[list[DrawnToken]]
+
+
+class ReasoningText(TypedDict):
+    """Reasoning."""
+
+    type: Literal["reasoning_text"]
+    text: str
+
+
+class SummaryText(TypedDict):
+    """A summary of reasoning, which other servers have written."""
+
+    type: str
+    text: str
+
+
+class MessageItem(TypedDict):
+    """A message."""
+
+    type: Literal["message"]
+    id: str
+    role: Literal["user", "system", "developer", "assistant"]
+    status: ItemStatus
+    content: list[InputText | OutputText]
+
+
+class ReasoningItem(TypedDict):
+    """Reasoning."""
+
+    type: Literal["reasoning"]
+    id: str
+    summary: list[SummaryText]
+    content: list[ReasoningText]
+    status: ItemStatus
+    encrypted_content: NotRequired[str]
+    """The text, opaque, where `include` asks for it: for clients that carry it back."""
+
+
+class FunctionCallItem(TypedDict):
+    """A call of a function."""
+
+    type: Literal["function_call"]
+    id: str
+    call_id: str
+    """What the item with the result names."""
+    name: str
+    namespace: NotRequired[str]
+    arguments: str
+    """The JSON text of an object."""
+    status: ItemStatus
+
+
+class CustomCallItem(TypedDict):
+    """A call of a custom tool."""
+
+    type: Literal["custom_tool_call"]
+    id: str
+    call_id: str
+    name: str
+    namespace: NotRequired[str]
+    input: str
+    status: ItemStatus
+
+
+class CallOutputItem(TypedDict):
+    """The result of a call."""
+
+    type: Literal["function_call_output", "custom_tool_call_output"]
+    id: str
+    call_id: str
+    output: str | list[InputText]
+    status: ItemStatus
+
+
+OutputItem: TypeAlias = MessageItem | ReasoningItem | FunctionCallItem | CustomCallItem
+ConversationItem: TypeAlias = OutputItem | CallOutputItem
+
+
+class CachedInput(TypedDict):
+    """The tokens of the input by what was done with them."""
+
+    cached_tokens: int
+    cache_write_tokens: int
+
+
+class ReasonedOutput(TypedDict):
+    """The tokens of the output by what they are."""
+
+    reasoning_tokens: int
+
+
+class ResponseUsage(TypedDict):
+    """The tokens of a response."""
+
+    input_tokens: int
+    input_tokens_details: CachedInput
+    output_tokens: int
+    output_tokens_details: ReasonedOutput
+    total_tokens: int
+
+
+class ResponseFault(TypedDict):
+    """Why a response has failed."""
+
+    code: str
+    message: str
+
+
+class IncompleteDetails(TypedDict):
+    """Why a response is incomplete."""
+
+    reason: Literal["max_output_tokens"]
+
+
+class ReasoningEcho(TypedDict):
+    """The wish for reasoning."""
+
+    effort: str | None
+    summary: str | None
+
+
+class TextEcho(TypedDict):
+    """The form of the text."""
+
+    format: dict[str, Any]
+    verbosity: Literal["low", "medium", "high"]
+
+
+class ModelResponse(TypedDict):
+    """A response. Much of it repeats the request."""
+
+    id: str
+    object: Literal["response"]
+    created_at: int
+    completed_at: int | None
+    model: str
+    status: Literal["in_progress", "completed", "incomplete", "failed"]
+    error: ResponseFault | None
+    incomplete_details: IncompleteDetails | None
+    output: list[OutputItem]
+    usage: ResponseUsage | None
+    instructions: str | None
+    previous_response_id: str | None
+    max_output_tokens: int | None
+    max_tool_calls: int | None
+    user: str | None
+    safety_identifier: str | None
+    prompt_cache_key: str | None
+    prompt_cache_retention: str | None
+    background: bool
+    conversation: None
+    prompt: None
+    presence_penalty: float
+    frequency_penalty: float
+    metadata: dict[str, str]
+    parallel_tool_calls: bool
+    reasoning: ReasoningEcho
+    service_tier: Literal["default"]
+    store: bool
+    temperature: float
+    text: TextEcho
+    tool_choice: str | dict[str, Any]
+    tools: list[dict[str, Any]]
+    top_logprobs: int
+    top_p: float
+    truncation: Literal["disabled"]
+    constrained: NotRequired[ReplyNotes]
+
+
+class NumberedEvent(TypedDict):
+    """What every event has."""
+
+    sequence_number: int
+
+
+class ResponseEvent(NumberedEvent):
+    """The response so far; the last one is the whole."""
+
+    type: Literal[
+        "response.created",
+        "response.in_progress",
+        "response.completed",
+        "response.incomplete",
+        "response.failed",
+    ]
+    response: ModelResponse
+
+
+class ItemEvent(NumberedEvent):
+    """An item begins, without its content, or is complete."""
+
+    type: Literal["response.output_item.added", "response.output_item.done"]
+    output_index: int
+    item: OutputItem
+
+
+class PlacedEvent(NumberedEvent):
+    """What every event inside an item has."""
+
+    item_id: str
+    output_index: int
+
+
+class PartEvent(PlacedEvent):
+    """A part of an item begins, or is complete."""
+
+    type: Literal["response.content_part.added", "response.content_part.done"]
+    content_index: int
+    part: OutputText | ReasoningText
+
+
+class TextDeltaEvent(PlacedEvent):
+    """More of a text."""
+
+    type: Literal["response.output_text.delta", "response.reasoning_text.delta"]
+    content_index: int
+    delta: str
+    logprobs: NotRequired[list[DrawnToken]]
+
+
+class TextDoneEvent(PlacedEvent):
+    """A text is complete."""
+
+    type: Literal["response.output_text.done", "response.reasoning_text.done"]
+    content_index: int
+    text: str
+    logprobs: NotRequired[list[DrawnToken]]
+
+
+class CallDeltaEvent(PlacedEvent):
+    """More of the text of a call."""
+
+    type: Literal["response.function_call_arguments.delta", "response.custom_tool_call_input.delta"]
+    delta: str
+
+
+class ArgumentsDoneEvent(PlacedEvent):
+    """The arguments of a call are complete."""
+
+    type: Literal["response.function_call_arguments.done"]
+    name: str
+    namespace: NotRequired[str]
+    arguments: str
+
+
+class InputDoneEvent(PlacedEvent):
+    """The input of a custom tool is complete."""
+
+    type: Literal["response.custom_tool_call_input.done"]
+    name: str
+    namespace: NotRequired[str]
+    input: str
+
+
+class ErrorEvent(NumberedEvent):
+    """The response fails."""
+
+    type: Literal["error"]
+    code: str
+    message: str
+    param: str | None
+
+
+StreamedEvent: TypeAlias = (
+    ResponseEvent
+    | ItemEvent
+    | PartEvent
+    | TextDeltaEvent
+    | TextDoneEvent
+    | CallDeltaEvent
+    | ArgumentsDoneEvent
+    | InputDoneEvent
+    | ErrorEvent
+)
+
+
+class DeletedResponse(TypedDict):
+    """A response that was forgotten."""
+
+    id: str
+    object: Literal["response"]
+    deleted: bool
+
+
+class ItemPage(TypedDict):
+    """A part of the items of a conversation."""
+
+    object: Literal["list"]
+    data: list[ConversationItem]
+    has_more: bool
+    first_id: str
+    """Empty where there is none."""
+    last_id: str

@@ -1,0 +1,191 @@
+"""The OpenAPI document: what paths take and give.
+
+Requests are described by the models that validate them, replies by typed dictionaries. FastAPI
+describes neither by itself where a path reads its body and writes its reply on its own: the event
+loop reads no JSON here, and replies are streams.
+"""
+
+from collections.abc import Mapping
+from types import UnionType
+from typing import Any, Union, get_args, get_origin
+
+from fastapi import FastAPI
+from pydantic import BaseModel, TypeAdapter
+from pydantic.json_schema import JsonSchemaMode
+from typing_extensions import TypedDict
+
+from server.settings import Settings
+
+Json = dict[str, Any]
+Responses = dict[int | str, Json]
+REFERENCES = "#/components/schemas/{model}"
+EVENTS = "text/event-stream"
+JSON = "application/json"
+_kinds: dict[str, tuple[Any, JsonSchemaMode]] = {}
+"""What the paths refer to, by name."""
+_SCHEMES: Json = {
+    "bearer": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "The API key as OpenAI's clients send it",
+    },
+    "x-api-key": {
+        "type": "apiKey",
+        "in": "header",
+        "name": "x-api-key",
+        "description": "The API key as Anthropic's clients send it",
+    },
+}
+
+
+class ErrorBody(TypedDict):
+    """An error in OpenAI's form."""
+
+    message: str
+    """What is wrong, where, and what to do about it."""
+    type: str
+    """The group of errors that it belongs to."""
+    param: str | None
+    """A JSON pointer into the request; null: it is about no part of it."""
+    code: str | int | None
+    """The kind of error, for programs; of status 503 the status, as llama-server has it."""
+
+
+class ErrorReply(TypedDict):
+    """A request that was not answered."""
+
+    error: ErrorBody
+
+
+_DESCRIPTIONS = {
+    400: "The request cannot be carried out as it stands",
+    401: "The API key is missing or not known",
+    404: "There is no such thing",
+    405: "The path knows no such method",
+    413: "The request is too large",
+    415: "The body is not JSON by its header",
+    422: "The reply does not fit a keyword of its schema that is only checked",
+    500: "The server failed",
+    501: "The model, or this server, cannot do that",
+    503: "The model is loading, or too many requests are waiting",
+    504: "The time for the request was over",
+}
+_GENERATING = (400, 401, 404, 405, 413, 415, 422, 500, 503, 504)
+
+
+def _refer(kind: Any, mode: JsonSchemaMode = "serialization") -> Json:
+    """The schema of a type, which refers to those that the document then has."""
+    if get_origin(kind) in (UnionType, Union):
+        return {"anyOf": [_refer(branch, mode) for branch in get_args(kind)]}
+    if get_origin(kind) is list:
+        [item] = get_args(kind)
+        return {"type": "array", "items": _refer(item, mode)}
+    _kinds[kind.__name__] = (kind, mode)
+    return {"$ref": REFERENCES.format(model=kind.__name__)}
+
+
+def describe_body(kind: type[BaseModel], *examples: Json) -> Json:
+    """The body of a path, as FastAPI's `openapi_extra` wants it.
+
+    Args:
+        kind: what validates it.
+        examples: requests that the demo model answers.
+    """
+    content: Json = {"schema": _refer(kind, "validation")}
+    if examples:
+        named = {f"example {number}": {"value": value} for number, value in enumerate(examples, 1)}
+        content["examples"] = named
+    return {"requestBody": {"required": True, "content": {JSON: content}}}
+
+
+def describe_reply(kind: Any, chunk: Any = None, *, media_type: str = EVENTS) -> Responses:
+    """The reply of a path, as FastAPI's `responses` wants it.
+
+    Args:
+        kind: of a whole reply.
+        chunk: of what a stream has: the data of each event, or each line; None: there is no stream.
+        media_type: of the stream.
+    """
+    content: Json = {JSON: {"schema": _refer(kind)}}
+    description = "The reply"
+    if chunk is not None:
+        content[media_type] = {"schema": _refer(chunk)}
+        part = "the data of each event" if media_type == EVENTS else "each line"
+        description = f"The reply; where `stream` is asked for, {part} is as described"
+    return {200: {"description": description, "content": content}}
+
+
+def describe_text(media_type: str, description: str) -> Responses:
+    """The reply of a path that is no JSON."""
+    return {
+        200: {"description": description, "content": {media_type: {"schema": {"type": "string"}}}}
+    }
+
+
+def describe_errors(*statuses: int, kind: Any = ErrorReply) -> Responses:
+    """The errors of a path, as FastAPI's `responses` wants them.
+
+    Args:
+        kind: their form.
+    """
+    content = {JSON: {"schema": _refer(kind)}}
+    return {
+        status: {"description": _DESCRIPTIONS[status], "content": content} for status in statuses
+    }
+
+
+def describe_generation_errors(kind: Any = ErrorReply) -> Responses:
+    """The errors of a path that generates."""
+    return describe_errors(*_GENERATING, kind=kind)
+
+
+ERRORS = describe_generation_errors()
+"""The errors of paths that generate, in OpenAI's form."""
+
+
+def complete_document(app: FastAPI, settings: Settings, open_paths: frozenset[str]) -> None:
+    """Adds to the OpenAPI document what the paths refer to, and the ways to send an API key.
+
+    Args:
+        open_paths: those that need no key.
+    """
+    make = app.openapi
+
+    def make_complete() -> Json:
+        if app.openapi_schema is None:
+            document = make()
+            parts = document.setdefault("components", {})
+            parts.setdefault("schemas", {}).update(_describe_kinds())
+            parts["securitySchemes"] = _SCHEMES
+            known: list[Json] = [{name: []} for name in _SCHEMES]
+            document["security"] = known if settings.api_keys else [{}, *known]
+            _open(document["paths"], open_paths)
+            _drop_foreign_errors(document)
+        return make()
+
+    app.openapi = make_complete
+
+
+def _describe_kinds() -> Json:
+    kinds = list[tuple[str, JsonSchemaMode, TypeAdapter[Any]]]()
+    for name, (kind, mode) in _kinds.items():
+        kinds.append((name, mode, TypeAdapter(kind)))
+    _, described = TypeAdapter.json_schemas(kinds, ref_template=REFERENCES)
+    return described["$defs"]
+
+
+def _open(paths: Mapping[str, Json], open_paths: frozenset[str]) -> None:
+    for path in open_paths & paths.keys():
+        for operation in paths[path].values():
+            operation["security"] = []
+
+
+def _drop_foreign_errors(document: Json) -> None:
+    """Removes the error that FastAPI adds to paths with a query: here it has another status."""
+    for item in document["paths"].values():
+        for operation in item.values():
+            reply = operation["responses"].get("422")
+            if reply is not None and reply["description"] == "Validation Error":
+                del operation["responses"]["422"]
+    for name in ("HTTPValidationError", "ValidationError"):
+        document["components"]["schemas"].pop(name, None)

@@ -1,0 +1,51 @@
+"""The field `constrained` of replies, which no dialect knows: what was not done as it was asked."""
+
+from typing import Any, NotRequired
+
+from typing_extensions import TypedDict
+
+
+class RefusedTool(TypedDict):
+    """A tool that was not offered, since its schema cannot be enforced."""
+
+    name: str
+    pointer: str
+    """The place in the request."""
+    keyword: str
+    reason: str
+    hint: str | None
+
+
+class LeftOutTool(TypedDict):
+    """A tool that nobody runs here."""
+
+    type: str
+    where: str
+    """The place in the request."""
+
+
+class ReasoningNote(TypedDict):
+    """What became of the wish for reasoning."""
+
+    think: NotRequired[str]
+    budget: NotRequired[int]
+    """Tokens, at most."""
+    ignored: NotRequired[bool]
+    """The model knows no reasoning."""
+
+
+class ReplyNotes(TypedDict):
+    """What was not done as it was asked, and with `--show-grammar` what the mask held."""
+
+    refused_tools: NotRequired[list[RefusedTool]]
+    skipped_tools: NotRequired[list[LeftOutTool]]
+    ignored_fields: NotRequired[list[str]]
+    """Fields of the request that the server does not know."""
+    reasoning: NotRequired[ReasoningNote]
+    format: NotRequired[str]
+    """The format of calls."""
+    start: NotRequired[str]
+    """Where the prompt leaves the turn: plain, inside a reasoning block, or behind one."""
+    weakened: NotRequired[dict[str, Any]]
+    """By tool, the keywords of its schema that the mask does not hold as they stand."""
+    grammar: NotRequired[str]
