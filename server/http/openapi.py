@@ -36,6 +36,15 @@ _SCHEMES: Json = {
         "description": "The API key as Anthropic's clients send it",
     },
 }
+_PARAMETERS = {
+    "id": "What it is called",
+    "limit": "So many, at most",
+    "order": "By the time at which they were made",
+    "after": "Goes on behind this one",
+    "purpose": "Those of this purpose alone",
+    "stream": "Is refused: a response is streamed only while it is made",
+}
+"""Of paths and queries, by name."""
 
 
 class ErrorBody(TypedDict):
@@ -161,6 +170,7 @@ def complete_document(app: FastAPI, settings: Settings, open_paths: frozenset[st
             document["security"] = known if settings.api_keys else [{}, *known]
             _open(document["paths"], open_paths)
             _drop_foreign_errors(document)
+            _describe_parameters(document)
         return make()
 
     app.openapi = make_complete
@@ -189,3 +199,10 @@ def _drop_foreign_errors(document: Json) -> None:
                 del operation["responses"]["422"]
     for name in ("HTTPValidationError", "ValidationError"):
         document["components"]["schemas"].pop(name, None)
+
+
+def _describe_parameters(document: Json) -> None:
+    for item in document["paths"].values():
+        for operation in item.values():
+            for parameter in operation.get("parameters", ()):
+                parameter["description"] = _PARAMETERS[parameter["name"]]

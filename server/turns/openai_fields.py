@@ -29,30 +29,38 @@ Biases = Annotated[dict[str, float], BeforeValidator(stop_at_first(float))]
 class StreamOptions(BaseModel):
     """Parts of a stream in addition to the reply."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
     include_usage: bool = False
+    """The stream ends with a chunk that has the usage."""
 
 
 class StructuredOutputs(BaseModel):
     """vLLM's form of an answer that is not any text."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
     json_: Any = Field(None, alias="json")
+    """A JSON schema that the reply has to fit."""
     regex: str | None = None
+    """A regular expression that the reply has to match."""
     choice: Texts | None = None
+    """Texts, one of which is the reply."""
     grammar: str | None = None
+    """A grammar of the reply: Lark, or GBNF."""
 
 
 class ReasoningOptions(BaseModel):
     """OpenRouter's and Responses' form of the effort."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
     effort: Effort | None = None
+    """How hard to think."""
     max_tokens: int | None = Field(None, ge=0)
+    """Tokens of reasoning, at most; goes before the effort."""
     enabled: bool | None = None
+    """false: no reasoning."""
 
 
 def read_reasoning(
@@ -82,16 +90,24 @@ def read_reasoning(
 class SamplingFields(BaseModel):
     """Fields that say how tokens are drawn, and where the text ends."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
     temperature: float | None = Field(None, ge=0)
+    """How much chance there is; 0: the likeliest token each time. By default that of the model."""
     top_p: float | None = Field(None, ge=0, le=1)
+    """Draw from the likeliest tokens that have this probability together."""
     top_k: int | None = Field(None, ge=-1)
+    """Draw from so many of the likeliest tokens; 0 or -1: from all."""
     min_p: float | None = Field(None, ge=0, le=1)
+    """Draw from tokens that have at least this part of the probability of the likeliest."""
     seed: int | None = None
+    """The same seed draws the same tokens; -1: any."""
     stop: str | Texts | None = None
+    """A text, or several, at which the reply ends; it is not part of the reply."""
     presence_penalty: float | None = Field(None, ge=-2, le=2)
+    """Makes tokens less likely that are there already."""
     frequency_penalty: float | None = Field(None, ge=-2, le=2)
+    """The same, for each time that they are there."""
 
     def read_sampling(self, default: Sampling) -> Sampling:
         """The sampling; where the request does not say, as by default."""
@@ -120,22 +136,40 @@ class GenerationFields(SamplingFields, CacheFields):
     """Fields that say how a reply is generated, and what it has to be."""
 
     model: str | None = ""
+    """The name of a model, or one of its aliases; needed where the server has several."""
     response_format: Json | None = None
+    """What the reply has to be: `text`, `json_object`, or `json_schema` with a schema."""
     json_schema: Json | None = None
+    """llama-server's form: a JSON schema that the reply has to fit."""
     structured_outputs: StructuredOutputs | None = None
+    """vLLM's form of what the reply has to be."""
     grammar: str | None = None
+    """A grammar of the reply: Lark, or GBNF."""
     regex: str | None = None
+    """A regular expression that the reply has to match."""
     choice: Texts | None = None
+    """Texts, one of which is the reply."""
     n_predict: int | None = Field(None, ge=-1)
+    """llama-server's name of `max_tokens`; -1: as many as there is room for."""
     n: int | None = Field(None, ge=1)
+    """The number of replies."""
     logit_bias: Biases | list[Any] | None = None
+    """What is added to the logits of tokens: an object by id or text, or pairs of them; `false` in
+    a pair: never."""
     repeat_penalty: float | None = Field(None, gt=0)
+    """Makes tokens less likely that came last; 1: does nothing."""
     repetition_penalty: float | None = Field(None, gt=0)
+    """vLLM's name of `repeat_penalty`."""
     stream: bool | None = None
+    """The reply comes in parts, as server-sent events."""
     stream_options: StreamOptions | None = None
+    """What a stream has beside the reply."""
     return_progress: bool | None = None
+    """A stream says how much of the prompt is read."""
     timings_per_token: bool | None = None
+    """Each part of a stream has the timings so far."""
     ignore_eos: bool | None = None
+    """The reply goes on until it has all its tokens."""
 
     @property
     def shows_usage(self) -> bool:

@@ -47,25 +47,46 @@ class ChatRequest(GenerationFields):
     """A request to /v1/chat/completions."""
 
     messages: Objects = Field(min_length=1)
+    """The conversation, its last message last."""
     tools: Objects | None = None
+    """What the model may call: functions, with a JSON schema of their arguments, and custom
+    tools."""
     tool_choice: str | Json | None = None
+    """`auto`, `none`, `required`, or the tool that is to be called."""
     parallel_tool_calls: bool | None = None
+    """false: one call at most."""
     max_calls: int | None = Field(None, ge=1)
+    """Calls in one reply, at most."""
     max_identical_calls: int | None = Field(None, ge=1)
+    """Calls of the same tool with the same arguments in one reply, at most."""
     max_tokens: int | None = Field(None, ge=-1)
+    """Tokens of the reply, at most; -1: as many as there is room for."""
     max_completion_tokens: int | None = Field(None, ge=1)
+    """OpenAI's newer name of `max_tokens`."""
     logprobs: bool | None = None
+    """The reply has the log probability of each token."""
     top_logprobs: int | None = Field(None, ge=0, le=20)
+    """So many of the likeliest tokens come with each."""
     reasoning_effort: Effort | None = None
+    """How hard to think."""
     reasoning: ReasoningOptions | None = None
+    """OpenRouter's form of the effort."""
     reasoning_budget: int | None = Field(None, ge=-1)
+    """Tokens of reasoning, at most; -1: any number."""
     thinking_budget: int | None = Field(None, ge=-1)
+    """Another name of `reasoning_budget`."""
     thinking_token_budget: int | None = Field(None, ge=-1)
+    """vLLM's name of `reasoning_budget`."""
     thinking_budget_tokens: int | None = Field(None, ge=-1)
+    """llama-server's name of `reasoning_budget`."""
     reasoning_format: Literal["none", "auto", "deepseek", "deepseek-legacy"] | None = None
+    """Where the reasoning goes: `none` leaves it in the content."""
     chat_template_kwargs: Json | None = None
+    """Variables of the chat template, such as `enable_thinking`."""
     continue_final_message: bool | None = None
+    """The reply goes on with the last message, which is one of the assistant."""
     add_generation_prompt: bool | None = None
+    """For /apply-template: false leaves out what begins the turn of the assistant."""
 
     def read_reasoning_field(self, default: ReasoningField) -> ReasoningField:
         """The field of the reply that has the reasoning."""

@@ -20,11 +20,17 @@ class CompletionRequest(GenerationFields):
     """A request to /v1/completions."""
 
     prompt: str | Numbers | Texts | NumberLists
+    """A text, or ids of tokens; or several of either."""
     max_tokens: int | None = Field(DEFAULT_TOKENS, ge=-1)
+    """Tokens of the reply, at most; -1: as many as there is room for."""
     best_of: int | None = None
+    """Has to be `n`: replies are not compared here."""
     suffix: str | None = None
+    """Is refused: text cannot be inserted here."""
     echo: bool | None = None
+    """The prompt stands in front of the reply."""
     logprobs: int | None = Field(None, ge=0, le=20)
+    """The reply has the log probability of each token, and so many of the likeliest."""
 
     @property
     def prompts(self) -> Sequence[str | Sequence[int]]:

@@ -44,12 +44,19 @@ class NativeFields(GenerationFields):
     """Fields that completion and infill have in common."""
 
     max_tokens: int | None = Field(None, ge=-1)
+    """Tokens of the reply, at most; -1: as many as there is room for."""
     n_cmpl: int | None = Field(None, ge=1)
+    """The number of completions of each prompt."""
     n_probs: int | None = Field(None, ge=0, le=20)
+    """The reply has the probability of each token, and so many of the likeliest."""
     post_sampling_probs: bool | None = None
+    """Is refused: probabilities are those in front of sampling."""
     repeat_last_n: int | None = Field(None, ge=-1)
+    """How many of the last tokens `repeat_penalty` looks at; 0: none; -1: all."""
     return_tokens: bool | None = None
+    """The reply has the ids of its tokens."""
     response_fields: Texts | None = None
+    """The fields of the reply; a name with slashes is one inside another field."""
 
     @property
     def choices(self) -> int:
@@ -98,6 +105,7 @@ class NativeCompletionRequest(NativeFields):
     """A request to /completion."""
 
     prompt: Any
+    """A text, or ids of tokens and texts; or several of either."""
 
     def read(self, service: Service) -> TextRequest:
         """Reads what is asked for, for each of the prompts.
@@ -112,19 +120,25 @@ class NativeCompletionRequest(NativeFields):
 class ExtraText(BaseModel):
     """A text beside the one that is filled in, such as another file."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
     text: str
+    """What it says."""
     filename: str | None = None
+    """What it is called."""
 
 
 class InfillRequest(NativeFields):
     """A request to /infill."""
 
     input_prefix: str
+    """The text in front of what is filled in."""
     input_suffix: str
+    """The text behind it."""
     input_extra: list[ExtraText] = Field(default_factory=list[ExtraText], max_length=1000)
+    """Further texts, such as other files."""
     prompt: str = ""
+    """The end of the prefix."""
 
     def read(self, service: Service) -> TextRequest:
         """Reads what is asked for.

@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from server.dialects.chat.request import ChatRequest
 from server.dialects.completions.routes import show_prompt, start
@@ -43,16 +43,25 @@ NO_EMBEDDINGS = "this server generates text: it has no embeddings, and ranks no 
 class TokenizeRequest(BaseModel):
     """A text to be cut into tokens."""
 
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
     content: str = Field(max_length=1_000_000)
+    """The text."""
     add_special: bool = False
+    """The token that begins a text goes in front."""
     parse_special: bool = True
+    """Names of special tokens are these tokens; false: they are text."""
     with_pieces: bool = False
+    """The reply has the text of each token."""
 
 
 class DetokenizeRequest(BaseModel):
     """Tokens to be put together."""
 
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
     tokens: Numbers = Field(max_length=1_000_000)
+    """Ids of tokens."""
 
 
 @router.post(

@@ -43,53 +43,76 @@ RENAMED = {"/reasoning_budget": "/thinking/budget_tokens", "/stop": "/stop_seque
 class ThinkingOptions(BaseModel):
     """Thinking or none, and how much of it."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
     type: Literal["enabled", "disabled", "adaptive", "between_tools"]
+    """Whether to think."""
     budget_tokens: int | None = Field(None, ge=1)
+    """Tokens of thinking, at most."""
     display: Literal["summarized", "omitted"] | None = None
+    """`omitted`: blocks of thinking come without their text."""
 
 
 class OutputOptions(BaseModel):
     """The effort to think, and the form of the answer."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
     effort: Effort | None = None
+    """How hard to think."""
     format: Json | None = None
+    """What the reply has to be: `json_schema` with a schema."""
 
 
 class ToolChoice(BaseModel):
     """The tools that may or must be called."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
     type: Literal["auto", "any", "tool", "none"]
+    """`any`: a call is a must; `tool`: of the tool that is named."""
     name: str | None = None
+    """The tool that is to be called."""
     disable_parallel_tool_use: bool | None = None
+    """One call at most."""
 
 
 class CountRequest(CacheFields):
     """A request to /v1/messages/count_tokens: one to /v1/messages that need not say how long the
     reply may be."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
     messages: Objects = Field(min_length=1)
+    """The conversation, its last message last; a last one of the assistant is gone on with."""
     model: str | None = ""
+    """The name of a model, or one of its aliases; needed where the server has several."""
     max_tokens: int | None = Field(None, ge=1)
+    """Tokens of the reply, at most."""
     system: str | Objects | None = None
+    """What stands in front of the conversation: a text, or blocks of text."""
     tools: Objects | None = None
+    """What the model may call, with a JSON schema of the input."""
     tool_choice: ToolChoice | None = None
+    """Whether a tool is to be called, and which."""
     stop_sequences: Texts | None = None
+    """Texts at which the reply ends; they are not part of it."""
     temperature: float | None = Field(None, ge=0)
+    """How much chance there is; 0: the likeliest token each time. By default that of the model."""
     top_p: float | None = Field(None, ge=0, le=1)
+    """Draw from the likeliest tokens that have this probability together."""
     top_k: int | None = Field(None, ge=0)
+    """Draw from so many of the likeliest tokens; 0: from all."""
     thinking: ThinkingOptions | None = None
+    """Thinking or none, and how much of it."""
     output_config: OutputOptions | None = None
+    """The effort to think, and the form of the reply."""
     output_format: Json | None = None
+    """The former name of the `format` of `output_config`."""
     cache_control: Json | None = None
+    """Puts a breakpoint of the cache behind the conversation."""
     stream: bool | None = None
+    """The reply comes in parts, as server-sent events."""
 
     def read(self, service: Service) -> "DecodedRequest":
         """Reads what is asked for.
@@ -206,6 +229,7 @@ class MessagesRequest(CountRequest):
     """A request to /v1/messages."""
 
     max_tokens: int = Field(ge=1)  # pyright: ignore[reportIncompatibleVariableOverride]
+    """Tokens of the reply, at most."""
 
 
 @dataclass(frozen=True)

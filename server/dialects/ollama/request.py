@@ -47,11 +47,17 @@ class ModelOptions(SamplingFields):
     """Ollama's `options`: how tokens are drawn, and how many."""
 
     top_k: int | None = Field(None, ge=0)
+    """Draw from so many of the likeliest tokens; 0: from all."""
     seed: int | None = None
+    """The same seed draws the same tokens."""
     repeat_penalty: float | None = Field(None, gt=0)
+    """Makes tokens less likely that came last; 1: does nothing."""
     repeat_last_n: int | None = Field(None, ge=-1)
+    """How many of the last tokens `repeat_penalty` looks at; 0: none; -1: all."""
     num_predict: int | None = Field(None, ge=-2)
+    """Tokens of the reply, at most; -1: any number; -2: as many as there is room for."""
     num_ctx: int | None = Field(None, ge=0)
+    """The context is that of the server, whatever it says."""
 
     def read_generation(self, service: Service, logprobs: int | None) -> GenerationOptions:
         """How the reply is generated."""
@@ -83,13 +89,21 @@ class OllamaRequest(CacheFields):
     """The fields that /api/chat and /api/generate have in common."""
 
     model: str | None = ""
+    """The name of a model, or one of its aliases; needed where the server has several."""
     format: Json | str | None = None
+    """What the reply has to be: `json`, or a JSON schema."""
     options: ModelOptions | None = None
+    """How tokens are drawn, and how many."""
     think: bool | Literal["low", "medium", "high", "max", ""] | None = None
+    """Whether to think, or how hard."""
     stream: bool | None = None
+    """false: the reply comes as a whole."""
     keep_alive: float | str | None = None
+    """0 in a request without messages unloads the model; all else is a matter of the server."""
     logprobs: bool | None = None
+    """The reply has the log probability of each token."""
     top_logprobs: int | None = Field(None, ge=0, le=20)
+    """So many of the likeliest tokens come with each."""
 
     @property
     def _options(self) -> ModelOptions:
@@ -182,7 +196,9 @@ class OllamaChatRequest(OllamaRequest):
     """A request to /api/chat."""
 
     messages: Objects = Field(default_factory=list)
+    """The conversation, its last message last; none: the model is loaded."""
     tools: Objects | None = None
+    """What the model may call: functions, with a JSON schema of their arguments."""
 
     @property
     def only_loads(self) -> bool:
@@ -197,12 +213,19 @@ class OllamaGenerateRequest(OllamaRequest):
     """A request to /api/generate."""
 
     prompt: str = ""
+    """What the user says; empty: the model is loaded."""
     system: str = ""
+    """What stands in front of it."""
     raw: bool | None = None
+    """The prompt goes to the model as it is."""
     suffix: str | None = None
+    """Is refused: text cannot be inserted here."""
     template: str | None = None
+    """Is refused: the template is that of the model."""
     context: list[Any] | None = None
+    """Is refused: conversations are for /api/chat."""
     images: list[Any] | None = None
+    """Are refused: the model reads text."""
 
     @property
     def only_loads(self) -> bool:

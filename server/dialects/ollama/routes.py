@@ -66,9 +66,10 @@ its name."""
 class ShowRequest(BaseModel):
     """A request to /api/show."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
     model: str | None = None
+    """The name of a model, or one of its aliases; needed where the server has several."""
 
 
 @router.post(
@@ -134,7 +135,7 @@ def _tell_loaded(service: Service, body: OllamaRequest, empty: Json) -> Response
     return StreamingResponse(stream(), media_type=OllamaWriter.media_type)
 
 
-@router.get("/version")
+@router.get("/version", responses=NO_KEY)
 async def tell_version() -> OllamaVersion:
     """The version of Ollama whose API this is."""
     return {"version": VERSION}

@@ -44,33 +44,55 @@ TOOL_FIELDS = ("type", "name", "description", "parameters", "strict")
 class TextOptions(BaseModel):
     """The form of the text of a message."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
     format: Json | None = None
+    """What the text has to be: `text`, `json_object`, or `json_schema` with a schema."""
     verbosity: Literal["low", "medium", "high"] | None = None
+    """Comes back as it is; nothing else depends on it."""
 
 
 class ResponsesRequest(SamplingFields, CacheFields):
     """A request to /v1/responses."""
 
     input: str | Objects = ""
+    """A text of the user, or the items of a conversation."""
     model: str | None = ""
+    """The name of a model, or one of its aliases; needed where the server has several."""
     instructions: str | None = None
+    """What stands in front of the conversation; not part of what is kept."""
     previous_response_id: str | None = None
+    """The response that this one goes on from."""
     tools: Objects | None = None
+    """What the model may call: functions, with a JSON schema of their arguments, and custom
+    tools."""
     tool_choice: str | Json | None = None
+    """`auto`, `none`, `required`, or the tool that is to be called."""
     parallel_tool_calls: bool | None = None
+    """false: one call at most."""
     max_tool_calls: int | None = Field(None, ge=0)
+    """Comes back as it is: it is about tools that OpenAI runs."""
     text: TextOptions | None = None
+    """The form of the text."""
     reasoning: ReasoningOptions | None = None
+    """How hard to think."""
     max_output_tokens: int | None = Field(None, ge=1)
+    """Tokens of the response, at most."""
     top_logprobs: int | None = Field(None, ge=0, le=20)
+    """So many of the likeliest tokens come with each."""
     include: Texts | None = None
+    """What responses have in addition: `message.output_text.logprobs`,
+    `reasoning.encrypted_content`."""
     store: bool | None = None
+    """false: the response is not kept."""
     stream: bool | None = None
+    """The response comes in parts, as server-sent events."""
     metadata: Annotated[dict[str, str], BeforeValidator(stop_at_first(str))] | None = None
+    """Comes back as it is."""
     truncation: Literal["auto", "disabled"] | None = None
+    """Conversations are never cut here, whatever it says."""
     chat_template_kwargs: Json | None = None
+    """Variables of the chat template, such as `enable_thinking`."""
 
     @property
     def shows_logprobs(self) -> bool:

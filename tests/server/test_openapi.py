@@ -1,0 +1,220 @@
+"""The OpenAPI document: everything in it is described, its examples are answered, and replies have
+nothing that it does not describe. The last is held by every client of `running_server`, too."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import jsonschema_rs
+import pytest
+
+from constrained import load
+from server.settings import Settings
+from tests.scripted_model import OPENED, scripted
+from tests.server.described_replies import DescribedReplies, close_objects
+from tests.server.running_server import running
+from tests.templates import OPEN, hermes_call
+
+Json = dict[str, Any]
+KNOWN_BY_ID = "{id"
+
+
+@pytest.fixture(scope="module")
+def demo() -> Iterator[httpx.Client]:
+    with running(lambda: load(threads=1, sequences=2)) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def document(demo: httpx.Client) -> Json:
+    return demo.get("/openapi.json").json()
+
+
+def list_operations(document: Json) -> Iterator[tuple[str, str, Json]]:
+    for path, item in document["paths"].items():
+        for method, operation in item.items():
+            yield method, path, operation
+
+
+def list_references(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        if isinstance(value.get("$ref"), str):
+            yield value["$ref"]
+        for inner in value.values():
+            yield from list_references(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from list_references(inner)
+
+
+def test_fields_of_requests_are_described(document: Json) -> None:
+    schemas = document["components"]["schemas"]
+    waiting = list[str]()
+    for _, _, operation in list_operations(document):
+        waiting += list_references(operation.get("requestBody", {}))
+    assert len(waiting) > 15
+    seen = set[str]()
+    while waiting:
+        name = waiting.pop().rpartition("/")[2]
+        if name in seen:
+            continue
+        seen.add(name)
+        assert schemas[name]["description"], name
+        for field, described in schemas[name].get("properties", {}).items():
+            assert described.get("description"), f"{name}.{field}"
+        waiting += list_references(schemas[name])
+    assert {"ChatRequest", "ThinkingOptions", "ModelOptions", "BatchRequest"} <= seen
+
+
+def test_operations_are_described(document: Json) -> None:
+    for method, path, operation in list_operations(document):
+        name = f"{method} {path}"
+        assert operation["description"], name
+        for parameter in operation.get("parameters", ()):
+            assert parameter["description"], name
+        for status, reply in operation["responses"].items():
+            assert reply["content"], f"{name}: {status}"
+            for content in reply["content"].values():
+                if status != "200" or not path.endswith("/cancel"):
+                    assert content["schema"], f"{name}: {status}"
+
+
+def test_references_lead_somewhere(document: Json) -> None:
+    schemas = document["components"]["schemas"]
+    for reference in list_references(document):
+        assert reference.removeprefix("#/components/schemas/") in schemas
+    for name, schema in schemas.items():
+        jsonschema_rs.Draft202012Validator({**schema, "components": document["components"]})
+        assert schema.get("description") or "enum" in schema or "Page" in name, name
+
+
+def test_examples_are_answered(demo: httpx.Client, document: Json) -> None:
+    asked = 0
+    for method, path, operation in list_operations(document):
+        for content in operation.get("requestBody", {}).get("content", {}).values():
+            for example in content.get("examples", {}).values():
+                reply = demo.request(method, path, json=example["value"])
+                assert reply.status_code == 200, f"{path}: {reply.text}"
+                asked += 1
+    assert asked > 12
+
+
+def test_paths_without_a_body_answer_as_described(demo: httpx.Client, document: Json) -> None:
+    for method, path, _ in list_operations(document):
+        if method == "get" and KNOWN_BY_ID not in path:
+            assert demo.get(path).status_code == 200, path
+        elif method == "get":
+            known = "demo" if path == "/v1/models/{id}" else "none"
+            status = 200 if known == "demo" else 404
+            assert demo.get(path.replace("{id}", known)).status_code == status, path
+
+
+STREAMS: dict[str, Json] = {
+    "/v1/chat/completions": {
+        "stream_options": {"include_usage": True},
+        "logprobs": True,
+        "top_logprobs": 2,
+        "return_progress": True,
+        "timings_per_token": True,
+    },
+    "/v1/completions": {"logprobs": 2, "echo": False, "n": 2},
+    "/v1/responses": {"include": ["message.output_text.logprobs"], "unknown": 1},
+    "/v1/messages": {"stop_sequences": ["e"]},
+    "/completion": {"n_probs": 2, "return_progress": True, "timings_per_token": True},
+    "/api/chat": {"logprobs": True, "top_logprobs": 2},
+    "/api/generate": {"think": True},
+}
+
+
+@pytest.mark.parametrize("path", STREAMS)
+def test_streams_are_as_described(demo: httpx.Client, document: Json, path: str) -> None:
+    content = document["paths"][path]["post"]["requestBody"]["content"]["application/json"]
+    for example in content["examples"].values():
+        for added in ({}, STREAMS[path]):
+            body = {**example["value"], **added, "stream": True}
+            with demo.stream("POST", path, json=body) as response:
+                data = response.read()
+            assert response.status_code == 200, data
+            assert data.count(b"\n") > 2
+
+
+TOOLS = [{"name": "paint", "input_schema": {"type": "object", "properties": {}}}]
+BAD = {"name": "bad", "input_schema": {"$ref": "#/nowhere"}}
+TURN = "I wonder.\n</think>\n\nYes. " + hermes_call("paint")
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_turns_with_everything_are_as_described(stream: bool) -> None:
+    """Reasoning, text and calls of both kinds; tools that are refused or skipped; the grammar."""
+    settings = Settings(show_grammar=True)
+    with running(scripted(TURN, source=OPEN, turn=OPENED), settings) as client:
+        hello: list[Json] = [{"role": "user", "content": "Hello"}]
+        function = {"name": "paint", "parameters": {"type": "object", "properties": {}}}
+        chat = [{"type": "function", "function": function}]
+        flat = {"type": "function", **function}
+        custom = {"type": "custom", "name": "paint"}
+        hosted = {"type": "web_search_20250305", "name": "web_search"}
+        asked: list[tuple[str, Json]] = [
+            ("/v1/chat/completions", {"messages": hello, "tools": chat, "unknown": 1}),
+            ("/v1/responses", {"input": "Hello", "tools": [flat], "include": [SEALED]}),
+            ("/v1/responses", {"input": "Hello", "tools": [custom]}),
+            (
+                "/v1/messages",
+                {"messages": hello, "tools": [*TOOLS, hosted], "max_tokens": 500},
+            ),
+            ("/api/chat", {"messages": hello, "tools": chat}),
+        ]
+        for path, body in asked:
+            reply = client.post(path, json={**body, "stream": stream})
+            assert reply.status_code == 200, reply.text
+            assert "constrained" in reply.text
+            assert stream or "I wonder." in reply.text
+
+
+SEALED = "reasoning.encrypted_content"
+
+
+def test_a_reply_that_is_not_described_is_found(document: Json) -> None:
+    described = DescribedReplies(document)
+    ok = httpx.Request("GET", "http://x/health")
+    typed = {"content-type": "application/json"}
+
+    def check(request: httpx.Request, status: int, value: Any) -> None:
+        reply = httpx.Response(status, headers=typed, request=request)
+        described.check_whole(reply, json.dumps(value).encode())
+
+    check(ok, 200, {"status": "ok"})
+    for status, value in ((200, {"status": "ok", "more": 1}), (200, {}), (418, {})):
+        with pytest.raises(AssertionError, match="/health"):
+            check(ok, status, value)
+    chunk = b'data: {"object": "chat.completion.chunk"}\n\n'
+    stream = httpx.Response(
+        200,
+        headers={"content-type": "text/event-stream"},
+        request=httpx.Request("POST", "http://x/v1/chat/completions"),
+    )
+    with pytest.raises(AssertionError, match="not valid"):
+        described.check_whole(stream, chunk)
+
+
+def test_objects_are_closed_unless_they_say_so() -> None:
+    assert close_objects({"type": "object", "properties": {}}) == {
+        "type": "object",
+        "properties": {},
+        "additionalProperties": False,
+    }
+    for left in ({"type": "object"}, {"type": "object", "additionalProperties": True}):
+        assert close_objects(left) == left
+
+
+def test_keys_are_described(document: Json) -> None:
+    assert {} in document["security"], "no key is needed"
+    assert set(document["components"]["securitySchemes"]) == {"bearer", "x-api-key"}
+    with running(scripted("Hello"), Settings(api_keys=("k",))) as client:
+        for name, value in (("Authorization", "Bearer k"), ("x-api-key", "k")):
+            given = client.get("/openapi.json", headers={name: value}).json()
+        assert given["security"] == [{"bearer": []}, {"x-api-key": []}]
+        for _, path, operation in list_operations(given):
+            is_open = client.get(path).status_code != 401
+            assert (operation.get("security") == []) == is_open, path
