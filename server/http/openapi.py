@@ -164,7 +164,8 @@ def complete_document(app: FastAPI, settings: Settings, open_paths: frozenset[st
         if app.openapi_schema is None:
             document = make()
             parts = document.setdefault("components", {})
-            parts.setdefault("schemas", {}).update(_describe_kinds())
+            schemas = parts.get("schemas", {}) | _describe_kinds()
+            parts["schemas"] = dict(sorted(schemas.items()))
             parts["securitySchemes"] = _SCHEMES
             known: list[Json] = [{name: []} for name in _SCHEMES]
             document["security"] = known if settings.api_keys else [{}, *known]
