@@ -39,9 +39,11 @@ class Client:
     """A client, and where its scenarios are.
 
     Args:
-        packages: for pip, or for npm where the script is JavaScript.
+        packages: for pip, or for npm.
         options: of the server; clients that have the same ones share it.
-        lacks: scenarios that its API has no words for.
+        lacks: scenarios that it has no words for.
+        is_agent: it is an agent, a program of npm that a script in Python runs; its server has a
+            scripted model.
     """
 
     name: str
@@ -49,24 +51,31 @@ class Client:
     packages: tuple[str, ...]
     options: tuple[str, ...] = ()
     lacks: tuple[str, ...] = ()
+    is_agent: bool = False
 
     @property
     def home(self) -> Path:
         """The folder that its packages are in."""
         return VENVS / self.name
 
+    @property
+    def is_node(self) -> bool:
+        """Its script is JavaScript."""
+        return self.script.endswith(".mjs")
+
     def install(self) -> list[str]:
         """Installs it if need be; returns the command that runs its script."""
         done = self.home / ".done"
         wanted = "\n".join(self.packages)
-        is_node = self.script.endswith(".mjs")
         if not (done.exists() and done.read_text() == wanted):
             self.home.mkdir(parents=True, exist_ok=True)
-            install = self._install_npm if is_node else self._install_pip
+            install = self._install_npm if self.is_node or self.is_agent else self._install_pip
             install()
             done.write_text(wanted)
-        if is_node:
+        if self.is_node:
             return ["node", str(self.home / self.script)]
+        if self.is_agent:
+            return [sys.executable, str(PROGRAMS / self.script)]
         return [str(self.home / "bin" / "python"), str(PROGRAMS / self.script)]
 
     def _install_pip(self) -> None:
@@ -80,6 +89,10 @@ class Client:
         subprocess.run([*command, str(self.home), *self.packages], check=True)
 
 
+OF_SDKS = tuple(
+    "auto required named none parallel stream reasoning_on reasoning_off error cancel".split()
+)
+"""Scenarios of SDKs: an agent asks as it likes."""
 CLIENTS = (
     Client("openai", "openai_chat.py", ("openai>=3,<4",)),
     Client("openai-responses", "openai_responses.py", ("openai>=3,<4",)),
@@ -107,6 +120,15 @@ CLIENTS = (
     ),
     Client("ai-sdk", "ai_sdk.mjs", ("ai@7", "@ai-sdk/openai-compatible@3", "zod@4")),
     Client("openai-node", "openai_node.mjs", ("openai@7", "zod@4")),
+    Client("codex", "codex_exec.py", ("@openai/codex@0.169",), lacks=OF_SDKS, is_agent=True),
+    Client(
+        "claude-code",
+        "claude_print.py",
+        ("@anthropic-ai/claude-code@2",),
+        lacks=OF_SDKS,
+        is_agent=True,
+    ),
+    Client("opencode", "opencode_run.py", ("opencode-ai@1",), lacks=OF_SDKS, is_agent=True),
     # Drawn requests may ask for any number of tokens: 504 is an answer, too.
     Client("schemathesis", "schema_fuzz.py", ("schemathesis>=4,<5",), ("--timeout", "1")),
 )
@@ -115,10 +137,10 @@ CLIENTS = (
 def run_client(client: Client, url: str) -> list[dict[str, Any]]:
     """The outcomes of a client's scenarios."""
     command = client.install()
-    if client.script.endswith(".mjs"):  # packages are looked for beside the script
+    if client.is_node:  # packages are looked for beside the script
         for script in PROGRAMS.glob("*.mjs"):
             shutil.copyfile(script, client.home / script.name)
-    environment = os.environ | QUIET
+    environment = os.environ | QUIET | {"CLIENT_HOME": str(client.home)}
     done = subprocess.run(
         [*command, url], env=environment, capture_output=True, text=True, timeout=LIMIT, check=False
     )
@@ -132,9 +154,10 @@ def run_client(client: Client, url: str) -> list[dict[str, Any]]:
 def run_clients(clients: Sequence[Client], sequences: int) -> dict[str, list[dict[str, Any]]]:
     """The outcomes of clients, one after the other, by their names; prints them as they come."""
     outcomes = dict[str, list[dict[str, Any]]]()
-    for options, sharing in groupby(clients, attrgetter("options")):
+    for (options, is_agent), sharing in groupby(clients, attrgetter("options", "is_agent")):
         quiet = ["-np", str(sequences), "-t", "1", "--log-level", "warning"]
-        with serve([*quiet, *options]) as served:
+        module = "tests.clients.scripted_server" if is_agent else "server"
+        with serve([*quiet, *options], (module,)) as served:
             for client in sharing:
                 outcomes[client.name] = run_client(client, served.url)
                 for line in outcomes[client.name]:

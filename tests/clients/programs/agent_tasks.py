@@ -1,0 +1,8 @@
+"""What agents are asked, and what the model is to say: read by their programs and by the server."""
+
+GREETING = "Say hello to the reviewers."
+GREETED = "Hello, reviewers."
+FILE = "notes.txt"
+CODE = "The code is 4711."
+QUESTION = f"Read {FILE} and tell me the code."
+COMMAND = f"cat {FILE}"

@@ -1,0 +1,80 @@
+"""A server for agents: its model says what they need to go on, whatever else their prompts have.
+
+`python -m tests.clients.scripted_server --port PORT [-np N]`. A model of a few million parameters
+makes nothing of the prompts of agents, which have tens of thousands of tokens.
+"""
+
+import argparse
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import uvicorn
+
+from constrained.engine.scripted import ScriptedEngine, scripted_logits
+from constrained.model.model import Model
+from constrained.template.chat_template import ChatTemplate
+from server.app import make_app
+from tests.clients.programs.agent_tasks import CODE, COMMAND, GREETED, GREETING
+from tests.scripted_model import BYTES, TURN
+from tests.templates import HERMES, hermes_call
+
+CONTEXT = 400_000  # bytes, each a token
+OPENED = b"<think>\n"
+THOUGHT = "I see.\n</think>\n\n"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What the model says where a text is in the prompt."""
+
+    seen: str
+    said: str
+
+
+def call_shell(tool: str, **arguments: str) -> Rule:
+    """Reads the file with the code by the shell of an agent, if it offers this tool."""
+    return Rule(f'"name": "{tool}"', hermes_call(tool, json.dumps(arguments)))
+
+
+RULES = (
+    Rule(CODE, CODE),  # the result of the call
+    Rule(GREETING, GREETED),
+    call_shell("exec_command", cmd=COMMAND),
+    call_shell("Bash", command=COMMAND, description="Read the notes"),
+    call_shell("bash", command=COMMAND, description="Read the notes"),
+    Rule("", "Notes"),  # a title for the conversation
+)
+"""The first counts whose text is there."""
+
+
+def decide(sequence: int, tokens: Sequence[int]) -> np.ndarray:
+    """The logits behind these tokens."""
+    text = BYTES.text(tokens)
+    start = [found.end() for found in re.finditer(TURN, text)][-1]
+    prompt = text[:start].decode("utf-8", "replace")
+    said = next(rule.said for rule in RULES if rule.seen in prompt)
+    if text.startswith(OPENED, start):
+        start += len(OPENED)
+        said = THOUGHT + said
+    return scripted_logits(BYTES, said, start)(sequence, tokens)
+
+
+def main() -> None:
+    """Serves on this machine alone; further options of the real server change nothing."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("-np", type=int, default=1)
+    options, _ = parser.parse_known_args()
+
+    def load() -> Model:
+        engine = ScriptedEngine(BYTES, decide, context_length=CONTEXT, max_sequences=options.np)
+        return Model(engine, ChatTemplate(HERMES))
+
+    uvicorn.run(make_app(load), host="127.0.0.1", port=options.port, log_level="warning")
+
+
+if __name__ == "__main__":
+    main()
