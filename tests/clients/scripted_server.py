@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import uvicorn
@@ -44,7 +45,7 @@ RULES = (
     Rule(GREETING, GREETED),
     call_shell("exec_command", cmd=COMMAND),
     call_shell("Bash", command=COMMAND, description="Read the notes"),
-    call_shell("bash", command=COMMAND, description="Read the notes"),
+    call_shell("bash", command=COMMAND),
     Rule("", "Notes"),  # a title for the conversation
 )
 """The first counts whose text is there."""
@@ -62,6 +63,12 @@ def decide(sequence: int, tokens: Sequence[int]) -> np.ndarray:
     return scripted_logits(BYTES, said, start)(sequence, tokens)
 
 
+def make_model(sequences: int) -> Model:
+    """The model, for so many requests at a time."""
+    engine = ScriptedEngine(BYTES, decide, context_length=CONTEXT, max_sequences=sequences)
+    return Model(engine, ChatTemplate(HERMES))
+
+
 def main() -> None:
     """Serves on this machine alone; further options of the real server change nothing."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -69,11 +76,12 @@ def main() -> None:
     parser.add_argument("-np", type=int, default=1)
     options, _ = parser.parse_known_args()
 
-    def load() -> Model:
-        engine = ScriptedEngine(BYTES, decide, context_length=CONTEXT, max_sequences=options.np)
-        return Model(engine, ChatTemplate(HERMES))
-
-    uvicorn.run(make_app(load), host="127.0.0.1", port=options.port, log_level="warning")
+    uvicorn.run(
+        make_app(partial(make_model, options.np)),
+        host="127.0.0.1",
+        port=options.port,
+        log_level="warning",
+    )
 
 
 if __name__ == "__main__":

@@ -30,7 +30,8 @@ from server.turns.turn_request import GenerationOptions, TurnRequest
 Json = dict[str, Any]
 HARMLESS = frozenset(
     "user safety_identifier prompt_cache_key prompt_cache_retention prompt_cache_options "
-    "service_tier stream_options background conversation prompt context_management".split()
+    "service_tier stream_options background conversation prompt context_management "
+    "client_metadata".split()
 )
 """Fields that change nothing here, and are no reason to say so."""
 LOGPROBS = "message.output_text.logprobs"
