@@ -152,6 +152,11 @@ ERRORS = describe_generation_errors()
 """The errors of paths that generate, in OpenAI's form."""
 
 
+def list_requests() -> list[type[BaseModel]]:
+    """What validates the bodies that paths take."""
+    return [kind for kind, mode in _kinds.values() if mode == "validation"]
+
+
 def complete_document(app: FastAPI, settings: Settings, open_paths: frozenset[str]) -> None:
     """Adds to the OpenAPI document what the paths refer to, and the ways to send an API key.
 

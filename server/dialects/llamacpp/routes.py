@@ -35,7 +35,7 @@ from server.turns.request_lists import Numbers
 from server.turns.service import Service
 
 router = APIRouter()
-NOT_LOADED = describe_errors(401, 503)
+NOT_LOADED = describe_errors(400, 401, 404, 503)
 NOT_SUPPORTED = ERRORS | describe_errors(501)
 NO_EMBEDDINGS = "this server generates text: it has no embeddings, and ranks no documents"
 

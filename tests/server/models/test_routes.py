@@ -10,7 +10,7 @@ import pytest
 
 from constrained.errors import ModelError
 from constrained.model.model import Model
-from constrained.schedule.workers import Workers
+from constrained.schedule.workers import Order, Workers
 from server.app import make_app
 from server.http import reading
 from server.http.body import read_object
@@ -143,6 +143,7 @@ def test_no_more_bodies_wait_than_the_server_takes() -> None:
                 refused = await asking.post("/v1/chat/completions", json=body)
             finally:
                 release.set()
+            await asyncio.to_thread(readers.submit(int, Order(is_bounded=False)).result)
             answered = await asking.post("/v1/chat/completions", json=body)
             return [refused.status_code, answered.status_code]
 
