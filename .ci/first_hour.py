@@ -8,9 +8,9 @@ runs on the demo model; commands that name a model of the Hub ask one on the loo
 demo model by that name. Each has to end with exit code 0 and print something. At last mypy and
 pyright, both strict, check a program against the installed wheel.
 
-Prints a table: seconds, exit code, command; and the time to the first answer. pip takes
-llama-cpp-python's wheel from its cache where it has one, else it compiles, which shows in the times.
-`make test` is not run again: `.ci/run` does that.
+Prints a table: seconds, exit code, command; and the time to the first answer. pip takes the wheel of
+llama-cpp-python from its cache where it has one, else it compiles, which shows in the times. The
+tests (`make test`) are not run again: `.ci/run` does that.
 """
 
 import json
@@ -39,6 +39,7 @@ from tests.snippets import Snippet, read_commands, read_pages, read_snippets  # 
 
 SERVER = "http://127.0.0.1:8080"
 PATIENCE = 300  # seconds for one command; far more than any of them takes
+INTERRUPTED = 130  # the exit code after Ctrl-C
 NOT_HANDED_ON = re.compile(r"PYTHON|VIRTUAL_ENV|LLAMA_|CONSTRAINED_|HF_|XDG_|MAKE|MFLAGS|OPENAI_")
 OF_THE_HUB = re.compile(r"([\w.-]+/[\w.-]+):(Q\w+)")
 TYPED = "typed_program.py"
@@ -57,17 +58,18 @@ print(name, reply.choices[0].message.content)
 
 @dataclass(frozen=True)
 class Ran:
-    """A command that was run; where it is killed, the code is not 0."""
+    """A command that was run; where it is killed, the code is negative."""
 
     command: str
     seconds: float
     code: int
     output: str
+    expected: int = 0
 
     @property
     def is_good(self) -> bool:
         """Did it do what the documents promise?"""
-        return self.code == 0 and self.output.strip() != ""
+        return self.code == self.expected and self.output.strip() != ""
 
 
 class Stranger:
@@ -151,7 +153,7 @@ class Stranger:
             except subprocess.TimeoutExpired:
                 process.kill()
                 code = process.wait()
-        self.note(Ran(command, seconds, code, log.read_text()))
+        self.note(Ran(command, seconds, code, log.read_text(), expected=INTERRUPTED))
 
 
 def is_ready(url: str) -> bool:
@@ -164,16 +166,16 @@ def is_ready(url: str) -> bool:
 
 
 def read_documents() -> tuple[list[str], list[tuple[str, Snippet]]]:
-    """The `constrained` commands of all pages, each once and without comments, and all blocks with
-    the names of their pages."""
-    commands: dict[str, None] = {}
+    """The `constrained` commands of all pages, each once, and all blocks with the names of their
+    pages."""
+    commands: dict[str, str] = {}
     blocks: list[tuple[str, Snippet]] = []
     for page in read_pages():
         snippets = read_snippets(page.read_text("utf-8"))
         blocks += [(page.stem, snippet) for snippet in snippets]
         for line in read_commands(snippets):
-            commands[shlex.join(shlex.split(line, comments=True))] = None
-    return list(commands), blocks
+            commands.setdefault(shlex.join(shlex.split(line, comments=True)), line)
+    return list(commands.values()), blocks
 
 
 def demonstrate(stranger: Stranger, folder: Path) -> float:
@@ -243,13 +245,21 @@ def fill_hub(commands: Sequence[str], model: bytes) -> Hub:
     return Hub(repos)
 
 
+def make_runnable(line: str) -> str:
+    """A documented command as it is run here, without its comment."""
+    command = re.sub(r" +# .*", "", line).replace('"..."', '"Hello!"')
+    if command.startswith("constrained call "):
+        # By another name, the demo model draws at random: it may not end before the tokens do.
+        command += " --temp 0"
+    return command.replace("0.0.0.0", "127.0.0.1")  # nothing listens to the outside
+
+
 def run_commands(stranger: Stranger, commands: Sequence[str]) -> None:
     """Runs what ends by itself; of servers, asks each one by the package `openai`."""
     (stranger.work / "ask.py").write_text(ASK)
-    for command in (*commands, *FURTHER):
+    for command in (*map(make_runnable, commands), *FURTHER):
         if command.startswith("constrained serve"):
-            # Nothing listens to the outside.
-            with stranger.serving(command.replace("0.0.0.0", "127.0.0.1")) as url:
+            with stranger.serving(command) as url:
                 stranger.run(f"python ask.py {url}")
         else:
             stranger.run(command)
