@@ -8,8 +8,8 @@ runs on the demo model; commands that name a model of the Hub ask one on the loo
 demo model by that name. Each has to end with exit code 0 and print something. At last mypy and
 pyright, both strict, check a program against the installed wheel.
 
-Prints a table: seconds, exit code, command; and the time to the first answer. pip takes the wheel of
-llama-cpp-python from its cache where it has one, else it compiles, which shows in the times. The
+Prints a table: seconds, exit code, command; and the time to the first answer. pip takes the wheel
+of llama-cpp-python from its cache where it has one, else it compiles, which shows in the times. The
 tests (`make test`) are not run again: `.ci/run` does that.
 """
 
