@@ -139,3 +139,21 @@ def test_messages_that_troubleshooting_explains_are_in_the_code() -> None:
     source = read_sources()
     parts = [part.strip(" .:;") for message in own for part in FIELD.split(message)]
     assert [part for part in parts if part not in source] == []
+
+
+def test_the_comparison_has_the_source_of_each_cell_of_the_readme() -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+    table = readme.partition("\n## How it compares\n")[2].partition("\n## ")[0]
+    header, _, *rows = re.findall(r"^\|(.*)\|$", table, re.MULTILINE)
+    projects = [cell.strip() for cell in header.split("|")][1:]
+    assert projects[0] == "constrained"
+    sections = (ROOT / "docs/comparison.md").read_text("utf-8").split("\n## ")
+    by_title = {text.partition("\n")[0].lower(): text for text in sections}
+    assert len(rows) == 7
+    for row in rows:
+        title, *cells = (cell.strip().strip("`").lower() for cell in row.split("|"))
+        section = by_title[title]
+        for project, cell in zip(projects, cells, strict=True):
+            [statement] = re.findall(rf"^- \*\*{project}\*\*: (.*)$", section, re.MULTILINE)
+            assert cell
+            assert "](" in statement or "`python -m" in statement, (title, project)
