@@ -129,7 +129,7 @@ __all__ = [
 if not TYPE_CHECKING:  # to a checker, a name that is not listed above is a mistake
 
     def __getattr__(name: str) -> Any:
-        """Imports the module of a public name where it is first used: `import constrained` is light."""
+        """Imports the module of a public name where it is first used: the package is light."""
         if name == "__version__":
             return import_module("constrained.own_packages").read_version()
         if name not in _HOMES:

@@ -29,6 +29,8 @@ def test_the_package_is_light():
     assert loaded_by("import constrained") == []
     assert "llama_cpp" not in loaded_by("from constrained import tool, Model, Sampling, load")
     assert "llama_cpp" not in loaded_by("from constrained.cli import main; main(['check'])")
+    parse = "from constrained.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass"
+    assert loaded_by(parse)[-1] == "shell"  # the last word of the help: nothing heavy behind it
 
 
 def test_public_names():
