@@ -3,6 +3,8 @@
 # `make test-clients` drives the server with the packages that people use, each in .venv-clients.
 # `make lock` writes requirements.lock anew, and `make locked` installs exactly that into .venv.
 # `make sbom` lists what is in .venv as CycloneDX, `make audit` asks for known advisories about it.
+# `make dist` builds the wheel and the sdist, and checks what they hold.
+# `make first-hour` runs what the documents tell to run, with that wheel in an empty environment.
 # `make docs` builds the documentation site in build/site.
 # `make fuzz` tries damaged inputs on all that reads what strangers send (SECONDS=300).
 # `make search` lets Hypothesis look for counterexamples that the tests have not met (20 minutes).
@@ -12,7 +14,7 @@ BIN := $(VENV)/bin
 TOOLS := .venv-tools
 SECONDS ?= 300
 
-.PHONY: demo test test-real test-clients search lint lock locked sbom audit docs fuzz clean
+.PHONY: demo test test-real test-clients search lint lock locked sbom audit dist first-hour docs fuzz clean
 
 demo: $(VENV)/.ready
 	$(BIN)/python -m examples.first_call
@@ -52,6 +54,12 @@ sbom: $(VENV)/.ready $(TOOLS)/.ready
 audit: $(TOOLS)/.ready
 	$(TOOLS)/bin/python .ci/audit.py
 
+dist: $(TOOLS)/.dist
+	$(TOOLS)/bin/python .ci/build_packages.py dist
+
+first-hour: dist
+	$(TOOLS)/bin/python .ci/first_hour.py dist
+
 docs: $(VENV)/.ready $(TOOLS)/.docs
 	$(BIN)/python .ci/docs_pages.py build/docs-pages
 	$(TOOLS)/bin/zensical build --strict
@@ -66,6 +74,11 @@ $(TOOLS)/.ready:
 
 $(TOOLS)/.docs: $(TOOLS)/.ready
 	$(TOOLS)/bin/python -m pip install --quiet 'zensical>=0.0.73,<0.2'
+	@touch $@
+
+$(TOOLS)/.dist: $(TOOLS)/.ready
+	$(TOOLS)/bin/python -m pip install --quiet 'build>=1.2,<2' 'check-wheel-contents>=0.6,<1' \
+	  'mypy>=1.15,<3' 'pyright[nodejs]>=1.1.400,<2' 'twine>=6,<7'
 	@touch $@
 
 $(VENV)/.ready: pyproject.toml .ci/install_engine

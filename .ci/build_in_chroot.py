@@ -5,7 +5,8 @@
 Where no Docker engine runs, this tells whether the steps work. It knows what our Dockerfile uses:
 ARG, FROM, RUN, WORKDIR, COPY, ENV, USER. It leaves out the rest, which is about running. The images
 that it begins with have to be Debian's. Variables of the environment whose names begin with PIP_
-and certificates of this machine are handed on. At the end what was built answers once.
+and certificates of this machine are handed on. At the end what was built answers once, and serves
+until its HEALTHCHECK is content; its port has to be free.
 """
 
 import argparse
@@ -15,10 +16,12 @@ import re
 import shlex
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 IMAGE = re.compile(r"debian:(?P<suite>\w+)(-slim)?")
 MIRROR = "http://deb.debian.org/debian"
+PATIENCE = 120  # seconds until a server is healthy
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 
 
@@ -51,6 +54,7 @@ class Build:
         self._work = "/"
         self.user = "root"
         self.entry: list[str] = []
+        self.health: list[str] = []
 
     def carry_out(self, instruction: str, arguments: str) -> None:
         """One step; what is only of use to Docker is left out."""
@@ -72,16 +76,40 @@ class Build:
                 self.user = arguments
             case "ENTRYPOINT":
                 self.entry = json.loads(arguments)
+            case "HEALTHCHECK":
+                self.health = json.loads(arguments.partition(" CMD ")[2])
             case _:
                 print(f"left out: {instruction} {arguments}")
 
     def run(self, command: list[str], user: str = "root") -> None:
         """Runs a command in the stage."""
+        subprocess.run(self._enter(command, user), check=True)
+
+    def serve(self) -> None:
+        """Starts what the container starts, for this machine alone, and waits until it is healthy.
+
+        Raises:
+            SystemExit: it never is.
+        """
+        command = self._enter([*self.entry, "--host", "127.0.0.1"], self.user)
+        check = self._enter(self.health, self.user)
+        begun = time.monotonic()
+        with subprocess.Popen(command) as server:
+            try:
+                while subprocess.run(check, capture_output=True, check=False).returncode:
+                    if server.poll() is not None or time.monotonic() - begun > PATIENCE:
+                        raise SystemExit("the server is not healthy")
+                    time.sleep(1)
+            finally:
+                server.terminate()
+
+    def _enter(self, command: list[str], user: str) -> list[str]:
+        """The command line that runs a command in the stage."""
         handed_on = {k: v for k, v in os.environ.items() if k.startswith("PIP_")}
         variables = {**handed_on, **self._variables}
         assignments = [f"{name}={value}" for name, value in variables.items()]
         inside = ["env", "-i", *assignments, "sh", "-c", 'cd "$0" && exec "$@"', self._work]
-        subprocess.run(["chroot", f"--userspec={user}", self._root, *inside, *command], check=True)
+        return ["chroot", f"--userspec={user}", str(self._root), *inside, *command]
 
     def _expand(self, text: str) -> str:
         return re.sub(r"\$\{?(\w+)\}?", lambda found: self._variables.get(found[1], ""), text)
@@ -136,6 +164,7 @@ def main() -> None:
         build.carry_out(instruction, arguments)
     build.run([build.entry[0], "--version"], user=build.user)
     build.run([build.entry[0], "call", "Hello!"], user=build.user)
+    build.serve()
 
 
 if __name__ == "__main__":

@@ -14,7 +14,8 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, get_args
 
 ROOT = Path(__file__).resolve().parents[1]
 LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)\s#]+)")
@@ -114,9 +115,9 @@ def describe_commands() -> str:
     """All commands, with the help that they print."""
     from constrained.cli import make_parser
     from constrained.commands import COMMANDS
-    from server import batch_command, command
+    from server.commands import BATCH, SERVE
 
-    parser = make_parser([*COMMANDS, command, batch_command])
+    parser = make_parser([*COMMANDS, SERVE, BATCH])
     [subparsers] = (action for action in parser._actions if isinstance(action.choices, dict))
     assert isinstance(subparsers.choices, dict)
     lines = ["# Command line reference", "", "What `constrained COMMAND --help` prints.", ""]
@@ -129,15 +130,16 @@ def describe_python() -> str:
     """The public names of the library, with their signatures and docstrings."""
     import constrained
     from constrained.engine.options import EngineOptions
-    from constrained.model import agent, call_options
+    from constrained.model.call_options import Options
 
     lines = ["# Python reference", "", "Generated from the docstrings.", ""]
-    public = [getattr(constrained, name) for name in constrained.__all__]
-    for entry in (*public, agent.CallResult, call_options.Options, EngineOptions):
-        lines += describe(entry, "##")
+    entries = {name: getattr(constrained, name) for name in constrained.__all__}
+    entries |= {"Options": Options, "EngineOptions": EngineOptions}
+    for name, entry in entries.items():
+        lines += describe(entry, name, "##")
         if inspect.isclass(entry):
             for method in find_methods(entry):
-                lines += describe(method, "###", prefix=f"{entry.__name__}.")
+                lines += describe(method, f"{name}.{method.__name__}", "###")
     return "\n".join(lines)
 
 
@@ -150,16 +152,18 @@ def find_methods(kind: type) -> Iterator[Callable[..., Any]]:
             yield member
 
 
-def describe(entry: Any, heading: str, prefix: str = "") -> list[str]:
-    """Heading, signature and docstring."""
+def describe(entry: Any, name: str, heading: str) -> list[str]:
+    """Heading, signature and docstring; of an alias, what it stands for."""
+    if isinstance(entry, UnionType):
+        names = " | ".join(one.__name__ for one in get_args(entry))
+        return [f"{heading} {name}", "", "```python", f"{name} = {names}", "```", ""]
     try:
         signature = str(inspect.signature(entry))
     except (TypeError, ValueError):
         signature = ""
     for pattern, short in SHORTER:
         signature = re.sub(pattern, short, signature)
-    call = f"{prefix}{entry.__name__}{signature}"
-    lines = [f"{heading} {prefix}{entry.__name__}", "", "```python", call, "```", ""]
+    lines = [f"{heading} {name}", "", "```python", f"{name}{signature}", "```", ""]
     return [*lines, "```text", inspect.getdoc(entry) or "", "```", ""]
 
 

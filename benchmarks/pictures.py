@@ -115,6 +115,7 @@ def draw(lines: list[Line], description: str) -> str:
         f'viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{escape(description)}">',
         f'<rect x="0.5" y="0.5" width="{WIDTH - 1}" height="{height - 1}" rx="8" '
         f'fill="{BACKGROUND}" stroke="{BORDER}"/>',
+        "<style>text {white-space: pre}</style>",  # browsers pass over xml:space
         '<g font-family="ui-monospace, SFMono-Regular, Menlo, Consolas, monospace" font-size="14" '
         'xml:space="preserve">',
     ]

@@ -4,7 +4,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from constrained.decode.filters.events import ProgressMade
+    from constrained.decode.filters.events import Exhausted, ProgressMade, StreamEvent
+    from constrained.decode.request import Usage
     from constrained.engine.protocol import Sampling
     from constrained.errors import (
         BusyError,
@@ -17,12 +18,13 @@ if TYPE_CHECKING:
         TemplateError,
     )
     from constrained.logits import TokenDrawn
-    from constrained.model.agent import Run
+    from constrained.model.agent import CallResult, Outcome, Reason, Run
     from constrained.model.loading import from_llama, load
     from constrained.model.model import Model
     from constrained.reply import Reply
+    from constrained.schedule.worker import AsyncStream, Stream
     from constrained.tools.functions import FunctionTool, tool
-    from constrained.tools.reports import report_tools
+    from constrained.tools.reports import ToolReport, report_tools
     from grammars.errors import Error, SchemaError, ToolError
     from grammars.turn import (
         ArgumentEnd,
@@ -40,7 +42,8 @@ if TYPE_CHECKING:
     __version__: str
 
 _NAMES = {
-    "constrained.decode.filters.events": ("ProgressMade",),
+    "constrained.decode.filters.events": ("Exhausted", "ProgressMade", "StreamEvent"),
+    "constrained.decode.request": ("Usage",),
     "constrained.engine.protocol": ("Sampling",),
     "constrained.errors": (
         "BusyError",
@@ -53,12 +56,13 @@ _NAMES = {
         "TemplateError",
     ),
     "constrained.logits": ("TokenDrawn",),
-    "constrained.model.agent": ("Run",),
+    "constrained.model.agent": ("CallResult", "Outcome", "Reason", "Run"),
     "constrained.model.loading": ("from_llama", "load"),
     "constrained.model.model": ("Model",),
     "constrained.reply": ("Reply",),
+    "constrained.schedule.worker": ("AsyncStream", "Stream"),
     "constrained.tools.functions": ("FunctionTool", "tool"),
-    "constrained.tools.reports": ("report_tools",),
+    "constrained.tools.reports": ("ToolReport", "report_tools"),
     "grammars.errors": ("Error", "SchemaError", "ToolError"),
     "grammars.turn": (
         "ArgumentEnd",
@@ -81,19 +85,24 @@ __all__ = [
     "ArgumentEnd",
     "ArgumentStart",
     "ArgumentsDelta",
+    "AsyncStream",
     "BusyError",
     "CallCut",
     "CallOpened",
     "CallRead",
+    "CallResult",
     "ContentDelta",
     "ContextError",
     "DeadlineError",
     "Error",
+    "Exhausted",
     "FunctionTool",
     "GrammarError",
     "Model",
     "ModelError",
+    "Outcome",
     "ProgressMade",
+    "Reason",
     "ReasoningDelta",
     "Reply",
     "ReplyError",
@@ -101,11 +110,15 @@ __all__ = [
     "Run",
     "Sampling",
     "SchemaError",
+    "Stream",
+    "StreamEvent",
     "TemplateError",
     "Think",
     "TokenDrawn",
     "ToolCall",
     "ToolError",
+    "ToolReport",
+    "Usage",
     "from_llama",
     "load",
     "report_tools",
@@ -113,14 +126,16 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Imports the module of a public name where it is first used: `import constrained` is light."""
-    if name == "__version__":
-        return import_module("constrained.own_packages").read_version()
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import_module("constrained.own_packages")
-    return getattr(import_module(_HOMES[name]), name)
+if not TYPE_CHECKING:  # to a checker, a name that is not listed above is a mistake
+
+    def __getattr__(name: str) -> Any:
+        """Imports the module of a public name where it is first used: the package is light."""
+        if name == "__version__":
+            return import_module("constrained.own_packages").read_version()
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        import_module("constrained.own_packages")
+        return getattr(import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:

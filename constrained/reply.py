@@ -5,7 +5,7 @@ import json
 import string
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from constrained.answers import read_answer
 from constrained.compile.compiled_turn import CompiledTurn
@@ -17,6 +17,8 @@ from constrained.tools.offer import Refusal
 from grammars.parse.parser import collect
 from grammars.schema.nodes import Json
 from grammars.turn import CallOpened, CallRead, Event, JsonAnswer, Tool, ToolCall, Turn
+
+FinishReason: TypeAlias = Literal["tool_calls", "stop", "length", "cancelled"]
 
 LONGEST_SHOWN = 500  # characters of a call in an error
 ID_LETTERS = string.ascii_letters + string.digits
@@ -45,7 +47,7 @@ class Reply:
     content: str
     reasoning: str
     calls: tuple[ToolCall, ...]
-    finish_reason: str
+    finish_reason: FinishReason
     usage: Usage
     unfinished: str
     text: str
@@ -134,14 +136,11 @@ def make_reply(generation: Generation, turn: CompiledTurn) -> Reply:
     calls = _mark(read.calls, generation, turn)
     for call in calls:
         _check(call, turn.tools)
-    finish = "tool_calls" if calls else "stop"
-    if generation.finish is not Finish.STOP:
-        finish = generation.finish.value
     return Reply(
         content=read.content,
         reasoning=read.reasoning,
         calls=calls,
-        finish_reason=finish,
+        finish_reason=_explain_end(generation.finish, calls),
         usage=generation.usage,
         unfinished=read.unfinished,
         text=turn.prefix.strip(generation.text),
@@ -151,6 +150,18 @@ def make_reply(generation: Generation, turn: CompiledTurn) -> Reply:
         logprobs=generation.logprobs,
         timings=generation.timings,
     )
+
+
+def _explain_end(finish: Finish, calls: Sequence[ToolCall]) -> FinishReason:
+    match finish:
+        case Finish.LENGTH:
+            return "length"
+        case Finish.CANCELLED:
+            return "cancelled"
+        case Finish.STOP if calls:
+            return "tool_calls"
+        case Finish.STOP:
+            return "stop"
 
 
 def _mark(

@@ -3,6 +3,6 @@
 import sys
 
 from constrained.cli import main
-from server import command
+from server.commands import SERVE
 
-sys.exit(main(["serve", *sys.argv[1:]], commands=(command,)))
+sys.exit(main(["serve", *sys.argv[1:]], commands=(SERVE,)))

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from constrained.commands import options as shared
 from constrained.commands import request
@@ -32,9 +32,8 @@ OF_A_LINE = {"max_tokens": "-n", "stop": "--stop", "reasoning": "--reasoning"} |
 """Options that other commands have for their one request."""
 
 
-def add(commands: Any) -> None:
-    """Declares the command."""
-    parser = commands.add_parser("batch", help="carry out the requests of a batch file")
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declares the options of the command."""
     parser.set_defaults(run=_run, json=False)
     help = "JSON Lines with custom_id, method, url and body; -: stdin"
     parser.add_argument("file", metavar="FILE", help=help)

@@ -61,11 +61,8 @@ REASONING_FORMATS = {
 }
 
 
-def add(commands: Any) -> None:
-    """Declares the command."""
-    parser = commands.add_parser(
-        "serve", help="start an HTTP server with the APIs of OpenAI, Anthropic and Ollama"
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declares the options of the command."""
     parser.set_defaults(run=_run, json=False)
     _add_server_options(parser)
     shared.add_model_options(parser)

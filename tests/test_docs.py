@@ -46,9 +46,8 @@ def test_named_commands_exist(document: str) -> None:
 def test_limits_that_the_security_page_names_exist() -> None:
     text = (ROOT / "docs/security.md").read_text("utf-8")
     parser = argparse.ArgumentParser()
-    command.add(parser.add_subparsers())
-    [commands] = (action for action in parser._actions if isinstance(action.choices, dict))
-    options = commands.choices["serve"].format_help()
+    command.add(parser)
+    options = parser.format_help()
     named = set(re.findall(r"`(--?[a-z][a-z-]*)", text))
     assert len(named) > 10
     assert [option for option in named if f"{option} " not in f"{options} "] == []
@@ -139,3 +138,21 @@ def test_messages_that_troubleshooting_explains_are_in_the_code() -> None:
     source = read_sources()
     parts = [part.strip(" .:;") for message in own for part in FIELD.split(message)]
     assert [part for part in parts if part not in source] == []
+
+
+def test_the_comparison_has_the_source_of_each_cell_of_the_readme() -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+    table = readme.partition("\n## How it compares\n")[2].partition("\n## ")[0]
+    header, _, *rows = re.findall(r"^\|(.*)\|$", table, re.MULTILINE)
+    projects = [cell.strip() for cell in header.split("|")][1:]
+    assert projects[0] == "constrained"
+    sections = (ROOT / "docs/comparison.md").read_text("utf-8").split("\n## ")
+    by_title = {text.partition("\n")[0].lower(): text for text in sections}
+    assert len(rows) == 7
+    for row in rows:
+        title, *cells = (cell.strip().strip("`").lower() for cell in row.split("|"))
+        section = by_title[title]
+        for project, cell in zip(projects, cells, strict=True):
+            [statement] = re.findall(rf"^- \*\*{project}\*\*: (.*)$", section, re.MULTILINE)
+            assert cell
+            assert "](" in statement or "`python -m" in statement, (title, project)

@@ -1,11 +1,16 @@
 """What may import what, how much a folder and a file hold, and that class names are unique."""
 
 import ast
+import sys
+import tomllib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from importlib.metadata import packages_distributions, requires
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from benchmarks.shape import (
     Module,
@@ -36,6 +41,9 @@ ONLY_IN = {
     "llguidance": {"constrained.mask", "constrained.vocabulary.vocabulary"},
 }
 FOR_TYPES_ONLY = {"llguidance": {"constrained.replay.check", "constrained.compile.compiler"}}
+
+EXTRAS = {"grammars": ["server", "suite"], "constrained": list[str](), "server": ["server"]}
+"""Beside what is always installed: the extras that modules of a package may need."""
 
 REGISTRIES = {"grammars/formats"}
 """Folders of one value a file, which may be many."""
@@ -95,3 +103,38 @@ def test_a_class_name_means_one_thing() -> None:
     counts = Counter(name for name, _ in places)
     repeated = {name for name, count in counts.items() if count > 1}
     assert repeated == SHARED_CLASS_NAMES
+
+
+def find_installed(requirements: Sequence[str]) -> set[str]:
+    """The distributions that these requirements install, with all that they need in turn."""
+    found: set[str] = set()
+    waiting = [Requirement(text) for text in requirements]
+    while waiting:
+        requirement = waiting.pop()
+        name = canonicalize_name(requirement.name)
+        if name not in found:
+            found.add(name)
+            extras = requirement.extras or {""}
+            for needed in map(Requirement, requires(name) or ()):
+                marker = needed.marker
+                if marker is None or any(marker.evaluate({"extra": one}) for one in extras):
+                    waiting.append(needed)
+    return found
+
+
+@pytest.mark.parametrize("package", EXTRAS)
+def test_what_is_imported_is_required(package: str) -> None:
+    """In an environment for development nobody notices that an extra lacks something."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    requirements = list[str](project["dependencies"])
+    for extra in EXTRAS[package]:
+        requirements += project["optional-dependencies"][extra]
+    installed = find_installed(requirements)
+    homes = packages_distributions()
+    imported: set[str] = set()
+    for module in MODULES:
+        if module.path.parts[0] == package:
+            imported.update(name for name, _ in find_imports(module))
+    foreign = imported - sys.stdlib_module_names - MAY_NOT_IMPORT.keys()
+    providers = {name: set(map(canonicalize_name, homes[name])) for name in foreign}
+    assert [name for name in foreign if not providers[name] & installed] == []

@@ -1,9 +1,37 @@
-"""The commands of the command line: a module each, with `add`, which declares it.
+"""The commands of the command line: a module each, with `add`, which declares its options.
 
 Needs `model`, `replay` and all below. Start with `call`; `options` has the options that commands
 share, `request` makes a job and a model of them, `show` and `output` print.
 """
 
-from constrained.commands import call, chat, check, formats, grammar, models, schema
+from dataclasses import dataclass
 
-COMMANDS = (call, chat, grammar, check, schema, formats, models)
+
+@dataclass(frozen=True)
+class Command:
+    """A command: its module is imported where its options are needed, so `--help` is quick.
+
+    Args:
+        name: what it is called.
+        summary: what it does, in a few words.
+        module: the module with `add`, which declares its options for a parser.
+    """
+
+    name: str
+    summary: str
+    module: str
+
+
+def _command(name: str, summary: str) -> Command:
+    return Command(name, summary, f"{__name__}.{name}")
+
+
+COMMANDS = (
+    _command("call", "answer one message, with tools"),
+    _command("chat", "talk with a model, line by line"),
+    _command("grammar", "print the Lark grammar of a request"),
+    _command("check", "replay recorded turns against grammar and parser"),
+    _command("schema", "report which schema keywords are enforced, and which instances pass"),
+    _command("formats", "list the wire formats, or detect a template's"),
+    _command("models", "list, download and remove models of the Hub"),
+)

@@ -2,7 +2,7 @@
 
 import argparse
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from constrained.commands import options as shared
 from constrained.commands import request
@@ -18,9 +18,8 @@ if TYPE_CHECKING:
     from constrained.reply import Reply
 
 
-def add(commands: Any) -> None:
-    """Declares the command."""
-    parser = commands.add_parser("call", help="answer one message, with tools")
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declares the options of the command."""
     parser.set_defaults(run=_run)
     parser.add_argument("message", help="what the user says; -: stdin")
     parser.add_argument("--system", metavar="TEXT", help="system message")

@@ -32,9 +32,8 @@ When the model calls a tool, type the result, text or JSON; an empty line: there
 SKIPPED = '{"error": "not executed: the user gives no result"}'
 
 
-def add(commands: Any) -> None:
-    """Declares the command."""
-    parser = commands.add_parser("chat", help="talk with a model, line by line")
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declares the options of the command."""
     parser.set_defaults(run=_run, json=False)
     parser.add_argument("--system", metavar="TEXT", help="system message")
     request.add_options(parser)

@@ -1,7 +1,6 @@
 """`constrained check`: replays recorded turns."""
 
 import argparse
-from typing import Any
 
 from constrained.commands.input import read_lines
 from constrained.commands.options import add_rows
@@ -9,9 +8,8 @@ from constrained.commands.output import print_answers
 from constrained.replay.check import check_rows, read_rows
 
 
-def add(commands: Any) -> None:
-    """Declares the command."""
-    parser = commands.add_parser("check", help="replay recorded turns against grammar and parser")
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declares the options of the command."""
     parser.set_defaults(run=_run)
     add_rows(parser)
 

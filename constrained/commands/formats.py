@@ -28,9 +28,8 @@ CALLS = (
 )
 
 
-def add(commands: Any) -> None:
-    """Declares the command."""
-    parser = commands.add_parser("formats", help="list the wire formats, or detect a template's")
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declares the options of the command."""
     parser.set_defaults(run=_list)
     parser.add_argument("--json", action="store_true", help="print JSON")
     detect = parser.add_subparsers(metavar="[detect]").add_parser(

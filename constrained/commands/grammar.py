@@ -2,7 +2,6 @@
 
 import argparse
 from dataclasses import replace
-from typing import Any
 
 from constrained.commands import options as shared
 from constrained.commands.output import describe_checked, print_json, print_notes, print_text
@@ -14,9 +13,8 @@ from grammars.build.turn import build_grammar
 from grammars.turn import KeyOrder, Think
 
 
-def add(commands: Any) -> None:
-    """Declares the command."""
-    parser = commands.add_parser("grammar", help="print the Lark grammar of a request")
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declares the options of the command."""
     parser.set_defaults(run=_run)
     parser.add_argument("--format", metavar="NAME", help="wire format to use without a model")
     parser.add_argument(

@@ -11,9 +11,8 @@ from constrained.errors import ModelError
 DAY = 24 * 60 * 60  # seconds
 
 
-def add(commands: Any) -> None:
-    """Declares the command."""
-    parser = commands.add_parser("models", help="list, download and remove models of the Hub")
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declares the options of the command."""
     parser.set_defaults(run=_list)
     parser.add_argument("--json", action="store_true", help="print JSON")
     actions = parser.add_subparsers(metavar="[pull|rm]")

@@ -2,7 +2,6 @@
 
 import argparse
 from functools import partial
-from typing import Any
 
 from constrained.commands import options as shared
 from constrained.commands.exit_codes import ExitCode
@@ -14,10 +13,8 @@ from constrained.replay.schemas import check_schemas
 from constrained.tools.reports import report_tools
 
 
-def add(commands: Any) -> None:
-    """Declares the command."""
-    help = "report which schema keywords are enforced, and which instances pass"
-    parser = commands.add_parser("schema", help=help)
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declares the options of the command."""
     parser.set_defaults(run=_run)
     add_rows(parser)
     parser.add_argument(

@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, TypedDict, TypeVar
+from typing import Any, Literal, TypedDict, TypeVar
 
 from constrained.answers import Target, read_response_format
 from constrained.assistant_prefill import read_message
@@ -21,6 +21,10 @@ from grammars.turn import KeyOrder, Think
 MOST_LOGPROBS = 20
 Method = TypeVar("Method", bound=Callable[..., Any])
 Messages = Sequence[Mapping[str, Any]] | str
+ThinkName = Literal["optional", "required", "forbidden"]
+KeyOrderName = Literal["any", "schema"]
+RecallName = Literal["auto", "keep", "drop"]
+"""What users may write in place of the enumerations."""
 
 
 class TurnOptions(TypedDict, total=False):
@@ -48,7 +52,7 @@ class Options(TurnOptions, total=False):
     response_format: what an answer has to be, in the OpenAI form, or a pydantic model.
     max_tokens: generate at most so many tokens; 1,024 if not given.
     sampling: how tokens are drawn; as the model's file recommends if not given.
-    think: whether the turn reasons first.
+    think: whether the turn reasons first: "optional" (if not given), "required" or "forbidden".
     reasoning_budget: at most so many tokens of reasoning; if not given, as many as the model likes,
         but half of `max_tokens` where a call or an answer is required.
     reasoning_close: a sentence that ends a reasoning whose budget is spent.
@@ -93,15 +97,15 @@ class Options(TurnOptions, total=False):
     max_calls: int | None
     max_identical_calls: int | None
     response_format: Any
-    think: Think
+    think: Think | ThinkName
     reasoning_budget: int | None
     reasoning_close: str
     template_kwargs: Mapping[str, Any]
     thinking_tags: bool
     require_nonempty: bool
     drop_tools: bool
-    key_order: KeyOrder
-    recall: Recall
+    key_order: KeyOrder | KeyOrderName
+    recall: Recall | RecallName
     date: datetime | None
     prefill: bool
     breakpoints: Sequence[int]

@@ -4,7 +4,7 @@ import inspect
 import subprocess
 import sys
 from importlib import resources
-from typing import get_overloads
+from typing import get_args, get_overloads
 
 import pytest
 
@@ -29,6 +29,8 @@ def test_the_package_is_light():
     assert loaded_by("import constrained") == []
     assert "llama_cpp" not in loaded_by("from constrained import tool, Model, Sampling, load")
     assert "llama_cpp" not in loaded_by("from constrained.cli import main; main(['check'])")
+    parse = "from constrained.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass"
+    assert loaded_by(parse)[-1] == "shell"  # the last word of the help: nothing heavy behind it
 
 
 def test_public_names():
@@ -56,8 +58,23 @@ def test_errors_and_events_are_public() -> None:
     assert issubclass(constrained.DeadlineError, TimeoutError)
     late = constrained.DeadlineError("late", where="/x", hint="Wait")
     assert str(late) == "late (at /x). Wait"
-    for name in constrained.__all__:
+    for name in set(constrained.__all__) - {"StreamEvent"}:  # an alias has no name of its own
         assert getattr(constrained, name).__name__ == name
+    assert constrained.Exhausted in get_args(constrained.StreamEvent)
+
+
+def test_names_stand_for_enumerations() -> None:
+    """Type checkers know them by these literals, which are held to be the same ones."""
+    from constrained.job import Recall
+    from constrained.model import call_options
+    from grammars.turn import KeyOrder
+
+    for literal, enumeration in (
+        (call_options.ThinkName, constrained.Think),
+        (call_options.KeyOrderName, KeyOrder),
+        (call_options.RecallName, Recall),
+    ):
+        assert list(get_args(literal)) == list(enumeration)
 
 
 def test_help_lists_the_options() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from constrained.cli import main
-from server import batch_command
+from server.commands import BATCH
 
 ROOT = Path(__file__).parents[2]
 CHAT = "/v1/chat/completions"
@@ -25,7 +25,7 @@ def batch(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("LLAMA_ARG_THREADS", "1")
 
     def run(*arguments: str) -> tuple[int, str, str]:
-        code = main(["batch", *arguments], [batch_command])
+        code = main(["batch", *arguments], [BATCH])
         printed = capsys.readouterr()
         assert "Traceback" not in printed.err
         return code, printed.out, printed.err
@@ -155,5 +155,8 @@ def test_a_terminal_shows_how_far_it_is(
 def test_the_package_declares_its_commands() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     declared = project["entry-points"]["constrained.commands"]
-    assert declared["batch"] == "server.batch_command"
-    assert all(import_module(module).add for module in declared.values())
+    for name, place in declared.items():
+        module, _, value = place.partition(":")
+        command = getattr(import_module(module), value)
+        assert command.name == name
+        assert import_module(command.module).add

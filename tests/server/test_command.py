@@ -28,8 +28,8 @@ PATIENCE = 60  # seconds
 
 def read(*arguments: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
-    add(parser.add_subparsers())
-    return parser.parse_args(["serve", *arguments])
+    add(parser)
+    return parser.parse_args(arguments)
 
 
 def test_the_defaults_let_this_machine_ask_alone(monkeypatch: pytest.MonkeyPatch) -> None:

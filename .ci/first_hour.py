@@ -1,0 +1,327 @@
+"""A stranger's first hour: what the documents tell to run is run, outside of the checkout.
+
+    python .ci/first_hour.py FOLDER_WITH_WHEEL
+
+First `make demo` in a fresh clone. Then the wheel goes into an empty environment, and in an empty
+folder, with an empty home, each `constrained` command and each Python block of README and docs
+runs on the demo model; commands that name a model of the Hub ask one on the loopback, which has the
+demo model by that name. Each has to end with exit code 0 and print something. At last mypy and
+pyright, both strict, check a program against the installed wheel.
+
+Prints a table: seconds, exit code, command; and the time to the first answer. pip takes the wheel
+of llama-cpp-python from its cache where it has one, else it compiles, which shows in the times. The
+tests (`make test`) are not run again: `.ci/run` does that.
+"""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from tests.hub_server import Hub, serve  # noqa: E402
+from tests.snippets import Snippet, read_commands, read_pages, read_snippets  # noqa: E402
+
+SERVER = "http://127.0.0.1:8080"
+PATIENCE = 300  # seconds for one command; far more than any of them takes
+INTERRUPTED = 130  # the exit code after Ctrl-C
+NOT_HANDED_ON = re.compile(r"PYTHON|VIRTUAL_ENV|LLAMA_|CONSTRAINED_|HF_|XDG_|MAKE|MFLAGS|OPENAI_")
+OF_THE_HUB = re.compile(r"([\w.-]+/[\w.-]+):(Q\w+)")
+TYPED = "typed_program.py"
+FURTHER = ("constrained --help", "python -m constrained --version", "python -m server --help")
+"""Commands that no page tells to run."""
+ASK = """
+import sys
+from openai import OpenAI
+client = OpenAI(base_url=f"{sys.argv[1]}/v1", api_key="secret")
+name = client.models.list().data[0].id
+messages = [{"role": "user", "content": "Hello!"}]
+reply = client.chat.completions.create(model=name, messages=messages, temperature=0, max_tokens=40)
+print(name, reply.choices[0].message.content)
+"""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A command that was run; where it is killed, the code is negative."""
+
+    command: str
+    seconds: float
+    code: int
+    output: str
+    expected: int = 0
+
+    @property
+    def is_good(self) -> bool:
+        """Did it do what the documents promise?"""
+        return self.code == self.expected and self.output.strip() != ""
+
+
+class Stranger:
+    """Somebody with an empty home, an environment of their own and an empty folder to work in.
+
+    Args:
+        folder: where all of that is made.
+        cache: pip's cache, the one thing of this machine that they have.
+    """
+
+    def __init__(self, folder: Path, cache: str):
+        self.home = folder / "home"
+        self.work = folder / "work"
+        self.venv = folder / "venv"
+        for made in (self.home, self.work):
+            made.mkdir()
+        kept = {name: value for name, value in os.environ.items() if not NOT_HANDED_ON.match(name)}
+        path = f"{self.venv / 'bin'}:{os.environ['PATH']}"
+        own = {"HOME": str(self.home), "PIP_CACHE_DIR": cache, "PATH": path}
+        # One thread: several that wait for each other on a busy machine are many times slower.
+        self.environment = {**kept, **own, "OMP_THREAD_LIMIT": "1"}
+        self.ran: list[Ran] = []
+
+    def run(self, command: str, *, folder: Path | None = None, patience: int = PATIENCE) -> Ran:
+        """Runs a command line in their folder, and prints what became of it."""
+        begun = time.monotonic()
+        try:
+            done = subprocess.run(
+                ["bash", "-c", command],
+                cwd=folder or self.work,
+                env=self.environment,
+                input="Hello!\n",
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                timeout=patience,
+                check=False,
+            )
+            code, output = done.returncode, done.stdout
+        except subprocess.TimeoutExpired:
+            code, output = -signal.SIGKILL, f"not done after {patience} seconds"
+        return self.note(Ran(command, time.monotonic() - begun, code, output))
+
+    def note(self, ran: Ran) -> Ran:
+        """Keeps and prints a line of the table."""
+        self.ran.append(ran)
+        shown = " ".join(ran.command.split())
+        print(f"{ran.seconds:8.1f}  {ran.code:4d}  {shown[:110]}", flush=True)
+        if not ran.is_good:
+            print(ran.output or "(no output)", flush=True)
+        return ran
+
+    @contextmanager
+    def serving(self, command: str) -> Iterator[str]:
+        """Starts a server, and interrupts it in the end; gives its address."""
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        url = f"http://127.0.0.1:{port}"
+        begun = time.monotonic()
+        log = self.work / "serve.log"
+        with log.open("w") as written:
+            process = subprocess.Popen(
+                ["bash", "-c", f"exec {command}"],
+                cwd=self.work,
+                env={**self.environment, "LLAMA_ARG_PORT": str(port)},
+                stdout=written,
+                stderr=subprocess.STDOUT,
+            )
+        try:
+            while process.poll() is None and not is_ready(url):
+                if time.monotonic() - begun > PATIENCE:
+                    break
+                time.sleep(0.1)
+            seconds = time.monotonic() - begun
+            yield url
+        finally:
+            process.send_signal(signal.SIGINT)
+            try:
+                code = process.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                code = process.wait()
+        self.note(Ran(command, seconds, code, log.read_text(), expected=INTERRUPTED))
+
+
+def is_ready(url: str) -> bool:
+    """Does a server there say that its model is ready?"""
+    try:
+        with urllib.request.urlopen(f"{url}/health", timeout=5) as answer:
+            return answer.status == 200
+    except OSError:
+        return False
+
+
+def read_documents() -> tuple[list[str], list[tuple[str, Snippet]]]:
+    """The `constrained` commands of all pages, each once, and all blocks with the names of their
+    pages."""
+    commands: dict[str, str] = {}
+    blocks: list[tuple[str, Snippet]] = []
+    for page in read_pages():
+        snippets = read_snippets(page.read_text("utf-8"))
+        blocks += [(page.stem, snippet) for snippet in snippets]
+        for line in read_commands(snippets):
+            commands.setdefault(shlex.join(shlex.split(line, comments=True)), line)
+    return list(commands.values()), blocks
+
+
+def demonstrate(stranger: Stranger, folder: Path) -> float:
+    """Clones and runs `make demo`; returns the seconds until the answer."""
+    clone = folder / "clone"
+    cloned = stranger.run(f"git clone {shlex.quote(str(ROOT))} {clone} 2>&1")
+    return cloned.seconds + stranger.run("make demo", folder=clone, patience=1800).seconds
+
+
+def install(stranger: Stranger, wheel: Path) -> float:
+    """Installs the wheel, and the clients of the documents; returns the seconds until an answer."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    clients = [
+        requirement
+        for requirement in project["optional-dependencies"]["dev"]
+        if requirement.startswith(("openai", "anthropic"))
+    ]
+    steps = [
+        f"{sys.executable} -m venv {stranger.venv} && echo made",
+        f"{ROOT}/.ci/install_engine {stranger.venv}/bin/python && echo installed",
+        f"pip install --progress-bar off '{wheel}[server]'",
+        'constrained call "Hello!"',
+    ]
+    seconds = sum(stranger.run(step, patience=1800).seconds for step in steps)
+    stranger.run(f"pip install --progress-bar off {shlex.join(clients)}")
+    return seconds
+
+
+def write_files(stranger: Stranger, blocks: Sequence[tuple[str, Snippet]]) -> None:
+    """The files that the commands name: those that a page shows, and some like those of users."""
+    place = "import constrained.embedded as it; print(it.PATH)"
+    demo = subprocess.check_output([stranger.venv / "bin/python", "-c", place], text=True).strip()
+    models = stranger.home / "models"
+    models.mkdir()
+    for name in (stranger.work / "model.gguf", models / "qwen3-0.6b-q8_0.gguf"):
+        name.symlink_to(demo)
+    shown = {(page, one.language): one.code for page, one in reversed(blocks)}
+    request = {
+        "custom_id": "1",
+        "method": "POST",
+        "url": "/v1/chat/completions",
+        "body": {"messages": [{"role": "user", "content": "Hello!"}]},
+    }
+    files = {
+        "tools.json": shown["cli", "json"],
+        "models.ini": shown["server", "ini"].replace("/models/", f"{models}/"),
+        "requests.jsonl": json.dumps(request),
+        "chat_template.jinja": (ROOT / "examples/templates/hermes.jinja").read_text("utf-8"),
+        "turns.jsonl": read_head(ROOT / "tests/regressions/threads.jsonl"),
+        "schemas.jsonl": read_head(ROOT / "tests/data/schemas.jsonl"),
+    }
+    for name, text in files.items():
+        (stranger.work / name).write_text(text, encoding="utf-8")
+
+
+def read_head(path: Path) -> str:
+    """The first lines of a file."""
+    return "\n".join(path.read_text("utf-8").splitlines()[:5])
+
+
+def fill_hub(commands: Sequence[str], model: bytes) -> Hub:
+    """A Hub whose repositories are those that the documents name."""
+    repos: dict[str, dict[str, bytes]] = {}
+    for command in (*commands, (ROOT / "docs/server.md").read_text("utf-8")):
+        for repo, quantisation in OF_THE_HUB.findall(command):
+            repos.setdefault(repo, {})[f"model-{quantisation}.gguf"] = model
+    return Hub(repos)
+
+
+def make_runnable(line: str) -> str:
+    """A documented command as it is run here, without its comment."""
+    command = re.sub(r" +# .*", "", line).replace('"..."', '"Hello!"')
+    if command.startswith("constrained call "):
+        # By another name, the demo model draws at random: it may not end before the tokens do.
+        command += " --temp 0"
+    return command.replace("0.0.0.0", "127.0.0.1")  # nothing listens to the outside
+
+
+def run_commands(stranger: Stranger, commands: Sequence[str]) -> None:
+    """Runs what ends by itself; of servers, asks each one by the package `openai`."""
+    (stranger.work / "ask.py").write_text(ASK)
+    for command in (*map(make_runnable, commands), *FURTHER):
+        if command.startswith("constrained serve"):
+            with stranger.serving(command) as url:
+                stranger.run(f"python ask.py {url}")
+        else:
+            stranger.run(command)
+
+
+def run_blocks(stranger: Stranger, blocks: Sequence[tuple[str, Snippet]]) -> None:
+    """Runs each Python block, and those that call curl, as they are pasted."""
+    with stranger.serving("python -m server") as url:
+        for page, block in blocks:
+            code = block.code.replace(SERVER, url)
+            if block.language == "python":
+                program = stranger.work / f"{page}_line_{block.line}.py"
+                program.write_text(code, encoding="utf-8")
+                stranger.run(f"python {program.name} && echo done")
+            elif block.language == "sh" and code.startswith("curl "):
+                stranger.run(code.replace("curl ", "curl -sSf ", 1))
+
+
+def check_types(stranger: Stranger) -> None:
+    """Checks a program of a user, and runs it."""
+    shutil.copy(ROOT / "tests" / TYPED, stranger.work)
+    python = stranger.venv / "bin" / "python"
+    tools = f"{sys.executable} -m"
+    stranger.run(f"{tools} mypy --strict --python-executable {python} {TYPED}")
+    stranger.run(f"{tools} pyright --pythonpath {python} {TYPED}")  # the program asks for strict
+    stranger.run(f"python {TYPED}")
+
+
+def report(stranger: Stranger, answers: Mapping[str, float]) -> None:
+    """Prints what it came to; ends the program where something failed."""
+    for way, seconds in answers.items():
+        print(f"The first answer, {way}: {seconds:.0f} seconds")
+    failed = [ran for ran in stranger.ran if not ran.is_good]
+    spent = sum(ran.seconds for ran in stranger.ran)
+    print(f"{len(stranger.ran)} commands in {spent:.0f} seconds, {len(failed)} failed")
+    if failed:
+        raise SystemExit("\n".join(ran.command for ran in failed))
+
+
+def main() -> None:
+    """Spends the hour."""
+    (wheel,) = Path(sys.argv[1]).resolve().glob("*.whl")
+    find_cache = [sys.executable, "-m", "pip", "cache", "dir"]
+    cache = subprocess.check_output(find_cache, text=True).strip()
+    commands, blocks = read_documents()
+    print(" seconds  code  command")
+    with tempfile.TemporaryDirectory(prefix="first-hour-") as name:
+        folder = Path(name)
+        stranger = Stranger(folder, cache)
+        answers = {
+            "from a clone by `make demo`": demonstrate(stranger, folder),
+            "from the wheel in an empty environment": install(stranger, wheel),
+        }
+        write_files(stranger, blocks)
+        hub = fill_hub(commands, (stranger.work / "model.gguf").read_bytes())
+        with serve(hub):
+            stranger.environment["HF_ENDPOINT"] = hub.url
+            run_commands(stranger, commands)
+        run_blocks(stranger, blocks)
+        check_types(stranger)
+        report(stranger, answers)
+
+
+if __name__ == "__main__":
+    main()
