@@ -43,6 +43,7 @@ from grammars.turn import Start, ToolCall, Turn
 
 Message = dict[str, Any]
 _QUESTION: Message = {"role": "user", "content": "What is to be done?"}
+_OPENED = "write_note"  # the tool whose texts may hold markers
 _THOUGHT, _TEXT = "I look it up first.", "Let me see."
 
 
@@ -55,7 +56,7 @@ def _tool(name: str, properties: Mapping[str, Any], required: Sequence[str]) -> 
 
 _ANY_OBJECT = {"type": "object", "additionalProperties": True}
 TOOLS = [
-    _tool("write_note", {"text": {"type": "string"}, "label": {"type": "string"}}, ["text"]),
+    _tool(_OPENED, {"text": {"type": "string"}, "label": {"type": "string"}}, ["text"]),
     _tool(
         "compute",
         {"count": {"type": "integer"}, "ratio": {"type": "number"}, "exact": {"type": "boolean"}},
@@ -204,7 +205,7 @@ class Bench:
         self.teaching = select_format(template)
         self._logits: Any = None
         engine = ScriptedEngine(
-            byte_vocabulary(self.teaching.format.atoms),
+            byte_vocabulary(()),
             lambda sequence, given: self._logits(sequence, given),
             context_length=2**20,
         )
@@ -233,7 +234,9 @@ class Bench:
         text = align(whole, turn.prompt.text, plain, block, question=_find_last(trial.before))
         for end in turn.format.ends or (self._find_end(),):
             text = text.rstrip().removesuffix(end)
-        if block is not None and turn.state.start is Start.OPEN and block.closer.text not in text:
+        text = text.removesuffix(turn.format.tail)
+        is_open = block is not None and turn.state.start is Start.OPEN
+        if block is not None and is_open and block.closer.text not in text.partition(_OPENED)[0]:
             return f"{turn.state.pad}ok{block.pad_close}{block.closer.text}{block.after}{text}"
         return text
 
@@ -268,7 +271,7 @@ class Bench:
         read = parse(text, turn.format, turn.tools, turn.state)
         if difference := _compare(read, meant):
             yield Fault("misread", trial.kind, text, difference)
-        if "".join(own.split()) != "".join(text.split()) and not turn.state.start == Start.OPEN:
+        if _condense(own, turn) != _condense(text, turn):
             yield Fault("respelled", trial.kind, text, repr(own))
 
     def walk(self, trial: Trial, count: int) -> Iterator[Fault]:
@@ -310,6 +313,14 @@ def _render(meant: Turn, turn: CompiledTurn) -> str | None:
         return render(meant, turn.format, turn.tools, turn.state)
     except (RenderError, ToolError):
         return None
+
+
+def _condense(text: str, turn: CompiledTurn) -> str:
+    """The text without white space, and without an empty block of reasoning."""
+    block, condensed = turn.format.reasoning, "".join(text.split())
+    if block is not None:
+        condensed = condensed.removeprefix(block.opener.text + block.closer.text)
+    return condensed
 
 
 def _match(text: str, turn: CompiledTurn) -> str | None:
@@ -358,11 +369,16 @@ def describe(bench: Bench, name: str, *, walks: int, verbose: bool) -> Counter[s
     print(f"{name:<32}{kind:<28}{cells}", flush=True)
     if verbose:
         print(f"    {selected.notice}")
-        for fault in faults[:12]:
-            print(f"    {fault.verdict}: {fault.kind}: {fault.text[:160]!r}: {fault.detail[:300]}")
+        told: Counter[str] = Counter()
+        for fault in faults:
+            told[fault.verdict] += 1
+            if told[fault.verdict] <= _MOST_TOLD:
+                excerpt = f"{fault.text[:160]!r}: {fault.detail[:300]}"
+                print(f"    {fault.verdict}: {fault.kind}: {excerpt}")
     return counts
 
 
+_MOST_TOLD = 4  # of each verdict
 VERDICTS = ("refused", "misread", "respelled", "calls nothing")
 
 

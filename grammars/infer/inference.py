@@ -27,7 +27,8 @@ from grammars.infer.text import find_tag, make_nodes
 from grammars.infer.turn import (
     Mixed,
     TurnEnding,
-    find_ends,
+    find_closer,
+    find_end,
     infer_ending,
     infer_mixed,
     read_content,
@@ -193,7 +194,9 @@ class _TemplateReader:
         if calls.two[: first.start] != head or calls.two[second.end :] != behind:
             raise DetectError("one call is not written as the first, or the last, of two calls")
         amid = calls.two[first.end : second.start]
-        end, *_ = (*find_ends(read_content(self.chat).tail), "")
+        plain = read_content(self.chat)
+        closer = find_closer(plain.tail, plain.opener)
+        end = find_end(self.chat, plain.tail, closer=closer)
         return find_layout(header=header, head=head, behind=behind, amid=amid, end=end)
 
 
@@ -215,6 +218,7 @@ def _assemble(sample: CallSample, ending: TurnEnding, mixed: Mixed, *, header: s
             before=mixed.before or "",
             between=layout.between,
             after=ending.behind_calls[len(sample.closing) :],
+            tail=ending.tail,
             ends=ending.ends,
             single=sample.pair is None,
         )
@@ -274,6 +278,7 @@ def _normalise(format: Format) -> Format:
         before="",
         between="",
         after="",
+        tail="",
         ends=(),
         variants=(),
         strays=(),

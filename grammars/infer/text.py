@@ -56,6 +56,11 @@ def find_tag(text: str) -> re.Match[str] | None:
     return re.search(_TAG, text)
 
 
+def find_tags(text: str) -> list[str]:
+    """All whole tags of a text."""
+    return re.findall(_TAG, text)
+
+
 def find_loose(*texts: str) -> frozenset[str]:
     """The names of tags that hold more than their name, as in `<function=NAME>`: their closers are
     no markers, for the vocabulary has no token for what it cannot write in one piece."""
