@@ -232,8 +232,10 @@ class Bench:
         is_plain = turn.state.start is Start.PLAIN
         block = None if is_plain else turn.format.reasoning
         text = align(whole, turn.prompt.text, plain, block, question=_find_last(trial.before))
-        for end in turn.format.ends or (self._find_end(),):
-            text = text.rstrip().removesuffix(end)
+        ends = turn.format.ends or (self._find_end(),)
+        while any(end and text.rstrip().endswith(end) for end in ends):
+            for end in ends:
+                text = text.rstrip().removesuffix(end)
         text = text.removesuffix(turn.format.tail)
         is_open = block is not None and turn.state.start is Start.OPEN
         if block is not None and is_open and block.closer.text not in text.partition(_OPENED)[0]:
