@@ -221,6 +221,23 @@ class Format:
         return first.text.strip() if isinstance(first, Fixed) else "{"
 
     @property
+    def head(self) -> str:
+        """The fixed text that one call begins with, behind what opens all."""
+        text = ""
+        for node in self.call:
+            if not isinstance(node, Fixed):
+                break
+            text += node.text
+        return text
+
+    @property
+    def header(self) -> str:
+        """What stands between two calls, where that ends a message and begins another one; ""
+        where it does not."""
+        is_header = any(end in self.between for end in self.inner_ends)
+        return self.between if is_header else ""
+
+    @property
     def hole(self) -> Hole:
         """The node of the arguments."""
         return next(node for node in self.call if isinstance(node, Hole))
