@@ -233,6 +233,10 @@ class Bench:
         block = None if is_plain else turn.format.reasoning
         text = align(whole, turn.prompt.text, plain, block, question=_find_last(trial.before))
         ends = turn.format.ends or (self._find_end(),)
+        # Some templates write one more at the end of a conversation, whatever it ends with.
+        rest = max((text.rpartition(end)[2].strip() for end in ends if end in text), default="")
+        if rest and plain.rstrip().endswith(rest):
+            text = text.rstrip().removesuffix(rest)
         while any(end and text.rstrip().endswith(end) for end in ends):
             for end in ends:
                 text = text.rstrip().removesuffix(end)
@@ -387,7 +391,8 @@ VERDICTS = ("refused", "misread", "respelled", "calls nothing")
 def read(path: Path) -> Iterator[tuple[str, str, dict[str, str]]]:
     """The names, sources and tokens of the templates in a file."""
     if path.suffix != ".jsonl":
-        yield path.stem, path.read_text(encoding="utf-8"), {}
+        tokens = {"bos_token": "<s>", "eos_token": "</s>"}
+        yield path.stem, path.read_text(encoding="utf-8"), tokens
         return
     seen: set[str] = set()
     with path.open(encoding="utf-8") as lines:

@@ -89,7 +89,7 @@ def _read_tags(write_call: WriteCall, suffix: str) -> tuple[str, str, str]:
     while len(opener) < len(shared) and not suffix.startswith(close):
         opener = shared[-len(opener) - 1 :]  # arguments are indented, and their end is not
         close = middle.removesuffix(opener)
-    if not opener or not close or not suffix.startswith(close):
+    if not opener.strip() or not close or not suffix.startswith(close):
         raise DetectError(f"nothing of its own stands around an argument: {one!r}")
     return head, opener, close
 

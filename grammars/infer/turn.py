@@ -72,9 +72,9 @@ def infer_ending(chat: ProbedTemplate, *, opener: str, tail: str, rest: str) -> 
 def find_end(chat: ProbedTemplate, tail: str, *, closer: str = "") -> str:
     """The text that ends a turn; "" if there is none.
 
-    Of several tags it is the one that also ends the user's messages, or else the last of those that
-    stand in front of a next message: some templates write one more at the end of a conversation
-    (Phi).
+    Of several tags that stand in front of a next message it is the last that also ends the user's
+    messages, or else the last. (Some templates write one more at the end of a conversation, as Phi
+    does.)
 
     Args:
         chat: the template.
@@ -83,9 +83,9 @@ def find_end(chat: ProbedTemplate, tail: str, *, closer: str = "") -> str:
     """
     ending = tail.removeprefix(closer)
     tags = find_tags(common_prefix(_follow(chat).removeprefix(closer), ending))
-    usual = find_tag(chat.ask() or "")
-    if usual is not None and usual[0] in tags:
-        return usual[0]
+    of_user = find_tags(chat.ask() or "")
+    if usual := [tag for tag in tags if tag in of_user]:
+        return usual[-1]
     return tags[-1] if tags else "".join(find_ends(ending))
 
 

@@ -214,9 +214,10 @@ class Format:
 
     @property
     def start(self) -> str:
-        """The text that one call begins with, behind what opens all; "" where that is a name."""
+        """The text that one call begins with, behind what opens all; "" where that is a name, or
+        another word that may be any."""
         first = self.call[0]
-        if isinstance(first, Name):
+        if isinstance(first, Name | CallId | CallIndex):
             return ""
         return first.text.strip() if isinstance(first, Fixed) else "{"
 
