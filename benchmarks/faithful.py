@@ -234,7 +234,8 @@ class Bench:
         text = align(whole, turn.prompt.text, plain, block, question=_find_last(trial.before))
         ends = turn.format.ends or (self._find_end(),)
         # Some templates write one more at the end of a conversation, whatever it ends with.
-        rest = max((text.rpartition(end)[2].strip() for end in ends if end in text), default="")
+        shown = [end for end in ends if end and end in text]
+        rest = max((text.rpartition(end)[2].strip() for end in shown), default="")
         if rest and plain.rstrip().endswith(rest):
             text = text.rstrip().removesuffix(rest)
         while any(end and text.rstrip().endswith(end) for end in ends):
@@ -259,6 +260,8 @@ class Bench:
         except Error as error:
             yield Fault("refused", trial.kind, "", str(error))
             return
+        if turn.state.start is Start.CLOSED and trial.turn.reasoning:
+            return  # no such turn follows that prompt
         text = self.write(trial, turn)
         if text is None:
             return

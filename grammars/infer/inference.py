@@ -153,7 +153,9 @@ class _TemplateReader:
         is_placed = written.content_places[0] is not ContentPlace.BEFORE
         if slip := find_slip(written, chat.instruct()):
             raise SlipError(slip, written)
-        format = name_format(find_counting(chat, written), measured=is_mixed)
+        format = name_format(written, measured=is_mixed)
+        if format.name == written.name:  # of known formats it is known how calls are counted
+            format = find_counting(chat, format)
         tails = Tails(
             content=plain.tail.removeprefix(ending.closer),
             calls=layout.rest[len(sample.closing) :],
