@@ -13,8 +13,9 @@ question, a system message and a result, with thinking on, off and unset. Counte
 - call nothing: a random text that the mask takes where a call is required is read as no call, or
   as one that is not valid.
 
-What a template leaves out (content beside a call, null) is not expected back. A text that the
-renderer refuses, because it would be read as something else, is not counted. A format that is not
+What a template leaves out (content beside a call, null) is not expected back. Turns that the
+template refuses, and those that the renderer refuses because they would be read as something else,
+are left out. A format that is not
 the template's own (generic, shown) is tried likewise, in the template that teaches it.
 """
 
@@ -31,7 +32,7 @@ from benchmarks.stage import DRAW, Adversary
 from constrained.compile.compiled_turn import CompiledTurn
 from constrained.engine.scripted import ScriptedEngine
 from constrained.errors import Error
-from constrained.format_selection.selection import SelectedFormat, select_format
+from constrained.format_selection.selection import select_format
 from constrained.job import Job
 from constrained.model.model import Model
 from constrained.template.chat_template import ChatTemplate
@@ -42,6 +43,9 @@ from grammars.render import render
 from grammars.turn import Start, ToolCall, Turn
 
 Message = dict[str, Any]
+VERDICTS = ("refused", "misread", "respelled", "calls nothing")
+COLUMNS = ("turns", "left out", *VERDICTS)
+_MOST_TOLD = 4  # faults of each verdict
 _QUESTION: Message = {"role": "user", "content": "What is to be done?"}
 _OPENED = "write_note"  # the tool whose texts may hold markers
 _THOUGHT, _TEXT = "I look it up first.", "Let me see."
@@ -186,10 +190,10 @@ def _list_conversations() -> dict[str, tuple[Message, ...]]:
 
 
 def _number(calls: Sequence[tuple[str, dict[str, Any]]]) -> tuple[ToolCall, ...]:
-    return tuple(
-        ToolCall(name, arguments, id=f"abcdefgh{number}")
-        for number, (name, arguments) in enumerate(calls)
-    )
+    numbered: list[ToolCall] = []
+    for number, (name, arguments) in enumerate(calls):
+        numbered.append(ToolCall(name, arguments, id=f"abcdefgh{number}"))
+    return tuple(numbered)
 
 
 class Bench:
@@ -213,9 +217,7 @@ class Bench:
 
     def compile(self, trial: Trial, tool_choice: str) -> CompiledTurn:
         """The turn behind the prompt of a trial."""
-        job = Job(
-            trial.before, TOOLS, tool_choice=tool_choice, template_kwargs=dict(trial.kwargs)
-        )
+        job = Job(trial.before, TOOLS, tool_choice=tool_choice, template_kwargs=dict(trial.kwargs))
         return self._model.compile(job)
 
     def write(self, trial: Trial, turn: CompiledTurn) -> str | None:
@@ -253,22 +255,21 @@ class Bench:
         text = self.teaching.template.render(messages, TOOLS, add_generation_prompt=False)
         return text.rpartition(_TEXT)[2].strip()
 
-    def judge(self, trial: Trial) -> Iterator[Fault]:
-        """What is wrong with a trial."""
+    def judge(self, trial: Trial) -> list[Fault] | None:
+        """What is wrong with a trial; None where there is no such turn: the template or the
+        renderer refuses it, or the prompt has closed the reasoning."""
         try:
             turn = self.compile(trial, "auto")
         except Error as error:
-            yield Fault("refused", trial.kind, "", str(error))
-            return
+            return [Fault("refused", trial.kind, "", str(error))]
         if turn.state.start is Start.CLOSED and trial.turn.reasoning:
-            return  # no such turn follows that prompt
+            return None
         text = self.write(trial, turn)
-        if text is None:
-            return
-        meant = _find_meant(trial.turn, text)
+        meant = _find_meant(trial.turn, text or "")
         own = _render(meant, turn)
-        if own is None:
-            return
+        if text is None or own is None:
+            return None
+        faults: list[Fault] = []
         choices = ["auto"]
         if meant.calls and not meant.content:
             choices.append("required")
@@ -276,12 +277,13 @@ class Bench:
             compiled = turn if choice == "auto" else self.compile(trial, choice)
             taken = _match(text.rstrip(), compiled)
             if taken is not None:
-                yield Fault("refused", trial.kind, text, f"{choice}: behind {taken!r}")
+                faults.append(Fault("refused", trial.kind, text, f"{choice}: behind {taken!r}"))
         read = parse(text, turn.format, turn.tools, turn.state)
         if difference := _compare(read, meant):
-            yield Fault("misread", trial.kind, text, difference)
+            faults.append(Fault("misread", trial.kind, text, difference))
         if _condense(own, turn) != _condense(text, turn):
-            yield Fault("respelled", trial.kind, text, repr(own))
+            faults.append(Fault("respelled", trial.kind, text, repr(own)))
+        return faults
 
     def walk(self, trial: Trial, count: int) -> Iterator[Fault]:
         """Random turns where a call is required."""
@@ -350,9 +352,8 @@ def _compare(read: Turn, meant: Turn) -> str:
     """How a turn differs from what was meant; "" if it does not."""
     got = [(call.name, call.arguments) for call in read.calls]
     wanted = [(call.name, call.arguments) for call in meant.calls]
-    if repr(got) != repr(wanted) and json.dumps(got) != json.dumps(wanted):
-        if [n for n, _ in got] != [n for n, _ in wanted] or got != wanted:
-            return f"calls {got}"
+    if got != wanted:
+        return f"calls {got}"
     if read.content.strip() != meant.content.strip():
         return f"content {read.content!r}"
     if meant.reasoning and read.reasoning.strip() != meant.reasoning:
@@ -366,15 +367,16 @@ def describe(bench: Bench, name: str, *, walks: int, verbose: bool) -> Counter[s
     counts: Counter[str] = Counter()
     faults: list[Fault] = []
     for trial in list_trials(selected.format.markers):
-        counts["turns"] += 1
-        faults += bench.judge(trial)
+        found = bench.judge(trial)
+        counts["left out" if found is None else "turns"] += 1
+        faults += found or ()
     for where, before in _list_conversations().items():
         for switch, kwargs in SWITCHES.items():
             trial = Trial(f"{where}, thinking {switch}", before, Turn(), kwargs)
             faults += bench.walk(trial, walks)
     counts.update(fault.verdict for fault in faults)
     kind = f"{selected.format.name} ({selected.origin.value})"
-    cells = "".join(f"{counts[verdict]:>15}" for verdict in ("turns", *VERDICTS))
+    cells = "".join(f"{counts[column]:>15}" for column in COLUMNS)
     print(f"{name:<32}{kind:<28}{cells}", flush=True)
     if verbose:
         print(f"    {selected.notice}")
@@ -385,10 +387,6 @@ def describe(bench: Bench, name: str, *, walks: int, verbose: bool) -> Counter[s
                 excerpt = f"{fault.text[:160]!r}: {fault.detail[:300]}"
                 print(f"    {fault.verdict}: {fault.kind}: {excerpt}")
     return counts
-
-
-_MOST_TOLD = 4  # of each verdict
-VERDICTS = ("refused", "misread", "respelled", "calls nothing")
 
 
 def read(path: Path) -> Iterator[tuple[str, str, dict[str, str]]]:
@@ -413,13 +411,13 @@ def main() -> int:
     parser.add_argument("--walks", type=int, default=6, help="random turns behind each prompt")
     parser.add_argument("-v", "--verbose", action="store_true", help="tell what is wrong")
     options = parser.parse_args()
-    print(f"{'template':<32}{'format':<28}" + "".join(f"{v:>15}" for v in ("turns", *VERDICTS)))
+    print(f"{'template':<32}{'format':<28}" + "".join(f"{c:>15}" for c in COLUMNS))
     totals: Counter[str] = Counter()
     for path in options.paths:
         for name, source, tokens in read(path):
             bench = Bench(source, name=name, **tokens)
             totals += describe(bench, name, walks=options.walks, verbose=options.verbose)
-    print(f"{'all':<60}" + "".join(f"{totals[v]:>15}" for v in ("turns", *VERDICTS)))
+    print(f"{'all':<60}" + "".join(f"{totals[c]:>15}" for c in COLUMNS))
     return 1 if any(totals[verdict] for verdict in VERDICTS) else 0
 
 

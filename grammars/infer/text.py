@@ -12,9 +12,9 @@ N = TypeVar("N", bound=Node)
 # `<tool_call>`, and Mistral's `[TOOL_CALLS]`.
 _TAG = r"<[^<>\s]+>|\[/?[A-Z][A-Z_]+\]"
 _TOKEN = re.compile(rf"{_TAG}|\w+|.", re.DOTALL)
-# What opens a call without a whole tag: `<function=`, `<|call:`, `<function name="` up to the name; a word
-# such as `functools` (Firefunction) or `Action:` (Command R+), long enough to stand for itself; a
-# run such as `>>>` (Functionary 3.2).
+# What opens a call without a whole tag: `<function=`, `<|call:`, `<function name="` up to the name;
+# a word such as `functools` (Firefunction) or `Action:` (Command R+), long enough to stand for
+# itself; a run such as `>>>` (Functionary 3.2).
 _OPENERS = (
     r"<[^<>\s=:]+(?:[=:]|\s[\w-]+=[\"']?)$",
     r"[^\W\d_]\w{3,}(?::|(?![\w=.]))",

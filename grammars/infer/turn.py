@@ -4,7 +4,14 @@ from dataclasses import dataclass, replace
 
 from grammars.errors import DetectError
 from grammars.infer.probes import TEXT, ProbedTemplate
-from grammars.infer.text import common_prefix, common_suffix, find_tag, find_tags, leading_space, tokenise
+from grammars.infer.text import (
+    common_prefix,
+    common_suffix,
+    find_tag,
+    find_tags,
+    leading_space,
+    tokenise,
+)
 from grammars.turn import ToolCall, Turn
 from grammars.wire.format import Content, ContentPlace
 

@@ -113,7 +113,13 @@ CALLS: dict[str, Format] = {
     ),
     "calls numbered in each turn": Format(
         "inferred",
-        (Literal('<a n="'), CallIndex(1, "", anew=True), Literal('">'), JsonCall(), Literal("</a>")),
+        (
+            Literal('<a n="'),
+            CallIndex(1, "", anew=True),
+            Literal('">'),
+            JsonCall(),
+            Literal("</a>"),
+        ),
         opening=(Marker("<all>"),),
         closing=(Marker("</all>"),),
     ),
