@@ -115,20 +115,34 @@ def _render(teaching: SelectedFormat, state: State, message: Message) -> str | N
     except Error:
         return None
     plain = template.render(USER, TOOLS, add_generation_prompt=False)
-    if whole.startswith(prompt):
-        text = whole.removeprefix(prompt)
-    else:
-        text = _align(whole, prompt, plain, block if state.start is not Start.PLAIN else None)
+    text = align(whole, prompt, plain, block if state.start is not Start.PLAIN else None)
     if block is None or state.start is not Start.OPEN or block.closer.text in text:
         return text
     return f"ok{block.closer.text}{text}"
 
 
-def _align(whole: str, prompt: str, plain: str, block: Reasoning | None) -> str:
-    """The turn in a history that writes another head than the prompt; without the block that the
-    prompt opens."""
+def align(
+    whole: str,
+    prompt: str,
+    plain: str,
+    block: Reasoning | None,
+    *,
+    question: str = USER[0]["content"],
+) -> str:
+    """The turn in a history, without the block that the prompt opens where the history writes
+    another head than the prompt.
+
+    Args:
+        whole: the conversation with the turn.
+        prompt: the conversation with the generation prompt.
+        plain: the conversation alone.
+        block: the reasoning block, if the prompt has opened or closed it.
+        question: the text of the last message in front of the turn.
+    """
+    if whole.startswith(prompt):
+        return whole.removeprefix(prompt)
     tags = (block.opener.text, block.closer.text) if block else ()
-    opened = (prompt.find(tag, prompt.rfind(USER[0]["content"])) for tag in tags)
+    opened = (prompt.find(tag, prompt.rfind(question)) for tag in tags)
     head = prompt[: min((at for at in opened if at >= 0), default=len(prompt))]
     head = head.rstrip() if tags else head
     if whole.startswith(head):

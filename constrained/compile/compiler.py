@@ -14,7 +14,7 @@ from constrained.compile.assistant_prefill import add_prefill, narrow_policy, na
 from constrained.compile.compiled_turn import CompiledTurn
 from constrained.decode.reasoning_budget import ReasoningBudget, make_budget
 from constrained.errors import GrammarError, RequestError
-from constrained.format_selection.selection import select_format
+from constrained.format_selection.selection import end_turns, select_format
 from constrained.job import CallLimits, Job, check_job
 from constrained.mask import Matcher, find_regex_fault
 from constrained.messages import pack_json, read_call_ids
@@ -183,10 +183,11 @@ class Compiler:
     ):
         self.vocabulary = vocabulary
         special = frozenset(vocabulary.named.values())
-        self._taught = select_format(tool_template or template, tool_format, special_tokens=special)
-        self._plain = self._taught
+        ends = [vocabulary.names[token] for token in vocabulary.end if token in vocabulary.names]
+        selected = select_format(tool_template or template, tool_format, special_tokens=special)
+        self._taught = self._plain = end_turns(selected, ends)
         if tool_template is not None:
-            self._plain = select_format(template, special_tokens=special)
+            self._plain = end_turns(select_format(template, special_tokens=special), ends)
         self.template, self.format = self._taught.template, self._taught.format
         self.notices = tuple(filter(None, [self._taught.notice]))
         formats = (self._taught.format, self._plain.format)

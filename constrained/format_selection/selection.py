@@ -97,6 +97,22 @@ def select_format(
     return SelectedFormat(teacher, format, Origin.GENERIC, notice=notice)
 
 
+def end_turns(selected: SelectedFormat, ends: Collection[str]) -> SelectedFormat:
+    """The selection for a model whose generation ends with one of these tokens.
+
+    A template may write such a token between two calls, each of which is a message of its own. The
+    model ends its turn there, so it makes one call in a turn.
+    """
+    format, notice = selected.format, selected.notice
+    for end in ends:
+        format = replace(format, tail=format.tail.partition(end)[0])
+        if end in format.between:
+            format = replace(format, between="", single=True)
+            told = f"{end!r}, which ends a turn, stands between two calls: a turn has one call"
+            notice = f"{notice}; {told}" if notice else f"{selected.template.name}: {told}"
+    return replace(selected, format=format, notice=notice)
+
+
 def _select_own(template: ChatTemplate) -> SelectedFormat:
     """The template's own format.
 

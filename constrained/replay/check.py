@@ -22,6 +22,7 @@ from grammars.build.turn import build_grammar
 from grammars.errors import Error
 from grammars.parse.parser import parse
 from grammars.turn import Policy, State, Tool, ToolCall, Turn
+from grammars.wire.format import Format
 
 
 def check_rows(rows: Iterable[Mapping[str, Any] | Error]) -> Iterator[dict[str, Any]]:
@@ -124,7 +125,7 @@ def _find_end(text: str, context: ReplayContext) -> int:
     headers = context.format.headers
     starts = () if headers is None else headers.starts
     for end in context.ends:
-        following = {run.partition(end)[2] for run in context.format.runs}
+        following = {run.partition(end)[2] for run in _list_runs(context.format)}
         inside = tuple(following - {""})
         for match in re.finditer(rf"{re.escape(end)}(\s*)", text):
             is_inside = text.startswith(inside, match.start(1))
@@ -132,6 +133,18 @@ def _find_end(text: str, context: ReplayContext) -> int:
                 first = min(first, match.start())
                 break
     return first
+
+
+def _list_runs(format: Format) -> Iterator[str]:
+    """The fixed texts of a turn; what ends a message goes on with the call that follows it."""
+    opener = "" if format.opener is None else format.opener.text
+    for run in format.runs:
+        if run == format.between:
+            yield run + format.head
+        elif run == format.before:
+            yield run + opener
+        else:
+            yield run
 
 
 def _read_policy(row: Mapping[str, Any]) -> Policy:

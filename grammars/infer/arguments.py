@@ -83,9 +83,13 @@ def _read_tags(write_call: WriteCall, suffix: str) -> tuple[str, str, str]:
     middle = two.partition(VALUES[0])[2].partition(KEYS[1])[0]
     if KEYS[1] not in two or not one.endswith(VALUES[0] + suffix):
         raise DetectError("arguments are not written one after the other")
-    opener = common_suffix(head, middle).lstrip()
+    shared = common_suffix(head, middle)
+    opener = shared.lstrip()
     close = middle.removesuffix(opener)
-    if not opener or not close or not suffix.startswith(close):
+    while len(opener) < len(shared) and not suffix.startswith(close):
+        opener = shared[-len(opener) - 1 :]  # arguments are indented, and their end is not
+        close = middle.removesuffix(opener)
+    if not opener.strip() or not close or not suffix.startswith(close):
         raise DetectError(f"nothing of its own stands around an argument: {one!r}")
     return head, opener, close
 

@@ -95,6 +95,59 @@ def cut_call(text: str, call: ToolCall, start: int = 0) -> Cut | None:
 
 
 @dataclass(frozen=True)
+class CallPair:
+    """A turn of two calls.
+
+    Args:
+        text: what the template writes.
+        first, second: the calls in there.
+    """
+
+    text: str
+    first: Cut
+    second: Cut
+
+    @property
+    def amid(self) -> str:
+        """The text between the two."""
+        return self.text[self.first.end : self.second.start]
+
+    def find_counter(self) -> str:
+        """What stands in front of the first hole of the first call, from a number on that is one
+        higher in the second call; "" if there is none."""
+        head = tokenise(self.text[: self.first.start])
+        amid = tokenise(self.amid)
+        counted = ""
+        while head and amid:
+            one, two = head.pop(), amid.pop()
+            counted = one + counted
+            if one != two:
+                return counted if _follows(one, two) else ""
+        return ""
+
+    def with_counter(self, counted: str) -> "CallPair":
+        """The same, where calls begin with that number."""
+        first = prepend_counter(self.first, counted)
+        number = tokenise(counted)[0]
+        second = counted.replace(number, str(int(number) + 1), 1)
+        return replace(self, first=first, second=prepend_counter(self.second, second))
+
+
+def prepend_counter(cut: Cut, counted: str) -> Cut:
+    """The call from a number in front of it on, with which this text begins."""
+    number = tokenise(counted)[0]
+    pieces = [Piece("index", number)]
+    if rest := counted.removeprefix(number):
+        pieces.append(Piece("text", rest))
+    return replace(cut, start=cut.start - len(counted), pieces=(*pieces, *cut.pieces))
+
+
+def _follows(one: str, two: str) -> bool:
+    """Is the second word the number behind the first one?"""
+    return one.isdecimal() and two == str(int(one) + 1)
+
+
+@dataclass(frozen=True)
 class _Hole:
     """The bounds of what stands where a hole is."""
 
@@ -245,7 +298,7 @@ def _cut_counters(first: str, second: str) -> Iterator[Piece]:
     for a, b in zip(one, two, strict=True):
         if a == b:
             fixed += a
-        elif a.isdecimal() and b == str(int(a) + 1):
+        elif _follows(a, b):
             if fixed:
                 yield Piece("text", fixed)
             fixed = ""
@@ -305,7 +358,7 @@ class CallSample:
     layout: CallLayout
     closing: str
     only: Cut
-    pair: tuple[Cut, Cut] | None
+    pair: CallPair | None
 
     @property
     def suffix(self) -> str:
@@ -322,8 +375,8 @@ def build_call(sample: CallSample) -> tuple[Node, ...]:
     prefix, suffix = sample.layout.prefix, sample.suffix
     pieces = list(sample.only.pieces)
     if sample.pair:
-        first, second = sample.pair
-        pieces = list(_find_counters(first.pieces, second.pieces))
+        pair = sample.pair
+        pieces = list(_find_counters(pair.first.pieces, pair.second.pieces))
     written = None
     if pieces[-1].kind == "tagged":
         *pieces, arguments = pieces
@@ -472,7 +525,7 @@ def _read_id(key: str, value: Json, *, call: ToolCall, sample: CallSample) -> Ca
         following = str(int(value) + 1)
         second: Mapping[str, Json] = {}
         if sample.pair:
-            second = _read_object(sample.pair[1].pieces[0].text)
+            second = _read_object(sample.pair.second.pieces[0].text)
         if second.get(key, following) == following:
             return CallIndex(int(value))
     raise DetectError(f"the member {key!r} of a call is neither its id nor its number")

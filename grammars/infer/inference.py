@@ -12,7 +12,17 @@ from dataclasses import dataclass, replace
 from grammars.errors import DetectError
 from grammars.formats import NATIVE
 from grammars.infer.behind_prompt import try_behind_prompt
-from grammars.infer.calls import CallLayout, CallSample, Cut, build_call, cut_call, find_layout
+from grammars.infer.calls import (
+    CallLayout,
+    CallPair,
+    CallSample,
+    Cut,
+    build_call,
+    cut_call,
+    find_layout,
+    prepend_counter,
+)
+from grammars.infer.counting import find_counting
 from grammars.infer.probes import (
     KEYS,
     TEXT,
@@ -27,7 +37,8 @@ from grammars.infer.text import find_tag, make_nodes
 from grammars.infer.turn import (
     Mixed,
     TurnEnding,
-    find_ends,
+    find_closer,
+    find_end,
     infer_ending,
     infer_mixed,
     read_content,
@@ -108,7 +119,7 @@ class _ProbedCalls:
     one: str
     only: Cut
     two: str
-    pair: tuple[Cut, Cut] | None
+    pair: CallPair | None
 
 
 @dataclass(frozen=True)
@@ -143,6 +154,8 @@ class _TemplateReader:
         if slip := find_slip(written, chat.instruct()):
             raise SlipError(slip, written)
         format = name_format(written, measured=is_mixed)
+        if format.name == written.name:  # of known formats it is known how calls are counted
+            format = find_counting(chat, format)
         tails = Tails(
             content=plain.tail.removeprefix(ending.closer),
             calls=layout.rest[len(sample.closing) :],
@@ -178,23 +191,26 @@ class _TemplateReader:
         if only is None:
             raise DetectError(f"neither JSON nor tags with values in {one!r}")
         two = self.chat.strip(self.chat.body(Turn(calls=(first, second))) or "")
-        pair = None
-        if first_cut := cut_call(two, first):
-            second_cut = cut_call(two, second, first_cut.end)
-            pair = (first_cut, second_cut) if second_cut else None
+        first_cut = cut_call(two, first)
+        second_cut = cut_call(two, second, first_cut.end) if first_cut else None
+        if first_cut is None or second_cut is None:
+            return _ProbedCalls(one, only, two, pair=None)
+        pair = CallPair(two, first_cut, second_cut)
+        if (counted := pair.find_counter()) and one[: only.start].endswith(counted):
+            pair, only = pair.with_counter(counted), prepend_counter(only, counted)
         return _ProbedCalls(one, only, two, pair=pair)
 
     def _find_layout(self, calls: _ProbedCalls) -> CallLayout:
-        one, only = calls.one, calls.only
+        one, only, pair = calls.one, calls.only, calls.pair
         header, head, behind = self.chat.prompted, one[: only.start], one[only.end :]
-        if calls.pair is None:
+        if pair is None:
             return find_layout(header=header, head=head, behind=behind, amid=None)
-        first, second = calls.pair
-        if calls.two[: first.start] != head or calls.two[second.end :] != behind:
+        if pair.text[: pair.first.start] != head or pair.text[pair.second.end :] != behind:
             raise DetectError("one call is not written as the first, or the last, of two calls")
-        amid = calls.two[first.end : second.start]
-        end, *_ = (*find_ends(read_content(self.chat).tail), "")
-        return find_layout(header=header, head=head, behind=behind, amid=amid, end=end)
+        plain = read_content(self.chat)
+        closer = find_closer(plain.tail, plain.opener)
+        end = find_end(self.chat, plain.tail, closer=closer)
+        return find_layout(header=header, head=head, behind=behind, amid=pair.amid, end=end)
 
 
 def _assemble(sample: CallSample, ending: TurnEnding, mixed: Mixed, *, header: str) -> Format:
@@ -215,6 +231,7 @@ def _assemble(sample: CallSample, ending: TurnEnding, mixed: Mixed, *, header: s
             before=mixed.before or "",
             between=layout.between,
             after=ending.behind_calls[len(sample.closing) :],
+            tail=ending.tail,
             ends=ending.ends,
             single=sample.pair is None,
         )
@@ -274,6 +291,7 @@ def _normalise(format: Format) -> Format:
         before="",
         between="",
         after="",
+        tail="",
         ends=(),
         variants=(),
         strays=(),

@@ -169,7 +169,7 @@ class ProbedTemplate:
 
     def answer(self, turn: Turn) -> str | None:
         """The text behind the user's text for this turn; None if the template refuses it."""
-        return self.ask(_show_message(turn))
+        return self.ask(show_message(turn))
 
     def body(self, turn: Turn) -> str | None:
         """The turn as the template writes it, behind the header; None if it refuses it."""
@@ -203,7 +203,8 @@ class ProbedTemplate:
         return body.lstrip()
 
 
-def _show_message(turn: Turn) -> dict[str, Json]:
+def show_message(turn: Turn) -> dict[str, Json]:
+    """A turn in OpenAI's shape."""
     message: dict[str, Json] = {"role": "assistant", "content": turn.content}
     if turn.reasoning:
         message["reasoning_content"] = turn.reasoning

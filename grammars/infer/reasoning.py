@@ -59,6 +59,7 @@ _OPENED: tuple[tuple[str, str], ...] = (
 )
 _HEADER_NAME = re.compile(r"[^\s\w<>\[\]]\w{2,20}\s*")  # `/think`
 _TAGS_AND_WORD = rf"{_TAG}(?P<word>\w+){_TAG}"  # Kimi K3: <|open|>think<|sep|>
+_TAG_WITH_ATTRIBUTES = r"<\w[\w:.-]*(?:\s+[\w:.-]+=[^\s<>]+)+>"  # <think effort="high">
 _TAG_AND_WORD = rf"{_TAG}\w+"  # Gemma 4: <|channel>thought
 
 
@@ -203,7 +204,7 @@ def _read_block(surroundings: _Surroundings) -> Reasoning | None:
     opening = re.search(f"{_TAGS_AND_WORD}$", head)
     closing = re.match(_TAGS_AND_WORD, tail)
     if not (opening and closing and opening["word"] == closing["word"]):
-        opening = re.search(f"(?:{_TAG}|{_TAG_AND_WORD})$", head)
+        opening = re.search(f"(?:{_TAG}|{_TAG_WITH_ATTRIBUTES}|{_TAG_AND_WORD})$", head)
         closing = re.match(_TAG, tail)
     if not (opening and closing):
         return None

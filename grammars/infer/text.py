@@ -12,11 +12,11 @@ N = TypeVar("N", bound=Node)
 # `<tool_call>`, and Mistral's `[TOOL_CALLS]`.
 _TAG = r"<[^<>\s]+>|\[/?[A-Z][A-Z_]+\]"
 _TOKEN = re.compile(rf"{_TAG}|\w+|.", re.DOTALL)
-# What opens a call without a whole tag: `<function=`, `<function name="` up to the name; a word
-# such as `functools` (Firefunction) or `Action:` (Command R+), long enough to stand for itself; a
-# run such as `>>>` (Functionary 3.2).
+# What opens a call without a whole tag: `<function=`, `<|call:`, `<function name="` up to the name;
+# a word such as `functools` (Firefunction) or `Action:` (Command R+), long enough to stand for
+# itself; a run such as `>>>` (Functionary 3.2).
 _OPENERS = (
-    r"<[^<>\s=]+(?:=|\s[\w-]+=[\"']?)$",
+    r"<[^<>\s=:]+(?:[=:]|\s[\w-]+=[\"']?)$",
     r"[^\W\d_]\w{3,}(?::|(?![\w=.]))",
     r"([^\w\s\"'{}\[\]()])\1{2,}",
 )
@@ -54,6 +54,11 @@ def leading_space(text: str) -> str:
 def find_tag(text: str) -> re.Match[str] | None:
     """The first whole tag of a text."""
     return re.search(_TAG, text)
+
+
+def find_tags(text: str) -> list[str]:
+    """All whole tags of a text."""
+    return re.findall(_TAG, text)
 
 
 def find_loose(*texts: str) -> frozenset[str]:

@@ -4,7 +4,14 @@ from dataclasses import dataclass, replace
 
 from grammars.errors import DetectError
 from grammars.infer.probes import TEXT, ProbedTemplate
-from grammars.infer.text import common_suffix, find_tag, leading_space, tokenise
+from grammars.infer.text import (
+    common_prefix,
+    common_suffix,
+    find_tag,
+    find_tags,
+    leading_space,
+    tokenise,
+)
 from grammars.turn import ToolCall, Turn
 from grammars.wire.format import Content, ContentPlace
 
@@ -17,11 +24,13 @@ class TurnEnding:
         behind_calls: what stands behind the last call before the end.
         ends: the texts that end a turn.
         closer: what closes content.
+        tail: what stands at the end of every turn, in front of what ends it.
     """
 
     behind_calls: str
     ends: tuple[str, ...]
     closer: str = ""
+    tail: str = ""
 
 
 def infer_ending(chat: ProbedTemplate, *, opener: str, tail: str, rest: str) -> TurnEnding:
@@ -36,9 +45,21 @@ def infer_ending(chat: ProbedTemplate, *, opener: str, tail: str, rest: str) -> 
     shared = common_suffix(tail, rest)
     if shared.strip():
         behind_calls = rest.removesuffix(shared) + leading_space(shared)
+        closer = tail.removesuffix(shared)
         if not opener:
-            return TurnEnding(behind_calls, find_ends(tail))
-        return TurnEnding(behind_calls, find_ends(shared), closer=tail.removesuffix(shared))
+            end = find_end(chat, tail)
+            if end in closer:  # what follows belongs to the next turn
+                return TurnEnding(behind_calls, find_ends(tail))
+            if find_tag(closer):
+                raise DetectError(f"content is closed with {closer!r}, which nothing opens")
+        end = find_end(chat, tail, closer=closer)
+        before, found, _ = shared.rpartition(end)
+        return TurnEnding(
+            behind_calls,
+            ends=(end,) if end else (),
+            closer=closer if opener else "",
+            tail=before.strip() if found else "",
+        )
     if not tail.strip() or not rest.strip():  # some write the end when the next message comes
         ends = find_ends(tail) or find_ends(_follow(chat))
         behind_calls = rest
@@ -53,6 +74,33 @@ def infer_ending(chat: ProbedTemplate, *, opener: str, tail: str, rest: str) -> 
     if ends and ends[0] in behind_calls:  # HyperCLOVAX ends a call with it, and with another tag
         behind_calls = behind_calls[: behind_calls.rindex(ends[0])]
     return TurnEnding(behind_calls, tuple(dict.fromkeys([*ends, last])))
+
+
+def find_end(chat: ProbedTemplate, tail: str, *, closer: str = "") -> str:
+    """The text that ends a turn; "" if there is none.
+
+    Of several tags that stand in front of a next message it is the last that also ends the user's
+    messages, or else the last. (Some templates write one more at the end of a conversation, as Phi
+    does.)
+
+    Args:
+        chat: the template.
+        tail: what stands behind content.
+        closer: what of that closes the content.
+    """
+    ending = tail.removeprefix(closer)
+    tags = find_tags(common_prefix(_follow(chat).removeprefix(closer), ending))
+    of_user = find_tags(chat.ask() or "")
+    if usual := [tag for tag in tags if tag in of_user]:
+        return usual[-1]
+    return tags[-1] if tags else "".join(find_ends(ending))
+
+
+def find_closer(tail: str, opener: str) -> str:
+    """What closes content, of what stands behind it: one tag of several, where something opens the
+    content; "" where nothing does."""
+    tags = find_tags(tail)
+    return tail[: tail.index(tags[0]) + len(tags[0])] if opener and len(tags) > 1 else ""
 
 
 def find_ends(text: str) -> tuple[str, ...]:

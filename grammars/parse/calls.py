@@ -47,6 +47,8 @@ from grammars.wire.variants import Handle
 _ARGUMENT_KEYS = ("arguments", "parameters", "args")
 _OTHER_KEYS = ("id", "type", "index")
 
+_WORDS = (Name, CallId, CallIndex)  # the holes that white space in front would end
+
 _SILENT = CallSink(open=lambda name: None, add=lambda text, boundaries: None)
 """Takes arguments whose call has no name yet."""
 
@@ -136,7 +138,7 @@ class CallReader:
         match node:
             case Literal(text):
                 yield from self._loose(text)
-                if text.isspace() and behind and isinstance(behind[0], Name):
+                if text[-1:].isspace() and behind and isinstance(behind[0], _WORDS):
                     yield from self._buffer.space()
             case Marker(text):
                 yield from self._closer(text)
@@ -252,10 +254,12 @@ class CallReader:
         tool = self._tools.get(parts.name)
         writer = TaggedWriter(tool.schema if tool else None, self._sink, tags.style)
         opener = tags.open.strip()
+        pad = tags.open[len(tags.open.rstrip()) :]
         empty = tags.end if tags.empty is None else tags.empty
         yield from self._buffer.space()
         stop = yield from self._buffer.literal(opener, tags.end.strip(), empty.strip())
         has_more = stop == opener
+        yield from self._buffer.skip(pad)
         while has_more:
             key = yield from self._name(_find_first(tags.after_key))
             is_text = yield from self._kind(tags)
@@ -272,7 +276,9 @@ class CallReader:
             if is_text is not None:
                 raw = Told(raw, is_text, tags.style)
             raws[key] = raws.get(key) or raw
-            has_more = found.rstrip().endswith(opener)  # `open` may end with a space
+            has_more = found.rstrip().endswith(opener)
+            if not found.endswith(pad):  # in recovery
+                yield from self._buffer.skip(pad)
         self._type(raws, tool, tags.style, parts)
         writer.end(parts.arguments)
 

@@ -323,7 +323,7 @@ class Parser:
         format, wrapping = self._format, self._wrapping
         calls: tuple[str, ...] = ()
         if self._calls:
-            befores = dict.fromkeys((format.before, ""))
+            befores = dict.fromkeys((format.before, format.header, ""))
             calls = tuple(before + opener for opener in self._openings for before in befores)
         if self._is_inside and format.reasoning is not None:
             closer = format.reasoning.closer.text

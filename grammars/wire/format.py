@@ -214,11 +214,29 @@ class Format:
 
     @property
     def start(self) -> str:
-        """The text that one call begins with, behind what opens all; "" where that is a name."""
+        """The text that one call begins with, behind what opens all; "" where that is a name, or
+        another word that may be any."""
         first = self.call[0]
-        if isinstance(first, Name):
+        if isinstance(first, Name | CallId | CallIndex):
             return ""
         return first.text.strip() if isinstance(first, Fixed) else "{"
+
+    @property
+    def head(self) -> str:
+        """The fixed text that one call begins with, behind what opens all."""
+        text = ""
+        for node in self.call:
+            if not isinstance(node, Fixed):
+                break
+            text += node.text
+        return text
+
+    @property
+    def header(self) -> str:
+        """What stands between two calls, where that ends a message and begins another one; ""
+        where it does not."""
+        is_header = any(end in self.between for end in self.inner_ends)
+        return self.between if is_header else ""
 
     @property
     def hole(self) -> Hole:

@@ -24,6 +24,7 @@ from grammars.wire.format import (
     Name,
     PythonArguments,
     Reasoning,
+    TaggedArguments,
 )
 from tests.agreement.chosen_formats import SCALE
 from tests.agreement.matching import Masked
@@ -124,6 +125,31 @@ def in_bare_python(name: str, quote: str) -> Format:
 
 
 BARE_PYTHON = in_bare_python("bare calls in Python", quote="")
+SPACE_IN_FRONT = Format(
+    "white space in front of names and keys",
+    (
+        Marker("<call>"),
+        Literal("run "),
+        Name(),
+        Literal(" with\n"),
+        TaggedArguments(
+            open="  <arg ",
+            after_key=" type=",
+            kinds=(("string", "text"), ("", "json")),
+            after_kind=">",
+            close="</arg>\n",
+            end="</call>",
+        ),
+    ),
+    between="\n",
+)
+FENCED = Format(
+    "a fence with a word",
+    (Name(), Literal("("), PythonArguments(quote=""), Literal(")")),
+    opening=(Marker("```"), Literal("tool_code\n")),
+    closing=(Literal("\n```"),),
+    between="\n",
+)
 FORMATS = {
     format.name: format
     for format in (
@@ -140,6 +166,8 @@ FORMATS = {
         BARE_LIST,
         BARE_OBJECTS,
         BARE_LINES,
+        SPACE_IN_FRONT,
+        FENCED,
     )
 }
 EACH = pytest.mark.parametrize("name", FORMATS)

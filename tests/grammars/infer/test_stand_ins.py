@@ -11,7 +11,7 @@ from grammars.errors import DetectError, Error
 from grammars.formats import HERMES
 from grammars.infer.inference import Inference, infer
 from grammars.render import render
-from grammars.turn import ToolCall, Turn
+from grammars.turn import State, ToolCall, Turn
 from grammars.wire.format import (
     CallId,
     CallIndex,
@@ -47,7 +47,7 @@ def chat(
         add_generation_prompt: bool = True,
         **kwargs: Any,
     ) -> str:
-        text = ""
+        text, before = "", 0
         for message in messages:
             if refuses(message) or not isinstance(message["content"], str):
                 raise Error("refused")
@@ -56,7 +56,10 @@ def chat(
                 for c in message.get("tool_calls", ())
             )
             turn = Turn(message["content"], "", calls)
-            written = message["content"] if message["role"] == "user" else render(turn, format)
+            written = message["content"]
+            if message["role"] != "user":
+                written = render(turn, format, state=State(calls=before))
+            before += len(calls)
             text += f"<|im_start|>{message['role']}\n{written}{format.after * bool(calls)}{end}"
         return text + ("<|im_start|>assistant\n" if add_generation_prompt else "")
 
@@ -107,6 +110,22 @@ CALLS: dict[str, Format] = {
             Marker("<b>"),
             JsonArguments(),
         ),
+    ),
+    "calls numbered in each turn": Format(
+        "inferred",
+        (
+            Literal('<a n="'),
+            CallIndex(1, "", anew=True),
+            Literal('">'),
+            JsonCall(),
+            Literal("</a>"),
+        ),
+        opening=(Marker("<all>"),),
+        closing=(Marker("</all>"),),
+    ),
+    "calls whose member is their number in the turn": Format(
+        "inferred",
+        (Marker("<a>"), JsonCall(id=CallIndex(0, "", anew=True)), Marker("</a>")),
     ),
     "indented JSON": Format(
         "inferred",

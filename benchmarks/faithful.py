@@ -1,0 +1,425 @@
+"""Chat templates against the whole stack: is a turn that a template writes what is enforced?
+
+    python -m benchmarks.faithful TEMPLATE ... [--walks 6] [-v]
+
+A TEMPLATE is a file in Jinja, or a JSON Lines file whose rows have `name` and `template`. For each:
+its format, where that comes from, and how turns fare that the template itself writes behind its
+prompts: calls with values of all kinds, several calls, content and reasoning beside calls, behind a
+question, a system message and a result, with thinking on, off and unset. Counted are turns that
+
+- are refused: the mask does not take the text;
+- are misread: the parser reads something else than was meant;
+- are respelled: the renderer writes the turn in another way than the template;
+- call nothing: a random text that the mask takes where a call is required is read as no call, or
+  as one that is not valid.
+
+What a template leaves out (content beside a call, null) is not expected back. Turns that the
+template refuses, and those that the renderer refuses because they would be read as something else,
+are left out. A format that is not
+the template's own (generic, shown) is tried likewise, in the template that teaches it.
+"""
+
+import argparse
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.rendered import SWITCHES, align
+from benchmarks.stage import DRAW, Adversary
+from constrained.compile.compiled_turn import CompiledTurn
+from constrained.engine.scripted import ScriptedEngine
+from constrained.errors import Error
+from constrained.format_selection.selection import select_format
+from constrained.job import Job
+from constrained.model.model import Model
+from constrained.template.chat_template import ChatTemplate
+from constrained.vocabulary.vocabulary import byte_vocabulary
+from grammars.errors import RenderError, ToolError
+from grammars.parse.parser import parse
+from grammars.render import render
+from grammars.turn import Start, ToolCall, Turn
+
+Message = dict[str, Any]
+VERDICTS = ("refused", "misread", "respelled", "calls nothing")
+COLUMNS = ("turns", "left out", *VERDICTS)
+_MOST_TOLD = 4  # faults of each verdict
+_QUESTION: Message = {"role": "user", "content": "What is to be done?"}
+_OPENED = "write_note"  # the tool whose texts may hold markers
+_THOUGHT, _TEXT = "I look it up first.", "Let me see."
+
+
+def _tool(name: str, properties: Mapping[str, Any], required: Sequence[str]) -> dict[str, Any]:
+    parameters = {"type": "object", "properties": dict(properties), "required": list(required)}
+    parameters["additionalProperties"] = False
+    function = {"name": name, "description": "A tool", "parameters": parameters}
+    return {"type": "function", "function": function}
+
+
+_ANY_OBJECT = {"type": "object", "additionalProperties": True}
+TOOLS = [
+    _tool(_OPENED, {"text": {"type": "string"}, "label": {"type": "string"}}, ["text"]),
+    _tool(
+        "compute",
+        {"count": {"type": "integer"}, "ratio": {"type": "number"}, "exact": {"type": "boolean"}},
+        ["count"],
+    ),
+    _tool(
+        "submit",
+        {"order": _ANY_OBJECT, "items": {"type": "array"}, "until": {"type": ["string", "null"]}},
+        [],
+    ),
+    _tool("ping", {}, []),
+]
+_TEXTS = (
+    "Rome",
+    "",
+    " ",
+    "\n",
+    "a\nb\n\n  c\n",
+    "  padded  ",
+    'it\'s "so" \\ `x` \\n',
+    "Zürich 東京 🌧 \u00a0",
+    "a < b && {c} [d] </x> <y> & 1 > 0 &amp; %s {{ e }}",
+    "3",
+    "true",
+    "null",
+    '{"a": 1}',
+    "key: value",
+    "a, b = c)",
+    "tab\tand\rreturn",
+    "x" * 300,
+)
+_VALUES: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("compute", {"count": 0}),
+    ("compute", {"count": -(2**53) - 1, "ratio": 1e-07, "exact": False}),
+    ("compute", {"exact": True, "ratio": 3.0, "count": 12}),
+    ("submit", {}),
+    ("submit", {"order": {}, "items": []}),
+    ("submit", {"order": {"z": 'x"y\n', "a": {"b": [False, "ü'", {}]}, "B": None}}),
+    ("submit", {"items": [1, "a'b", [True, None], {"k": 0.5}, ""], "until": None}),
+    ("submit", {"until": "null"}),
+    ("submit", {"until": None}),
+    ("ping", {}),
+)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A turn of the history, and the prompt that it stands behind."""
+
+    kind: str
+    before: tuple[Message, ...]
+    turn: Turn
+    kwargs: Mapping[str, Any]
+
+    @property
+    def message(self) -> Message:
+        """The turn in OpenAI's form."""
+        message: Message = {"role": "assistant", "content": self.turn.content}
+        if self.turn.reasoning:
+            message["reasoning_content"] = self.turn.reasoning
+        if self.turn.calls:
+            message["tool_calls"] = [_show(call) for call in self.turn.calls]
+        return message
+
+
+def _show(call: ToolCall) -> dict[str, Any]:
+    function = {"name": call.name, "arguments": call.arguments}
+    return {"id": call.id, "type": "function", "function": function}
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is wrong with a trial."""
+
+    verdict: str
+    kind: str
+    text: str
+    detail: str
+
+
+def list_trials(markers: Sequence[str]) -> Iterator[Trial]:
+    """The turns to try.
+
+    Args:
+        markers: texts that the format writes, which go into strings.
+    """
+    unset = SWITCHES["unset"]
+    asked = (_QUESTION,)
+    for text in (*_TEXTS, *(f"a {marker} b" for marker in markers)):
+        calls = _number([("write_note", {"text": text})])
+        yield Trial(f"the text {text[:24]!r}", asked, Turn(calls=calls), unset)
+    for name, arguments in _VALUES:
+        calls = _number([(name, arguments)])
+        yield Trial(json.dumps(arguments), asked, Turn(calls=calls), unset)
+    for where, before in _list_conversations().items():
+        for switch, kwargs in SWITCHES.items():
+            for kind, turn in _list_shapes().items():
+                yield Trial(f"{kind}, {where}, thinking {switch}", before, turn, kwargs)
+
+
+def _list_shapes() -> dict[str, Turn]:
+    one = _number([("write_note", {"label": "b", "text": "a"})])
+    two = _number([("compute", {"count": 1}), ("write_note", {"text": "two\nlines"})])
+    three = _number([("ping", {}), ("ping", {}), ("submit", {"items": ["a", {}]})])
+    shapes = {
+        "content": Turn(_TEXT),
+        "content of two lines": Turn("One.\n\n- Two: ü."),
+        "content and reasoning": Turn(_TEXT, _THOUGHT),
+    }
+    for kind, calls in {"a call": one, "two calls": two, "three calls": three}.items():
+        shapes[kind] = Turn(calls=calls)
+        shapes[f"content and {kind}"] = Turn(_TEXT, calls=calls)
+        shapes[f"reasoning and {kind}"] = Turn("", _THOUGHT, calls=calls)
+        shapes[f"reasoning, content and {kind}"] = Turn(_TEXT, _THOUGHT, calls=calls)
+    return shapes
+
+
+def _list_conversations() -> dict[str, tuple[Message, ...]]:
+    (call,) = _number([("ping", {})])
+    result: Message = {"role": "tool", "tool_call_id": call.id, "name": "ping", "content": "pong"}
+    asked: Message = {"role": "assistant", "content": "", "tool_calls": [_show(call)]}
+    return {
+        "behind a question": (_QUESTION,),
+        "behind a system message": ({"role": "system", "content": "Be brief."}, _QUESTION),
+        "behind a result": (_QUESTION, asked, result),
+    }
+
+
+def _number(calls: Sequence[tuple[str, dict[str, Any]]]) -> tuple[ToolCall, ...]:
+    numbered: list[ToolCall] = []
+    for number, (name, arguments) in enumerate(calls):
+        numbered.append(ToolCall(name, arguments, id=f"abcdefgh{number}"))
+    return tuple(numbered)
+
+
+class Bench:
+    """A template on a model without weights.
+
+    Args:
+        source: the template.
+        tokens: its tokens, such as `bos_token`.
+    """
+
+    def __init__(self, source: str, *, name: str, **tokens: str):
+        template = ChatTemplate(source, name=name, **tokens)
+        self.teaching = select_format(template)
+        self._logits: Any = None
+        engine = ScriptedEngine(
+            byte_vocabulary(()),
+            lambda sequence, given: self._logits(sequence, given),
+            context_length=2**20,
+        )
+        self._model = Model(engine, template, draft=False)
+
+    def compile(self, trial: Trial, tool_choice: str) -> CompiledTurn:
+        """The turn behind the prompt of a trial."""
+        job = Job(trial.before, TOOLS, tool_choice=tool_choice, template_kwargs=dict(trial.kwargs))
+        return self._model.compile(job)
+
+    def write(self, trial: Trial, turn: CompiledTurn) -> str | None:
+        """What the template writes behind the prompt, without the end of turn; None where it
+        refuses the conversation, or writes it nowhere behind the prompt."""
+        template = self.teaching.template
+        try:
+            plain, whole = (
+                template.render(messages, TOOLS, add_generation_prompt=False, **trial.kwargs)
+                for messages in (trial.before, [*trial.before, trial.message])
+            )
+        except Error:
+            return None
+        is_plain = turn.state.start is Start.PLAIN
+        block = None if is_plain else turn.format.reasoning
+        text = align(whole, turn.prompt.text, plain, block, question=_find_last(trial.before))
+        ends = turn.format.ends or (self._find_end(),)
+        # Some templates write one more at the end of a conversation, whatever it ends with.
+        shown = [end for end in ends if end and end in text]
+        rest = max((text.rpartition(end)[2].strip() for end in shown), default="")
+        if rest and plain.rstrip().endswith(rest):
+            text = text.rstrip().removesuffix(rest)
+        while any(end and text.rstrip().endswith(end) for end in ends):
+            for end in ends:
+                text = text.rstrip().removesuffix(end)
+        text = text.removesuffix(turn.format.tail)
+        is_open = block is not None and turn.state.start is Start.OPEN
+        if block is not None and is_open and block.closer.text not in text.partition(_OPENED)[0]:
+            return f"{turn.state.pad}ok{block.pad_close}{block.closer.text}{block.after}{text}"
+        return text
+
+    def _find_end(self) -> str:
+        """What the template writes behind content."""
+        messages = [_QUESTION, {"role": "assistant", "content": _TEXT}]
+        text = self.teaching.template.render(messages, TOOLS, add_generation_prompt=False)
+        return text.rpartition(_TEXT)[2].strip()
+
+    def judge(self, trial: Trial) -> list[Fault] | None:
+        """What is wrong with a trial; None where there is no such turn: the template or the
+        renderer refuses it, or the prompt has closed the reasoning."""
+        try:
+            turn = self.compile(trial, "auto")
+        except Error as error:
+            return [Fault("refused", trial.kind, "", str(error))]
+        if turn.state.start is Start.CLOSED and trial.turn.reasoning:
+            return None
+        text = self.write(trial, turn)
+        meant = _find_meant(trial.turn, text or "")
+        own = _render(meant, turn)
+        if text is None or own is None:
+            return None
+        faults: list[Fault] = []
+        choices = ["auto"]
+        if meant.calls and not meant.content:
+            choices.append("required")
+        for choice in choices:
+            compiled = turn if choice == "auto" else self.compile(trial, choice)
+            taken = _match(text.rstrip(), compiled)
+            if taken is not None:
+                faults.append(Fault("refused", trial.kind, text, f"{choice}: behind {taken!r}"))
+        read = parse(text, turn.format, turn.tools, turn.state)
+        if difference := _compare(read, meant):
+            faults.append(Fault("misread", trial.kind, text, difference))
+        if _condense(own, turn) != _condense(text, turn):
+            faults.append(Fault("respelled", trial.kind, text, repr(own)))
+        return faults
+
+    def walk(self, trial: Trial, count: int) -> Iterator[Fault]:
+        """Random turns where a call is required."""
+        try:
+            turn = self.compile(trial, "required")
+        except Error:
+            return
+        for seed in range(count):
+            self._logits = Adversary(turn, seed)
+            (reply,) = self._model.complete([turn], max_tokens=2000, sampling=DRAW)
+            wrong = [call for call in reply.calls if not call.valid]
+            if not reply.calls or wrong or reply.unfinished:
+                yield Fault("calls nothing", trial.kind, reply.content, repr(reply))
+
+
+def _find_last(messages: Sequence[Message]) -> str:
+    return messages[-1]["content"]
+
+
+def _find_meant(turn: Turn, text: str) -> Turn:
+    """The turn without what the template has left out."""
+    calls: list[ToolCall] = []
+    for call in turn.calls:
+        kept = {k: v for k, v in call.arguments.items() if v is not None or k in text}
+        calls.append(ToolCall(call.name, kept, id=call.id))
+    content = turn.content if turn.content in text else ""
+    reasoning = turn.reasoning if turn.reasoning in text else ""
+    return Turn(content, reasoning, calls=tuple(calls))
+
+
+def _render(meant: Turn, turn: CompiledTurn) -> str | None:
+    """The turn as the renderer writes it; None where it could be read as something else."""
+    if turn.state.start is Start.OPEN and not meant.reasoning:
+        meant = Turn(meant.content, "ok", meant.calls)
+    if turn.state.start is Start.CLOSED or turn.format.reasoning is None:
+        meant = Turn(meant.content, "", meant.calls)
+    try:
+        return render(meant, turn.format, turn.tools, turn.state)
+    except (RenderError, ToolError):
+        return None
+
+
+def _condense(text: str, turn: CompiledTurn) -> str:
+    """The text without white space, and without an empty block of reasoning."""
+    block, condensed = turn.format.reasoning, "".join(text.split())
+    if block is not None:
+        condensed = condensed.removeprefix(block.opener.text + block.closer.text)
+    return condensed
+
+
+def _match(text: str, turn: CompiledTurn) -> str | None:
+    """What the mask takes of a text, if that is not all; None where it is a whole turn."""
+    assert turn.matcher is not None
+    matcher = turn.matcher.fork()
+    tokens = turn.vocabulary.encode_marked(text, turn.markers)
+    count = matcher.accepts(tokens)
+    if count == len(tokens):
+        for token in tokens:
+            matcher.commit(token)
+        if matcher.is_complete:
+            return None
+    return turn.vocabulary.text(tokens[:count]).decode(errors="replace")
+
+
+def _compare(read: Turn, meant: Turn) -> str:
+    """How a turn differs from what was meant; "" if it does not."""
+    got = [(call.name, call.arguments) for call in read.calls]
+    wanted = [(call.name, call.arguments) for call in meant.calls]
+    if got != wanted:
+        return f"calls {got}"
+    if read.content.strip() != meant.content.strip():
+        return f"content {read.content!r}"
+    if meant.reasoning and read.reasoning.strip() != meant.reasoning:
+        return f"reasoning {read.reasoning!r}"
+    return f"unfinished {read.unfinished!r}" if read.unfinished else ""
+
+
+def describe(bench: Bench, name: str, *, walks: int, verbose: bool) -> Counter[str]:
+    """Prints the line of a template; returns its counts."""
+    selected = bench.teaching
+    counts: Counter[str] = Counter()
+    faults: list[Fault] = []
+    for trial in list_trials(selected.format.markers):
+        found = bench.judge(trial)
+        counts["left out" if found is None else "turns"] += 1
+        faults += found or ()
+    for where, before in _list_conversations().items():
+        for switch, kwargs in SWITCHES.items():
+            trial = Trial(f"{where}, thinking {switch}", before, Turn(), kwargs)
+            faults += bench.walk(trial, walks)
+    counts.update(fault.verdict for fault in faults)
+    kind = f"{selected.format.name} ({selected.origin.value})"
+    cells = "".join(f"{counts[column]:>15}" for column in COLUMNS)
+    print(f"{name:<32}{kind:<28}{cells}", flush=True)
+    if verbose:
+        print(f"    {selected.notice}")
+        told: Counter[str] = Counter()
+        for fault in faults:
+            told[fault.verdict] += 1
+            if told[fault.verdict] <= _MOST_TOLD:
+                excerpt = f"{fault.text[:160]!r}: {fault.detail[:300]}"
+                print(f"    {fault.verdict}: {fault.kind}: {excerpt}")
+    return counts
+
+
+def read(path: Path) -> Iterator[tuple[str, str, dict[str, str]]]:
+    """The names, sources and tokens of the templates in a file."""
+    if path.suffix != ".jsonl":
+        tokens = {"bos_token": "<s>", "eos_token": "</s>"}
+        yield path.stem, path.read_text(encoding="utf-8"), tokens
+        return
+    seen: set[str] = set()
+    with path.open(encoding="utf-8") as lines:
+        for row in map(json.loads, lines):
+            if row["name"] not in seen:
+                seen.add(row["name"])
+                tokens = {key: row.get(key) or "" for key in ("bos_token", "eos_token")}
+                yield row["name"], row["template"], tokens
+
+
+def main() -> int:
+    """Prints a table; 1 if anything is wrong."""
+    parser = argparse.ArgumentParser(description="Chat templates against the whole stack.")
+    parser.add_argument("paths", nargs="+", type=Path, metavar="TEMPLATE")
+    parser.add_argument("--walks", type=int, default=6, help="random turns behind each prompt")
+    parser.add_argument("-v", "--verbose", action="store_true", help="tell what is wrong")
+    options = parser.parse_args()
+    print(f"{'template':<32}{'format':<28}" + "".join(f"{c:>15}" for c in COLUMNS))
+    totals: Counter[str] = Counter()
+    for path in options.paths:
+        for name, source, tokens in read(path):
+            bench = Bench(source, name=name, **tokens)
+            totals += describe(bench, name, walks=options.walks, verbose=options.verbose)
+    print(f"{'all':<60}" + "".join(f"{totals[c]:>15}" for c in COLUMNS))
+    return 1 if any(totals[verdict] for verdict in VERDICTS) else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

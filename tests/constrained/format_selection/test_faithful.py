@@ -1,0 +1,59 @@
+"""Templates of models that do not exist, against the whole stack: what each writes behind its
+prompts is what the mask takes and the parser reads (`python -m benchmarks.faithful` tries more)."""
+
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from benchmarks.faithful import Bench, list_trials
+from grammars.infer.detect import Origin
+
+FOLDER = Path(__file__).parents[2] / "data" / "invented"
+TRIALS = 9  # of each template
+EVERY = 17  # of the trials of the benchmark
+
+
+def open_bench(name: str) -> Bench:
+    source = (FOLDER / f"{name}.jinja").read_text(encoding="utf-8")
+    return Bench(source, name=name, bos_token="<s>", eos_token="</s>")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "channels",  # the end of a turn behind what closes each part of it
+        "double_end_all",
+        "turn_wrapped",
+        "id_number",  # numbers in front of the name
+        "numbered_list",
+        "name_index",  # which each turn begins anew
+        "markdown_python",  # white space in front of a name
+        "typed_arguments",  # or of a key
+        "xml_attributes",
+        "name_in_tag",
+        "thought_with_attribute",
+    ],
+)
+def test_what_a_template_writes_is_enforced(name: str) -> None:
+    bench = open_bench(name)
+    assert bench.teaching.origin is Origin.INFERRED
+    trials = list_trials(bench.teaching.format.markers)
+    for trial in islice(trials, 0, TRIALS * EVERY, EVERY):
+        assert not bench.judge(trial)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("say_then_do", "content is closed with '<|/say|>', which nothing opens"),
+        ("role_message_prompted", "the generation prompt has written a part of this turn"),
+        ("name_as_tag", "one call is not written as the first, or the last, of two calls"),
+        ("trims_strings", "with a text with white space around it"),
+        ("yaml_lines", "nothing of its own stands around an argument"),
+    ],
+)
+def test_what_no_format_says_is_explained(name: str, reason: str) -> None:
+    selected = open_bench(name).teaching
+    assert selected.origin is Origin.GENERIC
+    assert reason in selected.notice
