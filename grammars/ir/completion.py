@@ -9,6 +9,7 @@ from grammars.ir.chart import Chart, UnknownEndError
 from grammars.ir.grammar import Grammar
 from grammars.ir.lexer import Lexer
 from grammars.ir.shortest import MOST_SPELLED, NO_TEXT, Shortest, measure
+from grammars.ir.word_choice import WordChoices
 from grammars.steps import StepsError, limit_steps
 
 MOST_TRIED = 16
@@ -49,6 +50,7 @@ class Completer:
         self.grammar = grammar
         self._lexer = Lexer(grammar.rules)
         self._shortest = Shortest(grammar.rules, self._lexer)
+        self._choices = WordChoices(grammar.start, grammar.rules)
         self._chart: Chart | None = None
         self._spent = 0
         self.least = self._measure_shortest()
@@ -57,6 +59,7 @@ class Completer:
         try:
             with limit_steps(MOST_STEPS):
                 shortest = self._shortest.find(self.grammar.start)
+                self._choices.prepare(self._shortest)
         except (StepsError, RecursionError):
             return None
         return None if shortest is None else shortest.size
@@ -123,7 +126,7 @@ class Completer:
         settled = text if text[-1:].isascii() else text[:-1]
         if self._chart is None or not self._chart.may_grow_to(settled):
             self._chart = None  # until it is read: an error leaves half a chart
-            chart = Chart(self.grammar, self._lexer)
+            chart = Chart(self.grammar, self._lexer, self._choices)
         else:
             chart, self._chart = self._chart, None
         chart.grow(settled)
