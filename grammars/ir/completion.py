@@ -1,6 +1,7 @@
 """The shortest legal completion of a turn, for the moment when the tokens run out."""
 
 import sys
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
 from itertools import islice
@@ -54,15 +55,20 @@ class Completer:
         self._chart: Chart | None = None
         self._spent = 0
         self.least = self._measure_shortest()
+        self._prepare_choices()
 
     def _measure_shortest(self) -> int | None:
         try:
             with limit_steps(MOST_STEPS):
                 shortest = self._shortest.find(self.grammar.start)
-                self._choices.prepare(self._shortest)
         except (StepsError, RecursionError):
             return None
         return None if shortest is None else shortest.size
+
+    def _prepare_choices(self) -> None:
+        """Does beforehand what would else be done at the first look of a turn."""
+        with suppress(StepsError, RecursionError), limit_steps(MOST_STEPS):
+            self._choices.prepare(self._shortest)
 
     def fork(self) -> "Completer":
         """A completer of other texts, which shares what is known of the grammar."""

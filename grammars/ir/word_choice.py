@@ -20,17 +20,16 @@ from grammars.ir.nodes import (
     RuleReference,
     Sequence,
 )
-from grammars.ir.shortest import Shortest, measure
+from grammars.ir.shortest import MANY, MOST_LIKELY, NEVER, Shortest, find_bit, measure
 from grammars.steps import spend
 
-FEWEST_OPTIONS = 64
+FEWEST_OPTIONS = MANY
 """Of fewer options, each is read by itself."""
 MOST_SEPARATE = 16
 """So many options that are left are read each by itself."""
 MOST_RANKED = 16
 """So many of the shortest options are told; no more endings are tried."""
 _DEEPEST = 16  # rules and sequences around a word
-_NEVER = (10**18, 0)  # the measure of an option that has no end
 
 
 class WordChoice:
@@ -40,19 +39,31 @@ class WordChoice:
         words: one for each option.
         options: in the order of the grammar.
         others: options of the same choice that are read each by itself.
+        needed: the bits that have to be set before a text of the rule can end.
     """
 
     lazy = False
 
     def __init__(
-        self, words: list[str], options: list[Expression], others: tuple[Expression, ...] = ()
+        self,
+        words: list[str],
+        options: list[Expression],
+        *,
+        others: tuple[Expression, ...] = (),
+        needed: int = 0,
     ):
         self.others = others
+        self._needed = needed
         places = sorted(range(len(words)), key=words.__getitem__)
         self._words = [words[place] for place in places]
         self._places = places
         self._options = options
         self._ranks: _Ranks | None = None
+        self._setters: dict[int, int] = {}  # by needed bits, the numbers of options
+        for number, place in enumerate(places):
+            bit = find_bit(options[place])
+            if bit is not None and bit & needed:
+                self._setters[bit] = number
 
     @property
     def start(self) -> WordRange:
@@ -112,25 +123,41 @@ class WordChoice:
         """
         ranks = self._rank(shortest)
         found: list[tuple[tuple[int, int], int]] = []  # with places, the last ones first
-        for number in ranks.sort(at):
-            least = ranks.least[number]
-            is_settled = len(found) >= MOST_RANKED and found[MOST_RANKED - 1][0] <= least
-            if is_settled or least == _NEVER:
-                break
+
+        def find(number: int) -> None:
             spend()
             place = self._places[number]
             ending = shortest.find(self._options[place], bits)
             if ending is not None:
                 insort(found, (measure(ending), -place))
-        return [
-            self._options[place] for place in sorted(-place for _, place in found[:MOST_RANKED])
-        ]
+
+        needed = self._list_needed(at, bits)
+        for number in needed:
+            find(number)
+        tried = 0
+        for number in ranks.sort(at):
+            least = ranks.least[number]
+            is_settled = len(found) >= MOST_RANKED and found[MOST_RANKED - 1][0] <= least
+            if is_settled or least >= NEVER or (found and tried >= MOST_LIKELY):
+                break
+            if number not in needed:
+                find(number)
+                tried += 1
+        places = [-place for _, place in found[:MOST_RANKED]]
+        return [self._options[place] for place in sorted(places)]
+
+    def _list_needed(self, at: WordRange, bits: int) -> set[int]:
+        """The numbers of the options of a range that set a bit which is missing: most likely the
+        shortest text begins with one of them, even if it is a long one."""
+        missing = self._needed & ~bits
+        setters = {number for bit, number in self._setters.items() if bit & missing}
+        return {number for number in setters if at.low <= number < at.high}
 
     def _rank(self, shortest: Shortest) -> "_Ranks":
         if self._ranks is None:
             least: list[tuple[int, int]] = []
             for place in self._places:
-                least.append(_measure_least(self._options[place], shortest))
+                least.append(shortest.measure_least(self._options[place]))
             self._ranks = _Ranks(least, self._places)
         return self._ranks
 
@@ -172,11 +199,12 @@ class WordChoices:
     def __init__(self, start: Expression, rules: Mapping[str, Rule]):
         self._rules = rules
         self._known: dict[int, WordChoice] = {}  # by the ids of choices, which the rules keep alive
-        for body in (start, *(rule.body for rule in rules.values() if not rule.is_terminal)):
-            for choice in _find_choices(body):
-                self._add(choice)
+        for rule in (Rule(start), *rules.values()):
+            if not rule.is_terminal:
+                for choice in _find_choices(rule.body):
+                    self._add(choice, rule.needed)
 
-    def _add(self, choice: Alternatives) -> None:
+    def _add(self, choice: Alternatives, needed: int) -> None:
         words, options, others = list[str](), list[Expression](), list[Expression]()
         for option in choice.options:
             spend()
@@ -187,7 +215,9 @@ class WordChoices:
             else:
                 others.append(option)
         if len(words) >= FEWEST_OPTIONS:
-            self._known[id(choice)] = WordChoice(words, options, tuple(others))
+            self._known[id(choice)] = WordChoice(
+                words, options, others=tuple(others), needed=needed
+            )
 
     def _find_word(self, option: Expression) -> str | None:
         """The literal that every text of an option begins with."""
@@ -230,30 +260,3 @@ def _find_choices(body: Expression) -> Iterator[Alternatives]:
                 stack.append(inner)
             case _:
                 pass
-
-
-def _measure_least(option: Expression, shortest: Shortest) -> tuple[int, int]:
-    """What the texts of an option measure at least: as much as its parts in front of the first one
-    that depends on a parameter."""
-    match option:
-        case Guarded(body):
-            return _measure_least(body, shortest)
-        case Sequence(parts):
-            costly, size = 0, 0
-            for part in parts:
-                if not isinstance(part, Literal | RuleReference) or _has_parameter(part):
-                    break
-                ending = shortest.find(part)
-                if ending is None:
-                    return _NEVER
-                costly, size = costly + ending.costly, size + ending.size
-            return costly, size
-        case Literal() | RuleReference(_, None):
-            ending = shortest.find(option)
-            return _NEVER if ending is None else measure(ending)
-        case _:
-            return 0, 0
-
-
-def _has_parameter(part: Expression) -> bool:
-    return isinstance(part, RuleReference) and part.argument is not None
