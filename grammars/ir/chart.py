@@ -60,7 +60,7 @@ class Rest:
         endings: the shortest texts that are known of both, by the parameter of the rule.
     """
 
-    expression: Expression
+    expression: "Lexeme"
     behind: "Rest | None"
     endings: dict[int, Completion | None] = field(default_factory=dict[int, "Completion | None"])
 
@@ -346,11 +346,10 @@ class Chart:
                 callers.append(caller.go_on(rest.behind))
             case Alternatives(options) as choice:
                 words = self._choices.find(choice)
-                if words is not None:
-                    row.waiting.setdefault(words, []).append(caller)
-                    options = words.others
-                for option in options:
+                for option in options if words is None else words.parts:
                     callers.append(caller.go_on(self._link(option, rest.behind)))
+            case WordChoice() as words:
+                row.waiting.setdefault(words, []).append(caller)
             case Guarded(body, condition):
                 if condition.holds(bits):
                     callers.append(caller.go_on(self._link(body, rest.behind)))
@@ -425,7 +424,7 @@ class Chart:
             again = self._fewer.setdefault(id(repeat), Repeat(body, max(0, fewest - 1), left))
         yield self._link(body, behind if again.most == 0 else self._link(again, behind))
 
-    def _link(self, expression: Expression, behind: Rest | None) -> Rest:
+    def _link(self, expression: Lexeme, behind: Rest | None) -> Rest:
         key = id(expression), id(behind)
         rest = self._rests.get(key)
         if rest is None:
@@ -501,6 +500,7 @@ def _find_rest(caller: Caller, shortest: Shortest) -> Completion | None:
     if bits not in rest.endings:
         if len(rest.endings) >= MOST_ENDINGS:
             rest.endings.clear()
+        assert not isinstance(rest.expression, WordChoice), "its options are ended one by one"
         ending = shortest.find(rest.expression, bits)
         behind = _find_rest(Caller(rest.behind, bits, caller.frame), shortest)
         if ending is None or behind is None:

@@ -38,7 +38,7 @@ class WordChoice:
     Args:
         words: one for each option.
         options: in the order of the grammar.
-        others: options of the same choice that are read each by itself.
+        front, behind: options of the same choice that are read each by itself.
         needed: the bits that have to be set before a text of the rule can end.
     """
 
@@ -49,10 +49,11 @@ class WordChoice:
         words: list[str],
         options: list[Expression],
         *,
-        others: tuple[Expression, ...] = (),
+        front: Iterable[Expression] = (),
+        behind: Iterable[Expression] = (),
         needed: int = 0,
     ):
-        self.others = others
+        self.parts: tuple[Expression | WordChoice, ...] = (*front, self, *behind)
         self._needed = needed
         places = sorted(range(len(words)), key=words.__getitem__)
         self._words = [words[place] for place in places]
@@ -205,18 +206,21 @@ class WordChoices:
                     self._add(choice, rule.needed)
 
     def _add(self, choice: Alternatives, needed: int) -> None:
-        words, options, others = list[str](), list[Expression](), list[Expression]()
+        words, options = list[str](), list[Expression]()
+        front, behind = list[Expression](), list[Expression]()
         for option in choice.options:
             spend()
             word = self._find_word(option)
             if word:
                 words.append(word)
                 options.append(option)
+                front += behind
+                behind.clear()
             else:
-                others.append(option)
+                behind.append(option)
         if len(words) >= FEWEST_OPTIONS:
             self._known[id(choice)] = WordChoice(
-                words, options, others=tuple(others), needed=needed
+                words, options, front=front, behind=behind, needed=needed
             )
 
     def _find_word(self, option: Expression) -> str | None:
