@@ -38,9 +38,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_with_plenty_of_tokens_none_is_looked_for(looks: list[str]) -> None:
     model = scripted(CALL % ("x" * 500))
     looks.clear()  # those that its format was inferred with
-    reply = model.call(
-        "Go.", [TOOL], tool_choice="required", max_tokens=5_000, sampling=GREEDY
-    )
+    reply = model.call("Go.", [TOOL], tool_choice="required", max_tokens=5_000, sampling=GREEDY)
     assert reply.calls[0].arguments == {"text": "x" * 500, "kind": "kind 7"}
     assert len(looks) == 1  # in front of the turn
 
