@@ -216,11 +216,20 @@ class Matcher:
         return count
 
     def takes(self, tokens: Sequence[int]) -> bool:
-        """Commits the tokens if all of them are allowed, in order; returns whether they were."""
-        if self.accepts(tokens) < len(tokens):
-            return False
+        """Commits tokens; returns whether all of them were allowed, in order. Where one was not,
+        the matcher is of no more use.
+
+        Raises:
+            GrammarError: the grammar failed.
+        """
+        # To ask llguidance first what it accepts would have it do all the work twice.
         for token in tokens:
-            self.commit(token)
+            is_possible = 0 <= token < self._n_vocab and (not self.ends(token) or self.is_complete)
+            if not is_possible or not self._inner.consume_token(token):
+                if _LIMIT_MET.search(self._inner.get_error()):
+                    self._check("the grammar failed")
+                return False
+            self._packed = None
         return True
 
     @property

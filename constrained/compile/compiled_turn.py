@@ -21,7 +21,7 @@ from constrained.vocabulary.vocabulary import Vocabulary
 from grammars.ir.completion import Completer
 from grammars.lowering.checked import CheckedArguments, find_checked
 from grammars.parse.parser import Parser
-from grammars.schema.extent import bound_length
+from grammars.schema.extent import bound_length, bound_rest
 from grammars.schema.nodes import Schema
 from grammars.turn import (
     THINKING_TAGS,
@@ -154,19 +154,42 @@ class CompiledTurn:
     @cached_property
     def _stride(self) -> int:
         """By how many tokens one token can make the shortest ending longer: the longest call or
-        answer, in tokens of the size that the vocabulary has for the schemas themselves."""
-        answer = self.policy.answer
-        if isinstance(answer, RegexAnswer):
+        answer."""
+        if isinstance(self.policy.answer, RegexAnswer):
             return UNBOUNDED  # one character can make any number of others necessary
+        return self._count_tokens(map(bound_length, self._schemas))
+
+    @cached_property
+    def _longest_rest(self) -> int | None:
+        """By how many tokens any number of tokens can make the shortest ending longer; None where
+        there is no bound."""
+        rests = [bound_rest(schema) for schema in self._schemas]
+        bounded = [rest for rest in rests if rest is not None]
+        if len(bounded) < len(rests) or isinstance(self.policy.answer, RegexAnswer):
+            return None
+        return self._count_tokens(bounded)
+
+    @property
+    def _schemas(self) -> list[Schema]:
         schemas = [tool.schema for tool in self.tools]
-        if isinstance(answer, JsonAnswer):
-            schemas.append(answer.schema)
-        sources = json.dumps([schema.source for schema in schemas], ensure_ascii=False)[:SAMPLE]
-        bytes_per_token = len(sources.encode()) / len(self.vocabulary.encode(sources))
-        longest = max(map(bound_length, schemas), default=0)
+        if isinstance(self.policy.answer, JsonAnswer):
+            schemas.append(self.policy.answer.schema)
+        return schemas
+
+    def _count_tokens(self, sizes: Iterable[int]) -> int:
+        """The tokens of the longest call or answer, of the size that the vocabulary has for the
+        schemas themselves.
+
+        Args:
+            sizes: the bytes of the arguments of each tool, and of the answer.
+        """
+        sources = json.dumps([schema.source for schema in self._schemas], ensure_ascii=False)
+        sample = sources[:SAMPLE]
+        bytes_per_token = len(sample.encode()) / len(self.vocabulary.encode(sample))
+        longest = max(sizes, default=0)
         longest += _measure_longest(tool.name for tool in self.tools)
-        if isinstance(answer, ChoiceAnswer):
-            longest = max(longest, _measure_longest(answer.options))
+        if isinstance(self.policy.answer, ChoiceAnswer):
+            longest = max(longest, _measure_longest(self.policy.answer.options))
         return ceil(MARGIN * longest / max(1, bytes_per_token))
 
     def reserve(self, limit: int) -> CompletionReserve:
@@ -177,6 +200,7 @@ class CompiledTurn:
             self.vocabulary,
             markers=self.markers,
             stride=self._stride,
+            longest_rest=self._longest_rest,
             limit=limit,
         )
 

@@ -37,6 +37,7 @@ class CompletionReserve(TurnPart):
         markers: token ids of the format's markers that are one token.
         stride: by how many tokens one token makes the shortest ending longer, at most; where it is
             more, the turn may be cut.
+        longest_rest: by how many tokens any number of tokens does, at most; None: nobody knows.
         limit: the number of tokens that the turn may have.
 
     Attributes:
@@ -51,12 +52,14 @@ class CompletionReserve(TurnPart):
         *,
         markers: Mapping[str, int],
         stride: int,
+        longest_rest: int | None = None,
         limit: int,
     ):
         self._complete = complete
         self._vocabulary = vocabulary
         self._markers = markers
         self._stride = stride
+        self._longest_rest = longest_rest
         self._limit = limit
         self._safe = 0  # so many more tokens can be taken without a look
         self._last = 0  # tokens that the turn had at the last look
@@ -133,6 +136,9 @@ class CompletionReserve(TurnPart):
         # A token taken and `stride` more of the ending: both come out of the slack.
         slack = self._limit - count - len(self.ending)
         self._safe = max(0, slack // (self._stride + 1))
+        if self._longest_rest is not None:
+            # Twice, for what a format writes around a call is estimated only.
+            self._safe = max(self._safe, slack - 2 * self._longest_rest - PATIENCE)
         if len(self.ending) > COSTLY:
             self._safe = max(self._safe, min(slack // 2, COSTLY // 32))
 

@@ -4,8 +4,10 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import Future
+from functools import partial
 from queue import SimpleQueue
 from typing import Any, Generic, TypeAlias, TypeVar
+from weakref import WeakKeyDictionary, ref
 
 from pydantic_core import from_json
 
@@ -140,17 +142,59 @@ class Stream(_TurnStream, Generic[T]):
         return self._future.result()
 
 
+class _Outbox:
+    """What threads tell an event loop. They wake it up once for all that it has not read yet: one
+    step of eight turns makes eight messages.
+
+    Args:
+        loop: that is told.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop):
+        self._loop = ref(loop)  # `_outboxes` must not keep it alive
+        self._lock = threading.Lock()  # of the two below
+        self._posted: list[Callable[[], None]] = []
+        self._is_due = False
+
+    def post(self, action: Callable[[], None]) -> None:
+        """Has the loop do something soon, behind what was posted before; a closed one does not."""
+        loop = self._loop()
+        if loop is None or loop.is_closed():
+            return
+        with self._lock:
+            self._posted.append(action)
+            if not self._is_due:
+                self._is_due = True
+                loop.call_soon_threadsafe(self._deliver)
+
+    def _deliver(self) -> None:
+        with self._lock:
+            posted, self._posted = self._posted, []
+            self._is_due = False
+        for action in posted:
+            action()
+
+
+_outboxes = WeakKeyDictionary[asyncio.AbstractEventLoop, _Outbox]()
+
+
+def _find_outbox(loop: asyncio.AbstractEventLoop) -> _Outbox:
+    """That of the running loop."""
+    if loop not in _outboxes:
+        _outboxes[loop] = _Outbox(loop)
+    return _outboxes[loop]
+
+
 class AsyncStream(_TurnStream, Generic[T]):
     """As `Stream`, for `async for`; `await stream.result()` at the end."""
 
     def __init__(self, start: Start[T]):
-        loop = asyncio.get_running_loop()
+        outbox = _find_outbox(asyncio.get_running_loop())
         self._queue: asyncio.Queue[Sequence[StreamEvent] | None] = asyncio.Queue()
         super().__init__()
 
         def put(events: Sequence[StreamEvent] | None) -> None:
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(self._queue.put_nowait, events)
+            outbox.post(partial(self._queue.put_nowait, events))
 
         self._future = start(self._is_wanted, put)
         self._future.add_done_callback(lambda _: put(None))

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from grammars.ir.grammar import Grammar
 from grammars.ir.lexer import Lexer, Machine, Position
@@ -37,6 +37,7 @@ from grammars.ir.shortest import (
     join,
     pick_shorter,
 )
+from grammars.ir.word_choice import WordChoice, WordChoices, WordRange
 from grammars.steps import spend
 
 MOST_ENDINGS = 1_000
@@ -59,7 +60,7 @@ class Rest:
         endings: the shortest texts that are known of both, by the parameter of the rule.
     """
 
-    expression: Expression
+    expression: "Lexeme"
     behind: "Rest | None"
     endings: dict[int, Completion | None] = field(default_factory=dict[int, "Completion | None"])
 
@@ -100,10 +101,14 @@ class Frame:
     is_blank: bool = False
 
 
+Lexeme: TypeAlias = Expression | WordChoice
+"""What a row waits for."""
+
+
 class LexemeRun(NamedTuple):
     """A lexeme under way."""
 
-    lexeme: Expression
+    lexeme: Lexeme
     machine: Machine
     at: Position
 
@@ -117,12 +122,18 @@ class ChartRow:
         waiting: those who wait for each lexeme that may come next.
         running: these lexemes, as far as the text goes.
         may_end: the turn may end here.
+        frames: the rules that were begun here, by name and parameter.
+        seen: all callers. Here they stay alive, so that no other frame gets the id of one.
     """
 
     start: int
-    waiting: dict[Expression, list[Caller]] = field(default_factory=dict[Expression, list[Caller]])
+    waiting: dict[Lexeme, list[Caller]] = field(default_factory=dict[Lexeme, list[Caller]])
     running: list[LexemeRun] = field(default_factory=list[LexemeRun])
     may_end: bool = False
+    frames: dict[tuple[str, int], Frame] = field(default_factory=dict[tuple[str, int], Frame])
+    seen: dict[tuple[int, int, int, int], Caller] = field(
+        default_factory=dict[tuple[int, int, int, int], Caller]
+    )
 
 
 class Chart:
@@ -131,12 +142,14 @@ class Chart:
     Args:
         grammar: what it is read with.
         lexer: the lexemes of the grammar.
+        choices: those of its choices that are read by an index.
     """
 
-    def __init__(self, grammar: Grammar, lexer: Lexer):
+    def __init__(self, grammar: Grammar, lexer: Lexer, choices: WordChoices):
         self.text = ""
         self._rules = grammar.rules
         self._lexer = lexer
+        self._choices = choices
         self._names = _express_tokens(grammar)
         self._longest_name = max(map(len, grammar.tokens), default=0)
         self._rests: dict[tuple[int, int], Rest] = {}  # so that equal ones are the same
@@ -185,7 +198,7 @@ class Chart:
         if any(row.may_end and row.start == len(self.text) for row in self._open):
             yield NO_TEXT
             return
-        known: dict[int, Completion | None] = {id(self._root): NO_TEXT}
+        known: dict[Frame, Completion | None] = {self._root: NO_TEXT}
         latest = max((row.start for row in self._open), default=0)
         since = max((end for end in self._token_ends if end <= latest), default=0)
         likely = [row for row in self._open if row.start >= since]
@@ -198,18 +211,34 @@ class Chart:
         self,
         rows: list[ChartRow],
         shortest: Shortest,
-        known: dict[int, Completion | None],
+        known: dict[Frame, Completion | None],
     ) -> Iterator[Completion]:
         for row in rows:
             for lexeme, machine, at in row.running:
-                end = find_end(machine, at)
-                if end is None:
-                    continue
-                for caller in row.waiting[lexeme]:
+                for end, caller in self._list_ends(row, LexemeRun(lexeme, machine, at), shortest):
                     spend()
                     behind = self._follow(caller, shortest, known)
                     if behind is not None:
                         yield join(end._replace(costly=caller.costly), behind)
+
+    def _list_ends(
+        self, row: ChartRow, run: LexemeRun, shortest: Shortest
+    ) -> Iterator[tuple[Completion, Caller]]:
+        """The shortest rest of a lexeme, with each of those who wait for it; of a choice, the
+        shortest ones of its options."""
+        lexeme, machine, at = run
+        if not isinstance(lexeme, WordChoice):
+            end = find_end(machine, at)
+            if end is not None:
+                yield from ((end, caller) for caller in row.waiting[lexeme])
+            return
+        assert isinstance(at, WordRange)
+        for caller in row.waiting[lexeme]:
+            options = lexeme.list_shortest(at, caller.bits, shortest)
+            for word, callers in self._take_apart(row, [caller], options).items():
+                rest = find_end(self._find_machine(word), at.size)
+                assert rest is not None, "it is a literal"
+                yield from ((rest, following) for following in callers)
 
     def fork(self) -> "Chart":
         """A chart of the same text, which grows by itself.
@@ -223,7 +252,7 @@ class Chart:
         return other
 
     def _follow(
-        self, caller: Caller, shortest: Shortest, known: dict[int, Completion | None]
+        self, caller: Caller, shortest: Shortest, known: dict[Frame, Completion | None]
     ) -> Completion | None:
         """The shortest text of what is left of a rule and of all that have called it."""
         rest = _find_rest(caller, shortest)
@@ -233,49 +262,36 @@ class Chart:
         return None if above is None else join(rest, above)
 
     def _leave(
-        self, frame: Frame, shortest: Shortest, known: dict[int, Completion | None]
+        self, frame: Frame, shortest: Shortest, known: dict[Frame, Completion | None]
     ) -> Completion | None:
         """The shortest text behind a rule; a stack of its own, for values can nest deeply."""
         stack = [frame]
         while stack:
             top = stack[-1]
             spend(1 + len(top.callers))
-            if known.get(id(top)) is not None:
+            if known.get(top) is not None:
                 stack.pop()
                 continue
-            missing = [c.frame for c in top.callers if id(c.frame) not in known]
-            if id(top) not in known and missing:
-                known[id(top)] = None  # who comes back to it on this way has no shortest text
+            missing = [c.frame for c in top.callers if c.frame not in known]
+            if top not in known and missing:
+                known[top] = None  # who comes back to it on this way has no shortest text
                 stack += missing
                 continue
             best: Completion | None = None
             for caller in top.callers:
-                rest, above = _find_rest(caller, shortest), known.get(id(caller.frame))
+                rest, above = _find_rest(caller, shortest), known.get(caller.frame)
                 if rest is not None and above is not None:
                     best = pick_shorter(best, join(rest, above))
-            known[id(top)] = best
+            known[top] = best
             stack.pop()
-        return known[id(frame)]
+        return known[frame]
 
     def _begin(self, start: int, callers: list[Caller]) -> ChartRow | None:
         """Begins a row with what may come there; None if there is nothing."""
         row = ChartRow(start)
-        frames: dict[tuple[str, int], Frame] = {}
-        # It keeps the callers alive, so that no other frame gets the id of one that is seen.
-        seen: dict[tuple[int, int, int, int], Caller] = {}
-        while callers:
-            spend()
-            caller = callers.pop()
-            key = id(caller.rest), caller.bits, id(caller.frame), caller.costly
-            if key in seen:
-                continue
-            seen[key] = caller
-            if caller.rest is None:
-                self._return(caller.frame, row, callers)
-            else:
-                self._expand(caller.rest, caller, row, frames, callers)
+        self._expand_all(callers, row)
         for lexeme in row.waiting:
-            machine = self._lexer.machine(lexeme)
+            machine = self._find_machine(lexeme)
             row.running.append(LexemeRun(lexeme, machine, machine.start))
         if not row.running and not row.may_end:
             return None
@@ -283,6 +299,25 @@ class Chart:
             self._open.append(row)
             return None
         return row
+
+    def _find_machine(self, lexeme: Lexeme) -> Machine:
+        if isinstance(lexeme, WordChoice):
+            return lexeme
+        return self._lexer.machine(lexeme)
+
+    def _expand_all(self, callers: list[Caller], row: ChartRow) -> None:
+        """Takes apart what comes next, the last of the callers first."""
+        while callers:
+            spend()
+            caller = callers.pop()
+            key = id(caller.rest), caller.bits, id(caller.frame), caller.costly
+            if key in row.seen:
+                continue
+            row.seen[key] = caller
+            if caller.rest is None:
+                self._return(caller.frame, row, callers)
+            else:
+                self._expand(caller.rest, caller, row, callers)
 
     def _return(self, frame: Frame, row: ChartRow, callers: list[Caller]) -> None:
         """A rule is over: all that have named it go on."""
@@ -297,10 +332,9 @@ class Chart:
         rest: Rest,
         caller: Caller,
         row: ChartRow,
-        frames: dict[tuple[str, int], Frame],
         callers: list[Caller],
     ) -> None:
-        """Takes apart what comes next, down to lexemes."""
+        """Takes apart what comes next of one caller, down to lexemes."""
         bits, frame = caller.bits, caller.frame
         match rest.expression:
             case Sequence(parts):
@@ -310,9 +344,12 @@ class Chart:
                 callers.append(caller.go_on(behind))
             case Literal(""):
                 callers.append(caller.go_on(rest.behind))
-            case Alternatives(options):
-                for option in options:
+            case Alternatives(options) as choice:
+                words = self._choices.find(choice)
+                for option in options if words is None else words.parts:
                     callers.append(caller.go_on(self._link(option, rest.behind)))
+            case WordChoice() as words:
+                row.waiting.setdefault(words, []).append(caller)
             case Guarded(body, condition):
                 if condition.holds(bits):
                     callers.append(caller.go_on(self._link(body, rest.behind)))
@@ -330,7 +367,7 @@ class Chart:
                     # Nothing is left to come back to: long lists need no deep stack.
                     callers.append(Caller(body_rest, given, frame, caller.costly))
                     return
-                called = frames.setdefault((name, given), Frame(row.start))
+                called = row.frames.setdefault((name, given), Frame(row.start))
                 following = Caller(rest.behind, bits, frame)
                 called.callers.append(following)
                 callers.append(Caller(body_rest, given, called, caller.costly))
@@ -341,6 +378,37 @@ class Chart:
             case lexeme:
                 following = caller.go_on(rest.behind)
                 row.waiting.setdefault(lexeme, []).append(following)
+
+    def _take_apart(
+        self, row: ChartRow, waiting: list[Caller], options: list[Expression]
+    ) -> dict[Lexeme, list[Caller]]:
+        """Some options of a choice, as if each stood for itself: those who wait for their words.
+
+        The row stays as it is, but for frames, which learn of callers that they have anyway.
+        """
+        callers: list[Caller] = []
+        for caller in reversed(waiting):
+            assert caller.rest is not None, "it waits for the choice"
+            behind = caller.rest.behind
+            callers += [caller.go_on(self._link(option, behind)) for option in options]
+        part = ChartRow(row.start, frames=dict(row.frames), seen=dict(row.seen))
+        self._expand_all(callers, part)
+        return part.waiting
+
+    def _separate(self, row: ChartRow, choice: WordChoice, at: WordRange) -> list[LexemeRun]:
+        """A choice whose range has become smaller: options that are read by themselves from now on,
+        and the rest, which stays together."""
+        options, rest = choice.split(at)
+        runs: list[LexemeRun] = []
+        waiting = dict(row.waiting)  # forks share it
+        for word, callers in self._take_apart(row, waiting[choice], options).items():
+            if word not in waiting:
+                runs.append(LexemeRun(word, self._find_machine(word), at.size))
+            waiting[word] = [*waiting.get(word, ()), *callers]
+        row.waiting = waiting
+        if rest is not None:
+            runs.append(LexemeRun(choice, choice, rest))
+        return runs
 
     def _repeat(self, repeat: Repeat, behind: Rest | None) -> Iterator[Rest | None]:
         """The body once more, or what stands behind."""
@@ -356,7 +424,7 @@ class Chart:
             again = self._fewer.setdefault(id(repeat), Repeat(body, max(0, fewest - 1), left))
         yield self._link(body, behind if again.most == 0 else self._link(again, behind))
 
-    def _link(self, expression: Expression, behind: Rest | None) -> Rest:
+    def _link(self, expression: Lexeme, behind: Rest | None) -> Rest:
         key = id(expression), id(behind)
         rest = self._rests.get(key)
         if rest is None:
@@ -383,7 +451,10 @@ class Chart:
             is_over = False
             for lexeme, machine, at in running:
                 behind = machine.step(at, text[offset])
-                if behind is not None:
+                if isinstance(behind, WordRange):
+                    assert isinstance(lexeme, WordChoice)
+                    following += self._separate(row, lexeme, behind)
+                elif behind is not None:
                     following.append(LexemeRun(lexeme, machine, behind))
                     if machine.lazy and machine.accepts(behind):
                         is_over = True
@@ -414,7 +485,7 @@ class Chart:
             if offset > row.start and machine.accepts(at):
                 self._leave_lexeme(row, lexeme, offset)
 
-    def _leave_lexeme(self, row: ChartRow, lexeme: Expression, offset: int) -> None:
+    def _leave_lexeme(self, row: ChartRow, lexeme: Lexeme, offset: int) -> None:
         """All that have waited for a lexeme go on behind it."""
         due = self._due.setdefault(offset, [])
         for caller in row.waiting[lexeme]:
@@ -429,6 +500,7 @@ def _find_rest(caller: Caller, shortest: Shortest) -> Completion | None:
     if bits not in rest.endings:
         if len(rest.endings) >= MOST_ENDINGS:
             rest.endings.clear()
+        assert not isinstance(rest.expression, WordChoice), "its options are ended one by one"
         ending = shortest.find(rest.expression, bits)
         behind = _find_rest(Caller(rest.behind, bits, caller.frame), shortest)
         if ending is None or behind is None:

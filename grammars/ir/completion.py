@@ -1,6 +1,7 @@
 """The shortest legal completion of a turn, for the moment when the tokens run out."""
 
 import sys
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
 from itertools import islice
@@ -9,6 +10,7 @@ from grammars.ir.chart import Chart, UnknownEndError
 from grammars.ir.grammar import Grammar
 from grammars.ir.lexer import Lexer
 from grammars.ir.shortest import MOST_SPELLED, NO_TEXT, Shortest, measure
+from grammars.ir.word_choice import WordChoices
 from grammars.steps import StepsError, limit_steps
 
 MOST_TRIED = 16
@@ -49,9 +51,11 @@ class Completer:
         self.grammar = grammar
         self._lexer = Lexer(grammar.rules)
         self._shortest = Shortest(grammar.rules, self._lexer)
+        self._choices = WordChoices(grammar.start, grammar.rules)
         self._chart: Chart | None = None
         self._spent = 0
         self.least = self._measure_shortest()
+        self._prepare_choices()
 
     def _measure_shortest(self) -> int | None:
         try:
@@ -60,6 +64,11 @@ class Completer:
         except (StepsError, RecursionError):
             return None
         return None if shortest is None else shortest.size
+
+    def _prepare_choices(self) -> None:
+        """Does beforehand what would else be done at the first look of a turn."""
+        with suppress(StepsError, RecursionError), limit_steps(MOST_STEPS):
+            self._choices.prepare(self._shortest)
 
     def fork(self) -> "Completer":
         """A completer of other texts, which shares what is known of the grammar."""
@@ -123,7 +132,7 @@ class Completer:
         settled = text if text[-1:].isascii() else text[:-1]
         if self._chart is None or not self._chart.may_grow_to(settled):
             self._chart = None  # until it is read: an error leaves half a chart
-            chart = Chart(self.grammar, self._lexer)
+            chart = Chart(self.grammar, self._lexer, self._choices)
         else:
             chart, self._chart = self._chart, None
         chart.grow(settled)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from grammars.ir.grammar import Rule
 from grammars.ir.nodes import (
@@ -26,7 +26,21 @@ from grammars.regex.expressions import Expression as Regex
 from grammars.regex.expressions import One, both, chain, either, other, repeat
 from grammars.regex.reader import UnreadableError, read
 
-Position: TypeAlias = int | str | AutomatonState
+
+class WordRange(NamedTuple):
+    """The options of a choice whose words begin as the text does.
+
+    Args:
+        low, high: their numbers, from `low` to before `high`.
+        size: the characters that were read.
+    """
+
+    low: int
+    high: int
+    size: int
+
+
+Position: TypeAlias = int | str | AutomatonState | WordRange
 """How far a machine has come in its lexeme; each kind of machine has its own."""
 
 

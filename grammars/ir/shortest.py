@@ -1,7 +1,8 @@
 """The shortest text of each expression of a grammar."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from heapq import heappop, heappush
+from itertools import islice
 from typing import NamedTuple, TypeAlias
 
 from grammars.ir.grammar import Rule
@@ -14,6 +15,7 @@ from grammars.ir.nodes import (
     Expression,
     Guarded,
     Keep,
+    Literal,
     Repeat,
     RuleReference,
     Sequence,
@@ -28,6 +30,12 @@ MOST_KEPT = 20_000
 """Texts of members of families: an object of 40 optional keys has 2^40, which come up over time."""
 MOST_TRIED = 2_000
 """Members of a family of rules are tried in so many orders; then no text is known."""
+MANY = 64
+"""Options of a choice of which not each is tried each time."""
+MOST_LIKELY = 64
+"""So many of them are, of those that bounds say are the shortest."""
+NEVER = (10**18, 0)
+"""The measure of what has no end."""
 
 
 class Repeated(NamedTuple):
@@ -167,6 +175,10 @@ class Shortest:
         self._texts: dict[str, Completion | None] = {}  # of rules without a parameter
         self._members: dict[Member, Completion | None] = {}
         self._under_way = set[str]()
+        self._is_solving = False  # texts of rules are known that are not the shortest yet
+        # By the ids of choices, which the rules keep alive: their options by the bit that they set.
+        self._setters: dict[int, dict[int | None, list[Expression]]] = {}
+        self._sorted: dict[int, list[Expression]] = {}  # their options, the shortest ones first
 
     def find(self, expression: Expression, bits: int = 0) -> Completion | None:
         """The shortest text of an expression; None if none is known.
@@ -215,12 +227,14 @@ class Shortest:
         order = self._find_below(name)
         self._texts.update(dict.fromkeys(order))
         is_solved = False
+        was_solving, self._is_solving = self._is_solving, True
         try:
             changed = True
             while changed:
                 changed = self._improve(order)
             is_solved = True
         finally:
+            self._is_solving = was_solving
             if not is_solved:  # the steps have run out, and what is known may not be the shortest
                 self._members.clear()
                 for rule in order:
@@ -387,7 +401,12 @@ class Shortest:
                 if head is not None:
                     for way in self._find_ways(parts[-1], bits, wanted):
                         yield Way(join(head, way.ending), way.behind)
-            case Alternatives(options):
+            case Alternatives(options) as choice:
+                if wanted:
+                    options = self._list_setters(choice, wanted)
+                elif len(options) >= MANY and not self._is_solving:
+                    yield from islice(self._find_likely_ways(choice, bits), MOST_LIKELY)
+                    return
                 for option in options:
                     yield from self._find_ways(option, bits, wanted)
             case Guarded(body, condition):
@@ -400,6 +419,67 @@ class Shortest:
                 ending = self._text(expression, bits)
                 if ending is not None:
                     yield Way(ending, None)
+
+    def _find_likely_ways(self, choice: Alternatives, bits: int) -> Iterator[Way]:
+        """The ways through many options, the shortest ones first, as far as bounds tell."""
+
+        def measure_option(option: Expression) -> tuple[int, int]:
+            return _measure_least(option, lambda part: self._text(part, 0))
+
+        options = self._sorted.get(id(choice))
+        if options is None:
+            options = sorted(choice.options, key=measure_option)
+            self._sorted[id(choice)] = options
+        for option in options:
+            yield from self._find_ways(option, bits)
+
+    def measure_least(self, option: Expression) -> tuple[int, int]:
+        """What the texts of an option measure at least: as much as its parts in front of the first
+        one that depends on a parameter."""
+        return _measure_least(option, self.find)
+
+    def _list_setters(self, choice: Alternatives, wanted: int) -> list[Expression]:
+        """The options that may set a bit, without a look at each of thousands."""
+        setters = self._setters.get(id(choice))
+        if setters is None:
+            setters = self._setters[id(choice)] = dict[int | None, list[Expression]]()
+            for option in choice.options:
+                setters.setdefault(find_bit(option), []).append(option)
+        return [*setters.get(wanted, ()), *setters.get(None, ())]
+
+
+def _measure_least(
+    option: Expression, find: Callable[[Expression], Completion | None]
+) -> tuple[int, int]:
+    match option:
+        case Guarded(body):
+            return _measure_least(body, find)
+        case Sequence(parts):
+            costly, size = 0, 0
+            for part in parts:
+                if isinstance(part, RuleReference) and part.argument is not None:
+                    break
+                least = _measure_least(part, find)
+                costly, size = costly + least[0], size + least[1]
+            return costly, size
+        case Literal() | RuleReference(_, None):
+            ending = find(option)
+            return NEVER if ending is None else measure(ending)
+        case _:
+            return 0, 0
+
+
+def find_bit(option: Expression) -> int | None:
+    """The bit that is set behind an option, as a number; None if that cannot be told."""
+    match option:
+        case Guarded(body):
+            return find_bit(body)
+        case Sequence(parts) if parts:
+            return find_bit(parts[-1])
+        case RuleReference(_, SetBit(bit)):
+            return 1 << bit
+        case _:
+            return None
 
 
 def _list_adding(ways: list[Way], member: Member) -> list[Way]:

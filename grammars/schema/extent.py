@@ -2,7 +2,7 @@
 and from below in characters, so much every value has."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import cast
 
 from grammars.regex.texts import Texts
@@ -24,6 +24,7 @@ from grammars.schema.nodes import (
     escape,
     find_references,
 )
+from grammars.schema.presence import FREE
 from grammars.steps import spend
 
 SCALAR = 24  # bytes; a number, a short text, the tags around a value
@@ -35,42 +36,101 @@ def bound_length(schema: Schema) -> int:
 
     Every definition is counted once: a reference that leads back is not part of a shortest value.
     """
-    return _measure_all([schema.node, *schema.definitions.values()])
+    bounds = _Bounds({})
+    return sum(map(bounds.measure, [schema.node, *schema.definitions.values()]))
 
 
-def _measure_all(nodes: Iterable[Node | None]) -> int:
-    return sum(_measure(node) for node in nodes if node is not None)
+def bound_rest(schema: Schema) -> int | None:
+    """The bytes of a shortest rest of a value, at most, however far it is written; None where that
+    has no bound, since values may nest without end."""
+    try:
+        return _Bounds(schema.definitions, is_whole=True).measure(schema.node)
+    except _EndlessError:
+        return None
 
 
-def _measure(node: Node) -> int:
-    match node:
-        case AnyValue() | Boolean() | Null() | Number() | Reference():
-            return SCALAR
-        case Constant(values):
-            return SCALAR + max(map(_measure_constant, values), default=0)
-        case String(least, _, pattern):
-            total = SCALAR + 6 * least  # each character may have to be written as \uXXXX
-            if pattern:
-                total += _measure_pattern(pattern)
-            return total
-        case Array(prefix, items, least, _, contains):
-            total = SCALAR + _measure_all(prefix) + max(1, least) * _measure_all([items])
-            if contains is not None:
-                nodes = (*contains.matching, *contains.others)
-                total += max(1, contains.least, least) * _measure_all(nodes)
-            return total
-        case Object(properties):
-            extras = sum(map(_measure_extra, node.extras))
-            total = SCALAR + max(1, node.presence.least) * extras
-            for declared in properties:
-                total += _measure_constant(declared.key) + _measure(declared.node)
-            return total
-        case Union(branches):
-            return max(map(_measure, branches), default=0)
+class _EndlessError(Exception):
+    """Values nest without end."""
 
 
-def _measure_extra(extra: Extra) -> int:
-    return _measure(extra.node) + sum(map(_measure_pattern, extra.keys.parts))
+class _Bounds:
+    """Bounds of shortest values, and of their rests.
+
+    Args:
+        definitions: that nodes refer to.
+        is_whole: what definitions and nested values need is counted wherever they stand; it must
+            have a bound.
+    """
+
+    def __init__(self, definitions: Mapping[str, Node], *, is_whole: bool = False):
+        self._definitions = definitions
+        self._is_whole = is_whole
+        self._known: dict[str, int | None] = {}  # None: under way
+
+    def measure(self, node: Node) -> int:
+        """The bytes of a shortest value or of its rest, at most.
+
+        Raises:
+            _EndlessError: there is no bound.
+        """
+        spend()
+        match node:
+            case Boolean() | Null() | Number():
+                return SCALAR
+            case AnyValue():
+                if self._is_whole:
+                    raise _EndlessError
+                return SCALAR
+            case Reference(name):
+                return self._follow(name) if self._is_whole else SCALAR
+            case Constant(values):
+                return SCALAR + max(map(_measure_constant, values), default=0)
+            case String(least, _, pattern):
+                total = SCALAR + 6 * least  # each character may have to be written as \uXXXX
+                if pattern:
+                    total += _measure_pattern(pattern)
+                return total
+            case Array():
+                return self._measure_array(node)
+            case Object():
+                return self._measure_object(node)
+            case Union(branches):
+                return max(map(self.measure, branches), default=0)
+
+    def _follow(self, name: str) -> int:
+        if name not in self._known:
+            self._known[name] = None
+            self._known[name] = self.measure(self._definitions[name])
+        known = self._known[name]
+        if known is None:
+            raise _EndlessError
+        return known
+
+    def _measure_array(self, node: Array) -> int:
+        total = SCALAR + sum(map(self.measure, node.prefix))
+        if node.items is not None:
+            total += max(1, node.min_items) * self.measure(node.items)
+        if node.contains is not None:
+            nodes = (*node.contains.matching, *node.contains.others)
+            least = max(1, node.contains.least, node.min_items)
+            for inner in nodes:
+                if inner is not None:
+                    total += least * self.measure(inner)
+        return total
+
+    def _measure_object(self, node: Object) -> int:
+        extras = sum(map(self._measure_extra, node.extras))
+        total = SCALAR + max(1, node.presence.least) * extras
+        longest = 0  # of the members that nothing asks for: only one of them is under way
+        for declared in node.properties:
+            size = _measure_constant(declared.key) + self.measure(declared.node)
+            if declared.required or node.presence != FREE:
+                total += size
+            longest = max(longest, size)
+        return total + longest
+
+    def _measure_extra(self, extra: Extra) -> int:
+        return self.measure(extra.node) + sum(map(_measure_pattern, extra.keys.parts))
 
 
 def _measure_pattern(pattern: str) -> int:

@@ -3,11 +3,12 @@ nobody reads them."""
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
 from fastapi.responses import StreamingResponse
+from pydantic_core import PydanticSerializationError, to_json
 from starlette.types import Message, Receive, Scope, Send
 
 from constrained.errors import DeadlineError
@@ -19,12 +20,20 @@ BUFFERED = 64  # events that are made while earlier ones are sent
 
 
 def encode_event(data: Mapping[str, Any], name: str = "") -> bytes:
-    """An event. JSON has no line breaks of its own, so one `data` line is enough; lone surrogates,
-    which UTF-8 cannot hold, become question marks."""
-    lines = f"data: {json.dumps(data, ensure_ascii=False)}\n\n"
+    """An event. JSON has no line breaks of its own, so one `data` line is enough."""
+    lines = b"data: %b\n\n" % encode_json(data)
     if name:
-        lines = f"event: {name}\n{lines}"
-    return lines.encode("utf-8", "replace")
+        lines = b"event: %b\n%b" % (name.encode(), lines)
+    return lines
+
+
+def encode_json(data: Mapping[str, Any]) -> bytes:
+    """JSON in UTF-8; lone surrogates, which UTF-8 cannot hold, become question marks."""
+    try:
+        return to_json(data)  # in a quarter of the time that json takes
+    except PydanticSerializationError:
+        text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+        return text.encode("utf-8", "replace")
 
 
 async def keep_alive(
@@ -54,12 +63,23 @@ async def keep_alive(
                 return
             if isinstance(event, BaseException):
                 raise event
-            yield event
+            # What was made meanwhile goes out with it: one write, and not one for each.
+            yield b"".join([event, *_drain(queue)])
     finally:
         reading.cancel()
         with suppress(asyncio.CancelledError):
             await reading
         await events.aclose()
+
+
+def _drain(queue: asyncio.Queue[bytes | BaseException]) -> Iterator[bytes]:
+    """The events that are there; what ends the stream stays in the queue."""
+    while not queue.empty():
+        event = queue.get_nowait()
+        if isinstance(event, BaseException):
+            queue.put_nowait(event)  # it is the last one
+            return
+        yield event
 
 
 class EventStream(StreamingResponse):

@@ -11,6 +11,7 @@ from grammars.turn import ContentDelta, ReasoningDelta
 from server.dialects.chat.reply import show_token
 from server.errors import HttpError, as_http_error
 from server.http.replies import ReplyWriter
+from server.http.sse import encode_json
 from server.turns.active_request import TurnEvent
 from server.turns.call_stream import CallArguments, CallFinished, CallInput, CallStarted, CallStream
 from server.turns.compiled_request import CompiledRequest
@@ -20,8 +21,8 @@ Json = dict[str, Any]
 
 
 def encode_line(value: Json) -> bytes:
-    """A line of a stream. Lone surrogates, which UTF-8 cannot hold, become question marks."""
-    return f"{json.dumps(value, ensure_ascii=False)}\n".encode("utf-8", "replace")
+    """A line of a stream."""
+    return encode_json(value) + b"\n"
 
 
 def encode_ollama_error(error: HttpError) -> Json:

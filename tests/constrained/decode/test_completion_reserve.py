@@ -1,0 +1,52 @@
+"""An ending is looked for only where the tokens might run out."""
+
+from typing import Any
+
+import pytest
+
+from constrained.engine.protocol import Sampling
+from grammars.ir.completion import Completer
+from tests.scripted_model import scripted
+
+GREEDY = Sampling(temperature=0)
+KINDS = [f"kind {number}" for number in range(200)]
+TOOL: dict[str, Any] = {
+    "name": "pick",
+    "parameters": {
+        "type": "object",
+        "properties": {"text": {"type": "string"}, "kind": {"enum": KINDS}},
+        "required": ["text", "kind"],
+    },
+}
+CALL = '<tool_call>\n{"name": "pick", "arguments": {"text": "%s", "kind": "kind 7"}}\n</tool_call>'
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The texts for which an ending was looked for."""
+    texts: list[str] = []
+    complete = Completer.complete
+
+    def note(self: Completer, text: str, room: int | None = None) -> Any:
+        texts.append(text)
+        return complete(self, text, room)
+
+    monkeypatch.setattr(Completer, "complete", note)
+    return texts
+
+
+def test_with_plenty_of_tokens_none_is_looked_for(looks: list[str]) -> None:
+    model = scripted(CALL % ("x" * 500))
+    looks.clear()  # those that its format was inferred with
+    reply = model.call("Go.", [TOOL], tool_choice="required", max_tokens=5_000, sampling=GREEDY)
+    assert reply.calls[0].arguments == {"text": "x" * 500, "kind": "kind 7"}
+    assert len(looks) == 1  # in front of the turn
+
+
+@pytest.mark.parametrize("max_tokens", [200, 500, 999, 1_500])
+def test_a_turn_whose_tokens_run_out_is_still_a_call(max_tokens: int) -> None:
+    reply = scripted(CALL % ("x" * 5_000)).call(
+        "Go.", [TOOL], tool_choice="required", max_tokens=max_tokens, sampling=GREEDY
+    )
+    assert reply.calls[0].arguments["kind"] in KINDS
+    assert max_tokens - 10 < reply.usage.completion_tokens <= max_tokens
