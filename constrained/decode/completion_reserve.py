@@ -44,6 +44,8 @@ class CompletionReserve(TurnPart):
             known.
     """
 
+    name = "completion reserve"
+
     def __init__(
         self,
         complete: Complete,

@@ -1,0 +1,21 @@
+"""Traces as one HTML page that loads nothing from elsewhere."""
+
+import json
+from collections.abc import Sequence
+from importlib.resources import files
+
+from grammars.schema.nodes import Json
+
+PLACEHOLDER = "/*TRACES*/[]"
+
+
+def write_page(traces: Sequence[Json]) -> str:
+    """The page that shows these traces.
+
+    Args:
+        traces: as `TurnTrace.to_json` writes them.
+    """
+    page = files("constrained.trace").joinpath("page.html").read_text(encoding="utf-8")
+    # Inside of a script, only "</script" and "<!--" mean something: no "<" is left.
+    data = json.dumps(traces, ensure_ascii=True).replace("<", "\\u003c")
+    return page.replace(PLACEHOLDER, data)
