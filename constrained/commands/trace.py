@@ -23,7 +23,10 @@ def add(commands: Any) -> None:
     parser.set_defaults(run=_run, json=False)
     parser.add_argument("file", metavar="FILE", help="written by --trace; -: stdin")
     parser.add_argument(
-        "-o", "--output", metavar="PAGE", help="the page to write; default: FILE with the ending .html; -: stdout"
+        "-o",
+        "--output",
+        metavar="PAGE",
+        help="the page to write; default: FILE with the ending .html; -: stdout",
     )
     parser.add_argument("--text", action="store_true", help="print the traces instead of a page")
 

@@ -24,11 +24,9 @@ class Part(StrEnum):
 
     REASONING = "reasoning"
     CONTENT = "content"
-    NAME = "name"
-    """Of a call, whose opening the token may have, too."""
     ARGUMENTS = "arguments"
     STRUCTURE = "structure"
-    """What stands around the others: markers, separators, white space."""
+    """What stands around the others: markers, names of tools, separators, white space."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +72,7 @@ def find_places(parser: Parser, texts: Sequence[bytes], *, is_json: bool) -> Ite
                 case CallOpened(index, _):
                     call = index
                     pointers = JsonPath()
-                    place = Place(Part.NAME, call)
+                    place = Place(Part.STRUCTURE, call)
                 case ArgumentsDelta(index, text):
                     pointers.feed(text)
                     place = Place(Part.ARGUMENTS, index, pointers.pointer)

@@ -13,7 +13,7 @@ from constrained.decode.token_trace import TracedToken, find_live
 from constrained.trace.page import write_page
 from constrained.trace.places import Place, find_places
 from grammars.schema.nodes import Json
-from grammars.turn import JsonAnswer
+from grammars.turn import CallOpened, JsonAnswer
 
 VERSION = 1
 PROMPT_SHOWN = 2_000  # characters of the end of the prompt
@@ -31,6 +31,7 @@ class TurnTrace:
         format: the name of the wire format.
         start: where the prompt left the turn: "plain", "open" or "closed".
         tools: those that were offered: name, description, JSON Schema of the arguments.
+        calls: the name of the tool of each call.
         answer: the JSON Schema of the answer, if one was asked for.
         vocabulary: how many tokens there are.
         finish: why the turn ended.
@@ -42,6 +43,7 @@ class TurnTrace:
     format: str
     start: str
     tools: tuple[Json, ...]
+    calls: tuple[str, ...]
     answer: Json
     vocabulary: int
     finish: str
@@ -69,6 +71,7 @@ class TurnTrace:
             "vocabulary": self.vocabulary,
             "prompt": self.prompt,
             "tools": list(self.tools),
+            "calls": list(self.calls),
             "answer": self.answer,
             "tokens": tokens,
         }
@@ -106,6 +109,7 @@ def make_trace(generation: Generation, turn: CompiledTurn) -> TurnTrace:
         format=turn.format.name,
         start=turn.state.start.value,
         tools=_describe_tools(turn),
+        calls=tuple(e.name for e in generation.events if isinstance(e, CallOpened)),
         answer=answer,
         vocabulary=len(turn.vocabulary.tokens),
         finish=generation.finish.value,
