@@ -30,7 +30,7 @@ class Part(StrEnum):
 
 
 @dataclass(frozen=True)
-class Place:
+class TokenPlace:
     """The place of a token.
 
     Args:
@@ -45,7 +45,7 @@ class Place:
     pointer: str = ""
 
 
-def find_places(parser: Parser, texts: Sequence[bytes], *, is_json: bool) -> Iterator[Place]:
+def find_places(parser: Parser, texts: Sequence[bytes], *, is_json: bool) -> Iterator[TokenPlace]:
     """The place of each token.
 
     Args:
@@ -59,23 +59,23 @@ def find_places(parser: Parser, texts: Sequence[bytes], *, is_json: bool) -> Ite
     for data in texts:
         text = decoder.decode(data)
         events: Sequence[Event] = parser.feed(text) if text else ()
-        place = Place(Part.REASONING if parser.is_reasoning else Part.STRUCTURE, call)
+        place = TokenPlace(Part.REASONING if parser.is_reasoning else Part.STRUCTURE, call)
         for event in events:
             match event:
                 case ReasoningDelta():
-                    place = Place(Part.REASONING)
+                    place = TokenPlace(Part.REASONING)
                 case ContentDelta(text) if is_json:
                     pointers.feed(text)
-                    place = Place(Part.CONTENT, pointer=pointers.pointer)
+                    place = TokenPlace(Part.CONTENT, pointer=pointers.pointer)
                 case ContentDelta():
-                    place = Place(Part.CONTENT)
+                    place = TokenPlace(Part.CONTENT)
                 case CallOpened(index, _):
                     call = index
                     pointers = JsonPath()
-                    place = Place(Part.STRUCTURE, call)
+                    place = TokenPlace(Part.STRUCTURE, call)
                 case ArgumentsDelta(index, text):
                     pointers.feed(text)
-                    place = Place(Part.ARGUMENTS, index, pointers.pointer)
+                    place = TokenPlace(Part.ARGUMENTS, index, pointers.pointer)
                 case CallRead() | CallCut():
                     call = None
         yield place

@@ -11,7 +11,7 @@ from constrained.compile.compiled_turn import CompiledTurn
 from constrained.decode.request import Generation
 from constrained.decode.token_trace import TracedToken, find_live
 from constrained.trace.page import write_page
-from constrained.trace.places import Place, find_places
+from constrained.trace.places import TokenPlace, find_places
 from grammars.schema.nodes import Json
 from grammars.turn import CallOpened, JsonAnswer
 
@@ -38,7 +38,7 @@ class TurnTrace:
     """
 
     tokens: tuple[TracedToken, ...]
-    places: tuple[Place | None, ...]
+    places: tuple[TokenPlace | None, ...]
     prompt: str
     format: str
     start: str
@@ -95,7 +95,7 @@ def make_trace(generation: Generation, turn: CompiledTurn) -> TurnTrace:
     texts = [token.text for token in find_live(generation.trace)]
     is_json = isinstance(turn.policy.answer, JsonAnswer)
     found = find_places(parser, texts, is_json=is_json)
-    places: list[Place | None] = []
+    places: list[TokenPlace | None] = []
     for token in generation.trace:
         is_part = not token.is_discarded and not token.is_end
         places.append(next(found) if is_part else None)
@@ -129,7 +129,7 @@ def _describe_tools(turn: CompiledTurn) -> tuple[Json, ...]:
     return tuple(described)
 
 
-def _write_token(token: TracedToken, place: Place | None) -> dict[str, Json]:
+def _write_token(token: TracedToken, place: TokenPlace | None) -> dict[str, Json]:
     """A token as JSON; what is not known, or is as it nearly always is, is left out."""
     shown: dict[str, Any] = {
         "token": token.token,

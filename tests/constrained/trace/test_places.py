@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from constrained.tools.shapes import read_tools
-from constrained.trace.places import JsonPath, Part, Place, find_places
+from constrained.trace.places import JsonPath, Part, TokenPlace, find_places
 from grammars.formats import FORMATS, HERMES
 from grammars.parse.parser import Parser
 from grammars.render import render
@@ -60,7 +60,7 @@ def test_the_path_does_not_depend_on_the_cut(value: Any, size: int):
         assert pieces.pointer == whole.pointer
 
 
-def place_all(format: Format, turn: Turn, given: list[Any]) -> list[Place]:
+def place_all(format: Format, turn: Turn, given: list[Any]) -> list[TokenPlace]:
     """The places of all bytes of a turn, each a token of its own."""
     tools = read_tools(given)
     state = State(calls=0)
@@ -73,7 +73,7 @@ def test_the_places_of_a_turn():
     given = [tool("f", {"city": {"type": "string"}, "days": {"type": "array"}})]
     turn = Turn("Hi.", "Hm.", (ToolCall("f", {"city": "Rome", "days": [1, 2]}),))
     places = place_all(HERMES, turn, given)
-    met: list[Place] = []
+    met: list[TokenPlace] = []
     for place in places:
         if not met or met[-1] != place:
             met.append(place)
