@@ -48,6 +48,8 @@ from server.metrics import Counters
 from server.models.leases import ModelLeases
 from server.models.served_models import ModelBounds, ServedModels
 from server.models.source import ModelSource
+from server.playground import routes as playground
+from server.playground.routes import InspectRequest
 from server.settings import Settings
 
 CODES = {
@@ -62,6 +64,7 @@ BODIES = (
     CountRequest,
     DetokenizeRequest,
     InfillRequest,
+    InspectRequest,
     MessagesRequest,
     ModelRequest,
     NativeCompletionRequest,
@@ -137,6 +140,7 @@ def make_app(
     app.include_router(batches.router)
     app.include_router(model_routes.router)
     app.include_router(status.router)
+    app.include_router(playground.router)
     _add_errors(app)
     _describe_bodies(app)
     app.add_middleware(ModelLeases, models=models)

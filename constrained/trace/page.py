@@ -15,7 +15,11 @@ def write_page(traces: Sequence[Json]) -> str:
     Args:
         traces: as `TurnTrace.to_json` writes them.
     """
-    page = files("constrained.trace").joinpath("page.html").read_text(encoding="utf-8")
     # Inside of a script, only "</script" and "<!--" mean something: no "<" is left.
     data = json.dumps(traces, ensure_ascii=True).replace("<", "\\u003c")
-    return page.replace(PLACEHOLDER, data)
+    return read_page().replace(PLACEHOLDER, data)
+
+
+def read_page() -> str:
+    """The page without traces: they belong in the place of `PLACEHOLDER`."""
+    return files("constrained.trace").joinpath("page.html").read_text(encoding="utf-8")

@@ -17,7 +17,12 @@ Json = dict[str, Any]
 @router.get("/")
 async def show_start() -> Json:
     """What this server is, and where it describes itself."""
-    paths = {"docs": "/docs", "openapi": "/openapi.json", "health": "/health"}
+    paths = {
+        "docs": "/docs",
+        "playground": "/playground",
+        "openapi": "/openapi.json",
+        "health": "/health",
+    }
     return {"name": "constrained", "version": constrained.__version__, **paths}
 
 

@@ -136,6 +136,7 @@ def launch(
                     logprobs=options.logprobs,
                     progress=options.progress.any,
                     ignore_eos=options.ignore_eos,
+                    trace=options.trace,
                     timeout=timeout,
                     owner=owner,
                     background=is_background(),

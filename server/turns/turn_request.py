@@ -21,6 +21,7 @@ class GenerationOptions:
         choices: how many replies (OpenAI's `n`).
         progress: what the chunks say of how far the turns are.
         ignore_eos: the model does not end a turn by itself.
+        trace: note what decided about each token.
     """
 
     max_tokens: int | None = None
@@ -30,6 +31,7 @@ class GenerationOptions:
     choices: int = 1
     progress: ProgressWishes = NO_WISHES
     ignore_eos: bool = False
+    trace: bool = False
 
 
 @dataclass(frozen=True)

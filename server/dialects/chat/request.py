@@ -66,6 +66,7 @@ class ChatRequest(GenerationFields):
     chat_template_kwargs: Json | None = None
     continue_final_message: bool | None = None
     add_generation_prompt: bool | None = None
+    trace: bool | None = None
 
     def read_reasoning_field(self, default: ReasoningField) -> ReasoningField:
         """The field of the reply that has the reasoning."""
@@ -104,6 +105,7 @@ class ChatRequest(GenerationFields):
             choices=self.n or 1,
             progress=self.progress_wishes,
             ignore_eos=self.ignore_eos is True,
+            trace=self.trace is True,
         )
         budgets = (
             self.reasoning_budget,
@@ -129,6 +131,9 @@ class ChatRequest(GenerationFields):
         if self.top_logprobs and not self.logprobs:
             message = "top_logprobs needs logprobs: true"
             raise HttpError(400, message, "invalid_value", where="/top_logprobs")
+        if self.trace and (self.n or 1) > 1:
+            message = "a trace is of one reply: leave n out"
+            raise HttpError(400, message, "invalid_value", where="/trace")
         for name in ("functions", "function_call"):
             if name in (self.model_extra or {}):
                 message = f"{name} is the form of 2023: use tools and tool_choice"
