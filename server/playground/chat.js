@@ -91,7 +91,7 @@ class CallCard {
     this.name = "";
     this.text = "";
     this.element = make("div", "call");
-    this.title = make("h3");
+    this.title = make("h2");
     this.table = make("table");
     this.element.append(this.title, this.table);
   }
@@ -139,8 +139,9 @@ class CallCard {
 
 /* One turn of the model, drawn once a frame however fast its tokens come. */
 class TurnView {
-  constructor(tools) {
+  constructor(tools, request) {
     this.tools = tools;
+    this.request = request;
     this.content = "";
     this.reasoning = "";
     this.calls = [];
@@ -212,7 +213,7 @@ class TurnView {
     footer.append(make("span", "quiet", parts.join(" · ")));
     if (this.trace) {
       footer.append(makeButton("Trace", () => showTrace(this.trace)));
-      footer.append(makeButton("To the workbench", () => openInWorkbench(this.trace)));
+      footer.append(makeButton("To the workbench", () => openInWorkbench(this.trace, this.request)));
     }
     this.element.append(footer);
   }
@@ -237,7 +238,7 @@ function makeRequest(tools) {
   const system = byId("system").value;
   const body = {
     model: byId("model").value || undefined,
-    messages: system ? [{ role: "system", content: system }, ...messages] : messages,
+    messages: [...(system ? [{ role: "system", content: system }] : []), ...messages],
     stream: true,
     stream_options: { include_usage: true },
     max_tokens: Number(byId("most").value) || undefined,
@@ -288,12 +289,13 @@ async function answer() {
     addTurn("error", error.message).classList.add("fault");
     return;
   }
-  const turn = new TurnView(tools);
+  const request = makeRequest(tools);
+  const turn = new TurnView(tools, request);
   byId("log").append(turn.element);
   const began = performance.now();
   setRunning(new AbortController());
   try {
-    const response = await send("v1/chat/completions", makeRequest(tools), running.signal);
+    const response = await send("v1/chat/completions", request, running.signal);
     await readEvents(response, (chunk) => turn.take(chunk));
   } catch (error) {
     if (error.name !== "AbortError") turn.element.append(make("p", "fault", error.message));

@@ -105,6 +105,7 @@ for (const page of PAGES) {
 
 /* Session storage: the key stays in this tab. */
 byId("key").value = sessionStorage.getItem("key") || "";
+byId("server").addEventListener("submit", (event) => event.preventDefault());
 byId("key").addEventListener("change", () => {
   sessionStorage.setItem("key", byId("key").value);
   listModels();

@@ -93,7 +93,7 @@ function describeReading(check) {
   if (check.content) parts.push(make("p", "", `Content: ${check.content}`));
   for (const call of check.tool_calls) {
     const card = make("div", "call");
-    card.append(make("h3", "", `${call.name}${call.valid ? "" : " (not valid)"}`));
+    card.append(make("h2", "", `${call.name}${call.valid ? "" : " (not valid)"}`));
     card.append(make("pre", "", JSON.stringify(call.arguments, null, 2)));
     parts.push(card);
   }
@@ -148,12 +148,27 @@ function fill(values) {
   inspect();
 }
 
+async function readOwnTemplate() {
+  return (await (await send("props")).json()).chat_template;
+}
+
 /* A turn of the chat: its text stands in the trace, as the model wrote it. */
-function openInWorkbench(trace) {
+async function openInWorkbench(trace, request) {
   const isPart = (token) => !token.discarded && !token.end;
   const text = trace.tokens.filter(isPart).map((token) => token.text).join("");
   const tools = trace.tools.map((tool) => ({ type: "function", function: tool }));
-  fill({ tools: JSON.stringify(tools, null, 2), format: trace.format, text });
+  try {
+    fill({
+      template: await readOwnTemplate(),
+      format: "",
+      tools: JSON.stringify(tools, null, 2),
+      messages: JSON.stringify(request.messages),
+      choice: typeof request.tool_choice === "string" ? request.tool_choice : "auto",
+      text,
+    });
+  } catch (error) {
+    byId("w-fault").textContent = error.message;
+  }
 }
 
 byId("share").addEventListener("click", async () => {
@@ -171,8 +186,8 @@ byId("export").addEventListener("click", async () => {
 
 byId("own-template").addEventListener("click", async () => {
   try {
-    const { chat_template: template } = await (await send("props")).json();
-    fill({ template, format: "", tools: byId("w-tools").value || byId("tools").value });
+    const tools = byId("w-tools").value || byId("tools").value;
+    fill({ template: await readOwnTemplate(), format: "", tools });
   } catch (error) {
     byId("w-fault").textContent = error.message;
   }
