@@ -82,8 +82,23 @@ class ActiveRequest:
             self._finished.add(number)
             self._counters.note_usage(event.usage)
             _log_reply(event)
+            if number == 0:
+                self._warn(event)
             if self.compiled.service.settings.log_prompts:
                 LOG.info("reply: %r", event.text)
+
+    def _warn(self, reply: Reply) -> None:
+        """Says why the prompt was computed again, and that the conversation goes in circles."""
+        request = self.compiled.request
+        if request.lost_prefix is not None:
+            self._counters.note_lost_prefix(request.lost_prefix.part.value)
+            usage = reply.usage
+            counts = f"{usage.cached_tokens} of {usage.prompt_tokens} tokens were cached"
+            LOG.warning("the prefix was lost (%s): %s", counts, request.lost_prefix)
+        if request.repeated_calls:
+            self._counters.note_repeated_calls()
+            for name, count in request.repeated_calls:
+                LOG.warning("the conversation has the same call of %s %d times", name, count)
 
     def cancel(self) -> None:
         """Ends the turns within one step; does nothing if they are over."""

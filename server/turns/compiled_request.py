@@ -10,12 +10,14 @@ from typing import Any
 from constrained.compile.compiled_turn import CompiledTurn
 from constrained.tools.offer import Refusal
 from server.caller import find_owner, find_salt
+from server.observe.repeated_calls import find_repeated_calls
 from server.settings import Settings
 from server.turns.reasoning import Effort, ReasoningPlan, ReasoningRequest, plan_reasoning
 from server.turns.service import Service
 from server.turns.turn_request import TurnRequest
 
 LOG = logging.getLogger("constrained.server")
+REPEATED = 3  # times the same call in one conversation
 SHORT = 16  # characters of a hash
 MAX_HEADER = 500  # characters
 
@@ -80,6 +82,9 @@ class CompiledRequest:
             notes["skipped_tools"] = [vars(tool) for tool in self.request.tools.skipped]
         if self.request.ignored_fields:
             notes["ignored_fields"] = list(self.request.ignored_fields)
+        if self.request.repeated_calls:
+            repeated = [{"name": name, "count": n} for name, n in self.request.repeated_calls]
+            notes["repeated_calls"] = repeated
         if self.reasoning.ignored:
             notes["reasoning"] = self.reasoning.to_json()
         if self.service.settings.show_grammar:
@@ -125,7 +130,15 @@ def complete_request(service: Service, request: TurnRequest) -> TurnRequest:
         max_tokens=settings.max_tokens if given.max_tokens is None else given.max_tokens,
         stop=tuple(dict.fromkeys((*given.stop, *settings.stop))),
     )
-    return replace(request, job=job, generation=generation, plan=plan, is_known=compiler.knows(job))
+    return replace(
+        request,
+        job=job,
+        generation=generation,
+        plan=plan,
+        is_known=compiler.knows(job),
+        lost_prefix=service.prefixes.note(job.messages, job.tools, salt),
+        repeated_calls=tuple(find_repeated_calls(job.messages, REPEATED)),
+    )
 
 
 def _choose_reasoning(asked: ReasoningRequest, settings: Settings) -> ReasoningRequest:
