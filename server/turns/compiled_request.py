@@ -46,15 +46,21 @@ class CompiledRequest:
         """Names the grammar, which may have megabytes; None: there is none."""
         return None if self.turn.grammar is None else _hash_text(self.turn.grammar)
 
+    @cached_property
+    def head_hash(self) -> str | None:
+        """Names the prefix of all prompts with these tools and system messages; None: there is
+        none."""
+        shared = self.turn.prompt.breakpoints.shared
+        return _hash_text(repr(self.turn.tokens[:shared])) if shared else None
+
     @property
     def headers(self) -> dict[str, str]:
         """Response headers: the tool format, hashes of prompt and grammar, and what could not be
         done as asked."""
         turn = self.turn
         headers = {"X-Tool-Format": turn.format.name, "X-Turn-Start": turn.state.start.value}
-        shared = turn.prompt.breakpoints.shared
-        if shared:  # the prefix of all prompts with these tools and system messages
-            headers["X-Head-Hash"] = _hash_text(repr(turn.tokens[:shared]))
+        if self.head_hash is not None:
+            headers["X-Head-Hash"] = self.head_hash
         if self.grammar_hash is not None:
             headers["X-Grammar-Hash"] = self.grammar_hash
         if turn.refused:
