@@ -8,6 +8,7 @@ from typing import Any
 from constrained.errors import TemplateError
 
 MARSHAL = 2  # the last version that writes equal values equally
+SYSTEM_ROLES = ("system", "developer")
 REASONING_NAMES = ("reasoning_content", "thinking", "reasoning")
 """Names under which clients give the reasoning of a message."""
 

@@ -14,6 +14,7 @@ from constrained.decode.request import Finish, Generation, Usage
 from constrained.errors import ReplyError
 from constrained.logits import TokenDrawn
 from constrained.tools.offer import Refusal
+from constrained.trace.turn_trace import TurnTrace, make_trace
 from grammars.parse.parser import collect
 from grammars.schema.nodes import Json
 from grammars.turn import CallOpened, CallRead, Event, JsonAnswer, Tool, ToolCall, Turn
@@ -42,6 +43,7 @@ class Reply:
         stop_sequence: the stop text that has ended the turn, if one has; `text` has it, too.
         logprobs: how likely each token of the turn was, if that was asked for; up to the stop text.
         timings: how long it took; does not count where replies are compared.
+        trace: what decided about each token, if that was asked for; likewise.
     """
 
     content: str
@@ -56,6 +58,7 @@ class Reply:
     stop_sequence: str | None = None
     logprobs: tuple[TokenDrawn, ...] = ()
     timings: Timings = field(default=Timings(), compare=False)
+    trace: TurnTrace | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         parts: list[str] = []
@@ -149,6 +152,7 @@ def make_reply(generation: Generation, turn: CompiledTurn) -> Reply:
         stop_sequence=generation.stopped,
         logprobs=generation.logprobs,
         timings=generation.timings,
+        trace=make_trace(generation, turn) if generation.trace else None,
     )
 
 

@@ -38,6 +38,7 @@ from server.metrics import Counters
 from server.models.leases import ModelLeases
 from server.models.served_models import ModelBounds, ServedModels
 from server.models.source import ModelSource
+from server.playground import routes as playground
 from server.settings import Settings
 
 CODES = {
@@ -112,6 +113,7 @@ def make_app(
     app.include_router(batches.router)
     app.include_router(model_routes.router)
     app.include_router(status.router)
+    app.include_router(playground.router)
     _add_errors(app)
     complete_document(app, settings, OPEN)
     app.add_middleware(ModelLeases, models=models)

@@ -19,6 +19,10 @@ class Counters:
         )
         text = "Turns that were cancelled or failed"
         self._unfinished = Counter("constrained_unfinished", text, registry=registry)
+        text = "Prompts that were computed again because a part in front had changed"
+        self._lost = Counter("constrained_prefix_lost", text, ["part"], registry=registry)
+        text = "Requests whose conversation has the same call three times or more"
+        self._repeated = Counter("constrained_repeated_calls", text, registry=registry)
         kinds = vars(Usage(0, 0, 0))
         self._tokens = {
             kind: Counter(f"constrained_{kind}", f"Usage: {kind}", registry=registry)
@@ -37,6 +41,14 @@ class Counters:
         """A reply is complete."""
         for kind, count in vars(usage).items():
             self._tokens[kind].inc(count)
+
+    def note_lost_prefix(self, part: str) -> None:
+        """A part of this kind has changed, in front of what was computed already."""
+        self._lost.labels(part).inc()
+
+    def note_repeated_calls(self) -> None:
+        """A conversation has the same call again and again."""
+        self._repeated.inc()
 
     def note_unfinished(self, count: int) -> None:
         """So many turns ended without a reply."""

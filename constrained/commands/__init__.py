@@ -34,4 +34,5 @@ COMMANDS = (
     _command("schema", "report which schema keywords are enforced, and which instances pass"),
     _command("formats", "list the wire formats, or detect a template's"),
     _command("models", "list, download and remove models of the Hub"),
+    _command("trace", "show what decided about each token of a reply"),
 )

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from constrained.commands import options as shared
-from constrained.commands import request
+from constrained.commands import request, trace
 from constrained.commands.exit_codes import ExitCode
 from constrained.commands.input import read_text
 from constrained.commands.output import print_json, print_notes
@@ -31,6 +31,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     help = "fail if the reply takes longer; default: no limit"
     parser.add_argument("--timeout", type=float, metavar="SECONDS", help=help)
+    trace.add_option(parser)
     request.add_options(parser)
 
 
@@ -57,11 +58,14 @@ def _run(options: argparse.Namespace) -> int:
             "sampling": shared.read_sampling(options, model.sampling),
             "timeout": options.timeout,
             "stop": options.stop,
+            "trace": options.trace is not None,
         }
         if options.stream:
             reply = follow(model.stream_turn(turn, **limits), Screen())
+            trace.save(reply, options.trace)
             return _find_code(reply)
         reply = model.complete([turn], **limits)[0]
+    trace.save(reply, options.trace)
     if options.json:
         print_json(reply.to_json())
     else:

@@ -9,7 +9,7 @@ from textwrap import shorten
 from typing import TYPE_CHECKING, Any, Unpack
 
 from constrained.commands import options as shared
-from constrained.commands import request
+from constrained.commands import request, trace
 from constrained.commands.output import print_error, print_notes
 from constrained.commands.show import Screen, follow
 from constrained.errors import RequestError
@@ -36,6 +36,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Declares the options of the command."""
     parser.set_defaults(run=_run, json=False)
     parser.add_argument("--system", metavar="TEXT", help="system message")
+    trace.add_option(parser)
     request.add_options(parser)
 
 
@@ -50,6 +51,8 @@ def _run(options: argparse.Namespace) -> int:
             max_tokens=options.max_tokens,
             sampling=shared.read_sampling(options, model.sampling),
             stop=options.stop,
+            trace=options.trace is not None,
+            trace_file=options.trace,
         ).run()
     return 0
 
@@ -60,12 +63,21 @@ class ChatSession:
     Args:
         model: what answers.
         job: what each turn asks for; its messages begin the conversation.
+        trace_file: takes a trace of each turn, if the options ask for one.
         options: of the generation, as in `Model.stream_turn`.
     """
 
-    def __init__(self, model: "Model", job: "Job", **options: "Unpack[TurnOptions]"):
+    def __init__(
+        self,
+        model: "Model",
+        job: "Job",
+        *,
+        trace_file: str | None = None,
+        **options: "Unpack[TurnOptions]",
+    ):
         self._model = model
         self._job = job
+        self._trace_file = trace_file
         self._options = options
         self._lines = Lines()
         self._screen = Screen()
@@ -142,6 +154,7 @@ class ChatSession:
                     self._refused.add(refusal.name)
                     print_notes([str(refusal)])
             reply = follow(self._model.stream_turn(turn, **self._options), self._screen)
+            trace.save(reply, self._trace_file)
             if reply.finish_reason == "length":
                 # A call that ran out of tokens is not carried out, and goes: templates want a
                 # result for each.

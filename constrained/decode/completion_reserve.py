@@ -45,6 +45,8 @@ class CompletionReserve(TurnPart):
             known.
     """
 
+    name = "completion reserve"
+
     def __init__(
         self,
         complete: Complete,

@@ -24,6 +24,8 @@ class ReasoningBudget(TurnPart):
         closings: the texts that may close it, in tokens, the most complete one first.
     """
 
+    name = "reasoning budget"
+
     tokens: int | None
     closings: tuple[tuple[int, ...], ...]
 

@@ -11,6 +11,7 @@ from constrained.decode.completion_reserve import CompletionReserve
 from constrained.decode.filters.checked_values import Watch
 from constrained.decode.filters.events import StreamEvent
 from constrained.decode.reasoning_budget import ReasoningBudget
+from constrained.decode.token_trace import TracedToken
 from constrained.engine.protocol import Sampling
 from constrained.job import NO_LIMITS, CallLimits
 from constrained.logits import TokenDrawn
@@ -69,6 +70,8 @@ class DecodeOptions:
         progress: send `ProgressMade` while the prompt is read, and in front of the events of each
             token.
         ignore_eos: draw no end token, unless nothing else may follow.
+        trace: note what decided about each token, and so many of the most likely ones in its place;
+            None: note nothing.
     """
 
     max_tokens: int = 1024
@@ -79,6 +82,7 @@ class DecodeOptions:
     draft: bool = True
     progress: bool = False
     ignore_eos: bool = False
+    trace: int | None = None
 
 
 @dataclass(frozen=True)
@@ -158,6 +162,7 @@ class Generation:
         logprobs: one for each of `tokens`, if that was asked for; those that were sent, if a stop
             text was found.
         timings: in seconds; they do not count where generations are compared.
+        trace: what decided about each token, if that was asked for; likewise.
     """
 
     tokens: tuple[int, ...]
@@ -170,3 +175,4 @@ class Generation:
     is_ended_by_text: bool = False
     logprobs: tuple[TokenDrawn, ...] = ()
     timings: Timings = field(default=Timings(), compare=False)
+    trace: tuple[TracedToken, ...] = field(default=(), compare=False)

@@ -64,6 +64,8 @@ class Retry(TurnPart):
         state: of the turn, which has nothing yet.
     """
 
+    name = "retry"
+
     def __init__(self, state: TurnState):
         self._state = state
         self._retried: set[CheckedPart] = set()

@@ -177,6 +177,8 @@ class Speculation(TurnPart):
         vocabulary: that of the model.
     """
 
+    name = "speculation"
+
     def __init__(self, prompt: Sequence[int], vocabulary: Vocabulary):
         self._drafter: Drafter | None = Drafter(prompt, vocabulary)
         self._drafted = 0  # tokens of the last draft

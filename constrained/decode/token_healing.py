@@ -26,6 +26,8 @@ class TokenHealing(TurnPart):
         vocabulary: that of the model.
     """
 
+    name = "token healing"
+
     def __init__(self, prefix: AssistantPrefix, vocabulary: Vocabulary):
         self._text = prefix.rest
         self._markers = [(prefix.healed + suffix).encode() for suffix in prefix.marker_suffixes]

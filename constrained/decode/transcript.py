@@ -11,6 +11,7 @@ from constrained.decode.filters.checked_values import EventBuffer, Fault
 from constrained.decode.filters.events import StreamEvent, find_events
 from constrained.decode.filters.stop_texts import StopFilter
 from constrained.decode.request import Request
+from constrained.decode.token_trace import Observation, TokenSource
 from constrained.decode.turn_part import TurnProgress
 from constrained.job import NO_LIMITS
 from constrained.logits import Scores, TokenDrawn, describe_token
@@ -26,18 +27,23 @@ class TokenOrigin:
     Args:
         is_drawn: the sampler has drawn them.
         counts: they count as reasoning, if they are.
+        source: what decided about them.
         scores: those of all tokens at this position, if the request asks for them and the model
             was asked.
+        observation: what was seen of this position, likewise, if the request asks for a trace.
     """
 
     is_drawn: bool = False
     counts: bool = True
+    source: TokenSource = TokenSource.FORCED
     scores: Scores | None = None
+    observation: Observation | None = None
 
 
-DRAWN = TokenOrigin(is_drawn=True)
+DRAWN = TokenOrigin(is_drawn=True, source=TokenSource.DRAWN)
 FORCED = TokenOrigin()
-INSERTED = TokenOrigin(counts=False)
+ONLY = TokenOrigin(source=TokenSource.ONLY)
+INSERTED = TokenOrigin(counts=False, source=TokenSource.INSERTED)
 
 
 class Transcript:

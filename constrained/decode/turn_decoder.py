@@ -16,7 +16,8 @@ from constrained.decode.request import Finish, Generation, Request, Usage
 from constrained.decode.retry import Retry
 from constrained.decode.speculation import Speculation
 from constrained.decode.token_healing import TokenHealing
-from constrained.decode.transcript import DRAWN, FORCED, INSERTED, TokenOrigin
+from constrained.decode.token_trace import Position
+from constrained.decode.transcript import DRAWN, FORCED, INSERTED, ONLY, TokenOrigin
 from constrained.decode.turn_part import TurnPart
 from constrained.decode.turn_state import TurnState
 from constrained.engine.protocol import Chunk
@@ -148,33 +149,46 @@ class TurnDecoder:
         scores = None
         if self._request.options.logprobs is not None:
             scores = Scores(logits)  # those of the model: the mask is about to change the logits
-        token = self._mask(logits)
-        origin = FORCED
+        position = None
+        if self._request.options.trace is not None:
+            position = Position(logits)  # likewise
+        token = self._mask(logits, position)
+        observation = None
+        if position is not None:
+            count = self._request.options.trace or 0
+            observation = position.observe(logits, self._state.vocabulary, count)
+        origin = ONLY
         if token is None:
             token = self._state.sampler.sample(slot)
             origin = DRAWN
-        if scores is not None:
-            origin = replace(origin, scores=scores)
+        if scores is not None or observation is not None:
+            origin = replace(origin, scores=scores, observation=observation)
         if token in self._ends:
-            self._take_end(token)
+            self._take_end(token, origin)
         elif self._take([token], origin):
             self._follow()
 
-    def _mask(self, logits: np.ndarray) -> int | None:
+    def _mask(self, logits: np.ndarray, position: Position | None) -> int | None:
         """Forbids tokens, in place; returns the one that need not be drawn, if there is one."""
         if self._state.matcher is not None:
             only = self._state.matcher.apply(logits)
             if only is not None:  # no rule may forbid the only token that the grammar allows
                 return only
+        if position is not None:
+            position.note_steering("", logits)
         for part in self._parts:
             part.steer(logits, self._state)
+            if position is not None:
+                position.note_steering(part.name, logits)
         unavoidable = find_unavoidable(logits, self._banned)
         if unavoidable is None:
             logits[self._ignored_ends] = -np.inf
         return unavoidable
 
-    def _take_end(self, token: int) -> None:
+    def _take_end(self, token: int, origin: TokenOrigin) -> None:
         """Takes an end token, which is no part of the turn."""
+        if self._state.trace is not None:
+            self._state.trace.write(token, origin.source, origin.observation, is_end=True)
         if self._healing is not None:
             self._healing.before_commit([token], self._state)
         if self._state.matcher is not None:
@@ -341,6 +355,7 @@ class TurnDecoder:
             is_ended_by_text=transcript.is_over,
             logprobs=tuple(transcript.logprobs),
             timings=state.watch.read(),
+            trace=() if state.trace is None else tuple(state.trace.tokens),
         )
 
     def close(self) -> None:

@@ -12,7 +12,7 @@ The decoder asks all parts at the same places of its loop:
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -82,7 +82,12 @@ class TurnPart:
     """One rule of a turn, with the state that it needs. It overrides the hooks that concern it.
 
     Every hook may raise GrammarError, which ends the request: no rule is ever dropped silently.
+
+    Attributes:
+        name: what a trace calls it.
     """
+
+    name: ClassVar[str] = "rule"
 
     def steer(self, logits: np.ndarray, turn: TurnView) -> None:
         """Forbids tokens, in place, that the mask has left."""

@@ -8,6 +8,7 @@ from constrained.decode.completion_reserve import CompletionReserve
 from constrained.decode.filters.events import Exhausted, ProgressMade, StreamEvent
 from constrained.decode.request import Finish, Request
 from constrained.decode.sequence_input import SequenceInput
+from constrained.decode.token_trace import TokenTrace
 from constrained.decode.transcript import TokenOrigin, Transcript
 from constrained.errors import SHORTEN, ContextError, RequestError, check_count
 from constrained.kv.sequences import PrefixMatch, Sequences
@@ -33,6 +34,7 @@ class TurnState:
         finish: why the turn is over; None: it is not.
         discarded: the number of tokens that were written in vain, and thrown away.
         ended_at: the number of events before the tokens ran out and the ending was written.
+        trace: what decided about each token; None: nobody asked.
 
     Raises:
         RequestError: no prompt, no tokens, a limit that the shortest turn does not fit into, or a
@@ -59,6 +61,7 @@ class TurnState:
         self.discarded = 0
         self._told = 0  # tokens that the progress was told of
         self.ended_at: int | None = None
+        self.trace = None if request.options.trace is None else TokenTrace(self.vocabulary, clock)
         self._recall()
 
     def _start_reserve(self) -> CompletionReserve | None:
@@ -98,6 +101,8 @@ class TurnState:
         if not origin.is_drawn:  # one that it has drawn, llama.cpp's sampler has accepted itself
             self.sampler.accept(token)
         is_computed = self.input.append(token)
+        if self.trace is not None:
+            self.trace.write(token, origin.source, origin.observation, is_drafted=is_computed)
         self.send(self.transcript.write(token, origin))
         return is_computed
 
@@ -141,8 +146,7 @@ class TurnState:
         """
         head, rest = self.transcript.cut_behind_call(index)
         self.discarded += len(self.tokens) - len(head.tokens)
-        self.transcript = head
-        self._told = min(self._told, len(head.tokens))
+        self._cut_to(head)
         self.finish, self.ended_at = Finish.STOP, None
         if self.reserve is None:
             return ()
@@ -151,6 +155,13 @@ class TurnState:
         if ending is None or isinstance(ending, TooLong):
             return ()
         return ending
+
+    def _cut_to(self, head: Transcript) -> None:
+        """The turn has only its first tokens now."""
+        self.transcript = head
+        self._told = min(self._told, len(head.tokens))
+        if self.trace is not None:
+            self.trace.rewind(len(head.tokens))
 
     def _replay(self, tokens: Sequence[int]) -> Matcher:
         """The matcher behind these first tokens of the turn."""
@@ -182,8 +193,7 @@ class TurnState:
             shortest = count + 1
         if shortest > limit or not self.input.rewind(head.tokens):
             return False
-        self.transcript = head
-        self._told = min(self._told, count)
+        self._cut_to(head)
         self.matcher = matcher
         self.reserve = reserve
         self.limit = limit

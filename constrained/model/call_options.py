@@ -19,6 +19,7 @@ from constrained.reply import Reply
 from grammars.turn import KeyOrder, Think
 
 MOST_LOGPROBS = 20
+TRACED = 5  # likely tokens of each position in a trace
 Method = TypeVar("Method", bound=Callable[..., Any])
 Messages = Sequence[Mapping[str, Any]] | str
 ThinkName = Literal["optional", "required", "forbidden"]
@@ -37,6 +38,7 @@ class TurnOptions(TypedDict, total=False):
     logprobs: int | None
     progress: bool
     ignore_eos: bool
+    trace: bool
     owner: Hashable | None
     background: bool
 
@@ -81,6 +83,9 @@ class Options(TurnOptions, total=False):
         each token.
     ignore_eos: the model does not end the turn by itself: it ends where the grammar leaves nothing
         else, at a stop text, or with the tokens. Not beside tools.
+    trace: note what decided about each token; the reply has it as `trace`. Forced and drafted
+        tokens stay so; with `logprobs`, the model is asked about each token, and the trace has
+        probabilities of all of them.
     owner: who asks, such as an API key: where several wait, they are admitted by turns, however
         many requests each has. If not given, the request is on its own.
     cache_salt: what was computed for a request (KV cache, snapshots, turns, grammars) is found by
@@ -166,6 +171,7 @@ def read_call_options(
         force=force,
         progress=options.get("progress", False),
         ignore_eos=options.get("ignore_eos", False),
+        trace=TRACED if options.get("trace", False) else None,
     )
     return CallOptions(
         decode,

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -79,6 +79,28 @@ def _check(row: Any) -> dict[str, Any]:
         "start_state": state.start.value,
         "valid": valid,
     }
+
+
+@dataclass(frozen=True)
+class RowGrammar:
+    """The grammar of a row, and the state that its prompt leaves the turn in."""
+
+    grammar: str
+    state: State
+
+
+def build_row_grammar(row: Mapping[str, Any], context: ReplayContext) -> RowGrammar:
+    """The grammar of a row, from the end of its prompt on.
+
+    Raises:
+        Error: its tools, its choice, its answer or its messages cannot be.
+    """
+    raw, tools, error = _read_tools(row.get("tools"))
+    if error is not None:
+        raise error
+    state = context.find_state(row, as_openai(raw))
+    grammar = build_grammar(context.format, tools, _read_policy(row), state, context.ids)
+    return RowGrammar(grammar, state)
 
 
 def _read_text(row: Mapping[str, Any]) -> str:

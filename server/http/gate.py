@@ -16,7 +16,7 @@ from server.ids import make_id
 from server.metrics import Counters
 from server.settings import Settings
 
-OPEN = frozenset({"/health", "/v1/health", "/"})
+OPEN = frozenset({"/health", "/v1/health", "/", "/playground", "/playground/trace"})
 """Paths that need no key."""
 FILES = frozenset({"/v1/files", "/files"})
 """Paths whose bodies are files, which may be larger."""

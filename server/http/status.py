@@ -19,6 +19,7 @@ class ServerStart(TypedDict):
 
     name: str
     version: str
+    playground: str
     docs: str
     openapi: str
     health: str
@@ -36,6 +37,7 @@ async def show_start() -> ServerStart:
     return {
         "name": "constrained",
         "version": constrained.__version__,
+        "playground": "/playground",
         "docs": "/docs",
         "openapi": "/openapi.json",
         "health": "/health",

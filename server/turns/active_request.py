@@ -13,7 +13,9 @@ from constrained.decode.filters.events import StreamEvent
 from constrained.engine.sampling import SEEDS, Sampling
 from constrained.reply import Reply
 from constrained.schedule.worker import AsyncStream
+from grammars.turn import ToolCall
 from server.caller import find_owner, is_background
+from server.observe.request_record import Durations, RequestRecord
 from server.turns.compiled_request import CompiledRequest, compile_request
 from server.turns.service import Service
 from server.turns.turn_request import GenerationOptions, TurnRequest
@@ -82,8 +84,23 @@ class ActiveRequest:
             self._finished.add(number)
             self._counters.note_usage(event.usage)
             _log_reply(event)
+            if number == 0:
+                self._warn(event)
             if self.compiled.service.settings.log_prompts:
                 LOG.info("reply: %r", event.text)
+
+    def _warn(self, reply: Reply) -> None:
+        """Says why the prompt was computed again, and that the conversation goes in circles."""
+        request = self.compiled.request
+        if request.lost_prefix is not None:
+            self._counters.note_lost_prefix(request.lost_prefix.part.value)
+            usage = reply.usage
+            counts = f"{usage.cached_tokens} of {usage.prompt_tokens} tokens were cached"
+            LOG.warning("the prefix was lost (%s): %s", counts, request.lost_prefix)
+        if request.repeated_calls:
+            self._counters.note_repeated_calls()
+            for name, count in request.repeated_calls:
+                LOG.warning("the conversation has the same call of %s %d times", name, count)
 
     def cancel(self) -> None:
         """Ends the turns within one step; does nothing if they are over."""
@@ -136,6 +153,7 @@ def launch(
                     logprobs=options.logprobs,
                     progress=options.progress.any,
                     ignore_eos=options.ignore_eos,
+                    trace=options.trace,
                     timeout=timeout,
                     owner=owner,
                     background=is_background(),
@@ -244,3 +262,55 @@ async def _merge(
             task.cancel()
         with suppress(asyncio.CancelledError):
             await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def make_record(
+    compiled: CompiledRequest, reply: Reply, *, compile_seconds: float, elapsed_seconds: float
+) -> RequestRecord:
+    """The record of a reply.
+
+    Args:
+        compiled: the request.
+        compile_seconds: that it took to compile it.
+        elapsed_seconds: from when it was compiled until the reply was complete.
+    """
+    usage, timings, turn = reply.usage, reply.timings, compiled.turn
+    decoding = timings.prompt_seconds + timings.generation_seconds
+    lost = compiled.request.lost_prefix
+    return RequestRecord(
+        model=compiled.service.name,
+        format=turn.format.name,
+        finish=reply.finish_reason,
+        prompt_tokens=usage.prompt_tokens,
+        cached_tokens=usage.cached_tokens,
+        completion_tokens=usage.completion_tokens,
+        reasoning_tokens=usage.reasoning_tokens,
+        discarded_tokens=usage.discarded_tokens,
+        drafted_tokens=usage.drafted_tokens,
+        accepted_tokens=usage.accepted_tokens,
+        forward_passes=usage.forward_passes,
+        durations=Durations(
+            compile=compile_seconds,
+            queue=max(0.0, elapsed_seconds - decoding),
+            prefill=timings.prompt_seconds,
+            generation=timings.generation_seconds,
+        ),
+        tools=len(turn.tools),
+        calls=_judge(reply.calls),
+        prompt_hash=compiled.head_hash or "",
+        grammar_hash=compiled.grammar_hash or "",
+        lost_prefix="" if lost is None else lost.part.value,
+        repeated_calls=len(compiled.request.repeated_calls),
+    )
+
+
+def _judge(calls: Sequence[ToolCall]) -> tuple[tuple[str, str], ...]:
+    judged = list[tuple[str, str]]()
+    for call in calls:
+        outcome = "valid"
+        if call.truncated:
+            outcome = "truncated"
+        elif not call.valid:
+            outcome = "unfit"
+        judged.append((call.name, outcome))
+    return tuple(judged)

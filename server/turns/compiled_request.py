@@ -10,12 +10,14 @@ from typing import Any
 from constrained.compile.compiled_turn import CompiledTurn
 from constrained.tools.offer import Refusal
 from server.caller import find_owner, find_salt
+from server.observe.repeated_calls import find_repeated_calls
 from server.settings import Settings
 from server.turns.reasoning import Effort, ReasoningPlan, ReasoningRequest, plan_reasoning
 from server.turns.service import Service
 from server.turns.turn_request import TurnRequest
 
 LOG = logging.getLogger("constrained.server")
+REPEATED = 3  # times the same call in one conversation
 SHORT = 16  # characters of a hash
 MAX_HEADER = 500  # characters
 
@@ -44,15 +46,21 @@ class CompiledRequest:
         """Names the grammar, which may have megabytes; None: there is none."""
         return None if self.turn.grammar is None else _hash_text(self.turn.grammar)
 
+    @cached_property
+    def head_hash(self) -> str | None:
+        """Names the prefix of all prompts with these tools and system messages; None: there is
+        none."""
+        shared = self.turn.prompt.breakpoints.shared
+        return _hash_text(repr(self.turn.tokens[:shared])) if shared else None
+
     @property
     def headers(self) -> dict[str, str]:
         """Response headers: the tool format, hashes of prompt and grammar, and what could not be
         done as asked."""
         turn = self.turn
         headers = {"X-Tool-Format": turn.format.name, "X-Turn-Start": turn.state.start.value}
-        shared = turn.prompt.breakpoints.shared
-        if shared:  # the prefix of all prompts with these tools and system messages
-            headers["X-Head-Hash"] = _hash_text(repr(turn.tokens[:shared]))
+        if self.head_hash is not None:
+            headers["X-Head-Hash"] = self.head_hash
         if self.grammar_hash is not None:
             headers["X-Grammar-Hash"] = self.grammar_hash
         if turn.refused:
@@ -80,6 +88,9 @@ class CompiledRequest:
             notes["skipped_tools"] = [vars(tool) for tool in self.request.tools.skipped]
         if self.request.ignored_fields:
             notes["ignored_fields"] = list(self.request.ignored_fields)
+        if self.request.repeated_calls:
+            repeated = [{"name": name, "count": n} for name, n in self.request.repeated_calls]
+            notes["repeated_calls"] = repeated
         if self.reasoning.ignored:
             notes["reasoning"] = self.reasoning.to_json()
         if self.service.settings.show_grammar:
@@ -125,7 +136,15 @@ def complete_request(service: Service, request: TurnRequest) -> TurnRequest:
         max_tokens=settings.max_tokens if given.max_tokens is None else given.max_tokens,
         stop=tuple(dict.fromkeys((*given.stop, *settings.stop))),
     )
-    return replace(request, job=job, generation=generation, plan=plan, is_known=compiler.knows(job))
+    return replace(
+        request,
+        job=job,
+        generation=generation,
+        plan=plan,
+        is_known=compiler.knows(job),
+        lost_prefix=service.prefixes.note(job.messages, job.tools, salt),
+        repeated_calls=tuple(find_repeated_calls(job.messages, REPEATED)),
+    )
 
 
 def _choose_reasoning(asked: ReasoningRequest, settings: Settings) -> ReasoningRequest:

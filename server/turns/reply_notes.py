@@ -34,6 +34,13 @@ class ReasoningNote(TypedDict):
     """The model knows no reasoning."""
 
 
+class RepeatedCall(TypedDict):
+    """A call that the conversation has again and again."""
+
+    name: str
+    count: int
+
+
 class ReplyNotes(TypedDict):
     """What was not done as it was asked, and with `--show-grammar` what the mask held."""
 
@@ -41,6 +48,7 @@ class ReplyNotes(TypedDict):
     skipped_tools: NotRequired[list[LeftOutTool]]
     ignored_fields: NotRequired[list[str]]
     """Fields of the request that the server does not know."""
+    repeated_calls: NotRequired[list[RepeatedCall]]
     reasoning: NotRequired[ReasoningNote]
     format: NotRequired[str]
     """The format of calls."""

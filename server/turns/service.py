@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from constrained.model.model import Model
 from server.ids import CallIds
 from server.metrics import Counters
+from server.observe.prefix_watch import PrefixWatch
 from server.settings import Settings
 from server.turns.stable_prompts import ConversationDates
 
@@ -18,6 +19,7 @@ class Service:
         settings: how the server behaves.
         call_ids: the ids that the model wrote in its calls.
         dates: when conversations began.
+        prefixes: what the last requests were made of.
         counters: what `/metrics` shows.
         name: what clients know the model as.
     """
@@ -26,5 +28,6 @@ class Service:
     settings: Settings
     call_ids: CallIds = field(default_factory=CallIds)
     dates: ConversationDates = field(default_factory=ConversationDates)
+    prefixes: PrefixWatch = field(default_factory=PrefixWatch)
     counters: Counters = field(default_factory=Counters)
     name: str = "demo"

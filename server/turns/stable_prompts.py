@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from constrained.messages import SYSTEM_ROLES
 from constrained.prompt.turn_cache import digest
 
 MAX_CONVERSATIONS = 10_000
-SYSTEM_ROLES = ("system", "developer")
 _BILLING = re.compile(r"^(x-anthropic-billing-header:[^\n]*?\bcch=)([^;\s]+)", re.MULTILINE)
 _HEX = "[0-9a-fA-F]"
 _SETTINGS = re.compile(

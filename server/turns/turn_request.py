@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from constrained.engine.sampling import Sampling
 from constrained.job import Job
+from server.observe.lost_prefix import LostPrefix
 from server.turns.offered_tools import OfferedTools
 from server.turns.progress import NO_WISHES, ProgressWishes
 from server.turns.reasoning import ReasoningPlan, ReasoningRequest
@@ -21,6 +22,7 @@ class GenerationOptions:
         choices: how many replies (OpenAI's `n`).
         progress: what the chunks say of how far the turns are.
         ignore_eos: the model does not end a turn by itself.
+        trace: note what decided about each token.
     """
 
     max_tokens: int | None = None
@@ -30,6 +32,7 @@ class GenerationOptions:
     choices: int = 1
     progress: ProgressWishes = NO_WISHES
     ignore_eos: bool = False
+    trace: bool = False
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,9 @@ class TurnRequest:
         plan: what becomes of what the request says of reasoning.
         is_known: the grammar of the job is kept, see `Compiler.knows`.
         tools: how the client knows the tools of the job.
+        lost_prefix: the part that has changed since the request before it in its conversation, if
+            one has, so that what was computed of the prompt is of little use.
+        repeated_calls: calls that the conversation has three times or more: names, and how often.
     """
 
     job: Job
@@ -57,3 +63,5 @@ class TurnRequest:
     plan: ReasoningPlan = field(default_factory=ReasoningPlan)
     is_known: bool = False
     tools: OfferedTools = field(default_factory=OfferedTools)
+    lost_prefix: LostPrefix | None = None
+    repeated_calls: tuple[tuple[str, int], ...] = ()

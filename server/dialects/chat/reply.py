@@ -78,6 +78,8 @@ class ChatWriter(ReplyWriter):
         self._replies.append(event)
         progress.finish(event)
         last = self._chunk(number, {}, choice.drain_logprobs(), finish=event.finish_reason)
+        if event.trace is not None:
+            last["trace"] = event.trace.to_json()
         if len(self._replies) == len(self._choices) and not self._shows_usage:
             last |= self._notes
         yield last

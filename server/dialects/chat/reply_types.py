@@ -1,6 +1,6 @@
 """Chat Completions: what a reply and the chunks of a stream are, for the OpenAPI document."""
 
-from typing import Literal, NotRequired
+from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -122,6 +122,8 @@ class ChatCompletion(ChatHead):
     choices: list[ChatChoice]
     usage: ChatUsage
     timings: ReplyTimings
+    trace: NotRequired[dict[str, Any]]
+    """What decided about each token, where `trace` asks for it."""
     constrained: NotRequired[ReplyNotes]
 
 
@@ -188,6 +190,8 @@ class ChatChunk(ChatHead):
     """In the last chunk, where `stream_options` ask for it."""
     timings: NotRequired[ReplyTimings]
     prompt_progress: NotRequired[PromptProgress]
+    trace: NotRequired[dict[str, Any]]
+    """In the last chunk of a choice, where the request asks for it."""
     constrained: NotRequired[ReplyNotes]
 
 

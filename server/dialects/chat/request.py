@@ -87,6 +87,8 @@ class ChatRequest(GenerationFields):
     """The reply goes on with the last message, which is one of the assistant."""
     add_generation_prompt: bool | None = None
     """For /apply-template: false leaves out what begins the turn of the assistant."""
+    trace: bool | None = None
+    """The reply has a trace: what decided about each of its tokens. Not with several choices."""
 
     def read_reasoning_field(self, default: ReasoningField) -> ReasoningField:
         """The field of the reply that has the reasoning."""
@@ -125,6 +127,7 @@ class ChatRequest(GenerationFields):
             choices=self.n or 1,
             progress=self.progress_wishes,
             ignore_eos=self.ignore_eos is True,
+            trace=self.trace is True,
         )
         budgets = (
             self.reasoning_budget,
@@ -150,6 +153,9 @@ class ChatRequest(GenerationFields):
         if self.top_logprobs and not self.logprobs:
             message = "top_logprobs needs logprobs: true"
             raise HttpError(400, message, "invalid_value", where="/top_logprobs")
+        if self.trace and (self.n or 1) > 1:
+            message = "a trace is of one reply: leave n out"
+            raise HttpError(400, message, "invalid_value", where="/trace")
         for name in ("functions", "function_call"):
             if name in (self.model_extra or {}):
                 message = f"{name} is the form of 2023: use tools and tool_choice"

@@ -1,0 +1,63 @@
+"""What a trace costs: the time of a token without one and with one.
+
+    python -m benchmarks.tracing [-m MODEL.gguf] [--tokens 200] [--repeats 5]
+
+One long answer under a grammar and one free text, each at temperature 0 with a prompt that is
+known, without a trace and with one in turn. The figures are medians of milliseconds a token, and of
+the ratios of neighbours. Without -m the demo model writes; "-m smollm2" takes that of the extra
+`real`.
+"""
+
+import argparse
+import statistics
+from typing import Any
+
+from constrained.engine.protocol import Sampling
+from constrained.model.loading import load
+from constrained.model.model import Model
+
+QUESTION = "List many cities of the world, with a remark on each."
+ANSWER: dict[str, Any] = {
+    "type": "object",
+    "properties": {"text": {"type": "string"}},
+    "required": ["text"],
+    "additionalProperties": False,
+}
+KINDS = ("answer", "free text")
+
+
+def measure(model: Model, kind: str, tokens: int, *, trace: bool) -> float:
+    """Milliseconds a token of one reply, the prompt left out."""
+    options: dict[str, Any] = {"max_tokens": tokens, "sampling": Sampling(temperature=0)}
+    if kind == "answer":
+        options["response_format"] = {
+            "type": "json_schema",
+            "json_schema": {"name": "answer", "schema": ANSWER},
+        }
+    reply = model.call(QUESTION, trace=trace, **options)
+    return 1000 * reply.timings.generation_seconds / reply.usage.completion_tokens
+
+
+def main() -> None:
+    """Measures, and prints a table."""
+    parser = argparse.ArgumentParser(description="What a trace costs.")
+    parser.add_argument("-m", "--model")
+    parser.add_argument("--tokens", type=int, default=200)
+    parser.add_argument("--repeats", type=int, default=5)
+    options = parser.parse_args()
+    with load(options.model) as model:
+        print(f"{model!r}, {len(model.engine.vocabulary.tokens)} tokens in the vocabulary")
+        for kind in KINDS:
+            measure(model, kind, options.tokens, trace=True)  # warms up
+            without: list[float] = []
+            ratios: list[float] = []
+            for _ in range(options.repeats):
+                without.append(measure(model, kind, options.tokens, trace=False))
+                traced = measure(model, kind, options.tokens, trace=True)
+                ratios.append(traced / without[-1])
+            plain, ratio = statistics.median(without), statistics.median(ratios)
+            print(f"{kind}: {plain:.2f} ms a token without a trace; with one {ratio:.3f} times")
+
+
+if __name__ == "__main__":
+    main()

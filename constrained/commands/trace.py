@@ -1,0 +1,113 @@
+"""`constrained trace`: shows traces as one HTML page, or as text."""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from constrained.commands.input import read_lines
+from constrained.commands.output import print_text
+from constrained.errors import RequestError
+from constrained.trace.turn_trace import VERSION
+
+if TYPE_CHECKING:
+    from constrained.reply import Reply
+
+HINT = "Give a file that --trace has written"
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declares the options of the command."""
+    parser.set_defaults(run=_run, json=False)
+    parser.add_argument("file", metavar="FILE", help="written by --trace; -: stdin")
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="PAGE",
+        help="the page to write; default: FILE with the ending .html; -: stdout",
+    )
+    parser.add_argument("--text", action="store_true", help="print the traces instead of a page")
+
+
+def add_option(parser: argparse.ArgumentParser) -> None:
+    """Declares the option of commands that generate."""
+    help = "append a trace of each turn to FILE: what decided about each token (constrained trace)"
+    parser.add_argument("--trace", metavar="FILE", help=help)
+
+
+def save(reply: "Reply", path: str | None) -> None:
+    """Appends the trace of a reply to the file of --trace, if both are there.
+
+    Raises:
+        RequestError: the file cannot be written.
+    """
+    if reply.trace is None or path is None:
+        return
+    try:
+        reply.trace.save(path)
+    except OSError as e:
+        raise _name_failure(e, "--trace", path) from e
+
+
+def _name_failure(error: OSError, option: str, path: str) -> RequestError:
+    message = f"{option}: {error.strerror}: {path!r}"
+    return RequestError(message, hint="Name a file that can be written")
+
+
+def _run(options: argparse.Namespace) -> int:
+    traces = _read_traces(options.file)
+    if options.text:
+        _print_traces(traces)
+        return 0
+    _write_page(traces, options)
+    return 0
+
+
+def _read_traces(path: str) -> list[dict[str, Any]]:
+    """The traces of a file.
+
+    Raises:
+        RequestError: it holds none, or a line is no trace.
+    """
+    traces: list[dict[str, Any]] = []
+    for number, line in enumerate(read_lines(path, "FILE"), 1):
+        if not line.strip():
+            continue
+        try:
+            trace = json.loads(line)
+        except (ValueError, RecursionError) as e:
+            raise RequestError(f"{path}, line {number} is not JSON: {e}", hint=HINT) from e
+        if not isinstance(trace, dict) or trace.get("version") != VERSION or "tokens" not in trace:
+            raise RequestError(f"{path}, line {number} is no trace of this version", hint=HINT)
+        traces.append(trace)
+    if not traces:
+        raise RequestError(f"{path} holds no trace", hint=HINT)
+    return traces
+
+
+def _print_traces(traces: list[dict[str, Any]]) -> None:
+    from constrained.commands.show import Screen
+    from constrained.trace.text_view import write_text
+
+    is_coloured = Screen().is_styled
+    for number, trace in enumerate(traces, 1):
+        if len(traces) > 1:
+            print_text(f"turn {number}")
+        for line in write_text(trace, is_coloured=is_coloured):
+            print(line)  # the text is escaped already; print_text would escape the colours
+
+
+def _write_page(traces: list[dict[str, Any]], options: argparse.Namespace) -> None:
+    from constrained.trace.page import write_page
+
+    page = write_page(traces)
+    if options.output == "-" or (options.output is None and options.file == "-"):
+        sys.stdout.write(page)
+        return
+    path = options.output or str(Path(options.file).with_suffix(".html"))
+    try:
+        Path(path).write_text(page, encoding="utf-8")
+    except OSError as e:
+        raise _name_failure(e, "-o", path) from e
+    print_text(path)

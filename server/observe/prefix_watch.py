@@ -1,0 +1,64 @@
+"""Remembers what the last requests were made of, to tell why a prompt is computed again."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from server.observe.lost_prefix import (
+    LostPrefix,
+    PromptParts,
+    find_lost_prefix,
+    measure_kinship,
+    read_parts,
+)
+
+MOST_KEPT = 64  # requests
+MOST_CHARACTERS = 4_000_000  # of all that are kept
+
+
+class PrefixWatch:
+    """The last requests of a model. For several threads."""
+
+    def __init__(self, most: int = MOST_KEPT, characters: int = MOST_CHARACTERS):
+        self._most = most
+        self._characters = characters
+        self._kept: OrderedDict[int, tuple[str | None, PromptParts]] = OrderedDict()
+        self._count = 0
+        self._size = 0
+        self._lock = threading.Lock()
+
+    def note(
+        self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Any], salt: str | None
+    ) -> LostPrefix | None:
+        """Notes a request; returns what has changed since the request before it in its
+        conversation, in front of what was there already.
+
+        Args:
+            messages: in OpenAI's form.
+            tools: those that are offered.
+            salt: of the caches; requests are compared with those of the same salt alone.
+        """
+        parts = read_parts(messages, tools)
+        with self._lock:
+            earlier = self._find_kin(parts, salt)
+            self._keep(parts, salt)
+        return None if earlier is None else find_lost_prefix(earlier, parts)
+
+    def _find_kin(self, parts: PromptParts, salt: str | None) -> PromptParts | None:
+        """The request that is most alike, of those the last one."""
+        best, found = 0, None
+        for number in reversed(self._kept):
+            kept_salt, kept = self._kept[number]
+            kinship = measure_kinship(kept, parts) if kept_salt == salt else 0
+            if kinship > best:
+                best, found = kinship, kept
+        return found
+
+    def _keep(self, parts: PromptParts, salt: str | None) -> None:
+        self._count += 1
+        self._kept[self._count] = (salt, parts)
+        self._size += parts.size
+        while self._kept and (len(self._kept) > self._most or self._size > self._characters):
+            _, (_, dropped) = self._kept.popitem(last=False)
+            self._size -= dropped.size

@@ -1,0 +1,101 @@
+"""Spans of OpenTelemetry, with the conventions for generative AI (extra `otel`).
+
+https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans/
+
+Where they go is said by OpenTelemetry's own variables, such as OTEL_EXPORTER_OTLP_ENDPOINT.
+Messages, arguments and replies are in none of them.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from constrained.errors import RequestError
+from server.observe.request_record import RequestRecord
+
+PROVIDER = "constrained"
+NANOSECONDS = 10**9
+
+
+class Tracer(Protocol):
+    """The part of OpenTelemetry's tracer that is used here."""
+
+    def start_span(self, name: str, *, start_time: int, attributes: Mapping[str, Any]) -> Any: ...
+
+
+def find_tracer() -> Tracer:
+    """A tracer that exports spans by OTLP.
+
+    Raises:
+        RequestError: the extra `otel` is not installed.
+    """
+    try:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    except ImportError as e:
+        hint = "pip install 'constrained-calls[otel]'"
+        raise RequestError("--otel needs the packages of OpenTelemetry", hint=hint) from e
+    provider = TracerProvider(resource=Resource.create({"service.name": PROVIDER}))
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    return provider.get_tracer(PROVIDER)
+
+
+class Telemetry:
+    """Writes a span for each reply, and one for each part of its time.
+
+    Args:
+        tracer: of OpenTelemetry.
+        clock: seconds since the epoch.
+    """
+
+    def __init__(self, tracer: Tracer, clock: Callable[[], float] = time.time):
+        self._tracer = tracer
+        self._clock = clock
+
+    def note(self, record: RequestRecord) -> None:
+        """A reply is complete."""
+        end = self._clock()
+        start = end - record.durations.total
+        span = self._start(f"chat {record.model}", start, describe(record))
+        self._add_parts(span, record, start)
+        span.end(end_time=_as_nanoseconds(end))
+
+    def _start(self, name: str, start: float, attributes: Mapping[str, Any]) -> Any:
+        return self._tracer.start_span(
+            name, start_time=_as_nanoseconds(start), attributes=attributes
+        )
+
+    def _add_parts(self, span: Any, record: RequestRecord, start: float) -> None:
+        """An event where each part of the time begins."""
+        at = start
+        for name, seconds in vars(record.durations).items():
+            span.add_event(name, {"seconds": seconds}, timestamp=_as_nanoseconds(at))
+            at += seconds
+
+
+def describe(record: RequestRecord) -> dict[str, Any]:
+    """The attributes of a span: those of the conventions, then ours."""
+    attributes: dict[str, Any] = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": PROVIDER,
+        "gen_ai.request.model": record.model,
+        "gen_ai.response.model": record.model,
+        "gen_ai.response.finish_reasons": [record.finish],
+        "gen_ai.usage.input_tokens": record.prompt_tokens,
+        "gen_ai.usage.output_tokens": record.completion_tokens,
+        "gen_ai.usage.cache_read.input_tokens": record.cached_tokens,
+    }
+    for name, value in record.fields.items():
+        if name not in ("model", "finish", "calls", "prompt_tokens", "completion_tokens"):
+            attributes[f"constrained.{name}"] = value
+    names: Sequence[str] = [name for name, _ in record.calls]
+    if names:
+        attributes["constrained.calls"] = names
+        attributes["constrained.outcomes"] = [outcome for _, outcome in record.calls]
+    return attributes
+
+
+def _as_nanoseconds(seconds: float) -> int:
+    return int(seconds * NANOSECONDS)

@@ -1,0 +1,158 @@
+"""The playground and the page of a trace, used as a person would."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from constrained import load
+from tests.browser.conftest import Watched
+
+pytestmark = pytest.mark.browser
+SIZES = ((390, 844), (820, 1180), (1600, 1000))
+
+
+def check_access(page: Any) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    violations = Axe().run(page).response["violations"]
+    assert [(found["id"], found["nodes"][0]["html"]) for found in violations] == []
+
+
+def check_width(page: Any) -> None:
+    """Nothing has to be scrolled sideways."""
+    wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+    assert wide <= 0
+
+
+def ask_for_weather(watched: Watched) -> Any:
+    page = watched.page
+    page.goto(f"{watched.address}/playground")
+    page.fill("#choice", "required")
+    page.fill("#temperature", "0")
+    page.fill("#message", "What's the weather in Paris?")
+    page.keyboard.press("Enter")
+    page.get_by_role("button", name="Send results").wait_for()
+    return page
+
+
+def test_a_call_and_its_result(watched: Watched):
+    page = ask_for_weather(watched)
+    card = page.locator(".call")
+    assert card.locator("h2").inner_text() == "get_weather"
+    assert "Paris" in card.inner_text()
+    assert '"sunny"' in card.locator("textarea").input_value()
+    for width, height in SIZES:
+        page.set_viewport_size({"width": width, "height": height})
+        check_width(page)
+        check_access(page)
+    page.get_by_role("button", name="Send results").click()
+    page.locator(".turn").nth(2).get_by_role("button", name="Trace").wait_for()
+    assert "sunny" in page.locator(".turn").nth(2).inner_text()
+    assert "from the cache" in page.locator(".turn").nth(2).inner_text()
+
+
+def test_a_call_that_is_not_allowed(watched: Watched):
+    page = ask_for_weather(watched)
+    page.get_by_role("button", name="Do not allow").click()
+    page.locator(".turn").nth(2).get_by_role("button", name="Trace").wait_for()
+    page.click("#undo")
+    assert page.locator(".turn").count() == 0
+    assert page.input_value("#message") == "What's the weather in Paris?"
+
+
+def test_the_trace_of_a_turn(watched: Watched):
+    page = ask_for_weather(watched)
+    page.locator(".turn").nth(1).get_by_role("button", name="Trace").click()
+    frame = page.frame_locator("#trace-frame")
+    frame.locator(".token").first.wait_for()
+    assert "<tool_call>" in frame.locator("#text").inner_text()
+    page.click("#trace-close")
+    assert not page.locator("#trace-dialog").is_visible()
+
+
+def test_from_the_chat_to_the_workbench_and_back_by_a_link(watched: Watched):
+    page = ask_for_weather(watched)
+    page.locator(".turn").nth(1).get_by_role("button", name="To the workbench").click()
+    page.get_by_text("accepts the text as a whole turn").wait_for()
+    text = page.input_value("#w-text")
+    page.fill("#w-text", text.replace('"Paris"', "Paris"))
+    page.get_by_text("The grammar refuses the text, at byte").wait_for()
+    assert page.locator(".rest").inner_text().startswith("Paris")
+    for width, height in SIZES:
+        page.set_viewport_size({"width": width, "height": height})
+        check_width(page)
+        check_access(page)
+    page.click("#share")
+    page.wait_for_function("location.hash.startsWith('#w=')")
+    link = page.url
+    page.goto("about:blank")
+    page.goto(link)
+    page.get_by_text("The grammar refuses the text, at byte").wait_for()
+    assert page.input_value("#w-text") == text.replace('"Paris"', "Paris")
+
+
+def test_mistakes_are_told(watched: Watched):
+    page = watched.page
+    page.goto(f"{watched.address}/playground")
+    page.fill("#tools", "[")
+    page.fill("#message", "Hi")
+    page.click("#send")
+    page.get_by_text("This is no JSON").first.wait_for()
+    page.click("#tab-workbench")
+    page.fill("#w-format", "nothing")
+    page.get_by_text("unknown format 'nothing'").wait_for()
+    watched.complaints.clear()  # Chromium logs that a request was answered with status 400
+
+
+def test_tabs_by_keyboard(watched: Watched):
+    page = watched.page
+    page.goto(f"{watched.address}/playground")
+    page.focus("#tab-chat")
+    page.keyboard.press("ArrowRight")
+    assert page.locator("#workbench").is_visible()
+    assert not page.locator("#chat").is_visible()
+
+
+def test_a_long_stream_stays_smooth(watched: Watched):
+    """A page that draws each token anew would block for longer and longer."""
+    page = watched.page
+    page.goto(f"{watched.address}/playground")
+    gap = page.evaluate(
+        """async () => {
+          const turn = new TurnView([]);
+          document.getElementById("log").append(turn.element);
+          let longest = 0;
+          for (let at = 0; at < 2000; at += 1) {
+            const began = performance.now();
+            turn.take({ choices: [{ delta: { content: "word " } }] });
+            longest = Math.max(longest, performance.now() - began);
+            if (at % 20 === 0) await new Promise(requestAnimationFrame);
+          }
+          turn.draw();
+          return [longest, turn.contentText.textContent.length];
+        }"""
+    )
+    longest, length = gap
+    assert length == 10_000
+    assert longest < 100
+
+
+def test_the_page_of_a_trace(watched: Watched, tmp_path: Path):
+    path = tmp_path / "turn.html"
+    with load() as model:
+        reply = model.call("What's the weather in Rome?", trace=True, max_tokens=20)
+    assert reply.trace is not None
+    reply.trace.save_page(path)
+    page = watched.page
+    page.goto(path.as_uri())
+    page.focus("#text")
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowRight")
+    assert "number 2 of" in page.locator("#details").inner_text()
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        for width, height in SIZES:
+            page.set_viewport_size({"width": width, "height": height})
+            check_width(page)
+            check_access(page)

@@ -1,0 +1,45 @@
+"""`--trace FILE` and `constrained trace FILE`."""
+
+import json
+from pathlib import Path
+
+from constrained.commands.exit_codes import ExitCode
+from tests.command_line import Run, write
+from tests.templates import PING
+
+
+def test_a_trace_of_a_call(run: Run, tmp_path: Path):
+    tools = write(tmp_path / "tools.json", [PING])
+    path = tmp_path / "turns.jsonl"
+    words = ["call", "Ping, please.", "--tools", tools, "--tool-choice", "required"]
+    for more in ([], ["--stream"]):
+        code, out, _ = run(*words, "--trace", str(path), *more)
+        assert (code, out) == (ExitCode.DONE, "ping()\n")
+    traces = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    assert [trace["finish_reason"] for trace in traces] == ["stop", "stop"]
+    code, out, _ = run("trace", str(path))
+    page = tmp_path / "turns.html"
+    assert (code, out) == (ExitCode.DONE, f"{page}\n")
+    assert page.read_text("utf-8").startswith("<!doctype html>")
+    code, out, _ = run("trace", str(path), "-o", "-")
+    assert out == page.read_text("utf-8")
+    code, out, _ = run("trace", "--text", str(path))
+    assert (code, "turn 2" in out, "ping" in out) == (ExitCode.DONE, True, True)
+
+
+def test_what_is_no_trace(run: Run, tmp_path: Path):
+    for content in ("", "{", '{"version": 0}', "[]"):
+        path = write(tmp_path / "no.jsonl", content)
+        code, out, err = run("trace", path)
+        assert (code, out) == (ExitCode.USAGE, "")
+        assert path in err
+        assert "--trace" in err
+    code, _, err = run("trace", str(tmp_path / "none.jsonl"))
+    assert code == ExitCode.USAGE
+    assert "No such file" in err
+
+
+def test_a_trace_that_cannot_be_written(run: Run, tmp_path: Path):
+    code, _, err = run("call", "hi", "-n", "4", "--trace", str(tmp_path))
+    assert code == ExitCode.USAGE
+    assert "--trace: Is a directory" in err

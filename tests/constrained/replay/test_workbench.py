@@ -1,0 +1,75 @@
+"""The workbench: where a grammar refuses a text, and what could have come there."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from constrained.errors import RequestError
+from constrained.replay.workbench import inspect_row
+from grammars.errors import Error
+from tests.templates import HERMES, hermes_call, tool
+
+WEATHER = tool("weather", {"city": {"enum": ["Rome", "Paris"]}, "days": {"type": "integer"}})
+ROW: dict[str, Any] = {"template": HERMES, "tools": [WEATHER]}
+CALL = hermes_call("weather", '{"city": "Rome", "days": 2}')
+
+
+def test_a_text_that_is_accepted():
+    found = inspect_row({**ROW, "text": CALL})
+    assert found["refusal"] is None
+    assert found["check"]["complete"]
+    assert found["format"] == "hermes"
+    assert found["prompt"].endswith("<|im_start|>assistant\n")
+    assert [report["compiles"] for report in found["tools"]] == [True]
+
+
+def test_where_it_is_refused():
+    found = inspect_row({**ROW, "text": CALL.replace("Rome", "Roma")})
+    refusal = found["refusal"]
+    assert CALL.replace("Rome", "Roma")[: refusal["offset"]].endswith("Rom")
+    assert refusal["found"].startswith("a")
+    assert refusal["expected"] == ["'e'"]
+    assert refusal["forced"].startswith('e"')
+
+
+@given(st.integers(0, len(CALL) - 1))
+def test_any_cut_is_too_early_and_says_so(size: int):
+    found = inspect_row({**ROW, "tool_choice": "required", "text": CALL[:size]})
+    assert found["refusal"]["offset"] == size
+    assert found["refusal"]["found"] == ""
+    assert found["refusal"]["expected"]
+
+
+@given(st.text(max_size=30))
+def test_any_text_is_looked_at(text: str):
+    try:
+        found = inspect_row({**ROW, "tool_choice": "required", "text": text})
+    except Error:
+        return
+    accepted = found["check"]["accepted_bytes"]
+    assert found["refusal"] is not None
+    assert found["refusal"]["offset"] == accepted
+
+
+def test_a_refused_tool_does_not_take_the_others_with_it():
+    bad = tool("bad", {"a": {"type": "string", "pattern": "("}})
+    found = inspect_row({**ROW, "tools": [bad, WEATHER], "text": CALL})
+    assert [report["compiles"] for report in found["tools"]] == [False, True]
+    assert found["check"]["complete"]
+
+
+@pytest.mark.parametrize(
+    ("row", "where"),
+    [
+        ({"model": "model.gguf"}, "/model"),
+        ({"template": "/etc/passwd"}, "/template"),
+        ({"template": HERMES, "tool_format": "/etc/passwd"}, "/tool_format"),
+        ({"format": "/etc/passwd"}, "/format"),
+    ],
+)
+def test_files_are_refused(row: dict[str, Any], where: str):
+    with pytest.raises(RequestError) as caught:
+        inspect_row(row)
+    assert caught.value.where == where
