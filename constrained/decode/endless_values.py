@@ -1,0 +1,327 @@
+"""Values without end: calls and answers leave text that repeats itself, and the turn goes on.
+
+Small models fall into loops inside one value: a list whose items repeat, a string that says the
+same again and again. The grammar takes any number of them, so the turn would end where its tokens
+do, and whatever had to follow would be made up. So the tokens of calls and answers are watched. A
+tail is a loop if it repeats itself and is so long that no more tokens are left than it has taken.
+It is left at the place of its period where the rest of the turn is the shortest: a list behind an
+item, not inside one. There, the mask lets nothing but the beginning of that rest through, until the
+grammar cannot go back into the loop. The model writes what follows.
+
+Repetition that brings the end of the turn nearer, such as items that a list has to have, is none.
+A number whose digits do not repeat themselves is bounded by their count.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+import numpy as np
+
+from constrained.decode.digits import end_number, has_too_many_digits
+from constrained.decode.turn_part import TurnPart, TurnView
+from constrained.vocabulary.vocabulary import Vocabulary, ends_inside
+from grammars.ir.completion import TooLong
+from grammars.schema.nodes import Json
+
+LONGEST_PERIOD = 64  # tokens
+FEWEST_PERIODS = 3
+FEWEST_TOKENS = 16  # of a loop, however few are left
+
+
+class EndReason(StrEnum):
+    """Why a value was ended: it repeated itself, or it was a number of too many digits."""
+
+    REPETITION = "repetition"
+    DIGITS = "digits"
+
+
+@dataclass(frozen=True)
+class EndedValue:
+    """A value that would have gone on, and was ended.
+
+    Args:
+        where: JSON pointer into the reply, to the argument or the content that has the value.
+        reason: why it was ended.
+        tokens: of the turn, before the end of the value.
+    """
+
+    where: str
+    reason: EndReason
+    tokens: int
+
+    def to_json(self) -> dict[str, Json]:
+        """As JSON."""
+        return {"where": self.where, "reason": self.reason.value, "tokens": self.tokens}
+
+
+class Endings(Protocol):
+    """Knows how texts end: a `Completer`."""
+
+    def complete(self, text: str, room: int | None = None) -> str | TooLong | None: ...
+
+    def find_departure(self, text: str, cycle: str, since: Sequence[int] = ()) -> str | None: ...
+
+
+@dataclass(frozen=True)
+class Loop:
+    """The last tokens of a text, as far as they repeat themselves.
+
+    Args:
+        period: the tokens that come again and again.
+        length: all of them.
+    """
+
+    period: int
+    length: int
+
+
+class LoopFinder:
+    """Finds how far back a growing text repeats itself, exactly, with any period up to the longest.
+    A token takes a few microseconds.
+
+    Args:
+        longest: the longest period, in tokens.
+    """
+
+    def __init__(self, longest: int = LONGEST_PERIOD):
+        self._periods = np.arange(1, longest + 1)
+        self._recent = np.full(longest, -1)  # the last tokens, the very last one first
+        # By period: how many of the last tokens are those that stood a period before.
+        self._repeated = np.zeros(longest, int)
+
+    def add(self, token: int) -> None:
+        """The text has a token more."""
+        self._repeated += 1
+        self._repeated *= self._recent == token
+        self._recent[1:] = self._recent[:-1]
+        self._recent[0] = token
+
+    def find(self, fewest: int) -> Loop | None:
+        """The loop of the shortest period among those that have so many tokens; None: there is
+        none."""
+        lengths = self._repeated + self._periods
+        least = np.maximum(FEWEST_PERIODS * self._periods, fewest)
+        found = np.flatnonzero(lengths >= least)
+        if not len(found):
+            return None
+        return Loop(int(self._periods[found[0]]), int(lengths[found[0]]))
+
+    def goes_on(self, loop: Loop) -> bool:
+        """True if the text still has this period."""
+        return int(self._repeated[loop.period - 1]) + loop.period >= loop.length
+
+
+@dataclass
+class _Departure:
+    """The place where a loop is left.
+
+    Args:
+        loop: that is left.
+        cycle: the bytes that repeat themselves.
+        at: so many tokens of the turn come before.
+        text: the bytes to write there; none: the turn ends.
+        start: where they begin, in bytes of the turn; None: the turn is not there yet.
+    """
+
+    loop: Loop
+    cycle: bytes
+    at: int
+    text: bytes
+    start: int | None = None
+
+
+class EndlessValues(TurnPart):
+    """Ends the values of one turn that would go on without end.
+
+    The first loop may take as many tokens as are left behind it, `most` at most; each that was left
+    halves that for the next ones.
+
+    Args:
+        endings: of texts of the turn.
+        vocabulary: that of the model.
+        most: tokens of a loop, at most.
+        has_answer: the content of the turn has to have a form.
+        has_numbers: what looks like a number is one, of JSON or Python.
+    """
+
+    def __init__(
+        self,
+        endings: Callable[[], Endings],
+        vocabulary: Vocabulary,
+        *,
+        most: int,
+        has_answer: bool,
+        has_numbers: bool,
+    ):
+        self._make_endings = endings
+        self._endings: Endings | None = None  # until a loop is found
+        self._vocabulary = vocabulary
+        self._most = most
+        self._has_answer = has_answer
+        self._has_numbers = has_numbers
+        self._finder = LoopFinder()
+        self._start: int | None = None  # tokens of the turn before the call or answer under way
+        self._seen = 0  # tokens of the turn that the finder has, or need not have
+        self._patience = 0  # no loop is looked for before the turn has so many tokens
+        self._departure: _Departure | None = None
+        self._exits: list[int] = []  # bytes of the turn up to where loops of the call were left
+        self._ended: list[EndedValue] = []
+
+    @property
+    def ended(self) -> tuple[EndedValue, ...]:
+        """The values that were ended."""
+        return tuple(self._ended)
+
+    def rewind(self, count: int) -> None:
+        self._forget()
+        self._ended = [value for value in self._ended if value.tokens < count]
+
+    def _forget(self) -> None:
+        self._finder = LoopFinder()
+        self._start = self._departure = self._endings = None
+        self._patience = 0
+        self._exits = []
+
+    def steer(self, logits: np.ndarray, turn: TurnView) -> None:
+        so_far = turn.transcript
+        is_held = so_far.is_in_call or (self._has_answer and not so_far.is_reasoning)
+        if not is_held or so_far.is_healing:
+            return
+        has_too_many = self._has_numbers and has_too_many_digits(so_far.data)
+        if has_too_many and end_number(logits, so_far.data, self._vocabulary):
+            self._note(EndReason.DIGITS, turn)
+        if self._start != so_far.output_start:
+            self._forget()
+            self._start = self._seen = so_far.output_start
+        for token in so_far.tokens[self._seen :]:
+            self._finder.add(token)
+            self._seen += 1
+            if self._departure is None:
+                self._look(turn)
+        if self._departure is not None:
+            self._depart(self._departure, logits, turn)
+
+    def _look(self, turn: TurnView) -> None:
+        """Looks whether the turn is in a loop, and where to leave it."""
+        if self._seen < self._patience:
+            return
+        most = min(self._most, turn.limit - self._seen) >> len(self._ended)
+        loop = self._finder.find(max(FEWEST_TOKENS, most))
+        if loop is None:
+            return
+        self._departure = self._plan(loop, turn)
+        if self._departure is None:
+            self._wait(loop)
+
+    def _wait(self, loop: Loop) -> None:
+        """A loop that cannot be left is looked for again once it is twice as long."""
+        self._departure = None
+        self._patience = self._seen + loop.length
+
+    def _plan(self, loop: Loop, turn: TurnView) -> _Departure | None:
+        """The next place where the rest of the turn is the shortest; None where no rest is known,
+        or the loop brings the end nearer."""
+        if self._endings is None:
+            self._endings = self._make_endings()
+        period = loop.period
+        first = self._seen - 2 * period
+        texts = self._list_texts(turn, first)
+        best, fewest = None, 0
+        for number, text in enumerate(texts[:period]):
+            ending = self._complete(text)
+            if ending is not None and (best is None or len(ending) < fewest):
+                best, fewest = number, len(ending)
+        if best is None:
+            return None
+        before, behind = texts[best], texts[best + period]
+        ending = self._complete(behind)
+        if ending is None or len(ending) < fewest:
+            return None
+        cycle = behind[len(before) :]
+        given = len(texts[-1]) - len(turn.transcript.data)
+        exits = [len(_read(behind[: given + exit])) for exit in self._exits]
+        departure = self._endings.find_departure(_read(behind), _read(cycle), exits)
+        if departure is None:
+            return None
+        return _Departure(loop, cycle, first + best + 1 + period, departure.encode())
+
+    def _complete(self, text: bytes) -> str | None:
+        """The shortest ending behind a text; None where none is known, or a character is cut."""
+        if ends_inside(text) or self._endings is None:
+            return None
+        ending = self._endings.complete(_read(text))
+        return None if isinstance(ending, TooLong) else ending
+
+    def _list_texts(self, turn: TurnView, first: int) -> list[bytes]:
+        """The text of the turn behind each token that was seen, from `first` on."""
+        assert turn.matcher is not None
+        so_far = turn.transcript
+        whole = so_far.measure(turn.matcher).text
+        size = len(whole) - len(self._vocabulary.text(so_far.tokens[first:]))
+        texts: list[bytes] = []
+        for token in so_far.tokens[first : self._seen]:
+            size += len(self._vocabulary.tokens[token])
+            texts.append(whole[:size])
+        return texts
+
+    def _depart(self, departure: _Departure, logits: np.ndarray, turn: TurnView) -> None:
+        """Forbids what does not leave the loop, once the turn is at the place for that."""
+        data = turn.transcript.data
+        if departure.start is None:
+            if not self._finder.goes_on(departure.loop):
+                self._departure = None  # the model has left it
+                return
+            while departure.at < self._seen:  # the grammar has left no choice there
+                departure.at += departure.loop.period
+            if departure.at > self._seen:
+                return
+            departure.start = len(data)
+        written = bytes(data[departure.start :])
+        if not departure.text.startswith(written) or (written and written == departure.text):
+            self._departure = None
+            return
+        if departure.cycle.isdigit() and end_number(logits, data, self._vocabulary):
+            self._departure = None
+        elif not self._forbid(logits, departure.text[len(written) :], turn):
+            self._wait(departure.loop)
+            return
+        if not written:
+            self._exits.append(departure.start + len(departure.text))
+            self._note(EndReason.REPETITION, turn)
+
+    def _forbid(self, logits: np.ndarray, rest: bytes, turn: TurnView) -> bool:
+        """Forbids, in place, tokens that do not go along these bytes; False if there are no
+        others."""
+        along = self._choose(np.flatnonzero(np.isfinite(logits)).tolist(), rest, turn)
+        if not along:
+            return False
+        kept = logits[along]
+        logits[:] = -np.inf
+        logits[along] = kept
+        return True
+
+    def _choose(self, allowed: Sequence[int], rest: bytes, turn: TurnView) -> list[int]:
+        """The tokens that go along these bytes; where a special token spells them, no other one."""
+        if not rest:
+            ends = self._vocabulary.end if turn.matcher is None else turn.matcher.end_tokens
+            return [token for token in allowed if token in ends]
+        special: list[int] = []
+        ordinary: list[int] = []
+        for token in allowed:
+            text = self._vocabulary.tokens[token]
+            if token in self._vocabulary.structural:
+                if text and rest.startswith(text):
+                    special.append(token)
+            elif text and (rest.startswith(text) or text.startswith(rest)):
+                ordinary.append(token)
+        return special or ordinary
+
+    def _note(self, reason: EndReason, turn: TurnView) -> None:
+        so_far = turn.transcript
+        self._ended.append(EndedValue(so_far.find_place(), reason, len(so_far.tokens)))
+
+
+def _read(text: bytes) -> str:
+    return text.decode("utf-8", "replace")
