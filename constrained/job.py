@@ -66,8 +66,7 @@ class Job:
         max_identical_calls: how often one turn may hold the same call (same tool, same arguments,
             in any order of keys); it ends in front of one more. None: any number of times.
         max_repetition: how many tokens of a call or an answer may repeat themselves, if as many are
-            left; the value is ended then, and the turn goes on. So is a number of more digits than
-            a double can hold. None: neither is.
+            left; the value is ended then, and the turn goes on. None: any number.
         think: whether the turn reasons first.
         template_kwargs: handed to the chat template as they are.
         answer: what content has to be; beside tools, the turn is calls or such an answer.

@@ -40,7 +40,7 @@ class Reply:
         refused: the tools that were not offered, because their schemas cannot be enforced.
         stop_sequence: the stop text that has ended the turn, if one has; `text` has it, too.
         logprobs: how likely each token of the turn was, if that was asked for; up to the stop text.
-        ended_values: where a value would have gone on without end, and was ended.
+        ended_values: where a value repeated itself, and was ended.
         timings: how long it took; does not count where replies are compared.
     """
 

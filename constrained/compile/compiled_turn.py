@@ -188,13 +188,11 @@ class CompiledTurn:
         """What ends the values of a turn that would go on without end."""
         assert self.completer is not None, "a free turn has no values"
         assert self.max_repetition is not None
-        answer = self.policy.answer
         return EndlessValues(
             self.completer.fork,
             self.vocabulary,
             most=self.max_repetition,
-            has_answer=answer is not None,
-            has_numbers=answer is None or isinstance(answer, JsonAnswer),
+            has_answer=self.policy.answer is not None,
         )
 
 

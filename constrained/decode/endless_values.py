@@ -9,17 +9,14 @@ item, not inside one. There, the mask lets nothing but the beginning of that res
 grammar cannot go back into the loop. The model writes what follows.
 
 Repetition that brings the end of the turn nearer, such as items that a list has to have, is none.
-A number whose digits do not repeat themselves is bounded by their count.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Protocol
 
 import numpy as np
 
-from constrained.decode.digits import end_number, has_too_many_digits
 from constrained.decode.turn_part import TurnPart, TurnView
 from constrained.vocabulary.vocabulary import Vocabulary, ends_inside
 from grammars.ir.completion import TooLong
@@ -28,32 +25,24 @@ from grammars.schema.nodes import Json
 LONGEST_PERIOD = 64  # tokens
 FEWEST_PERIODS = 3
 FEWEST_TOKENS = 16  # of a loop, however few are left
-
-
-class EndReason(StrEnum):
-    """Why a value was ended: it repeated itself, or it was a number of too many digits."""
-
-    REPETITION = "repetition"
-    DIGITS = "digits"
+EARLY = 3  # at this part of its bound, a loop is looked at that may take more and more to end
 
 
 @dataclass(frozen=True)
 class EndedValue:
-    """A value that would have gone on, and was ended.
+    """A value that repeated itself, and was ended.
 
     Args:
         where: JSON pointer into the reply, to the argument or the content that has the value.
-        reason: why it was ended.
-        tokens: of the turn, before the end of the value.
+        tokens: of the turn, before the end.
     """
 
     where: str
-    reason: EndReason
     tokens: int
 
     def to_json(self) -> dict[str, Json]:
         """As JSON."""
-        return {"where": self.where, "reason": self.reason.value, "tokens": self.tokens}
+        return {"where": self.where, "tokens": self.tokens}
 
 
 class Endings(Protocol):
@@ -119,14 +108,12 @@ class _Departure:
 
     Args:
         loop: that is left.
-        cycle: the bytes that repeat themselves.
         at: so many tokens of the turn come before.
         text: the bytes to write there; none: the turn ends.
         start: where they begin, in bytes of the turn; None: the turn is not there yet.
     """
 
     loop: Loop
-    cycle: bytes
     at: int
     text: bytes
     start: int | None = None
@@ -143,7 +130,6 @@ class EndlessValues(TurnPart):
         vocabulary: that of the model.
         most: tokens of a loop, at most.
         has_answer: the content of the turn has to have a form.
-        has_numbers: what looks like a number is one, of JSON or Python.
     """
 
     def __init__(
@@ -153,18 +139,18 @@ class EndlessValues(TurnPart):
         *,
         most: int,
         has_answer: bool,
-        has_numbers: bool,
     ):
         self._make_endings = endings
         self._endings: Endings | None = None  # until a loop is found
         self._vocabulary = vocabulary
         self._most = most
         self._has_answer = has_answer
-        self._has_numbers = has_numbers
         self._finder = LoopFinder()
         self._start: int | None = None  # tokens of the turn before the call or answer under way
         self._seen = 0  # tokens of the turn that the finder has, or need not have
         self._patience = 0  # no loop is looked for before the turn has so many tokens
+        # Tokens of the shortest ending behind the loop under way, once it was looked at.
+        self._behind: int | None = None
         self._departure: _Departure | None = None
         self._exits: list[int] = []  # bytes of the turn up to where loops of the call were left
         self._ended: list[EndedValue] = []
@@ -180,7 +166,7 @@ class EndlessValues(TurnPart):
 
     def _forget(self) -> None:
         self._finder = LoopFinder()
-        self._start = self._departure = self._endings = None
+        self._start = self._departure = self._endings = self._behind = None
         self._patience = 0
         self._exits = []
 
@@ -189,9 +175,6 @@ class EndlessValues(TurnPart):
         is_held = so_far.is_in_call or (self._has_answer and not so_far.is_reasoning)
         if not is_held or so_far.is_healing:
             return
-        has_too_many = self._has_numbers and has_too_many_digits(so_far.data)
-        if has_too_many and end_number(logits, so_far.data, self._vocabulary):
-            self._note(EndReason.DIGITS, turn)
         if self._start != so_far.output_start:
             self._forget()
             self._start = self._seen = so_far.output_start
@@ -207,52 +190,77 @@ class EndlessValues(TurnPart):
         """Looks whether the turn is in a loop, and where to leave it."""
         if self._seen < self._patience:
             return
-        most = min(self._most, turn.limit - self._seen) >> len(self._ended)
-        loop = self._finder.find(max(FEWEST_TOKENS, most))
+        left = max(0, turn.limit - self._seen - (self._behind or 0))
+        most = max(FEWEST_TOKENS, min(self._most, left) >> len(self._ended))
+        loop = self._finder.find(max(FEWEST_TOKENS, most // EARLY))
         if loop is None:
-            return
-        self._departure = self._plan(loop, turn)
-        if self._departure is None:
+            self._behind = None
+        elif loop.length >= most or self._behind is None:
+            self._weigh(loop, loop.length >= most, turn)
+
+    def _weigh(self, loop: Loop, is_long: bool, turn: TurnView) -> None:
+        """Plans to leave a loop that is long, or each period of which takes more tokens to end."""
+        period = loop.period
+        first = self._seen - 2 * period
+        texts = self._list_texts(turn, first)
+        place = self._choose_place([self._complete(text) for text in texts[:period]])
+        if place is None:
             self._wait(loop)
+            return
+        best, before = place
+        text = texts[best + period]
+        behind = self._complete(text)
+        if behind is None:
+            self._wait(loop)
+            return
+        if len(behind) < len(before):
+            self._patience = self._seen + max(period, FEWEST_TOKENS)
+            return
+        self._behind = len(self._vocabulary.encode(behind))
+        if not is_long and len(behind) == len(before):
+            return
+        cycle = text[len(texts[best]) :]
+        given = len(texts[-1]) - len(turn.transcript.data)
+        exits = [len(_read(text[: given + exit])) for exit in self._exits]
+        departure = self._get_endings().find_departure(_read(text), _read(cycle), exits)
+        if departure is None:
+            self._wait(loop)
+            return
+        at = first + best + 1 + period
+        self._departure = _Departure(loop, at, departure.encode())
 
     def _wait(self, loop: Loop) -> None:
         """A loop that cannot be left is looked for again once it is twice as long."""
         self._departure = None
         self._patience = self._seen + loop.length
 
-    def _plan(self, loop: Loop, turn: TurnView) -> _Departure | None:
-        """The next place where the rest of the turn is the shortest; None where no rest is known,
-        or the loop brings the end nearer."""
-        if self._endings is None:
-            self._endings = self._make_endings()
-        period = loop.period
-        first = self._seen - 2 * period
-        texts = self._list_texts(turn, first)
-        best, fewest = None, 0
-        for number, text in enumerate(texts[:period]):
-            ending = self._complete(text)
-            if ending is not None and (best is None or len(ending) < fewest):
-                best, fewest = number, len(ending)
-        if best is None:
+    def _choose_place(self, endings: Sequence[str | None]) -> tuple[int, str] | None:
+        """The place of a period where the rest of the turn is the shortest, and that rest; of
+        several, one behind which it is longer: in an item that is whole."""
+        known = [ending for ending in endings if ending is not None]
+        if not known:
             return None
-        before, behind = texts[best], texts[best + period]
-        ending = self._complete(behind)
-        if ending is None or len(ending) < fewest:
-            return None
-        cycle = behind[len(before) :]
-        given = len(texts[-1]) - len(turn.transcript.data)
-        exits = [len(_read(behind[: given + exit])) for exit in self._exits]
-        departure = self._endings.find_departure(_read(behind), _read(cycle), exits)
-        if departure is None:
-            return None
-        return _Departure(loop, cycle, first + best + 1 + period, departure.encode())
+        shortest = min(known, key=len)
+        places = list[int]()
+        for place, ending in enumerate(endings):
+            if ending is not None and len(ending) == len(shortest):
+                places.append(place)
+        for place in places:
+            if (place + 1) % len(endings) not in places:
+                return place, shortest
+        return places[0], shortest
 
     def _complete(self, text: bytes) -> str | None:
         """The shortest ending behind a text; None where none is known, or a character is cut."""
-        if ends_inside(text) or self._endings is None:
+        if ends_inside(text):
             return None
-        ending = self._endings.complete(_read(text))
+        ending = self._get_endings().complete(_read(text))
         return None if isinstance(ending, TooLong) else ending
+
+    def _get_endings(self) -> Endings:
+        if self._endings is None:
+            self._endings = self._make_endings()
+        return self._endings
 
     def _list_texts(self, turn: TurnView, first: int) -> list[bytes]:
         """The text of the turn behind each token that was seen, from `first` on."""
@@ -282,14 +290,12 @@ class EndlessValues(TurnPart):
         if not departure.text.startswith(written) or (written and written == departure.text):
             self._departure = None
             return
-        if departure.cycle.isdigit() and end_number(logits, data, self._vocabulary):
-            self._departure = None
-        elif not self._forbid(logits, departure.text[len(written) :], turn):
+        if not self._forbid(logits, departure.text[len(written) :], turn):
             self._wait(departure.loop)
             return
         if not written:
             self._exits.append(departure.start + len(departure.text))
-            self._note(EndReason.REPETITION, turn)
+            self._ended.append(EndedValue(turn.transcript.find_place(), self._seen))
 
     def _forbid(self, logits: np.ndarray, rest: bytes, turn: TurnView) -> bool:
         """Forbids, in place, tokens that do not go along these bytes; False if there are no
@@ -317,10 +323,6 @@ class EndlessValues(TurnPart):
             elif text and (rest.startswith(text) or text.startswith(rest)):
                 ordinary.append(token)
         return special or ordinary
-
-    def _note(self, reason: EndReason, turn: TurnView) -> None:
-        so_far = turn.transcript
-        self._ended.append(EndedValue(so_far.find_place(), reason, len(so_far.tokens)))
 
 
 def _read(text: bytes) -> str:

@@ -34,8 +34,7 @@ class DecodeInput:
         budget: bounds the reasoning; None: nothing does.
         reserve: makes the reserve of a turn of at most so many tokens, so that the turn ends well
             when they run out; None: it is cut then.
-        endless: makes what ends the values of a turn that would go on without end; None: they go
-            on.
+        endless: makes what ends the values of a turn that repeat themselves; None: they go on.
         watch: the values that are buffered until they are checked; one that does not fit is
             written once more.
         call_limits: how many calls the turn may have, and how often the same one.
@@ -161,7 +160,7 @@ class Generation:
             and `text` have it.
         logprobs: one for each of `tokens`, if that was asked for; those that were sent, if a stop
             text was found.
-        ended_values: the values that would have gone on without end.
+        ended_values: the values that repeated themselves, and were ended.
         timings: in seconds; they do not count where generations are compared.
     """
 

@@ -47,8 +47,8 @@ class Options(TurnOptions, total=False):
         if not given, None for any number of times.
     max_repetition: how many tokens of a call or an answer may repeat themselves (a list of equal
         items, a string that says the same again), if as many are left; 1,024 if not given. The
-        value is ended then, and the turn goes on; `ended_values` of the reply tells where. A number
-        of more digits than a double can hold is ended, too. None: neither is.
+        value is ended then, and the turn goes on; `ended_values` of the reply tells where. None for
+        any number.
     response_format: what an answer has to be, in the OpenAI form, or a pydantic model.
     max_tokens: generate at most so many tokens; 1,024 if not given.
     sampling: how tokens are drawn; as the model's file recommends if not given.

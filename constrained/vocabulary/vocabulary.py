@@ -1,9 +1,8 @@
 """The vocabulary of a model: the bytes and names of its tokens, and how text becomes tokens."""
 
 import re
-import string
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol, TypeAlias
@@ -13,8 +12,6 @@ import numpy as np
 
 from constrained.errors import GrammarError, ModelError
 
-_NUMERIC = frozenset(bytes([byte]) for byte in b"0123456789.eE+-_")
-_WORDLIKE = frozenset(bytes([byte]) for byte in string.ascii_letters.encode() + b"\"'") - _NUMERIC
 Tokenizer: TypeAlias = llguidance.LLTokenizer
 """The tokenizer that llguidance compiles grammars against."""
 
@@ -160,23 +157,6 @@ class Vocabulary:
     def beginnings(self) -> np.ndarray:
         """Booleans by id: the token begins a UTF-8 character that it does not finish."""
         return np.fromiter(map(ends_inside, self.tokens), bool)
-
-    @cached_property
-    def numeric(self) -> np.ndarray:
-        """Booleans by id: the token may go on with a number."""
-        return np.fromiter((token[:1] in _NUMERIC for token in self._texts), bool)
-
-    @cached_property
-    def wordlike(self) -> np.ndarray:
-        """Booleans by id: the token begins with a letter or a quote, which no number does behind
-        its digits."""
-        return np.fromiter((token[:1] in _WORDLIKE for token in self._texts), bool)
-
-    @property
-    def _texts(self) -> Iterator[bytes]:
-        """The bytes of each token of ordinary text; b"" for the others."""
-        for token, data in enumerate(self.tokens):
-            yield b"" if token in self.structural else data
 
     def text(self, tokens: Iterable[int]) -> bytes:
         """Returns the bytes that `tokens` stand for, special ones by their name."""
