@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from benchmarks.sources import TEMPLATES
 from benchmarks.stage import DRAW, stage
 from constrained.compile.compiled_turn import CompiledTurn
+from constrained.decode.endless_values import LoopFinder
 from constrained.engine.scripted import ScriptedEngine, scripted_logits
 from constrained.errors import RequestError
 from constrained.job import Job
@@ -73,7 +74,7 @@ def loop(head: str, cycle: str) -> str:
     return head + cycle * (4000 // len(cycle))
 
 
-def write(text: str, *, limit: int = 600, draft: bool = False, **options: Any) -> Reply:
+def write(text: str, *, limit: int = 400, draft: bool = False, **options: Any) -> Reply:
     """The reply of a model that would like to write this text."""
     return make_model(text, draft=draft).call(
         ASK, [NOTE], tool_choice="required", max_tokens=limit, sampling=DRAW, **options
@@ -122,12 +123,12 @@ def test_a_value_that_repeats_itself_is_ended(head: str, cycle: str, where: str)
     arguments = check(reply)
     assert list(arguments) == [where, "last"]
     assert {ended.where for ended in reply.ended_values} == {f"/tool_calls/0/arguments/{where}"}
-    assert reply.ended_values[0].tokens < 400
+    assert reply.ended_values[0].tokens < 300
 
 
 def test_a_list_is_ended_behind_an_item() -> None:
-    for more in range(7):
-        arguments = check(write(loop(HEAD + '"items": ["x"', ', "yellow"'), limit=600 + more))
+    for more in range(3):
+        arguments = check(write(loop(HEAD + '"items": ["x"', ', "yellow"'), limit=300 + more))
         assert set(arguments["items"]) == {"x", "yellow"}
 
 
@@ -135,18 +136,16 @@ def test_a_list_is_ended_behind_an_item() -> None:
 def test_a_loop_is_left_in_every_format(name: str) -> None:
     place = stage(name, "bytes, token")
     turn = place.model.compile(Job(ASK, [NOTE], tool_choice="required", parallel=False))
-    for arguments in ({"text": "so " + "on and on " * 99}, {"items": ["x", *["red"] * 99]}):
-        call = ToolCall("note", {**arguments, "last": "x"})
-        text = render(Turn(calls=(call,)), turn.format, turn.tools, turn.state)
-        place._logits = Looper(turn, text)
-        (reply,) = place.model.complete([turn], max_tokens=400, sampling=DRAW)
-        written = check(reply)
-        assert set(written) == {*arguments, "last"}
-        assert reply.ended_values
-        assert turn.matcher is not None
-        matcher = turn.matcher.fork()
-        assert matcher.takes(turn.vocabulary.encode_marked(reply.text, turn.markers))
-        assert matcher.is_complete
+    call = ToolCall("note", {"items": ["x", *["red"] * 99], "last": "x"})
+    text = render(Turn(calls=(call,)), turn.format, turn.tools, turn.state)
+    place._logits = Looper(turn, text)
+    (reply,) = place.model.complete([turn], max_tokens=350, sampling=DRAW)
+    assert set(check(reply)) == {"items", "last"}
+    assert reply.ended_values
+    assert turn.matcher is not None
+    matcher = turn.matcher.fork()
+    assert matcher.takes(turn.vocabulary.encode_marked(reply.text, turn.markers))
+    assert matcher.is_complete
 
 
 HEADS = st.sampled_from(sorted({head for head, _, _ in LOOPS}))
@@ -177,13 +176,13 @@ class Stubborn:
         return row
 
 
-@settings(max_examples=20)
+@settings(max_examples=5)
 @given(HEADS, CYCLES)
 @example('"any": ', "[")
 @example('"any": {"a": [', '"b", ')
 def test_a_model_that_insists_on_its_loops_ends_its_turn(head: str, cycle: str) -> None:
     model = make_model(loop(HEAD + head, cycle), kind=Stubborn)
-    options: Any = {"max_tokens": 800, "sampling": DRAW}
+    options: Any = {"max_tokens": 600, "sampling": DRAW}
     check(model.call(ASK, [NOTE], tool_choice="required", parallel=False, **options))
 
 
@@ -196,7 +195,7 @@ def test_drafts_streams_and_forced_tokens_change_nothing(head: str, cycle: str) 
     asked = write(text, logprobs=0)  # each token is drawn
     assert (asked.text, asked.ended_values) == (plain.text, plain.ended_values)
     stream = make_model(text).stream(
-        ASK, [NOTE], tool_choice="required", max_tokens=600, sampling=DRAW
+        ASK, [NOTE], tool_choice="required", max_tokens=400, sampling=DRAW
     )
     events = list(stream)
     read = [event.call.arguments for event in events if isinstance(event, CallRead)]
@@ -225,7 +224,7 @@ def test_legal_repetition_stays(value: str) -> None:
     assert (reply.text, reply.ended_values) == (text, ())
 
 
-@settings(max_examples=30)
+@settings(max_examples=10)
 @given(st.text("ab ", min_size=1, max_size=20), st.integers(1, 60))
 def test_less_than_half_of_the_turn_may_repeat_itself(unit: str, count: int) -> None:
     text = HEAD + f'"items": {json.dumps([unit] * count)}, "text": "{unit * count}", {TAIL}'
@@ -254,7 +253,7 @@ def test_numbers_end_by_themselves() -> None:
 def test_content_and_reasoning_may_repeat_themselves() -> None:
     said = "<think>\n" + "so " * 99 + "\n</think>\n\n" + "ha " * 99
     reply = scripted(said).call(ASK, [NOTE], max_tokens=800, sampling=DRAW)
-    assert reply.content == ("ha " * 99).strip()
+    assert reply.content == "ha " * 99
     assert reply.ended_values == ()
 
 
@@ -262,10 +261,10 @@ def test_an_answer_is_ended() -> None:
     schema = {"type": "object", "properties": PROPERTIES, "required": ["last"]}
     answer = {"type": "json_schema", "json_schema": {"schema": schema}}
     with scripted('{"items": ["x"' + ', "x"' * 999) as model:
-        reply = model.call("Hi", response_format=answer, max_tokens=300, sampling=DRAW)
+        reply = model.call("Hi", response_format=answer, max_tokens=500, sampling=DRAW)
     assert reply.finish_reason == "stop"
     assert set(reply.parsed["items"]) == {"x"}
-    assert [ended.where for ended in reply.ended_values] == ["/content", "/content"]
+    assert {ended.where for ended in reply.ended_values} == {"/content"}
 
 
 def test_the_bound_is_an_option() -> None:
