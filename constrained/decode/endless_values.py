@@ -11,6 +11,7 @@ grammar cannot go back into the loop. The model writes what follows.
 Repetition that brings the end of the turn nearer, such as items that a list has to have, is none.
 """
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -68,38 +69,44 @@ class Loop:
 
 class LoopFinder:
     """Finds how far back a growing text repeats itself, exactly, with any period up to the longest.
-    A token takes a few microseconds.
+    A token costs as many steps as the same token has come within that.
 
     Args:
         longest: the longest period, in tokens.
     """
 
     def __init__(self, longest: int = LONGEST_PERIOD):
-        self._periods = np.arange(1, longest + 1)
-        self._recent = np.full(longest, -1)  # the last tokens, the very last one first
-        # By period: how many of the last tokens are those that stood a period before.
-        self._repeated = np.zeros(longest, int)
+        self._longest = longest
+        self._size = 0  # of the text, in tokens
+        self._places: dict[int, deque[int]] = {}  # of each token, the last ones
+        # By period, the longest first: so many of the last tokens stood there a period before.
+        self._repeated: dict[int, int] = {}
 
     def add(self, token: int) -> None:
         """The text has a token more."""
-        self._repeated += 1
-        self._repeated *= self._recent == token
-        self._recent[1:] = self._recent[:-1]
-        self._recent[0] = token
+        places = self._places.setdefault(token, deque())
+        while places and self._size - places[0] > self._longest:
+            places.popleft()
+        repeated: dict[int, int] = {}
+        for place in places:
+            period = self._size - place
+            repeated[period] = self._repeated.get(period, 0) + 1
+        self._repeated = repeated
+        places.append(self._size)
+        self._size += 1
 
     def find(self, fewest: int) -> Loop | None:
         """The loop of the shortest period among those that have so many tokens; None: there is
         none."""
-        lengths = self._repeated + self._periods
-        least = np.maximum(FEWEST_PERIODS * self._periods, fewest)
-        found = np.flatnonzero(lengths >= least)
-        if not len(found):
-            return None
-        return Loop(int(self._periods[found[0]]), int(lengths[found[0]]))
+        for period, repeated in reversed(self._repeated.items()):
+            length = period + repeated
+            if length >= fewest and length >= FEWEST_PERIODS * period:
+                return Loop(period, length)
+        return None
 
     def goes_on(self, loop: Loop) -> bool:
         """True if the text still has this period."""
-        return int(self._repeated[loop.period - 1]) + loop.period >= loop.length
+        return self._repeated.get(loop.period, 0) + loop.period >= loop.length
 
 
 @dataclass
