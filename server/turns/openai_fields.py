@@ -10,6 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from constrained.answers import read_response_format, read_target
 from constrained.engine.sampling import SEEDS, Sampling
+from constrained.job import MOST_REPEATED
 from constrained.model.model import Model
 from constrained.vocabulary.vocabulary import Vocabulary
 from grammars.turn import Answer
@@ -136,6 +137,7 @@ class GenerationFields(SamplingFields, CacheFields):
     return_progress: bool | None = None
     timings_per_token: bool | None = None
     ignore_eos: bool | None = None
+    max_repetition: int | None = Field(MOST_REPEATED, ge=1)
 
     @property
     def shows_usage(self) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from constrained.job import MOST_REPEATED, Job, limit_identical
+from constrained.job import Job, limit_identical
 from constrained.tools.shapes import read_policy
 from server.errors import HttpError
 from server.settings import ReasoningField
@@ -52,7 +52,6 @@ class ChatRequest(GenerationFields):
     parallel_tool_calls: bool | None = None
     max_calls: int | None = Field(None, ge=1)
     max_identical_calls: int | None = Field(None, ge=1)
-    max_repetition: int | None = Field(MOST_REPEATED, ge=1)
     max_tokens: int | None = Field(None, ge=-1)
     max_completion_tokens: int | None = Field(None, ge=1)
     logprobs: bool | None = None
