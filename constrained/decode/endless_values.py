@@ -159,7 +159,8 @@ class EndlessValues(TurnPart):
         # Tokens of the shortest ending behind the loop under way, once it was looked at.
         self._behind: int | None = None
         self._departure: _Departure | None = None
-        self._exits: list[int] = []  # bytes of the turn up to where loops of the call were left
+        # Bytes of the turn, those of a prefix included, up to where loops were left.
+        self._exits: list[int] = []
         self._ended: list[EndedValue] = []
 
     @property
@@ -227,8 +228,7 @@ class EndlessValues(TurnPart):
         if not is_long and len(behind) == len(before):
             return
         cycle = text[len(texts[best]) :]
-        given = len(texts[-1]) - len(turn.transcript.data)
-        exits = [len(_read(text[: given + exit])) for exit in self._exits]
+        exits = [len(_read(text[:exit])) for exit in self._exits]
         departure = self._get_endings().find_departure(_read(text), _read(cycle), exits)
         if departure is None:
             self._wait(loop)
@@ -301,7 +301,9 @@ class EndlessValues(TurnPart):
             self._wait(departure.loop)
             return
         if not written:
-            self._exits.append(departure.start + len(departure.text))
+            assert turn.matcher is not None
+            size = len(turn.transcript.measure(turn.matcher).text)
+            self._exits.append(size + len(departure.text))
             self._ended.append(EndedValue(turn.transcript.find_place(), self._seen))
 
     def _forbid(self, logits: np.ndarray, rest: bytes, turn: TurnView) -> bool:
