@@ -129,9 +129,9 @@ class _Departure:
 class EndlessValues(TurnPart):
     """Ends the values of one turn that would go on without end.
 
-    The first loop may take as many tokens as are left behind it and its ending, `most` at most; each
-    that was left halves that for the next ones. A loop that takes more to end with each period, such
-    as opening brackets, is left at a third of that.
+    The first loop may take as many tokens as are left behind it and its ending, `most` at most;
+    each that was left halves that for the next ones. A loop that takes more to end with each
+    period, such as opening brackets, is left at a third of that.
 
     Args:
         endings: of texts of the turn.
