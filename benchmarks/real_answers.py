@@ -26,12 +26,15 @@ class Limits:
 
     Attributes:
         parallel: a server may make several calls in one turn.
+        max_repetition: tokens of a value that may repeat themselves in this server; -1: any number,
+            None: as it does by default.
         template_kwargs: variables for the chat templates of the servers.
     """
 
     max_tokens: int
     temperature: float
     parallel: bool
+    max_repetition: int | None = None
     template_kwargs: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
@@ -100,6 +103,8 @@ def ask_server(url: str, question: Question, *, choice: str, limits: Limits) -> 
         "seed": 0,
         "chat_template_kwargs": limits.template_kwargs,
     }
+    if limits.max_repetition is not None:
+        body["max_repetition"] = None if limits.max_repetition == -1 else limits.max_repetition
     started = time.perf_counter()
     response = httpx.post(f"{url}/v1/chat/completions", json=body, timeout=PATIENCE)
     seconds = time.perf_counter() - started

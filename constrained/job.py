@@ -12,6 +12,9 @@ from grammars.turn import Answer, KeyOrder, Think
 
 MOST_IDENTICAL = 1
 """Small models repeat themselves far more often than anybody wants the same call twice."""
+MOST_REPEATED = 1024
+"""Tokens of a value that repeats itself: small models do that until their tokens run out, and
+nobody wants a matrix of that many equal numbers."""
 MOST_IDENTICAL_PARALLEL = 2
 """Where a client asks for parallel calls by name: two dice are rolled by two identical calls."""
 
@@ -62,6 +65,8 @@ class Job:
         max_calls: how many calls one turn may hold; None: any number.
         max_identical_calls: how often one turn may hold the same call (same tool, same arguments,
             in any order of keys); it ends in front of one more. None: any number of times.
+        max_repetition: how many tokens of a call or an answer may repeat themselves, if as many are
+            left; the value is ended then, and the turn goes on. None: any number.
         think: whether the turn reasons first.
         template_kwargs: handed to the chat template as they are.
         answer: what content has to be; beside tools, the turn is calls or such an answer.
@@ -93,6 +98,7 @@ class Job:
     parallel: bool = True
     max_calls: int | None = None
     max_identical_calls: int | None = MOST_IDENTICAL
+    max_repetition: int | None = MOST_REPEATED
     think: Think = Think.OPTIONAL
     template_kwargs: Mapping[str, Any] = field(default_factory=dict[str, Any])
     answer: Answer | None = None
@@ -150,7 +156,7 @@ def check_job(job: Job) -> None:
             raise RequestError(f"{name} is {value!r}, not a boolean", where=f"/{name}")
     if not isinstance(job.template_kwargs, Mapping):
         raise RequestError("template_kwargs are not an object", where="/chat_template_kwargs")
-    for name in ("max_calls", "max_identical_calls"):
+    for name in ("max_calls", "max_identical_calls", "max_repetition"):
         count = getattr(job, name)
         if count is not None and (type(count) is not int or count < 1):
             raise RequestError(f"it is {count!r}", where=f"/{name}", hint="Use a number from 1 on")

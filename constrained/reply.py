@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 from constrained.answers import read_answer
 from constrained.compile.compiled_turn import CompiledTurn
 from constrained.deadline import Timings
+from constrained.decode.endless_values import EndedValue
 from constrained.decode.request import Finish, Generation, Usage
 from constrained.errors import ReplyError
 from constrained.logits import TokenDrawn
@@ -42,6 +43,7 @@ class Reply:
         refused: the tools that were not offered, because their schemas cannot be enforced.
         stop_sequence: the stop text that has ended the turn, if one has; `text` has it, too.
         logprobs: how likely each token of the turn was, if that was asked for; up to the stop text.
+        ended_values: where a value repeated itself, and was ended.
         timings: how long it took; does not count where replies are compared.
         trace: what decided about each token, if that was asked for; likewise.
     """
@@ -57,6 +59,7 @@ class Reply:
     refused: tuple[Refusal, ...] = ()
     stop_sequence: str | None = None
     logprobs: tuple[TokenDrawn, ...] = ()
+    ended_values: tuple[EndedValue, ...] = ()
     timings: Timings = field(default=Timings(), compare=False)
     trace: TurnTrace | None = field(default=None, compare=False)
 
@@ -95,6 +98,7 @@ class Reply:
             "refused_tools": [refusal.to_json() for refusal in self.refused],
             "stop_sequence": self.stop_sequence,
             "logprobs": [one.to_json() for one in self.logprobs],
+            "ended_values": [value.to_json() for value in self.ended_values],
         }
         kept = {key: part for key, part in parts.items() if part}
         return kept | {"finish_reason": self.finish_reason, "usage": vars(self.usage)}
@@ -151,6 +155,7 @@ def make_reply(generation: Generation, turn: CompiledTurn) -> Reply:
         refused=turn.refused,
         stop_sequence=generation.stopped,
         logprobs=generation.logprobs,
+        ended_values=generation.ended_values,
         timings=generation.timings,
         trace=make_trace(generation, turn) if generation.trace else None,
     )

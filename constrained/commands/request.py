@@ -12,7 +12,7 @@ from constrained.decode.filters.stop_texts import read_stops
 from constrained.engine.options import MOST_WAITING, read_options
 from constrained.engine.protocol import Sampling
 from constrained.errors import RequestError
-from constrained.job import Recall
+from constrained.job import MOST_REPEATED, Recall
 from grammars.turn import Answer, JsonAnswer, KeyOrder, Think
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     shared.add_engine_options(parser)
     shared.add_sampling_options(parser)
     parser.add_argument("--max-calls", type=int, metavar="N", help="most calls in a turn")
+    help = "most tokens of a value that repeats itself; -1: any number (default %(default)s)"
+    parser.add_argument("--max-repetition", type=int, metavar="N", default=MOST_REPEATED, help=help)
 
 
 def _read_tool_format(options: argparse.Namespace) -> "Format | None":
@@ -71,6 +73,7 @@ def read_request(options: argparse.Namespace) -> "Job":
         tool_choice=shared.read_choice(options),
         parallel=not options.no_parallel,
         max_calls=options.max_calls,
+        max_repetition=None if options.max_repetition == -1 else options.max_repetition,
         think=shared.THINKING[options.reasoning],
         template_kwargs=kwargs,
         answer=answer,

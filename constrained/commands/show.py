@@ -103,12 +103,14 @@ class TurnPrinter:
                 pass
 
     def finish(self, reply: "Reply") -> None:
-        """Ends the last line, and says whether the turn ran out of tokens."""
+        """Ends the last line, and says what the turn did not end by itself."""
         self._end_lines()
         for call in reply.calls:
             if call.truncated:
                 text = f"(truncated call) {call.name}: its arguments may not be all that was meant"
                 self._notes.say(text)
+        for ended in reply.ended_values:
+            self._notes.say(f"(ended, for it repeated itself) {ended.where}")
         if reply.finish_reason == "length":
             text = "(the tokens ran out: raise --max-tokens, or the context with -c)"
             self._notes.say(text)

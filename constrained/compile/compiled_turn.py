@@ -9,11 +9,12 @@ from math import ceil
 from constrained.cache_scope import CacheScope
 from constrained.decode.assistant_prefix import AssistantPrefix
 from constrained.decode.completion_reserve import CompletionReserve
+from constrained.decode.endless_values import EndlessValues
 from constrained.decode.filters.checked_values import Watch
 from constrained.decode.reasoning_budget import ReasoningBudget
 from constrained.decode.request import DecodeInput
 from constrained.errors import RequestError
-from constrained.job import NO_LIMITS, CallLimits
+from constrained.job import MOST_REPEATED, NO_LIMITS, CallLimits
 from constrained.mask import Matcher
 from constrained.prompt.prompts import ComposedPrompt
 from constrained.tools.offer import Refusal
@@ -59,6 +60,7 @@ class CompiledTurn:
         markers: token ids of the format's markers that are one token.
         thinking_tags: as in the job.
         call_limits: how many calls the turn may have, and how often the same one.
+        max_repetition: as in the job.
         call_ids: those of the calls in the conversation so far.
         text_ends: the texts that end the turn, where the vocabulary has no token that does.
         refused: the tools that were left out.
@@ -78,6 +80,7 @@ class CompiledTurn:
     scope: CacheScope
     thinking_tags: bool = True
     call_limits: CallLimits = NO_LIMITS
+    max_repetition: int | None = MOST_REPEATED
     call_ids: frozenset[str] = frozenset()
     text_ends: tuple[str, ...] = ()
     refused: tuple[Refusal, ...] = ()
@@ -98,6 +101,7 @@ class CompiledTurn:
             parser=self.parser,
             budget=self.budget,
             reserve=self.reserve,
+            endless=None if self.max_repetition is None else self.end_values,
             watch=self.watch,
             call_limits=self.call_limits,
             scope=self.scope,
@@ -202,6 +206,17 @@ class CompiledTurn:
             stride=self._stride,
             longest_rest=self._longest_rest,
             limit=limit,
+        )
+
+    def end_values(self) -> EndlessValues:
+        """What ends the values of a turn that would go on without end."""
+        assert self.completer is not None, "a free turn has no values"
+        assert self.max_repetition is not None
+        return EndlessValues(
+            self.completer.fork,
+            self.vocabulary,
+            most=self.max_repetition,
+            has_answer=self.policy.answer is not None,
         )
 
 

@@ -8,6 +8,7 @@ from constrained.cache_scope import COMMON, CacheScope
 from constrained.deadline import Deadline, Timings
 from constrained.decode.assistant_prefix import AssistantPrefix
 from constrained.decode.completion_reserve import CompletionReserve
+from constrained.decode.endless_values import EndedValue, EndlessValues
 from constrained.decode.filters.checked_values import Watch
 from constrained.decode.filters.events import StreamEvent
 from constrained.decode.reasoning_budget import ReasoningBudget
@@ -34,6 +35,7 @@ class DecodeInput:
         budget: bounds the reasoning; None: nothing does.
         reserve: makes the reserve of a turn of at most so many tokens, so that the turn ends well
             when they run out; None: it is cut then.
+        endless: makes what ends the values of a turn that repeat themselves; None: they go on.
         watch: the values that are buffered until they are checked; one that does not fit is
             written once more.
         call_limits: how many calls the turn may have, and how often the same one.
@@ -47,6 +49,7 @@ class DecodeInput:
     matcher: Matcher | None = None
     budget: ReasoningBudget | None = None
     reserve: Callable[[int], CompletionReserve] | None = None
+    endless: Callable[[], EndlessValues] | None = None
     watch: Watch = field(default_factory=Watch)
     call_limits: CallLimits = NO_LIMITS
     prefix: AssistantPrefix = field(default_factory=AssistantPrefix)
@@ -161,6 +164,7 @@ class Generation:
             and `text` have it.
         logprobs: one for each of `tokens`, if that was asked for; those that were sent, if a stop
             text was found.
+        ended_values: the values that repeated themselves, and were ended.
         timings: in seconds; they do not count where generations are compared.
         trace: what decided about each token, if that was asked for; likewise.
     """
@@ -174,5 +178,6 @@ class Generation:
     stopped: str | None = None
     is_ended_by_text: bool = False
     logprobs: tuple[TokenDrawn, ...] = ()
+    ended_values: tuple[EndedValue, ...] = ()
     timings: Timings = field(default=Timings(), compare=False)
     trace: tuple[TracedToken, ...] = field(default=(), compare=False)

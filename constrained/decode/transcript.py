@@ -17,7 +17,8 @@ from constrained.job import NO_LIMITS
 from constrained.logits import Scores, TokenDrawn, describe_token
 from constrained.mask import Matcher
 from constrained.vocabulary.vocabulary import Vocabulary
-from grammars.turn import Event
+from grammars.schema.subschemas import point_to
+from grammars.turn import ArgumentsDelta, ArgumentStart, CallOpened, Event
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,33 @@ class Transcript:
     def is_reasoning(self) -> bool:
         """True while the turn is inside its reasoning block."""
         return self._parser.is_reasoning
+
+    @property
+    def is_in_call(self) -> bool:
+        """True while the turn is inside a call."""
+        return self._parser.is_in_call
+
+    @property
+    def output_start(self) -> int:
+        """The number of tokens before the first one of the call or answer that began last. A token
+        in the middle of which it begins belongs to what was there before."""
+        start = self._parser.output_start
+        return 0 if start <= self._prefix_length else bisect_left(self._ends, start) + 1
+
+    def find_place(self) -> str:
+        """JSON pointer into the reply: to the argument under way, else to the content."""
+        if not self.is_in_call:
+            return "/content"
+        arguments = ["tool_calls", len(self._parser.call_ends), "arguments"]
+        for event in reversed(self.events):
+            if isinstance(event, CallOpened):
+                break
+            if not isinstance(event, ArgumentsDelta) or not event.boundaries:
+                continue
+            if isinstance(last := event.boundaries[-1], ArgumentStart):
+                return point_to([*arguments, last.key])
+            break  # it is over
+        return point_to(arguments)
 
     @property
     def fault(self) -> Fault | None:
@@ -213,12 +241,7 @@ class Transcript:
         if not events:
             return ()
         self.events += self._read_filter.take(find_events(events))
-        # A token in the middle of which the call begins belongs to what was there before.
-        start = self._parser.output_start
-        first_token = 0
-        if start > self._prefix_length:
-            first_token = bisect_left(self._ends, start) + 1
-        checked = self._checks.take(events, position, first_token)
+        checked = self._checks.take(events, position, self.output_start)
         return self._pass(checked)
 
     def _pass(

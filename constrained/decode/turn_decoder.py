@@ -1,7 +1,8 @@
 """One turn, token by token: mask, sample, commit, write, follow.
 
 The loop is `advance`. Rules beside the grammar are parts with one interface (`turn_part`): token
-healing, the reasoning budget, the completion reserve, retries and speculation.
+healing, the reasoning budget, retries, the end of endless values, the completion reserve and
+speculation.
 """
 
 import time
@@ -59,6 +60,9 @@ class TurnDecoder:
         if request.turn.prefix.rest or request.turn.prefix.marker_suffixes:
             self._healing = TokenHealing(request.turn.prefix, state.vocabulary)
         self._retry = Retry(state)
+        self._endless = None
+        if request.turn.endless is not None and request.turn.matcher is not None:
+            self._endless = request.turn.endless()
         self._speculation = None
         if request.options.draft and request.options.logprobs is None:
             self._speculation = Speculation(state.input.prompt, state.vocabulary)
@@ -70,7 +74,14 @@ class TurnDecoder:
     def _list_parts(self) -> list[TurnPart]:
         """The parts that this turn has, in the order in which they steer."""
         request, state = self._request, self._state
-        parts = (self._healing, request.turn.budget, self._retry, state.reserve, self._speculation)
+        parts = (
+            self._healing,
+            request.turn.budget,
+            self._retry,
+            self._endless,
+            state.reserve,
+            self._speculation,
+        )
         return [part for part in parts if part is not None]
 
     @property
@@ -354,6 +365,7 @@ class TurnDecoder:
             stopped=transcript.stopped,
             is_ended_by_text=transcript.is_over,
             logprobs=tuple(transcript.logprobs),
+            ended_values=self._endless.ended if self._endless else (),
             timings=state.watch.read(),
             trace=() if state.trace is None else tuple(state.trace.tokens),
         )

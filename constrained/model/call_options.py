@@ -51,6 +51,10 @@ class Options(TurnOptions, total=False):
     max_calls: how many calls one turn may hold; any number if not given.
     max_identical_calls: how often one turn may hold the same call: in front of one more, it ends; 1
         if not given, None for any number of times.
+    max_repetition: how many tokens of a call or an answer may repeat themselves (a list of equal
+        items, a string that says the same again), if as many are left; 1,024 if not given. The
+        value is ended then, and the turn goes on; `ended_values` of the reply tells where. None for
+        any number.
     response_format: what an answer has to be, in the OpenAI form, or a pydantic model.
     max_tokens: generate at most so many tokens; 1,024 if not given.
     sampling: how tokens are drawn; as the model's file recommends if not given.
@@ -101,6 +105,7 @@ class Options(TurnOptions, total=False):
     parallel: bool
     max_calls: int | None
     max_identical_calls: int | None
+    max_repetition: int | None
     response_format: Any
     think: Think | ThinkName
     reasoning_budget: int | None

@@ -189,6 +189,20 @@ class Chart:
         since = max(0, len(self.text) - self._longest_name)
         return {found.start(): found[1] for found in self._names.finditer(text, since)}
 
+    @property
+    def lexeme_start(self) -> int:
+        """Where the lexeme began that the text ends in; of several readings, the earliest."""
+        return min((row.start for row in self._open), default=len(self.text))
+
+    def goes_on(self, since: int | None = None) -> bool:
+        """True if there is a reading of the text; with `since`, one whose last lexeme began at
+        that offset at the latest, with no special token behind it."""
+        if since is None:
+            return bool(self._open)
+        if any(end > since for end in self._token_ends):
+            return False
+        return any(row.start <= since for row in self._open)
+
     def find_endings(self, shortest: Shortest) -> Iterator[Completion]:
         """The shortest text behind each reading: the rest of a lexeme, and what follows that.
 

@@ -1,10 +1,12 @@
 """The shortest legal completion of a turn, for the moment when the tokens run out."""
 
 import sys
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
 from itertools import islice
+from typing import TypeVar
 
 from grammars.ir.chart import Chart, UnknownEndError
 from grammars.ir.grammar import Grammar
@@ -13,6 +15,7 @@ from grammars.ir.shortest import MOST_SPELLED, NO_TEXT, Shortest, measure
 from grammars.ir.word_choice import WordChoices
 from grammars.steps import StepsError, limit_steps
 
+Found = TypeVar("Found")
 MOST_TRIED = 16
 MOST_STEPS = 100_000
 """For one completion: `.*a.{1000}` has more states than anybody can search."""
@@ -92,13 +95,37 @@ class Completer:
             characters, or one that takes too many steps to find; behind that, none is looked for
             any more.
         """
-        to_read = STEPS_PER_CHARACTER * len(text)
+        return self._spend(len(text), lambda: self._complete(text, room))
+
+    def find_departure(self, text: str, cycle: str, since: Sequence[int] = ()) -> str | None:
+        """The first characters of the shortest completion, as far as it takes to leave a cycle:
+        behind them, the grammar does not let the text go on as it did.
+
+        Args:
+            text: what the model has written so far.
+            cycle: what it has written again and again, and would write next.
+            since: offsets in the text behind earlier departures: what was written from each of them
+                on cannot come once more either.
+
+        Returns:
+            None where no completion is known. "" where the turn may end there.
+        """
+        ending = self.complete(text)
+        if not isinstance(ending, str):
+            return None
+        stretches = [text[offset:] for offset in since]
+        return self._spend(len(text), lambda: self._depart(text, ending, cycle, stretches))
+
+    def _spend(self, length: int, work: Callable[[], Found | None]) -> Found | None:
+        """Does some work on a text of this length; None where it takes too many steps, or meets a
+        grammar of the user's own."""
+        to_read = STEPS_PER_CHARACTER * length
         most = min(MOST_STEPS, MOST_TURN_STEPS - self._spent) + to_read
         if most < 0:
             return None
         try:
             with limit_steps(most) as account:
-                completion = self._complete(text, room)
+                found = work()
         except UnknownEndError:
             return None
         except StepsError:
@@ -107,7 +134,23 @@ class Completer:
             return None
         assert account.left is not None
         self._spent = max(0, self._spent + most - account.left - LOOK_STEPS)
-        return completion
+        return found
+
+    def _depart(self, text: str, ending: str, cycle: str, stretches: Sequence[str]) -> str:
+        chart = self._read(text)
+        # A cycle inside of one lexeme, such as a string, is over where that is. What follows may
+        # look like the cycle, and white space does.
+        lexeme_start = chart.lexeme_start
+        if lexeme_start > len(text) - len(cycle):
+            lexeme_start = None
+        for size in range(1, len(ending)):
+            departure = ending[:size]
+            if _read_on(chart, departure + cycle * 2).goes_on(lexeme_start):
+                continue
+            again = [departure + stretch for stretch in stretches]
+            if not any(_read_on(chart, stretch * 2).goes_on() for stretch in again):
+                return departure
+        return ending
 
     def _complete(self, text: str, room: int | None) -> str | TooLong | None:
         chart = self._read(text)
@@ -145,6 +188,12 @@ class Completer:
 
     def _ends(self, chart: Chart, text: str) -> bool:
         """May the turn be this text, which begins as that of the chart does?"""
-        whole = chart.fork()
-        whole.grow(text)
+        whole = _read_on(chart, text.removeprefix(chart.text))
         return NO_TEXT in whole.find_endings(self._shortest)
+
+
+def _read_on(chart: Chart, more: str) -> Chart:
+    """A chart of its text and more."""
+    longer = chart.fork()
+    longer.grow(chart.text + more)
+    return longer

@@ -78,6 +78,7 @@ class Parser:
         output_start: where the last call or the answer began, in characters of the turn: a call
             behind its opener, or behind its name if it is not streamed.
         call_ends: where each call ended that was read, likewise.
+        is_in_call: the text read so far ends inside a call.
     """
 
     def __init__(
@@ -125,6 +126,7 @@ class Parser:
         self._in_block = self._start.is_open  # of reasoning
         self._in_thoughts = False  # between the tags of `thoughts`
         self._is_call_open = False  # an event has told of a call that is not complete
+        self.is_in_call = False
         self._wrapping: Content | None = None  # of the content under way
         # White space that is content only if more content follows; None: content has begun.
         self._blank: str | None = ""
@@ -391,8 +393,7 @@ class Parser:
     def _close_block(self, stop: str, block: Reasoning) -> Steps[None]:
         """Goes on behind the closer of the reasoning block."""
         if self._pending is not None:
-            has_more = yield from self._buffer.peek(self._sees_more())
-            if has_more:
+            if (yield from self._buffer.peek(self._sees_more())):
                 self._forget_calls(stop)
             else:
                 self._release()
@@ -432,8 +433,7 @@ class Parser:
             return
         if self._has_content_inside(opening) and not (yield from self._read_inside()):
             return
-        is_call = yield from self._attempt(stop, self._openings[opening])
-        if is_call and not self._recover:
+        if (yield from self._attempt(stop, self._openings[opening])) and not self._recover:
             self._in_thoughts = False
 
     def _has_content_inside(self, opening: str) -> bool:
@@ -481,8 +481,7 @@ class Parser:
                 self._show(stop)
             self._in_block, self._blank = False, ""
             return
-        found = yield from self._read_header(stop, headers)
-        if found is None:
+        if (found := (yield from self._read_header(stop, headers))) is None:
             self._emit(stop)
             return
         text, header = found
@@ -597,6 +596,7 @@ class Parser:
             name: its name, where the opener has told it.
         """
         is_cut, taken = False, ""
+        self.is_in_call = True
         self.output_start = self._buffer.position
         for nodes in ways:
             self._buffer.mark()
@@ -620,7 +620,7 @@ class Parser:
             self._cut(opener)
         else:
             self._refuse(opener, taken)
-        self._is_call_open = False
+        self._is_call_open = self.is_in_call = False
         return False
 
     def _open_call(self, name: str) -> None:
@@ -642,7 +642,7 @@ class Parser:
         self.call_ends.append(self._buffer.position)
         self._count += 1
         self._blank = ""
-        self._is_call_open = False
+        self._is_call_open = self.is_in_call = False
 
     def _refuse(self, opener: str, taken: str) -> None:
         """What was taken for a call is text, unless an event has told of the call."""

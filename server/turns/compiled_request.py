@@ -3,11 +3,13 @@
 import hashlib
 import json
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from constrained.compile.compiled_turn import CompiledTurn
+from constrained.reply import Reply
 from constrained.tools.offer import Refusal
 from server.caller import find_owner, find_salt
 from server.observe.repeated_calls import find_repeated_calls
@@ -100,6 +102,16 @@ class CompiledRequest:
             notes["weakened"] = _describe_weakened(self.turn)
             notes["grammar"] = self.turn.grammar
         return {"constrained": notes} if notes else {}
+
+    def annotate(self, replies: Mapping[int, Reply]) -> dict[str, Any]:
+        """The notes, and the values that would have gone on without end, of replies by number."""
+        ended: list[dict[str, Any]] = []
+        for number, reply in sorted(replies.items()):
+            choice = {"choice": number} if len(replies) > 1 else {}
+            ended += [choice | value.to_json() for value in reply.ended_values]
+        if not ended:
+            return self.notes
+        return {"constrained": {**self.notes.get("constrained", {}), "ended_values": ended}}
 
     def _show_refusal(self, refusal: Refusal) -> dict[str, Any]:
         shown: dict[str, Any] = refusal.to_json()

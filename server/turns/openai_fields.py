@@ -10,6 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from constrained.answers import read_response_format, read_target
 from constrained.engine.sampling import SEEDS, Sampling
+from constrained.job import MOST_REPEATED
 from constrained.model.model import Model
 from constrained.vocabulary.vocabulary import Vocabulary
 from grammars.turn import Answer
@@ -170,6 +171,8 @@ class GenerationFields(SamplingFields, CacheFields):
     """Each part of a stream has the timings so far."""
     ignore_eos: bool | None = None
     """The reply goes on until it has all its tokens."""
+    max_repetition: int | None = Field(MOST_REPEATED, ge=1)
+    """Tokens that one value may spend on repeating itself, at most; null: any number."""
 
     @property
     def shows_usage(self) -> bool:

@@ -41,6 +41,17 @@ class RepeatedCall(TypedDict):
     count: int
 
 
+class EndedValueNote(TypedDict):
+    """A value that repeated itself, and was ended."""
+
+    where: str
+    """JSON pointer into the reply."""
+    tokens: int
+    """Of the turn, before the end."""
+    choice: NotRequired[int]
+    """Of several choices, which one."""
+
+
 class ReplyNotes(TypedDict):
     """What was not done as it was asked, and with `--show-grammar` what the mask held."""
 
@@ -49,6 +60,7 @@ class ReplyNotes(TypedDict):
     ignored_fields: NotRequired[list[str]]
     """Fields of the request that the server does not know."""
     repeated_calls: NotRequired[list[RepeatedCall]]
+    ended_values: NotRequired[list[EndedValueNote]]
     reasoning: NotRequired[ReasoningNote]
     format: NotRequired[str]
     """The format of calls."""

@@ -42,7 +42,7 @@ class ChatWriter(ReplyWriter):
     def __init__(
         self, compiled: CompiledRequest, field: ReasoningField, *, shows_usage: bool = True
     ):
-        self._notes = compiled.notes
+        self._compiled = compiled
         self._shows_usage = shows_usage
         self._head: Json = {
             "id": make_id("chatcmpl-"),
@@ -55,7 +55,7 @@ class ChatWriter(ReplyWriter):
         wishes = compiled.request.generation.progress
         self._progress = [ChoiceProgress(wishes) for _ in range(count)]
         self._choices = [_ChoiceWriter(compiled, field, number) for number in range(count)]
-        self._replies: list[Reply] = []
+        self._replies: dict[int, Reply] = {}
 
     def open(self) -> Iterator[Json]:
         """The first chunk of each choice."""
@@ -75,13 +75,13 @@ class ChatWriter(ReplyWriter):
             return
         for delta in choice.close():
             yield self._chunk(number, delta)
-        self._replies.append(event)
+        self._replies[number] = event
         progress.finish(event)
         last = self._chunk(number, {}, choice.drain_logprobs(), finish=event.finish_reason)
         if event.trace is not None:
             last["trace"] = event.trace.to_json()
         if len(self._replies) == len(self._choices) and not self._shows_usage:
-            last |= self._notes
+            last |= self._compiled.annotate(self._replies)
         yield last
 
     def close(self) -> Iterator[Json]:
@@ -91,8 +91,8 @@ class ChatWriter(ReplyWriter):
             yield {
                 **self._head,
                 "choices": [],
-                **self._notes,
-                "usage": count_usage([reply.usage for reply in self._replies]),
+                **self._compiled.annotate(self._replies),
+                "usage": count_usage([reply.usage for reply in self._replies.values()]),
                 "timings": show_reply_timings(self._replies[0]),
             }
 

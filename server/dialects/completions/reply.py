@@ -35,7 +35,7 @@ class CompletionWriter(ReplyWriter):
     def __init__(
         self, compiled: CompiledRequest, echoes: Sequence[str], *, shows_usage: bool = True
     ):
-        self._notes = compiled.notes
+        self._compiled = compiled
         self._choices = compiled.request.generation.choices  # for each prompt
         self._echoes = echoes
         self._shows_usage = shows_usage
@@ -73,7 +73,7 @@ class CompletionWriter(ReplyWriter):
                 self._progress[number].finish(event)
                 last = self._chunk(number, "", event.finish_reason)
                 if len(self._replies) == len(self._logprobs) and not self._shows_usage:
-                    last |= self._notes
+                    last |= self._compiled.annotate(self._replies)
                 yield last
             case _:
                 pass
@@ -84,7 +84,7 @@ class CompletionWriter(ReplyWriter):
             yield {
                 **self._head,
                 "choices": [],
-                **self._notes,
+                **self._compiled.annotate(self._replies),
                 "usage": self._count_usage(),
                 "timings": show_reply_timings(self._replies[0]),
             }

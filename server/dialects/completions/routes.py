@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
@@ -77,7 +78,7 @@ async def _compile(
     LOG.info("raw prompt of %d tokens", len(turn.tokens))
     if service.settings.log_prompts:
         LOG.info("prompt: %r", prompt)
-    return turn
+    return replace(turn, max_repetition=job.max_repetition)
 
 
 def show_prompt(service: Service, prompt: str | Sequence[int]) -> str:

@@ -30,7 +30,6 @@ class NativeCompletionWriter(ReplyWriter):
     """
 
     def __init__(self, compiled: CompiledRequest, body: NativeFields, prompts: Sequence[str]):
-        self._notes = compiled.notes
         self._fields = body.response_fields
         self._choices: list[_CompletionChunks] = []
         for prompt in prompts:
@@ -41,13 +40,13 @@ class NativeCompletionWriter(ReplyWriter):
     def take(self, number: int, event: TurnEvent) -> Iterator[Json]:
         for chunk in self._choices[number].take(event):
             if chunk["stop"]:
-                yield select_fields({**chunk, **self._notes}, self._fields)
+                yield select_fields(chunk, self._fields)
             else:
                 yield chunk
 
     def fold(self, chunks: Sequence[Json]) -> Json | list[Json]:
         replies = [choice.reply for choice in self._choices]
-        whole = [select_fields({**reply, **self._notes}, self._fields) for reply in replies]
+        whole = [select_fields(reply, self._fields) for reply in replies]
         return whole if len(whole) > 1 else whole[0]
 
 
@@ -62,6 +61,7 @@ class _CompletionChunks:
         self.reply: Json = {}
         self._number = number
         self._prompt = prompt
+        self._compiled = compiled
         self._name = compiled.service.name
         self._engine = compiled.service.model.engine
         self._generation = compiled.request.generation
@@ -138,6 +138,7 @@ class _CompletionChunks:
             "stopping_word": reply.stop_sequence or "",
             "tokens_cached": usage.cached_tokens,
             "timings": show_reply_timings(reply),
+            **self._compiled.annotate({0: reply}),
         }
         self.reply = {**last, "content": content, "tokens": self._tokens}
         if self._generation.logprobs is not None:

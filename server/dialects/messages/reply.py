@@ -163,7 +163,8 @@ class MessagesWriter(ReplyWriter):
     def _finish(self, reply: Reply) -> Json:
         delta = {"stop_reason": self._find_reason(reply), "stop_sequence": reply.stop_sequence}
         usage = count_usage(reply, self._decoded.count_breakpoint_tokens(self._compiled.turn))
-        return {"type": "message_delta", "delta": delta, "usage": usage}
+        last = {"type": "message_delta", "delta": delta, "usage": usage}
+        return last | self._compiled.annotate({0: reply}) if reply.ended_values else last
 
     def _find_reason(self, reply: Reply) -> str:
         if reply.stop_sequence is not None:
@@ -216,8 +217,8 @@ def fold(events: Sequence[Json]) -> Json:
                 _add_delta(message["content"][-1], delta, texts)
             case {"type": "content_block_stop"} if texts:
                 message["content"][-1]["input"] = _read_input("".join(texts))
-            case {"type": "message_delta", "delta": delta, "usage": usage}:
-                message |= delta
+            case {"type": "message_delta", "delta": delta, "usage": usage, **notes}:
+                message |= notes | delta
                 message["usage"] |= usage
             case _:
                 pass

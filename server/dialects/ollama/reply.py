@@ -69,7 +69,7 @@ class OllamaWriter(ReplyWriter):
             case ReasoningDelta(text):
                 yield self._write(thinking=text)
             case Reply():
-                yield self._write() | self._compiled.notes | _describe_end(event)
+                yield self._write() | self._compiled.annotate({0: event}) | _describe_end(event)
             case _:
                 yield from self._take_call(event)
 

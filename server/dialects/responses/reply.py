@@ -210,6 +210,7 @@ class ResponseWriter(ReplyWriter):
             **described,
             **compiled.notes,
         }
+        self._compiled = compiled
         tools = compiled.request.tools
         self._calls = CallStream(compiled.turn, compiled.service.call_ids, tools=tools)
         self._vocabulary = compiled.service.model.engine.vocabulary
@@ -309,6 +310,7 @@ class ResponseWriter(ReplyWriter):
             yield event
 
     def _finish(self, reply: Reply) -> Iterator[Json]:
+        self._head |= self._compiled.annotate({0: reply})
         usage = show_usage(reply.usage)
         if reply.finish_reason in ("stop", "tool_calls"):
             if not self._has_answer:

@@ -60,6 +60,7 @@ ASKED: dict[str, tuple[str, str, Any]] = {
     "tool_choice": ("--tools TOOLS --tool-choice required", "tool_choice", "required"),
     "no_parallel": ("--no-parallel", "parallel", False),
     "max_calls": ("--max-calls 2", "max_calls", 2),
+    "max_repetition": ("--max-repetition 9", "max_repetition", 9),
     "require_nonempty": ("--require-nonempty", "require_nonempty", True),
     "key_order": ("--key-order schema", "key_order", KeyOrder.SCHEMA),
     "reasoning": ("--reasoning on", "think", Think.REQUIRED),

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from constrained.commands.show import DIM, PLAIN, ArgumentsText, Screen, TurnPrinter, show_reply
+from constrained.decode.endless_values import EndedValue
 from constrained.reply import Reply, Usage
 from grammars.schema.nodes import Unfit
 from grammars.turn import (
@@ -114,6 +115,9 @@ def test_what_ran_out_of_tokens():
         f"ping()\n(truncated call) ping: its arguments may not be all that was meant\n{ran_out}"
     )
     assert "(cut call, not delivered) '<tool'" in written(reply("length", unfinished="<tool"))
+    ended = (EndedValue("/content", tokens=9),)
+    repeated = written(reply(content="so so", ended_values=ended))
+    assert repeated == "so so\n(ended, for it repeated itself) /content\n"
     assert written(reply(reasoning="a", content="b", calls=(CALL,))) == (
         '(reasoning) a\nb\npaint(color="red", at=[1, 2])\n'
     )

@@ -317,7 +317,7 @@ def test_the_budget_counts_what_was_thought_before() -> None:
 
 @pytest.mark.parametrize("at", [1, 8, 12])
 def test_what_runs_out_of_tokens_ends_well_behind_the_prefix(at: int) -> None:
-    script = '{"a": 17, "b": "' + "x" * 60 + '"}'
+    script = json.dumps({"a": 17, "b": "".join(map(str, range(40)))})
     with scripted(script) as model:
         format = {"type": "json_schema", "schema": OBJECT}
         shortest = 0

@@ -277,3 +277,43 @@ def test_a_search_that_takes_too_long_ends_and_is_not_begun_again():
     with limit_steps(0):  # nor looked at
         assert known.complete("a") is None
     assert hard.fork()._spent == 0  # each turn has steps of its own
+
+
+def write_lists() -> Grammar:
+    """Lists of lists of letters and strings, `([a,a],["x y"])`."""
+    rules = GrammarBuilder()
+    text = rules.terminal(Pattern('"[^"]*"'), "TEXT")
+    item = choice([Literal("a"), text])
+    inner = sequence(Literal("["), item, many(sequence(Literal(","), item)), Literal("]"))
+    outer = sequence(Literal("("), inner, many(sequence(Literal(","), inner)), Literal(")"))
+    return rules.build(sequence(outer, many(Literal(" ")), Literal(END)))
+
+
+@pytest.mark.parametrize(
+    ("text", "cycle", "departure"),
+    [
+        ("([a,a", ",a", "]"),
+        ('([a,"a', '","a', '"'),
+        ("([a],[a]", ",[a]", ")"),
+        ('(["x x ', "x ", '"'),
+        ('(["  ', "  ", '"'),
+        ("([a])   ", " ", END),
+        ('(["],[', "],[", '"'),
+    ],
+)
+def test_a_departure_leaves_a_cycle(text: str, cycle: str, departure: str) -> None:
+    assert Completer(write_lists()).find_departure(text, cycle) == departure
+
+
+def test_a_departure_leaves_what_was_left_before() -> None:
+    completer = Completer(write_lists())
+    text = "([a,a],[a,a"
+    assert completer.find_departure(text, ",a") == "]"
+    assert completer.find_departure(text, ",a", [len("([a,a]")]) == "])"
+
+
+def test_nothing_departs_where_no_ending_is_known() -> None:
+    rules = GrammarBuilder()
+    pattern = intersection(Pattern("[ab]*a[ab]{300}"), Pattern("[ab]*b[ab]{299}"))
+    assert Completer(rules.build(rules.terminal(pattern, "HARD"))).find_departure("aa", "a") is None
+    assert Completer(rules.build(many(Literal("a")))).find_departure("aa", "a") == ""

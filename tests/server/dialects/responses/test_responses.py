@@ -254,12 +254,13 @@ def test_a_cut_text_is_incomplete(plain: httpx.Client) -> None:
 
 def test_a_call_that_was_closed_for_want_of_tokens_is_incomplete() -> None:
     flat = {"type": "function", **WRITE["function"]}
-    with running(scripted(hermes_call("write", '{"text": "' + "a" * 300 + '"}'))) as client:
+    text = " ".join(map(str, range(100)))
+    with running(scripted(hermes_call("write", json.dumps({"text": text})))) as client:
         body = ask(client, tools=[flat])
     assert body["status"] == "incomplete"
     (call,) = body["output"]
     assert call["status"] == "incomplete"
-    assert set(json.loads(call["arguments"])["text"]) == {"a"}
+    assert text.startswith(json.loads(call["arguments"])["text"])
 
 
 FORMATS: list[tuple[str, Json]] = [

@@ -1,0 +1,100 @@
+"""Every dialect tells which values of a reply were ended because they repeated themselves."""
+
+from typing import Any
+
+import pytest
+
+from constrained.model.model import Model
+from tests.scripted_model import OPENED, scripted
+from tests.server.running_server import running
+from tests.templates import hermes_call
+
+LIST = {
+    "type": "object",
+    "properties": {"items": {"type": "array", "items": {"type": "string"}}},
+    "required": ["items"],
+    "additionalProperties": False,
+}
+ASK = {"messages": [{"role": "user", "content": "Go."}]}
+OPENAI = {"type": "function", "function": {"name": "note", "parameters": LIST}}
+FORMAT = {"type": "json_schema", "json_schema": {"name": "list", "schema": LIST}}
+LOOP = '{"items": ["x"' + ', "x"' * 999
+PLACE = "/tool_calls/0/arguments/items"
+BODIES: list[tuple[str, dict[str, Any], str]] = [
+    (
+        "/v1/chat/completions",
+        {**ASK, "max_tokens": 300, "tools": [OPENAI], "tool_choice": "required"},
+        PLACE,
+    ),
+    (
+        "/v1/messages",
+        {
+            **ASK,
+            "max_tokens": 300,
+            "tools": [{"name": "note", "input_schema": LIST}],
+            "tool_choice": {"type": "any"},
+        },
+        PLACE,
+    ),
+    (
+        "/v1/responses",
+        {
+            "input": "Go.",
+            "max_output_tokens": 300,
+            "tools": [{"type": "function", "name": "note", "parameters": LIST}],
+            "tool_choice": "required",
+        },
+        PLACE,
+    ),
+    ("/v1/chat/completions", {**ASK, "max_tokens": 300, "response_format": FORMAT}, "/content"),
+    (
+        "/api/chat",
+        {**ASK, "stream": False, "format": LIST, "options": {"num_predict": 300}},
+        "/content",
+    ),
+    (
+        "/v1/completions",
+        {"prompt": "Go.", "max_tokens": 300, "json_schema": LIST},
+        "/content",
+    ),
+    (
+        "/completion",
+        {"prompt": "Go.", "n_predict": 300, "json_schema": LIST},
+        "/content",
+    ),
+]
+
+
+def make_model(place: str, path: str) -> Model:
+    text = LOOP if place == "/content" else hermes_call("note", LOOP)
+    is_raw = "completion" in path and "chat" not in path
+    return scripted(text, turn=rb"Go\." if is_raw else OPENED)
+
+
+@pytest.mark.parametrize(("path", "body", "place"), BODIES)
+def test_a_reply_tells_which_values_were_ended(path: str, body: dict[str, Any], place: str) -> None:
+    with running(make_model(place, path)) as client:
+        response = client.post(path, json={**body, "temperature": 0})
+        assert response.status_code == 200, response.text
+        (ended,) = response.json()["constrained"]["ended_values"]
+    assert ended["where"] == place
+    assert ended["tokens"] < 200
+
+
+def test_null_is_any_repetition() -> None:
+    path, body, place = BODIES[0]
+    with running(make_model(place, path)) as client:
+        reply = client.post(path, json={**body, "max_repetition": None}).json()
+        assert reply["choices"][0]["finish_reason"] == "length"
+        assert "constrained" not in reply
+        sooner = client.post(path, json={**body, "max_repetition": 20}).json()
+        assert sooner["constrained"]["ended_values"][0]["tokens"] < 100
+        refused = client.post(path, json={**body, "max_repetition": 0})
+    assert refused.status_code == 400
+
+
+def test_each_choice_is_told_apart() -> None:
+    path, body, place = BODIES[0]
+    with running(make_model(place, path)) as client:
+        reply = client.post(path, json={**body, "n": 2}).json()
+    assert [ended["choice"] for ended in reply["constrained"]["ended_values"]] == [0, 1]
