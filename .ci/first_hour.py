@@ -251,6 +251,8 @@ def make_runnable(line: str) -> str:
     if command.startswith("constrained call "):
         # By another name, the demo model draws at random: it may not end before the tokens do.
         command += " --temp 0"
+    if written := re.search(r" -o (\S+)", command):
+        command += f" && cat {written[1]}"
     return command.replace("0.0.0.0", "127.0.0.1")  # nothing listens to the outside
 
 
