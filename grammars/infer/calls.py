@@ -1,4 +1,4 @@
-"""The bounds of calls, the text between two of them, and the nodes of one."""
+"""The bounds of calls, the text between two of them, the nodes of one, and how they are counted."""
 
 import json
 import re
@@ -7,9 +7,18 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Literal as OneOf
 
-from grammars.errors import DetectError
+from grammars.errors import DetectError, RenderError, ToolError
 from grammars.infer.arguments import Tagged, infer_tagged
-from grammars.infer.probes import KEYS, RICH, VALUES, ProbedTemplate, long_id
+from grammars.infer.probes import (
+    AGAIN,
+    KEYS,
+    NAMES,
+    RICH,
+    VALUES,
+    ProbedTemplate,
+    long_id,
+    show_message,
+)
 from grammars.infer.python_call import PythonCall, infer_python
 from grammars.infer.styles import find_member, find_objects, find_style
 from grammars.infer.text import (
@@ -21,12 +30,14 @@ from grammars.infer.text import (
     merge_literals,
     tokenise,
 )
+from grammars.render import render
 from grammars.schema.nodes import Json
 from grammars.schema.subschemas import is_object
-from grammars.turn import ToolCall, Turn
+from grammars.turn import State, ToolCall, Turn
 from grammars.wire.format import (
     CallId,
     CallIndex,
+    Format,
     JsonArguments,
     JsonCall,
     JsonStyle,
@@ -541,3 +552,55 @@ def _read_written_out(sample: CallSample, gap: int) -> Tagged | PythonCall:
         return frame.cut(sample.chat, call)
 
     return infer_python(write_call) or infer_tagged(write_call, sample.suffix)
+
+
+def find_counting(chat: ProbedTemplate, format: Format) -> Format:
+    """The format, with the way in which the template counts the calls of a second turn.
+
+    Raises:
+        DetectError: it counts them in neither way.
+    """
+    anew = replace(format, call=tuple(map(_count_anew, format.call)))
+    if anew == format:
+        return format
+    first, second = (
+        ToolCall(NAMES[0], {KEYS[0]: VALUES[i]}, id=chat.scheme(NAMES[0], i)) for i in range(2)
+    )
+    text = _show_turns(chat, first, second)
+    if text is None:
+        return format
+    for candidate in (format, anew):
+        written = _write_second(second, candidate)
+        if written and written in text:
+            return candidate
+    raise DetectError(f"calls of a second turn are counted in an unknown way: {text!r}")
+
+
+def _show_turns(chat: ProbedTemplate, first: ToolCall, second: ToolCall) -> str | None:
+    """What the template writes for two turns of one call each; None if it refuses them, whether a
+    question stands between them or not."""
+    result = {"role": "tool", "tool_call_id": first.id, "name": first.name, "content": "1"}
+    again = {"role": "user", "content": AGAIN}
+    one, two = show_message(Turn(calls=(first,))), show_message(Turn(calls=(second,)))
+    text = chat.ask(one, result, two)
+    return chat.ask(one, result, again, two) if text is None else text
+
+
+def _write_second(call: ToolCall, format: Format) -> str:
+    """The second call of a conversation; "" where the format cannot write it."""
+    try:
+        return render(Turn(calls=(call,)), format, state=State(calls=1)).strip()
+    except (RenderError, ToolError):
+        return ""
+
+
+def _count_anew(node: Node) -> Node:
+    """The node, where each turn counts its calls from the first again; as ids such numbers would
+    not tell the calls of two turns apart."""
+    match node:
+        case CallIndex():
+            return replace(node, anew=True, id="")
+        case JsonCall(id=CallIndex() as index):
+            return replace(node, id=replace(index, anew=True, id=""))
+        case _:
+            return node

@@ -19,10 +19,10 @@ from grammars.infer.calls import (
     Cut,
     build_call,
     cut_call,
+    find_counting,
     find_layout,
     prepend_counter,
 )
-from grammars.infer.counting import find_counting
 from grammars.infer.probes import (
     KEYS,
     TEXT,
