@@ -2,8 +2,10 @@
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points, version
 from typing import Any, NoReturn
@@ -12,13 +14,20 @@ import shtab
 
 import constrained
 from constrained.commands import COMMANDS
+from constrained.commands.configuration import add_options, describe, list_commands, parse
 from constrained.commands.exit_codes import ExitCode, find_code
-from constrained.commands.output import print_error, print_json
+from constrained.commands.options import complete
+from constrained.commands.output import print_error, print_json, set_colour
+from constrained.commands.terminal import print_table
+from constrained.errors import RequestError
 from constrained.own_packages import PROJECT, check_package
 from grammars.errors import Error
 
 GROUP = "constrained.commands"  # entry points of packages that have commands, too
 ENGINES = ("llama-cpp-python", "llguidance")
+KINDS = {"int": "a whole number", "float": "a number", "read_most_tokens": "a whole number"}
+"""What argparse calls a type -> what users call it."""
+INVALID_CHOICE = re.compile(r"(.+): invalid choice: '(.*)' \(choose from (.*)\)")
 COMPLETED = {
     "FILE": shtab.FILE,
     "rows": shtab.FILE,
@@ -28,11 +37,35 @@ COMPLETED = {
 """What an argument is called in the help -> what a shell offers for it."""
 
 
+class UsageError(RequestError):
+    """A line that the parser does not take; the hint is the command that helps."""
+
+    def __str__(self) -> str:
+        return f"{self.message} (see {self.hint})"
+
+
 class CommandParser(argparse.ArgumentParser):
-    """A parser whose errors are one line; argparse prints all options in front of them."""
+    """A parser whose errors are raised; argparse prints all options in front of them, and exits."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(ExitCode.USAGE, f"constrained: error: {message} (see {self.prog} --help)\n")
+        raise UsageError(_reword(message), hint=f"{self.prog} --help")
+
+
+def _reword(message: str) -> str:
+    """A message of argparse in other words: what is wrong with which option, and the nearest one of
+    those that may be meant."""
+    message = message.removeprefix("argument ")
+    for kind, name in KINDS.items():
+        message = message.replace(f"invalid {kind} value: ", f"not {name}: ")
+    found = INVALID_CHOICE.fullmatch(message)
+    if found is None:
+        return message
+    place, given, known = found.groups()
+    names = re.findall(r"[^\s,']+", known)
+    close = get_close_matches(given, names, n=1)
+    if close:
+        return f"{place}: there is no {given!r}, did you mean {close[0]}?"
+    return f"{place}: there is no {given!r}, but {', '.join(names)}"
 
 
 class PrintVersions(argparse.Action):
@@ -78,8 +111,13 @@ def main(arguments: Sequence[str] | None = None, commands: Sequence[Any] | None 
         arguments: default: those of the process.
         commands: modules with `add`; default: all, those of installed packages, too.
     """
-    options = make_parser(_find_commands() if commands is None else commands).parse_args(arguments)
+    options = argparse.Namespace(json=False)
     try:
+        parser = make_parser(_find_commands() if commands is None else commands)
+        options = parse(parser, sys.argv[1:] if arguments is None else arguments)
+        set_colour(getattr(options, "color", "auto"))
+        if "show_config" in options:
+            return _show_config(options)
         return options.run(options)
     except BrokenPipeError:  # who reads has seen enough; python would try to write the rest
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -122,7 +160,9 @@ def make_parser(commands: Sequence[Any]) -> argparse.ArgumentParser:
         command.add(subparsers)
     help = "print the script that completes commands and options in this shell"
     shtab.add_argument_to(parser, "--print-completion", help=help)
-    _complete_paths(parser)
+    add_options(parser)
+    for each in (parser, *(command.parser for command in list_commands(parser))):
+        _complete_paths(each)
     return parser
 
 
@@ -130,8 +170,15 @@ def _complete_paths(parser: argparse.ArgumentParser) -> None:
     """Lets shells offer files and folders where an argument is one."""
     # argparse has no public way to ask for the arguments of a parser, and shtab reads `complete`.
     for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            for command in set(action.choices.values()):
-                _complete_paths(command)
-        elif (name := action.metavar or action.dest) in COMPLETED:
+        if (name := action.metavar or action.dest) in COMPLETED:
             setattr(action, "complete", COMPLETED[str(name)])  # noqa: B010  no field of its own
+
+
+def _show_config(options: argparse.Namespace) -> int:
+    complete(options)
+    rows = describe(options)
+    if options.json:
+        print_json(rows)
+    else:
+        print_table(rows)
+    return ExitCode.DONE

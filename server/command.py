@@ -3,7 +3,6 @@
 import argparse
 import gc
 import logging
-import os
 import sys
 from collections.abc import Callable
 from datetime import datetime
@@ -91,8 +90,8 @@ def _add_server_options(parser: argparse.ArgumentParser) -> None:
     add("--reasoning-field", choices=fields, help=help)
     help = "the same in llama-server's terms: none is inline, deepseek is reasoning_content"
     add("--reasoning-format", choices=tuple(REASONING_FORMATS), help=help)
-    help = "default limit of reasoning tokens; 0: none; -1: no limit"
-    add("--reasoning-budget", type=int, default=-1, metavar="N", help=help)
+    help = "default limit of reasoning tokens; 0: none; -1: no limit (LLAMA_ARG_THINK_BUDGET)"
+    add("--reasoning-budget", type=int, metavar="N", help=help)
     add("--timeout", type=float, metavar="SECONDS", help="limit for a request; default: none")
     help = "disconnect clients that read or send nothing for so long; default: 60"
     drain = "time for running requests to end when the server stops; default: 30"
@@ -275,7 +274,8 @@ def _serve(options: argparse.Namespace, settings: Settings) -> int:
 def _find_sources(options: argparse.Namespace) -> "list[ModelSource]":
     """The models that the options name: that of -m or -hf first, with which the server starts; the
     demo model, if they name none."""
-    from server.models.model_files import find_sources, load_model, measure_files
+    from constrained.model.local_models import measure_files
+    from server.models.model_files import find_sources, load_model
     from server.models.source import ModelSource
 
     others = find_sources(options)
@@ -333,7 +333,7 @@ def read_settings(options: argparse.Namespace) -> Settings:
         stop=read_stops(options.stop),
         template_kwargs=shared.read_kwargs(options),
         reasoning=shared.SWITCH[options.reasoning],
-        reasoning_budget=None if options.reasoning_budget < 0 else options.reasoning_budget,
+        reasoning_budget=_read_budget(options.reasoning_budget),
         timeout=options.timeout,
         idle_seconds=options.idle_timeout,
         drain_seconds=options.drain,
@@ -365,6 +365,13 @@ def _read_reasoning_field(options: argparse.Namespace) -> ReasoningField:
     return REASONING_FORMATS[options.reasoning_format or "auto"]
 
 
+def _read_budget(given: int | None) -> int | None:
+    """The most tokens of reasoning; None: as many as the model likes."""
+    if given is None or given < 0:
+        return None
+    return given
+
+
 def _read_hosts(options: argparse.Namespace) -> tuple[str, ...] | None:
     """The names by which the server may be asked; None: any."""
     given: str | None = options.allowed_hosts
@@ -376,8 +383,6 @@ def _read_hosts(options: argparse.Namespace) -> tuple[str, ...] | None:
 
 def _read_keys(options: argparse.Namespace) -> tuple[str, ...]:
     keys: list[str] = list(options.api_key or ())
-    if not keys and os.environ.get("LLAMA_API_KEY"):
-        keys.append(os.environ["LLAMA_API_KEY"])
     if options.api_key_file:
         keys += read_text(options.api_key_file, "--api-key-file").split()
     if not all(keys) or (options.api_key_file and not keys):

@@ -1,6 +1,7 @@
 """Output of commands: JSON and text on stdout, notes and errors on stderr."""
 
 import json
+import os
 import sys
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
@@ -13,6 +14,31 @@ from grammars.schema.nodes import Schema
 from grammars.turn import Tool
 
 Row = TypeVar("Row")
+COLOURS = ("auto", "always", "never")
+RED, DIM, PLAIN = "\x1b[1;31m", "\x1b[2m", "\x1b[0m"
+
+
+def set_colour(choice: str) -> None:
+    """Says for this process whether output has colours, in the variables that rich and others read:
+    FORCE_COLOR, NO_COLOR.
+
+    Args:
+        choice: one of COLOURS; auto is as the variables say, else at a terminal.
+    """
+    if choice == "always":
+        os.environ["FORCE_COLOR"] = "1"
+        os.environ.pop("NO_COLOR", None)
+    elif choice == "never":
+        os.environ["NO_COLOR"] = "1"
+
+
+def has_colour(out: TextIO) -> bool:
+    """Whether text on this stream is coloured."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return out.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def print_json(value: Any) -> None:
@@ -84,19 +110,22 @@ def print_answers(
 
 def print_error(message: str) -> None:
     """An error on stderr."""
-    _print_message(f"constrained: error: {message}")
+    _print_message("error", RED, message)
 
 
 def print_notes(notes: Iterable[str]) -> None:
     """Notes on stderr: no errors, but good to know."""
     for note in notes:
-        _print_message(f"constrained: note: {note}")
+        _print_message("note", DIM, note)
 
 
-def _print_message(message: str) -> None:
+def _print_message(kind: str, style: str, message: str) -> None:
     """A message on stderr, which may quote files and templates: its further lines are indented, so
     that they are no messages of their own."""
-    print("\n    ".join(map(escape_controls, message.split("\n"))), file=sys.stderr)
+    if has_colour(sys.stderr):
+        kind = f"{style}{kind}{PLAIN}"
+    text = "\n    ".join(map(escape_controls, message.split("\n")))
+    print(f"constrained: {kind}: {text}", file=sys.stderr)
 
 
 def describe_checked(tools: Iterable[Tool]) -> Iterator[str]:

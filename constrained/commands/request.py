@@ -1,18 +1,20 @@
 """The request that the options of a command describe, and the model for it; for `call`, `chat`."""
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from constrained.commands import options as shared
 from constrained.commands.input import read_json, read_text
 from constrained.commands.output import describe_checked, describe_findings
+from constrained.commands.terminal import Report, show_progress
 from constrained.decode.filters.stop_texts import read_stops
 from constrained.engine.options import MOST_WAITING, read_options
 from constrained.engine.protocol import Sampling
 from constrained.errors import RequestError
 from constrained.job import Recall
+from constrained.model.local_models import measure_files
 from grammars.turn import Answer, JsonAnswer, KeyOrder, Think
 
 if TYPE_CHECKING:
@@ -118,18 +120,28 @@ def load_model(options: argparse.Namespace) -> "Model":
     """
     from constrained.model.loading import load
 
-    return load(
-        shared.find_model(options),
-        chat_template=shared.read_template(options),
-        tool_format=_read_tool_format(options),
-        deterministic=options.deterministic,
-        cache_ram=options.cache_ram,
-        cache_dir=options.cache_dir,
-        draft=not options.no_draft,
-        max_waiting=getattr(options, "max_waiting", MOST_WAITING),
-        progress=shared.show_progress("loading"),
-        **shared.read_engine_options(options),
-    )
+    path = shared.find_model(options)
+    with show_progress("loading") as report:
+        return load(
+            path,
+            chat_template=shared.read_template(options),
+            tool_format=_read_tool_format(options),
+            deterministic=options.deterministic,
+            cache_ram=options.cache_ram,
+            cache_dir=options.cache_dir,
+            draft=not options.no_draft,
+            max_waiting=getattr(options, "max_waiting", MOST_WAITING),
+            progress=_report_bytes(path, report),
+            **shared.read_engine_options(options),
+        )
+
+
+def _report_bytes(path: str | None, report: Report | None) -> Callable[[float], None] | None:
+    """Turns the part of a file that is loaded into bytes; None: there is nobody to see it."""
+    if report is None:
+        return None
+    size = measure_files(path)
+    return lambda part: report(part * size, size)
 
 
 def fit(job: "Job", model: "Model") -> "Job":

@@ -1,11 +1,10 @@
 """A turn as text on a terminal: reasoning, content, and calls as they are generated."""
 
 import json
-import os
 import sys
 from typing import TYPE_CHECKING, TextIO
 
-from constrained.commands.output import make_printable
+from constrained.commands.output import DIM, PLAIN, has_colour, make_printable
 from grammars.turn import (
     ArgumentsDelta,
     CallCut,
@@ -21,15 +20,13 @@ if TYPE_CHECKING:
     from constrained.reply import Reply
     from constrained.schedule.worker import Stream
 
-DIM, PLAIN = "\x1b[2m", "\x1b[0m"
-
 
 class Screen:
     """Text on a stream, stdout by default, piece by piece; `end_line` ends a line that has text.
 
     Attributes:
         is_terminal: the stream is a terminal.
-        is_styled: reasoning is dimmed: it is a terminal, and NO_COLOR is not set.
+        is_styled: reasoning is dimmed.
     """
 
     def __init__(self, out: TextIO | None = None):
@@ -37,7 +34,7 @@ class Screen:
         self._is_inside_line = False
         self._is_dim = False
         self.is_terminal = self._out.isatty()
-        self.is_styled = self.is_terminal and not os.environ.get("NO_COLOR")
+        self.is_styled = has_colour(self._out)
 
     def write(self, text: str, *, dim: bool = False) -> None:
         """Writes on; what the stream cannot show is escaped."""

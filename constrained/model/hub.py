@@ -40,7 +40,7 @@ def fetch(
     *,
     token: str | None = None,
     offline: bool = False,
-    progress: Callable[[float], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
     endpoint: str | None = None,
 ) -> Path:
     """Finds a model on the Hub or in the cache, and downloads it where it is not there yet.
@@ -51,7 +51,7 @@ def fetch(
             `user/repo:path.gguf`, a file of the repository. May begin with `hf:`.
         token: of an account that may read the repository; None for HF_TOKEN or the saved login.
         offline: look into the cache alone. So is done, too, where the Hub cannot be reached.
-        progress: called with the part downloaded, 0 to 1.
+        progress: called with the bytes that are there, and those of the whole.
         endpoint: the address of the Hub; None for HF_ENDPOINT, else https://huggingface.co.
 
     Returns:
@@ -228,7 +228,7 @@ class _Hub:
         self,
         parts: Sequence[str],
         sizes: Mapping[str, int],
-        progress: Callable[[float], None] | None,
+        progress: Callable[[int, int], None] | None,
     ) -> Path:
         """Downloads what the cache lacks of these files; the path of the first."""
         counted = _Progress(sum(map(sizes.__getitem__, parts)), progress)
@@ -293,7 +293,7 @@ def _first_line(error: BaseException) -> str:
 class _Progress:
     """Adds up the bytes downloaded of several files."""
 
-    def __init__(self, size: int, report: Callable[[float], None] | None):
+    def __init__(self, size: int, report: Callable[[int, int], None] | None):
         self._size, self._report = size, report
         self._finished = self._current = 0  # bytes: of whole files, of the one on its way
 
@@ -306,11 +306,8 @@ class _Progress:
     def add(self, size: int) -> None:
         """So many bytes more of the file on its way."""
         self._current += size
-        part = 1.0
-        if self._size:
-            part = min((self._finished + self._current) / self._size, 1.0)
         if self._report is not None:
-            self._report(part)
+            self._report(min(self._finished + self._current, self._size), self._size)
 
     def make_bar(self) -> type["_Bar"]:
         """A class for huggingface_hub, which makes a progress bar of it for each file."""

@@ -149,8 +149,15 @@ def _find(
     if isinstance(source, str) and source.startswith(HUB):
         from constrained.model.hub import fetch
 
-        return fetch(source, token=token, offline=offline, progress=progress)
+        report = None
+        if progress is not None:
+            report = partial(_report_part, progress)
+        return fetch(source, token=token, offline=offline, progress=report)
     return find_packaged(source) or Path(source)
+
+
+def _report_part(progress: Callable[[float], None], done: int, whole: int) -> None:
+    progress(done / whole if whole else 1.0)
 
 
 def _make(

@@ -278,7 +278,10 @@ def test_errors_of_call(run: Run, model: str, tmp_path: Path, arguments: str, me
 
 @pytest.mark.parametrize(
     "arguments",
-    ["", "call", "call hi -c much", "call hi -fa maybe", "cal", "call --regex a --choice b x"],
+    [
+        *("", "call", "call hi -c much", "call hi -fa maybe", "cal", "call --regex a --choice b x"),
+        *("call hi --tols x", "models --nothing"),
+    ],
 )
 def test_usage(run: Run, arguments: str):
     code, out, err = run(*arguments.split())

@@ -115,8 +115,10 @@ def test_the_names_of_the_server(arguments: list[str], hosts: tuple[str, ...] | 
 
 def test_a_key_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LLAMA_API_KEY", "secret")
-    assert read_settings(read()).api_keys == ("secret",)
-    assert read_settings(read("--api-key", "other")).api_keys == ("other",)
+    for words, key in (([], "secret"), (["--api-key", "other"], "other")):
+        options = read(*words)
+        complete(options)
+        assert read_settings(options).api_keys == (key,)
 
 
 @pytest.mark.parametrize(

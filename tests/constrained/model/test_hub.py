@@ -66,11 +66,12 @@ def hub(data: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_what_is_downloaded_is_found_again(
     hub: Hub, data: dict[str, bytes], wanted: str, file: str
 ):
-    told: list[float] = []
-    path = fetch(REPO + wanted, endpoint=hub.url, progress=told.append)
+    told: list[tuple[int, int]] = []
+    path = fetch(REPO + wanted, endpoint=hub.url, progress=lambda *sizes: told.append(sizes))
     assert path.read_bytes() == data[file]
     assert path.parts[-file.count("/") - 1 :] == Path(file).parts
-    assert (told[-1], told) == (1.0, sorted(told))
+    size = sum(len(data[name]) for name in (PARTS if file == PARTS[0] else [file]))
+    assert (told[-1], told) == ((size, size), sorted(told))
     downloads = [r for r in hub.requests if "/cdn/" in r]
     assert len(downloads) == (2 if file == PARTS[0] else 1)
     assert fetch(f"hf:{REPO}{wanted}", endpoint=hub.url) == path
