@@ -17,8 +17,7 @@ from constrained.commands import COMMANDS
 from constrained.commands.configuration import add_options, describe, list_commands, parse
 from constrained.commands.exit_codes import ExitCode, find_code
 from constrained.commands.options import complete
-from constrained.commands.output import print_error, print_json, set_colour
-from constrained.commands.terminal import print_table
+from constrained.commands.output import print_error, print_json, print_table, set_colour
 from constrained.errors import RequestError
 from constrained.own_packages import PROJECT, check_package
 from grammars.errors import Error

@@ -1,7 +1,6 @@
 """`constrained batch`: carries out a file of requests without HTTP."""
 
 import argparse
-import asyncio
 import json
 import sys
 from collections.abc import Iterator, Sequence
@@ -15,7 +14,7 @@ from constrained.commands.input import read_lines
 from constrained.commands.output import print_error, print_notes
 from constrained.deadline import check_timeout
 from constrained.engine.options import read_options
-from constrained.engine.protocol import Sampling
+from constrained.engine.sampling import Sampling
 from constrained.errors import RequestError
 from constrained.own_packages import install_command
 
@@ -178,6 +177,8 @@ def _carry_out(
     model: "Model", options: argparse.Namespace, lines: Sequence["BatchLine"], results: _Results
 ) -> None:
     """Carries out lines, as many at a time as the model has sequences."""
+    import asyncio
+
     from starlette.datastructures import State
 
     from server.app import make_routes

@@ -15,10 +15,9 @@ from constrained.commands.input import read_text
 from constrained.commands.options import LOCAL_HOST, MOST_MODELS, PORT
 from constrained.commands.output import print_error
 from constrained.deadline import check_timeout
-from constrained.decode.filters.stop_texts import read_stops
 from constrained.engine.host import available_memory, return_large_blocks
 from constrained.engine.options import MOST_WAITING, read_options
-from constrained.engine.protocol import Sampling
+from constrained.engine.sampling import Sampling
 from constrained.errors import RequestError
 from constrained.own_packages import install_command
 from server.logs import set_up_log
@@ -326,6 +325,8 @@ def read_settings(options: argparse.Namespace) -> Settings:
     Raises:
         RequestError: a key is empty, or a limit is too small.
     """
+    from constrained.decode.filters.stop_texts import read_stops
+
     return Settings(
         api_keys=_read_keys(options),
         reasoning_field=_read_reasoning_field(options),

@@ -13,7 +13,6 @@ from constrained.commands import request
 from constrained.commands.output import print_error, print_notes
 from constrained.commands.show import Screen, follow
 from constrained.errors import RequestError
-from constrained.tools.offer import read_offer
 from grammars.errors import Error
 from grammars.turn import ToolCall
 
@@ -72,6 +71,8 @@ class ChatSession:
         self._screen = Screen()
         self._messages: list[Mapping[str, Any]] = []  # behind those of the job
         self._starts: list[int] = []  # indexes in them at which the turns of the user begin
+        from constrained.tools.offer import read_offer
+
         # The tools that the user knows are not offered.
         self._refused = {refusal.name for refusal in read_offer(job.tools).refused}
 

@@ -6,7 +6,6 @@ from typing import Any
 from constrained.commands.input import read_lines
 from constrained.commands.options import add_rows
 from constrained.commands.output import print_answers
-from constrained.replay.check import check_rows, read_rows
 
 
 def add(commands: Any) -> None:
@@ -17,4 +16,6 @@ def add(commands: Any) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from constrained.replay.check import check_rows, read_rows
+
     return print_answers(read_rows(read_lines(options.rows)), check_rows)

@@ -2,16 +2,15 @@
 
 import argparse
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from constrained.commands import options as shared
 from constrained.commands.output import describe_checked, print_json, print_notes, print_text
 from constrained.errors import RequestError
-from constrained.replay.replay_context import ReplayContext, read_context
-from constrained.tools.offer import read_offer
-from constrained.tools.shapes import as_openai, read_policy
-from grammars.build.turn import build_grammar
 from grammars.turn import KeyOrder, Think
+
+if TYPE_CHECKING:
+    from constrained.replay.replay_context import ReplayContext
 
 
 def add(commands: Any) -> None:
@@ -33,6 +32,10 @@ def add(commands: Any) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from constrained.tools.offer import read_offer
+    from constrained.tools.shapes import as_openai, read_policy
+    from grammars.build.turn import build_grammar
+
     raw = shared.read_tool_file(options)
     kwargs = shared.read_kwargs(options)
     context = _read_context(options)
@@ -57,7 +60,9 @@ def _run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _read_context(options: argparse.Namespace) -> ReplayContext:
+def _read_context(options: argparse.Namespace) -> "ReplayContext":
+    from constrained.replay.replay_context import read_context
+
     if options.format:
         if options.tool_format:
             raise RequestError("--format and --tool-format do not go together")

@@ -5,8 +5,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from constrained.commands.output import print_json, print_text
-from constrained.commands.terminal import print_table, show_progress
+from constrained.commands.output import print_json, print_table, print_text, show_progress
 from constrained.errors import ModelError
 
 DAY = 24 * 60 * 60  # seconds

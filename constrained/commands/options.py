@@ -12,14 +12,11 @@ from typing import Any, get_args
 
 from constrained.commands.configuration import MODEL, Command, Parsed, find_rivals
 from constrained.commands.input import read_json, read_text
-from constrained.commands.terminal import show_progress
-from constrained.engine.options import CacheType, EngineOptions, LoadOptions, SplitMode
-from constrained.engine.protocol import Sampling
+from constrained.commands.output import show_progress
+from constrained.engine.options import CACHE_RAM, CacheType, EngineOptions, LoadOptions, SplitMode
+from constrained.engine.sampling import Sampling
 from constrained.errors import RequestError
 from constrained.job import Recall
-from constrained.kv.snapshots import CACHE_RAM
-from constrained.template.chat_template import check_kwargs
-from constrained.tools.offer import read_offer
 from grammars.turn import KeyOrder, Think
 
 LOCAL_HOST = "127.0.0.1"
@@ -439,6 +436,8 @@ def read_tool_file(options: argparse.Namespace) -> list[Any]:
             tools = listed
         case _:
             pass
+    from constrained.tools.offer import read_offer
+
     read_offer(tools)
     return tools
 
@@ -456,6 +455,8 @@ def read_kwargs(options: argparse.Namespace) -> dict[str, Any]:
     kwargs = read_json(options.chat_template_kwargs, "--chat-template-kwargs")
     if not isinstance(kwargs, dict):
         raise RequestError("--chat-template-kwargs has to be a JSON object")
+    from constrained.template.chat_template import check_kwargs
+
     check_kwargs(kwargs)
     if options.reasoning != "auto":
         kwargs.setdefault("enable_thinking", options.reasoning == "on")

@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from constrained.commands import options as shared
 from constrained.commands.input import read_json, read_text
-from constrained.commands.output import describe_checked, describe_findings
-from constrained.commands.terminal import Report, show_progress
-from constrained.decode.filters.stop_texts import read_stops
+from constrained.commands.output import Report, describe_checked, describe_findings, show_progress
 from constrained.engine.options import MOST_WAITING, read_options
-from constrained.engine.protocol import Sampling
+from constrained.engine.sampling import Sampling
 from constrained.errors import RequestError
 from constrained.job import Recall
 from constrained.model.local_models import measure_files
@@ -55,6 +53,7 @@ def read_request(options: argparse.Namespace) -> "Job":
     Raises:
         Error: what they say is wrong; found here, before a model is loaded.
     """
+    from constrained.decode.filters.stop_texts import read_stops
     from constrained.job import Job, check_job
 
     tools = shared.read_tool_file(options)
