@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from constrained.model.speed import Figure
 
 SEQUENCES = 4  # as many as `serve` has
-PROMPT, GENERATED, REPETITIONS, SECONDS = 512, 128, 3, 40.0
+PROMPT, GENERATED, REPETITIONS, SECONDS = 512, 128, 3, 30.0
 
 
 def add(commands: Any) -> None:
@@ -47,7 +47,7 @@ def _run(options: argparse.Namespace) -> int:
     shared.choose_sequences(options, SEQUENCES)
     read_options(shared.read_engine_options(options))
     options.model, options.hf_repo = shared.find_model(options), None
-    from constrained.model.speed import Figure, SpeedOptions, measure_speed
+    from constrained.model.speed import LAST, Figure, SpeedOptions, measure_speed
 
     _say("loading the model")
     began = time.perf_counter()
@@ -74,6 +74,8 @@ def _run(options: argparse.Namespace) -> int:
             _print(model, figures, options)  # what there is so far
             raise
         _print(model, figures, options)
+        if figures[-1].test != LAST:
+            print_notes(["the time was over before all tests had run: raise --seconds"])
     return 0
 
 

@@ -22,7 +22,7 @@ from constrained.reply import Reply
 from grammars.turn import Think
 
 SMALLEST = 16  # tokens of a test
-PILOT_PROMPT, PILOT_TOKENS = 64, 8
+PILOT_PROMPT, PILOT_TOKENS = 32, 8
 SHARES = 8  # of the time; one for each test, and one for what is made ready
 GREEDY = Sampling(temperature=0)
 SHORT_CALL: dict[str, Any] = {
@@ -37,34 +37,28 @@ SHORT_CALL: dict[str, Any] = {
         "required": ["city", "unit"],
     },
 }
-LONG_CALL: dict[str, Any] = {
-    "name": "plan_trip",
-    "description": "Plan a trip of eight days",
-    "parameters": {
-        "type": "object",
-        "properties": {
-            "days": {
-                "type": "array",
-                "minItems": 8,
-                "maxItems": 8,
-                "items": {
-                    "type": "object",
-                    "properties": {
-                        "date": {"type": "string", "format": "date"},
-                        "city": {"type": "string", "minLength": 3, "maxLength": 20},
-                        "hours": {"type": "integer", "minimum": 0, "maximum": 24},
-                        "transport": {"enum": ["train", "bus", "car", "on foot"]},
-                        "notes": {"type": "string", "maxLength": 40},
-                    },
-                    "required": ["date", "city", "hours", "transport", "notes"],
-                },
-            },
-        },
-        "required": ["days"],
+DAY = {
+    "type": "object",
+    "properties": {
+        "date": {"type": "string", "format": "date"},
+        "city": {"type": "string", "minLength": 3, "maxLength": 20},
+        "hours": {"type": "integer", "minimum": 0, "maximum": 24},
+        "transport": {"enum": ["train", "bus", "car", "on foot"]},
+        "notes": {"type": "string", "maxLength": 40},
     },
+    "required": ["date", "city", "hours", "transport", "notes"],
 }
+DAYS, DAY_TOKENS = 8, 80
 QUESTIONS = {"get_weather": "What's the weather in Paris?", "plan_trip": "Plan a trip to Italy."}
+LAST = "first token, known prompt"
 MOST_CALL = 1024  # tokens
+
+
+def make_long_call(days: int) -> dict[str, Any]:
+    """A tool whose call has so many rows."""
+    rows = {"type": "array", "minItems": days, "maxItems": days, "items": DAY}
+    parameters = {"type": "object", "properties": {"days": rows}, "required": ["days"]}
+    return {"name": "plan_trip", "description": "Plan a trip", "parameters": parameters}
 
 
 @dataclass(frozen=True)
@@ -81,7 +75,7 @@ class SpeedOptions:
     prompt: int = 512
     generated: int = 128
     repetitions: int = 3
-    seconds: float = 40.0
+    seconds: float = 30.0
 
 
 @dataclass(frozen=True)
@@ -108,7 +102,10 @@ class Figure:
 
 
 def measure_speed(model: Model, options: SpeedOptions) -> Iterator[Figure]:
-    """Runs the tests one after the other; gives each figure as soon as it is there."""
+    """Runs the tests one after the other; gives each figure as soon as it is there.
+
+    Where the time is over, the tests that are left do not run: the last one is LAST.
+    """
     yield from _Tests(model, options).run()
 
 
@@ -126,26 +123,38 @@ class _Tests:
         ]
 
     def run(self) -> Iterator[Figure]:
+        end = time.monotonic() + self._options.seconds
         pilot = self._generate(PILOT_PROMPT, PILOT_TOKENS)[0]
-        prompt_speed = PILOT_PROMPT / pilot.timings.prompt_seconds
-        speed = PILOT_TOKENS / pilot.timings.generation_seconds
         room = self._model.engine.context_length // 2
-        prompt = self._fit_size(min(self._options.prompt, room), prompt_speed)
-        generated = self._fit_size(min(self._options.generated, room), speed)
+        speed = PILOT_PROMPT / pilot.timings.prompt_seconds
+        prompt = self._fit_size(min(self._options.prompt, room), speed)
         yield self._repeat(f"pp{prompt}", "tokens/s", lambda: self._read_prompt(prompt))
-        yield self._repeat(f"tg{generated}", "tokens/s", lambda: self._write(generated, 1))
+        speed = PILOT_TOKENS / pilot.timings.generation_seconds
+        size = self._fit_size(min(self._options.generated, room), speed)
+        figure = self._repeat(f"tg{size}", "tokens/s", lambda: self._write(size, 1))
+        yield figure
+        long_call = make_long_call(self._fit_size(DAYS, figure.value / DAY_TOKENS, smallest=1))
+        further = [
+            self._measure_together(size, figure.value),
+            self._measure_call("short call", SHORT_CALL),
+            self._measure_call("long call", long_call),
+            self._measure_first_token(prompt),
+        ]
+        for figures in further:
+            if time.monotonic() > end:
+                return
+            yield from figures
+
+    def _measure_together(self, size: int, speed: float) -> Iterator[Figure]:
         count = self._model.engine.max_sequences
         if count > 1:
-            each = self._fit_size(generated, speed / 2)
+            each = self._fit_size(size, speed / 2)
             name = f"tg{each} x {count} sequences"
             yield self._repeat(name, "tokens/s", lambda: self._write(each, count))
-        for name, tool in (("short call", SHORT_CALL), ("long call", LONG_CALL)):
-            yield from self._measure_call(name, tool)
-        yield from self._measure_first_token(prompt)
 
-    def _fit_size(self, size: int, speed: float) -> int:
+    def _fit_size(self, size: int, speed: float, *, smallest: int = SMALLEST) -> int:
         """So many tokens, or half, a quarter and so on, as can be had in the time."""
-        while size // 2 >= SMALLEST and size / speed > self._share:
+        while size // 2 >= smallest and size / speed > self._share:
             size //= 2
         return size
 
@@ -250,7 +259,7 @@ class _Tests:
         self._repeat("", "", measure)
         detail = f"a message of {size} tokens and a tool"
         yield Figure("first token, new prompt", "ms", tuple(cold), detail)
-        yield Figure("first token, known prompt", "ms", tuple(known), detail)
+        yield Figure(LAST, "ms", tuple(known), detail)
 
     def _time_first_token(self, text: str) -> float:
         """Milliseconds until the first token of the reply is there."""
