@@ -40,7 +40,7 @@ def _run(options: argparse.Namespace) -> int:
     message = options.message
     if message == "-" == options.tools:
         hint = "Name a file for the tools"
-        raise RequestError("both the message and --tools are to come from stdin", hint=hint)
+        raise RequestError("both the message and --tools would be read from stdin", hint=hint)
     job = request.read_request(options)
     if message == "-":
         message = read_text("-", "MESSAGE").rstrip("\n")

@@ -110,7 +110,7 @@ def add_rows(parser: argparse.ArgumentParser) -> None:
     """Declares the input of commands that answer JSON Lines."""
     parser.add_argument("rows", nargs="?", default="-", help="JSON Lines; - or nothing: stdin")
     parser.add_argument(
-        "--json", action="store_true", help="accepted for uniformity: answers are always JSON Lines"
+        "--json", action="store_true", help="without effect: answers are always JSON Lines"
     )
 
 
@@ -125,7 +125,7 @@ def add_tool_options(parser: argparse.ArgumentParser, *, required: bool = False)
     )
     add("--tool-choice", default="auto", help="auto, none, required, or a tool")
     add("--no-parallel", action="store_true", help="allow one call at most")
-    help = "required strings have at least one character"
+    help = "do not allow empty strings for required properties"
     add("--require-nonempty", action="store_true", help=help)
     help = "order of declared keys in objects: any (the default), or that of the schema"
     add("--key-order", choices=tuple(KeyOrder), default=KeyOrder.ANY, help=help)
@@ -168,7 +168,7 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         "--reasoning",
         choices=tuple(THINKING),
         default="auto",
-        help="whether the model reasons first",
+        help="whether the model reasons before it answers",
     )
 
 
@@ -187,7 +187,7 @@ def add_answer_options(parser: argparse.ArgumentParser) -> None:
     add("-j", "--json-schema", metavar="JSON_OR_FILE", help="JSON that fits this schema")
     add("--regex", help="text that this regular expression matches entirely")
     add("--choice", action="append", metavar="TEXT", help="one of these texts (repeatable)")
-    add("--grammar", metavar="FILE", help="text of a grammar: Lark as in llguidance, or GBNF")
+    add("--grammar", metavar="FILE", help="file with a grammar: Lark as in llguidance, or GBNF")
 
 
 def add_reasoning_options(parser: argparse.ArgumentParser) -> None:
@@ -234,9 +234,9 @@ def add_engine_options(
         metavar="N",
         help="CPU threads for prompts; default: as -t",
     )
-    help = f"most tokens in one decode; default: {EngineOptions.batch_size}"
+    help = f"batch size: maximum tokens in one decode; default: {EngineOptions.batch_size}"
     add("-b", "--batch-size", type=int, metavar="N", help=help)
-    help = f"most tokens computed at once; default: {EngineOptions.ubatch_size}"
+    help = f"physical batch size: tokens computed at once; default: {EngineOptions.ubatch_size}"
     add("-ub", "--ubatch-size", type=int, metavar="N", help=help)
     add(
         "-fa",
@@ -273,7 +273,7 @@ def _add_devices(add: Callable[..., Any]) -> None:
     )
     help = "how several GPUs share the model; default: layer"
     add("-sm", "--split-mode", choices=get_args(SplitMode), help=help)
-    add("-mg", "--main-gpu", type=int, metavar="N", help="GPU for what is not split")
+    add("-mg", "--main-gpu", type=int, metavar="N", help="GPU for tensors that are not split")
     add("-ts", "--tensor-split", metavar="N0,N1", help="proportions of several GPUs, such as 3,1")
     help = "keep the KV cache in main memory"
     add("-nkvo", "--no-kv-offload", action="store_true", default=None, help=help)
@@ -295,7 +295,7 @@ def add_sampling_options(parser: argparse.ArgumentParser, *, max_tokens: int | N
     add = parser.add_argument_group(
         "sampling (defaults apply where the model recommends nothing)"
     ).add_argument
-    help = f"most tokens of a reply; -1: as the context allows; default: {max_tokens or -1}"
+    help = f"maximum tokens of a reply; -1: as the context allows; default: {max_tokens or -1}"
     add(
         *("-n", "--max-tokens", "--predict", "--n-predict"),
         type=read_most_tokens,
@@ -310,7 +310,7 @@ def add_sampling_options(parser: argparse.ArgumentParser, *, max_tokens: int | N
     add("--min-p", type=float, help=f"default: {Sampling.min_p}")
     help = f"penalty for repeated tokens; default: {Sampling.repeat_penalty} (none)"
     add("--repeat-penalty", type=float, help=help)
-    help = f"tokens that penalties look back, -1: all; default: {Sampling.penalty_last_n}"
+    help = f"number of last tokens that are penalised; -1: all; default: {Sampling.penalty_last_n}"
     add("--repeat-last-n", type=int, metavar="N", help=help)
     help = f"default: {Sampling.presence_penalty} (none)"
     add("--presence-penalty", type=float, help=help)

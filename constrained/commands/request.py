@@ -31,7 +31,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     shared.add_reasoning_options(parser)
     shared.add_engine_options(parser)
     shared.add_sampling_options(parser)
-    parser.add_argument("--max-calls", type=int, metavar="N", help="most calls in a turn")
+    parser.add_argument(
+        "--max-calls", type=int, metavar="N", help="maximum number of calls in a turn"
+    )
 
 
 def _read_tool_format(options: argparse.Namespace) -> "Format | None":
@@ -107,7 +109,7 @@ def _read_schema(given: str) -> Any:
         name, text = given, read_text(given, "--json-schema")
     schema = read_json(text, name)
     if not isinstance(schema, dict):
-        raise RequestError(f"{name} is no JSON Schema", hint='Write {"type": "object", ...}')
+        raise RequestError(f"{name} is not a JSON Schema", hint='Write {"type": "object", ...}')
     return schema
 
 

@@ -25,7 +25,7 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--closed",
         action="store_true",
-        help="as in tools: objects that declare properties and do not mention others are closed",
+        help="close objects that declare properties but not additionalProperties, as for tools",
     )
 
 

@@ -64,7 +64,7 @@ def fetch(
     repo, wanted = split_spec(spec)
     hub = _Hub(repo, token, endpoint or constants.ENDPOINT)
     if offline or constants.HF_HUB_OFFLINE:
-        return _find_cached(hub.repo, wanted, "the Hub may not be asked (offline)")
+        return _find_cached(hub.repo, wanted, "offline mode forbids asking the Hub")
     try:
         sizes = hub.list_files()
     except _UnreachableError as e:
@@ -110,7 +110,7 @@ def choose(files: Iterable[str], wanted: str, location: str) -> tuple[str, ...]:
     if not models:
         hint = "Take a repository with GGUF files; their names often end in -GGUF"
         raise ModelError(f"there is no GGUF model in {location}", hint=hint)
-    hint = f"There is {', '.join(_name_models(models))}"
+    hint = f"Available: {', '.join(_name_models(models))}"
     raise ModelError(f"there is no {wanted} in {location}", hint=hint)
 
 
