@@ -81,7 +81,9 @@ def _add_server_options(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="require one of the API keys in this file, one a line",
     )
-    help = "names of the model in the API, with commas; replies have the first (LLAMA_ARG_ALIAS)"
+    help = (
+        "names of the model in the API (comma-separated); replies use the first (LLAMA_ARG_ALIAS)"
+    )
     add("-a", "--alias", metavar="NAME", help=help)
     _add_models(parser.add_argument_group("several models").add_argument)
     help = "field for reasoning in Chat Completions; default: reasoning_content"
@@ -92,33 +94,35 @@ def _add_server_options(parser: argparse.ArgumentParser) -> None:
     help = "default limit of reasoning tokens; 0: none; -1: no limit (LLAMA_ARG_THINK_BUDGET)"
     add("--reasoning-budget", type=int, metavar="N", help=help)
     add("--timeout", type=float, metavar="SECONDS", help="limit for a request; default: none")
-    help = "disconnect clients that read or send nothing for so long; default: 60"
+    help = "disconnect clients that neither read nor send for this time; default: 60"
     drain = "time for running requests to end when the server stops; default: 30"
     hosts = "accepted Host names, or *; default: its own on localhost, else any"
     add("--drain", type=float, default=Settings.drain_seconds, metavar="SECONDS", help=drain)
     add("--allowed-hosts", metavar="HOST[,HOST]", help=hosts)
     add("--idle-timeout", type=float, default=Settings.idle_seconds, metavar="SECONDS", help=help)
-    help = f"most waiting requests; more get 503; default: {MOST_WAITING}"
+    help = (
+        f"maximum number of waiting requests; further ones get status 503; default: {MOST_WAITING}"
+    )
     add("--max-waiting", type=int, default=MOST_WAITING, metavar="N", help=help)
-    help = f"size of a request; default: {Settings.max_body >> 20}"
+    help = f"maximum size of a request; default: {Settings.max_body >> 20}"
     add("--max-body", type=int, default=Settings.max_body >> 20, metavar="MIB", help=help)
     _add_limits(add)
     help = "do not enforce schemas of tools that say strict: false"
     add("--lenient-tools", action="store_true", help=help)
-    help = f"size of an uploaded file; default: {Settings.max_file >> 20}"
+    help = f"maximum size of an uploaded file; default: {Settings.max_file >> 20}"
     add("--max-file", type=int, default=Settings.max_file >> 20, metavar="MIB", help=help)
     most = Settings.max_files_bytes >> 20
-    help = f"size of all files of one API key, in memory; default: {most}"
+    help = f"maximum size of all files of one API key, in memory; default: {most}"
     add("--max-files", type=int, default=most, metavar="MIB", help=help)
     help = "folder for files and batches, which then survive a restart; default: memory alone"
     add("--batch-dir", metavar="FOLDER", help=help)
     help = "allow web pages of this origin (CORS; repeatable); *: any"
     add("--cors-origin", action="append", metavar="ORIGIN", default=[], help=help)
-    help = "keep text that agents change in every request, although it defeats caches"
+    help = "keep text that agents change in every request; prompts are then computed anew"
     add("--keep-volatile", action="store_true", help=help)
     help = "date in prompts, YYYY-MM-DD; default: the day the conversation began"
     add("--date", metavar="DATE", help=help)
-    help = "share caches between API keys, which can then tell what others asked"
+    help = "share caches between API keys; response times then tell what others asked"
     add("--share-cache", action="store_true", help=help)
     add("--show-grammar", action="store_true", help="put the grammar into replies")
     add("--log-prompts", action="store_true", help="write prompts to the log")
@@ -134,11 +138,11 @@ def _add_models(add: Callable[..., Any]) -> None:
     add("--models-dir", metavar="FOLDER", help=help)
     help = "offer models with options of their own, as in docs/server.md (LLAMA_ARG_MODELS_PRESET)"
     add("--models-preset", metavar="FILE", help=help)
-    help = f"most models loaded at a time; default: {MOST_MODELS} (LLAMA_ARG_MODELS_MAX)"
+    help = f"maximum number of models loaded at once; default: {MOST_MODELS} (LLAMA_ARG_MODELS_MAX)"
     add("--models-max", type=int, metavar="N", help=help)
-    help = "memory of all loaded models together; default: what is free when the server starts"
+    help = "maximum memory of all loaded models; default: what is free when the server starts"
     add("--models-memory", type=int, metavar="MIB", help=help)
-    help = "unload a model that was not asked for so long; default: -1, none is"
+    help = "unload a model that has no request for this time; default: -1, never"
     add(
         "--sleep-idle-seconds",
         type=float,
@@ -182,7 +186,13 @@ def _add_limits(add: Callable[..., Any]) -> None:
     for name, text in limits:
         default = getattr(Settings, name)
         option = f"--{name.replace('_', '-')}"
-        add(option, type=int, default=default, metavar="N", help=f"{text}; default: {default:,}")
+        add(
+            option,
+            type=int,
+            default=default,
+            metavar="N",
+            help=f"maximum {text}; default: {default:,}",
+        )
     sizes = (
         ("max_schema", "the schema of one tool, or of an answer"),
         ("max_template_kwargs", "chat_template_kwargs"),
@@ -190,7 +200,7 @@ def _add_limits(add: Callable[..., Any]) -> None:
     for name, text in sizes:
         default = getattr(Settings, name) >> 10
         option = f"--{name.replace('_', '-')}"
-        help = f"size of {text}, as JSON; default: {default:,}"
+        help = f"maximum size of {text}, as JSON; default: {default:,}"
         add(option, type=int, default=default, metavar="KIB", help=help)
 
 

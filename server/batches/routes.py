@@ -180,7 +180,7 @@ def _make_page(items: Sequence[T], *, limit: int, after: str | None) -> Json:
     if after is not None:
         ids = [item.id for item in items]
         if after not in ids:
-            raise HttpError(400, f"there is no {after!r} to go on after", "invalid_value")
+            raise HttpError(400, f"there is no {after!r} to continue after", "invalid_value")
         items = items[ids.index(after) + 1 :]
     shown = items[:limit]
     return {

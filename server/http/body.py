@@ -34,7 +34,7 @@ async def receive_body(request: Request) -> bytes:
     itself JSON. So the header is insisted on.
 
     Raises:
-        HttpError: it is something else, or the client has gone away.
+        HttpError: it is something else, or the client has disconnected.
     """
     header = Message()
     header["content-type"] = request.headers.get("content-type", "")
@@ -47,7 +47,7 @@ async def receive_body(request: Request) -> bytes:
     try:
         return await request.body()  # which keeps it, for whoever asks again
     except ClientDisconnect as error:
-        raise HttpError(GONE, "the client has gone away", "client_closed_request") from error
+        raise HttpError(GONE, "the client has disconnected", "client_closed_request") from error
 
 
 def read_body(body: bytes, kind: type[M], settings: Settings) -> M:

@@ -48,7 +48,7 @@ async def read_request(
         read: makes what the server works on of it.
 
     Raises:
-        HttpError, Error: something in it cannot be, or the client has gone away.
+        HttpError, Error: something in it cannot be, or the client has disconnected.
     """
     data = await receive_body(request)
     is_short = len(data) <= QUICK
@@ -74,7 +74,7 @@ async def run_off_loop(
         quick: it takes no longer than a look at the clock; all else waits for its turn.
 
     Raises:
-        HttpError: the client has gone away.
+        HttpError: the client has disconnected.
         BusyError, DeadlineError: too much waits, or the time of the request is over.
     """
     work = as_caller(work)

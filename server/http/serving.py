@@ -64,7 +64,7 @@ async def find_service(request: Request) -> Service:
     Of several, it is that of the field `model` of the body, or of the query.
 
     Raises:
-        HttpError: there is none of that name, or it cannot be loaded; the client has gone away.
+        HttpError: there is none of that name, or it cannot be loaded; the client has disconnected.
     """
     models: ServedModels = request.app.state.models
     name = None

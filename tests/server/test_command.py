@@ -176,7 +176,7 @@ def test_the_process_serves_and_ends_well() -> None:
         process.send_signal(signal.SIGTERM)
         _, log = process.communicate(timeout=PATIENCE)
     assert process.returncode in (0, -signal.SIGTERM)
-    assert "demo model of the package answers" in log
+    assert "using the demo model of the package" in log
     assert "Traceback" not in log
     assert "forged" in log
     for line in log.splitlines():  # those of uvicorn, too

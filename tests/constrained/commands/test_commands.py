@@ -112,9 +112,9 @@ def test_a_grammar_with_a_note(run: Run, tmp_path: Path):
     [
         ("", "nothing says in which format calls are written. Give --format"),
         ("--format json", "unknown format 'json' (at /format). Known: hermes"),
-        ("--format hermes --tool-format hermes", "--format and --tool-format do not go together"),
-        ("--format hermes -m MODEL", "--format goes with no model or template"),
-        ("-m MODEL --markers token", "--markers is of no use with a model"),
+        ("--format hermes --tool-format hermes", "--format and --tool-format cannot be combined"),
+        ("--format hermes -m MODEL", "--format cannot be combined with a model or template"),
+        ("-m MODEL --markers token", "--markers has no effect with a model"),
         ("-m none.gguf", "none.gguf cannot be read"),
         ("--chat-template-file none", "--chat-template-file: No such file or directory: 'none'"),
         ("--format hermes --tool-choice x", "unknown tool 'x' (at /tool_choice)"),

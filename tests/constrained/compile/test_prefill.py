@@ -256,7 +256,7 @@ def test_other_refusals() -> None:
 def test_half_a_call_is_refused_where_no_marker_opens_calls(text: str) -> None:
     compiler = Compiler(BYTES, ChatTemplate(LLAMA3))
     job = Job([USER, begun(text)], [PING], prefill=True)
-    with pytest.raises(RequestError, match="begins as a call does") as info:
+    with pytest.raises(RequestError, match="starts like a call") as info:
         compiler.compile(job)
     assert info.value.where == "/messages/1/content"
     assert compiler.compile(Job([USER, begun(text)], prefill=True)).prefix.prefill.content == text

@@ -54,7 +54,7 @@ def test_true_and_false():
         {
             "pointer": "",
             "keyword": "",
-            "reason": "the schema admits no value",
+            "reason": "the schema allows no value",
             "hint": "Widen it",
         }
     ]
@@ -101,8 +101,8 @@ def test_a_listed_value_may_look_like_a_reference():
         ({"$ref": "#/$defs/a"}, "/$ref", "#/$defs/a"),
         ({"properties": {"a": {"$ref": "other.json"}}}, "/properties/a/$ref", "not local"),
         ({"enum": [1], "type": "string"}, "", "admits no value"),
-        (7, "", "a schema is an object, true or false"),
-        (None, "", "a schema is an object, true or false"),
+        (7, "", "a schema must be an object, true or false"),
+        (None, "", "a schema must be an object, true or false"),
     ],
 )
 def test_schemas_that_are_refused(schema: Any, pointer: str, reason: str):

@@ -154,7 +154,7 @@ def test_tokens_are_told_of_in_order_and_only_up_to_the_stop_text():
         (5, "stop is 5"),
         ([5], r"stop is \[5\]"),
         ({"a": 1}, "stop is {'a': 1}"),
-        ([str(n) for n in range(17)], "there are 17 stop texts, 16 at most"),
+        ([str(n) for n in range(17)], "there are 17 stop texts, the limit is 16"),
         (
             ["a", "x" * (MOST_CHARACTERS + 1)],
             "a stop text has 1,001 characters, the limit is 1,000",
