@@ -9,7 +9,7 @@ from constrained.commands import request
 from constrained.commands.exit_codes import ExitCode
 from constrained.commands.input import read_text
 from constrained.commands.output import print_json, print_notes
-from constrained.commands.show import Screen, follow, show_reply
+from constrained.commands.show import Screen, follow, show_reply, wait
 from constrained.deadline import check_timeout
 from constrained.errors import RequestError
 
@@ -58,11 +58,12 @@ def _run(options: argparse.Namespace) -> int:
             "sampling": shared.read_sampling(options, model.sampling),
             "timeout": options.timeout,
             "stop": options.stop,
+            "progress": True,
         }
         if options.stream:
             reply = follow(model.stream_turn(turn, **limits), Screen())
             return _find_code(reply)
-        reply = model.complete([turn], **limits)[0]
+        reply = wait(model.stream_turn(turn, **limits))
     if options.json:
         print_json(reply.to_json())
     else:

@@ -50,6 +50,7 @@ def _run(options: argparse.Namespace) -> int:
             max_tokens=options.max_tokens,
             sampling=shared.read_sampling(options, model.sampling),
             stop=options.stop,
+            progress=True,
         ).run()
     return 0
 

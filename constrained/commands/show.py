@@ -2,9 +2,17 @@
 
 import json
 import sys
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, TextIO
 
-from constrained.commands.output import DIM, PLAIN, has_colour, make_printable
+from constrained.commands.output import (
+    DIM,
+    PLAIN,
+    Report,
+    has_colour,
+    make_printable,
+    show_progress,
+)
 from grammars.turn import (
     ArgumentsDelta,
     CallCut,
@@ -16,9 +24,13 @@ from grammars.turn import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from constrained.decode.filters.events import StreamEvent
     from constrained.reply import Reply
     from constrained.schedule.worker import Stream
+
+LONG_PROMPT = 512  # tokens that are not in the KV cache
 
 
 class Screen:
@@ -174,13 +186,47 @@ def follow(stream: "Stream[Reply]", screen: Screen) -> "Reply":
     """
     printer = TurnPrinter(screen)
     try:
-        for event in stream:
+        for event in _show_prompt_progress(stream):
             printer.take(event)
         printer.finish(stream.result)
         return stream.result
     finally:
         stream.cancel()  # an interrupt can come while a piece is written, too
         screen.end_line()
+
+
+def wait(stream: "Stream[Reply]") -> "Reply":
+    """The turn when it is finished; ends it if that is interrupted.
+
+    Raises:
+        Error: what the model raises.
+    """
+    try:
+        for _ in _show_prompt_progress(stream):
+            pass
+        return stream.result
+    finally:
+        stream.cancel()
+
+
+def _show_prompt_progress(stream: "Stream[Reply]") -> "Iterator[StreamEvent]":
+    """The events of a turn. While its prompt is read, if it is long, a line shows how far that is;
+    the stream needs `progress`."""
+    from constrained.decode.filters.events import ProgressMade
+
+    events = iter(stream)
+    with ExitStack() as shown:
+        report: Report | None = None
+        for event in events:
+            if not isinstance(event, ProgressMade) or event.completion_tokens:
+                shown.close()
+                yield event
+            elif event.prompt_tokens - event.cached_tokens >= LONG_PROMPT:
+                if report is None:
+                    progress = show_progress("reading the prompt", "tokens")
+                    report = shown.enter_context(progress)
+                if report is not None:
+                    report(event.read_tokens, event.prompt_tokens)
 
 
 class ArgumentsText:
