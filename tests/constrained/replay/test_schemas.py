@@ -100,7 +100,7 @@ def test_a_listed_value_may_look_like_a_reference():
         ({"type": "text"}, "/type", "text"),
         ({"$ref": "#/$defs/a"}, "/$ref", "#/$defs/a"),
         ({"properties": {"a": {"$ref": "other.json"}}}, "/properties/a/$ref", "not local"),
-        ({"enum": [1], "type": "string"}, "", "admits no value"),
+        ({"enum": [1], "type": "string"}, "", "allows no value"),
         (7, "", "a schema must be an object, true or false"),
         (None, "", "a schema must be an object, true or false"),
     ],

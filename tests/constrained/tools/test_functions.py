@@ -483,7 +483,7 @@ def test_what_cannot_be_a_tool(thing: Any, message: str):
 def test_two_functions_of_one_name_and_arguments_that_are_no_object():
     with pytest.raises(ToolError, match="two tools are called 'len_of'"):
         read_tools([len_of, {"name": "len_of"}])
-    with pytest.raises(SchemaError, match=r"tool 'Numbers': .*admits no object") as info:
+    with pytest.raises(SchemaError, match=r"tool 'Numbers': .*allows no object") as info:
         read_tools([Numbers])
     assert info.value.where == "/tools/0/function/parameters"
 

@@ -127,7 +127,7 @@ def test_a_closed_part_closes_the_whole() -> None:
     closed = {"properties": {"a": {}}, "additionalProperties": False}
     schema = lower({"allOf": [closed, {"properties": {"b": {}}}]})
     assert [p.key for p in schema.node.properties] == ["a"]
-    with pytest.raises(SchemaError, match="admits no object"):
+    with pytest.raises(SchemaError, match="allows no object"):
         lower({"allOf": [closed, {"properties": {"b": {}}, "required": ["b"]}]})
 
 
@@ -195,8 +195,8 @@ def test_a_reference_to_itself_says_nothing() -> None:
     ("schema", "where", "words"),
     [
         ([], "", "an object, true or false"),
-        (False, "", "admits no object"),
-        ({"type": "string"}, "", "admits no object"),
+        (False, "", "allows no object"),
+        ({"type": "string"}, "", "allows no object"),
         ({"const": {}}, "", "enum or const"),
         ({"anyOf": [{"type": "object"}, {"enum": [{}]}]}, "", "enum or const"),
         ({"type": "objekt"}, "/type", "not a JSON Schema"),
