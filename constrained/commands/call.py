@@ -54,7 +54,7 @@ def _run(options: argparse.Namespace) -> int:
             prompt = turn.prompt.text[-160:]
             print_notes([f"prompt: ...{prompt!r}", f"start: {turn.state.start.value}"])
         limits: TurnOptions = {
-            "max_tokens": options.max_tokens,
+            "max_tokens": request.find_limit(options.max_tokens, turn, model),
             "sampling": shared.read_sampling(options, model.sampling),
             "timeout": options.timeout,
             "stop": options.stop,

@@ -47,7 +47,7 @@ def _run(options: argparse.Namespace) -> int:
         ChatSession(
             model,
             job,
-            max_tokens=options.max_tokens,
+            most_tokens=options.max_tokens,
             sampling=shared.read_sampling(options, model.sampling),
             stop=options.stop,
             progress=True,
@@ -61,11 +61,20 @@ class ChatSession:
     Args:
         model: what answers.
         job: what each turn asks for; its messages begin the conversation.
+        most_tokens: of a reply; None: as many as the context has room for.
         options: of the generation, as in `Model.stream_turn`.
     """
 
-    def __init__(self, model: "Model", job: "Job", **options: "Unpack[TurnOptions]"):
+    def __init__(
+        self,
+        model: "Model",
+        job: "Job",
+        *,
+        most_tokens: int | None,
+        **options: "Unpack[TurnOptions]",
+    ):
         self._model = model
+        self._most_tokens = most_tokens
         self._job = job
         self._options = options
         self._lines = Lines()
@@ -144,7 +153,9 @@ class ChatSession:
                 if refusal.name not in self._refused:
                     self._refused.add(refusal.name)
                     print_notes([str(refusal)])
-            reply = follow(self._model.stream_turn(turn, **self._options), self._screen)
+            limit = request.find_limit(self._most_tokens, turn, self._model)
+            options: TurnOptions = {**self._options, "max_tokens": limit}
+            reply = follow(self._model.stream_turn(turn, **options), self._screen)
             if reply.finish_reason == "length":
                 # A call that ran out of tokens is not carried out, and goes: templates want a
                 # result for each.

@@ -132,6 +132,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         group.add_argument("--color", choices=COLOURS, default=argparse.SUPPRESS, help=help)
         help = f"options of this file; default: {NAME} here, else that in the user's configuration"
         group.add_argument("--config", metavar="FILE", default=argparse.SUPPRESS, help=help)
+        if each is parser:  # what follows is of a command
+            continue
         group.add_argument(
             "--show-config",
             action="store_true",

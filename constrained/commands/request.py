@@ -145,6 +145,13 @@ def _report_bytes(path: str | None, report: Report | None) -> Callable[[float], 
     return lambda part: report(part * size, size)
 
 
+def find_limit(most: int | None, turn: "CompiledTurn", model: "Model") -> int:
+    """The most tokens of a reply; None is as many as the context has room for."""
+    if most is not None:
+        return most
+    return max(1, model.engine.context_length - len(turn.tokens))
+
+
 def fit(job: "Job", model: "Model") -> "Job":
     """The same job, without a wish for reasoning where the model's template has no block for it."""
     if model.compiler.format.reasoning is None:

@@ -91,6 +91,19 @@ def test_what_is_kept_for_the_next_run(
     assert (code, "cannot be used for snapshots: File exists. Name another" in err) == (2, True)
 
 
+@pytest.mark.parametrize("command", ["call", "chat"])
+def test_as_many_tokens_as_the_context_has_room_for(
+    run: Run, model: str, monkeypatch: pytest.MonkeyPatch, command: str
+):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"hi\n")))
+    message = ["hi"] if command == "call" else []
+    words = [*message, "-m", model, "-n", "-1", "-c", "64", "--reasoning", "off", "--temp", "0"]
+    code, out, err = run(command, *words)
+    assert code == (ExitCode.CUT_OFF if command == "call" else ExitCode.DONE)
+    assert out
+    assert "the tokens ran out" in err
+
+
 def test_what_ran_out_of_tokens_is_shown(run: Run, model: str, tmp_path: Path):
     tools = write(tmp_path / "write.json", [WRITE])
     given = ["-m", model, "--tools", tools, "--tool-choice", "write", "--reasoning", "off"]
@@ -219,7 +232,6 @@ def test_odd_but_fine(run: Run, model: str, tmp_path: Path):
         ("-m MODEL --tool-choice required", "a call is required, but no tool is offered"),
         ("-m MODEL --tools FOLDER", "Name a file in it"),
         ("-m MODEL -n 0", "-n is 0: a reply needs max_tokens of 1 or more"),
-        ("-m MODEL -n -1", "max_tokens of 1 or more"),
         ("-m MODEL --temp -1", "temperature is -1.0, must be from 0 to 1000"),
         ("-m MODEL --temp nan", "temperature is nan"),
         ("-m MODEL --top-p 2", "top_p is 2.0, must be from 0 to 1"),
@@ -355,6 +367,14 @@ def test_a_reader_that_has_seen_enough():
     done = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True)
     assert done.stderr == ""
     assert json.loads(done.stdout)["content"] == "hi"
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_streams_that_are_closed(closed: str):
+    command = f"{sys.executable} -m constrained models --color always {closed}"
+    done = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert ("demo" in done.stdout) == (closed in ("<&-", "2>&-"))
 
 
 def test_what_comes_from_stdin(run: Run, model: str, tmp_path: Path, monkeypatch: Any):
