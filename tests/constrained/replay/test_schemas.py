@@ -55,7 +55,7 @@ def test_true_and_false():
             "pointer": "",
             "keyword": "",
             "reason": "the schema allows no value",
-            "hint": "Widen it",
+            "hint": "Loosen its constraints",
         }
     ]
     assert results(False, *values) == "--------"

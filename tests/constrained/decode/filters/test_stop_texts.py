@@ -242,7 +242,7 @@ def test_an_answer_that_was_stopped():
         reply = model.call("Hi", response_format=answer, stop="STOP", sampling=GREEDY)
         assert (reply.content, reply.parsed) == ('{"a": "one ', None)
         assert reply.finish_reason == "stop"
-        with pytest.raises(ReplyError, match="the stop text 'STOP' has cut it"):
+        with pytest.raises(ReplyError, match="the stop text 'STOP' cut off the value"):
             model.generate("Hi", schema=schema, stop="STOP", sampling=GREEDY)
 
 
