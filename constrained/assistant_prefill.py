@@ -79,7 +79,9 @@ def read_message(message: Mapping[str, Any], where: str) -> AssistantPrefill:
         raise RequestError(f"the last message is of {message['role']!r}", where=where, hint=hint)
     if message.get("tool_calls"):
         hint = "Leave them out, or give their results and leave prefill out"
-        raise RequestError("a turn with calls is over", where=f"{where}/tool_calls", hint=hint)
+        raise RequestError(
+            "a turn that has calls cannot be continued", where=f"{where}/tool_calls", hint=hint
+        )
     name = find_reasoning_name(message)
     prefill = AssistantPrefill(
         content=join_text_parts(message["content"]),
@@ -94,4 +96,4 @@ def read_message(message: Mapping[str, Any], where: str) -> AssistantPrefill:
 
 def _check_text(text: Any, where: str) -> None:
     if not isinstance(text, str):
-        raise RequestError("it is no text, so no turn can go on with it", where=where)
+        raise RequestError("it is not text, so a turn cannot continue it", where=where)

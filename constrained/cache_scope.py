@@ -23,13 +23,13 @@ def name_scope(salt: str | None) -> str:
     A salt may be a secret, such as an API key, and the name stands in files: it is a hash.
 
     Raises:
-        RequestError: it is no text, or an empty one.
+        RequestError: it is not text, or it is empty.
     """
     if salt is None:
         return COMMON
     if not isinstance(salt, str) or not salt:  # pyright: ignore[reportUnnecessaryIsInstance]
         hint = "Use a text of one character or more, or leave it out"
-        raise RequestError("it is no text, or an empty one", where="/cache_salt", hint=hint)
+        raise RequestError("it is not text, or it is empty", where="/cache_salt", hint=hint)
     data = salt.encode("utf-8", "surrogatepass")
     return blake2b(data, digest_size=16, person=b"cache scope").hexdigest()
 

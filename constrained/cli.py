@@ -2,8 +2,10 @@
 
 import argparse
 import os
+import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points, version
 from typing import Any, NoReturn, TypeAlias
@@ -12,12 +14,19 @@ import shtab
 
 import constrained
 from constrained.commands import COMMANDS, Command
+from constrained.commands.configuration import add_options, describe, list_commands, parse
 from constrained.commands.exit_codes import ExitCode, find_code
+from constrained.commands.options import complete
+from constrained.commands.output import print_error, print_json, print_table, set_colour
+from constrained.errors import RequestError
 from constrained.own_packages import PROJECT, check_package
 from grammars.errors import Error
 
 GROUP = "constrained.commands"  # entry points of packages that have commands, too
 ENGINES = ("llama-cpp-python", "llguidance")
+KINDS = {"int": "a whole number", "float": "a number", "read_most_tokens": "a whole number"}
+"""What argparse calls a type -> what users call it."""
+INVALID_CHOICE = re.compile(r"(.+): invalid choice: '(.*)' \(choose from (.*)\)")
 COMPLETED = {
     "FILE": shtab.FILE,
     "rows": shtab.FILE,
@@ -27,37 +36,35 @@ COMPLETED = {
 """What an argument is called in the help -> what a shell offers for it."""
 
 
+class UsageError(RequestError):
+    """A line that the parser does not take; the hint is the command that helps."""
+
+    def __str__(self) -> str:
+        return f"{self.message} (see {self.hint})"
+
+
 class CommandParser(argparse.ArgumentParser):
-    """A parser whose errors are one line; argparse prints all options in front of them.
-
-    Args:
-        module: its `add` declares the options where they are needed; "": they are declared.
-        options: of any parser.
-    """
-
-    def __init__(self, *, module: str = "", **options: Any):
-        super().__init__(**options)
-        self._module = module
-
-    def declare(self) -> None:
-        """Declares the options; does nothing if they are."""
-        module, self._module = self._module, ""
-        if module:
-            import_module(module).add(self)
-            _complete_paths(self)
-
-    def parse_known_args(self, *arguments: Any, **named: Any) -> Any:
-        """Parses with the options of the module."""
-        self.declare()
-        return super().parse_known_args(*arguments, **named)
-
-    def format_help(self) -> str:
-        """The help, with the options of the module."""
-        self.declare()
-        return super().format_help()
+    """A parser whose errors are raised; argparse prints all options in front of them, and exits."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(ExitCode.USAGE, f"constrained: error: {message} (see {self.prog} --help)\n")
+        raise UsageError(_reword(message), hint=f"{self.prog} --help")
+
+
+def _reword(message: str) -> str:
+    """A message of argparse in other words: what is wrong with which option, and the nearest one of
+    those that may be meant."""
+    message = message.removeprefix("argument ")
+    for kind, name in KINDS.items():
+        message = message.replace(f"invalid {kind} value: ", f"not {name}: ")
+    found = INVALID_CHOICE.fullmatch(message)
+    if found is None:
+        return message
+    place, given, known = found.groups()
+    names = re.findall(r"[^\s,']+", known)
+    close = get_close_matches(given, names, n=1)
+    if close:
+        return f"{place}: there is no {given!r}, did you mean {close[0]}?"
+    return f"{place}: there is no {given!r}, but {', '.join(names)}"
 
 
 class PrintVersions(argparse.Action):
@@ -67,18 +74,6 @@ class PrintVersions(argparse.Action):
         versions = [f"constrained {constrained.__version__}"]
         versions += [f"{name} {version(name)}" for name in ENGINES]
         print(", ".join(versions))
-        parser.exit()
-
-
-class PrintCompletion(argparse.Action):
-    """Prints the script that completes all commands, and ends."""
-
-    def __call__(
-        self, parser: argparse.ArgumentParser, namespace: Any, values: Any, *_: Any
-    ) -> None:
-        for command in _find_parsers(parser):
-            command.declare()
-        print(shtab.complete(parser, values))
         parser.exit()
 
 
@@ -104,8 +99,6 @@ class UnavailableCommand:
         parser.set_defaults(run=self._run)
 
     def _run(self, options: argparse.Namespace) -> int:
-        from constrained.commands.output import print_error
-
         print_error(self._reason)
         return ExitCode.USAGE
 
@@ -122,8 +115,13 @@ def main(
         arguments: default: those of the process.
         commands: default: all, those of installed packages, too.
     """
-    options = make_parser(_find_commands() if commands is None else commands).parse_args(arguments)
+    options = argparse.Namespace(json=False)
     try:
+        parser = make_parser(_find_commands() if commands is None else commands)
+        options = parse(parser, sys.argv[1:] if arguments is None else arguments)
+        set_colour(getattr(options, "color", "auto"))
+        if "show_config" in options:
+            return _show_config(options)
         return options.run(options)
     except BrokenPipeError:  # who reads has seen enough; python would try to write the rest
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -135,8 +133,6 @@ def main(
 
 
 def _report(error: Exception, options: argparse.Namespace) -> int:
-    from constrained.commands.output import print_error, print_json
-
     if options.json:
         print_json({"error": str(error)})
     print_error(str(error))
@@ -153,7 +149,9 @@ def _load_command(entry: EntryPoint) -> AnyCommand:
     try:
         if entry.dist is not None and entry.dist.name == PROJECT:
             check_package(import_module(entry.module.partition(".")[0]))
-        return entry.load()
+        command: Command = entry.load()
+        import_module(command.module)
+        return command
     except ImportError as e:
         return UnavailableCommand(entry.name, str(e))
 
@@ -167,28 +165,29 @@ def make_parser(commands: Sequence[AnyCommand]) -> argparse.ArgumentParser:
     for command in commands:
         match command:
             case Command(name, summary, module):
-                subparsers.add_parser(name, help=summary, module=module)
+                import_module(module).add(subparsers.add_parser(name, help=summary))
             case UnavailableCommand():
                 command.add(subparsers)
     help = "print the script that completes commands and options in this shell"
-    shells = shtab.SUPPORTED_SHELLS
-    parser.add_argument("--print-completion", action=PrintCompletion, choices=shells, help=help)
+    shtab.add_argument_to(parser, "--print-completion", help=help)
+    add_options(parser)
+    for each in (parser, *(command.parser for command in list_commands(parser))):
+        _complete_paths(each)
     return parser
-
-
-def _find_parsers(parser: argparse.ArgumentParser) -> Iterator[CommandParser]:
-    """The parsers of the commands."""
-    # argparse has no public way to ask for the arguments of a parser.
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            yield from set(action.choices.values())
 
 
 def _complete_paths(parser: argparse.ArgumentParser) -> None:
     """Lets shells offer files and folders where an argument is one."""
-    for command in _find_parsers(parser):
-        _complete_paths(command)
     for action in parser._actions:
         if (name := action.metavar or action.dest) in COMPLETED:
-            # shtab reads `complete`, which is no field of its own.
-            setattr(action, "complete", COMPLETED[str(name)])  # noqa: B010
+            setattr(action, "complete", COMPLETED[str(name)])  # noqa: B010  no field of its own
+
+
+def _show_config(options: argparse.Namespace) -> int:
+    complete(options)
+    rows = describe(options)
+    if options.json:
+        print_json(rows)
+    else:
+        print_table(rows)
+    return ExitCode.DONE

@@ -84,11 +84,11 @@ class Deadline:
 
     def fail_draining(self) -> ModelError:
         """The error of a request that was not done when its process was about to end."""
-        message = f"the model stops, and the request was not done within {self.seconds:g} seconds"
+        message = f"the model shuts down; the request was not finished within {self.seconds:g} s"
         return ModelError(message, hint="Ask again when it is back")
 
     def _fail(self, state: str, hint: str) -> DeadlineError:
-        message = f"the request was not done after {self.seconds:g} seconds: {state}"
+        message = f"the request was not finished after {self.seconds:g} seconds: {state}"
         return DeadlineError(message, hint=f"Allow more time (timeout), or {hint}")
 
 

@@ -126,7 +126,7 @@ def _load_node(members: dict[str, Any], classes: Sequence[type[Any]], where: str
     for key in given:
         if key not in hints:
             hint = f"Fields: {', '.join(hints) or 'none'}"
-            raise FormatError(f"{key!r} is no field", where=f"{where}/{escape(key)}", hint=hint)
+            raise FormatError(f"{key!r} is not a field", where=f"{where}/{escape(key)}", hint=hint)
     for field in fields(kind):
         if field.name not in given and _find_default(field) is MISSING:
             raise FormatError(f"{kind.__name__} has no {field.name!r}", where=where)

@@ -79,7 +79,7 @@ def render(
             _refuse_overlap(turn.content, format)
             body = join_before(body, calls, format)
     if body and not body.startswith(state.lead):
-        message = f"the prompt has begun with {state.lead!r}, which such a turn does not"
+        message = f"the prompt begins the turn with {state.lead!r}, and this turn begins otherwise"
         raise RenderError(message, where="/content" if turn.content else "/calls")
     return _reasoning(turn, format, state) + body.removeprefix(state.lead)
 
@@ -97,14 +97,14 @@ def _content(turn: Turn, format: Format) -> str:
     for wrapping in format.contents:
         if wrapping.calls or not turn.calls:
             return wrapping.opener + turn.content + wrapping.closer
-    raise RenderError(f"format {format.name} has no content beside a call", where="/content")
+    raise RenderError(f"format {format.name} allows no content next to a call", where="/content")
 
 
 def _reasoning(turn: Turn, format: Format, state: State) -> str:
     block = format.reasoning
     has_place = block is not None and state.start is not Start.CLOSED
     if turn.reasoning and not has_place:
-        raise RenderError("there is no place for reasoning", where="/reasoning")
+        raise RenderError("the turn has no reasoning block here", where="/reasoning")
     if state.start is Start.CLOSED:
         return state.pad
     if block is None or (state.start is Start.PLAIN and not turn.reasoning):
@@ -133,14 +133,14 @@ def _refuse_overlap(content: str, format: Format) -> None:
 def _refuse_bare(turn: Turn, format: Format) -> None:
     """Where no marker opens calls, a turn is content or calls."""
     if format.single and len(turn.calls) > 1:
-        raise RenderError(f"format {format.name} has one call in a turn", where="/calls/1")
+        raise RenderError(f"format {format.name} allows only one call per turn", where="/calls/1")
     if format.bare is None:
         return
     if turn.calls and turn.content:
-        message = f"format {format.name} has no content beside a call"
+        message = f"format {format.name} allows no content next to a call"
         raise RenderError(message, where="/content")
     if re.match(begin_call(format), turn.content):
-        raise RenderError("the content begins as a call does", where="/content")
+        raise RenderError("the content starts like a call", where="/content")
 
 
 def _calls(calls: Sequence[ToolCall], format: Format, tools: Sequence[Tool], state: State) -> str:
@@ -222,7 +222,7 @@ class _CallWriter:
             return written or str(node.count(self._state.calls or 0, self._number))
         id = f"{self._number:09}" if self._call.id is None else self._call.id
         if not re.fullmatch(node.pattern, id):
-            message, hint = f"the id {id!r} cannot be written", f"It is {node.pattern}"
+            message, hint = f"the id {id!r} cannot be written", f"It must match {node.pattern}"
             raise RenderError(message, where=f"{self._where}/id", hint=hint)
         return id
 
@@ -233,7 +233,7 @@ class _CallWriter:
 
     def _json(self, style: JsonStyle) -> str:
         if not holds(self._call.arguments, style):
-            message = "a key or string holds what the format cannot write"
+            message = "a key or string has text that the format cannot represent"
             raise RenderError(message, where=f"{self._where}/arguments")
         return spell(self._call.arguments, style)
 

@@ -1,7 +1,6 @@
 """`constrained batch`: carries out a file of requests without HTTP."""
 
 import argparse
-import asyncio
 import json
 import sys
 from collections.abc import Iterator, Sequence
@@ -15,7 +14,7 @@ from constrained.commands.input import read_lines
 from constrained.commands.output import print_error, print_notes
 from constrained.deadline import check_timeout
 from constrained.engine.options import read_options
-from constrained.engine.protocol import Sampling
+from constrained.engine.sampling import Sampling
 from constrained.errors import RequestError
 from constrained.own_packages import install_command
 
@@ -87,7 +86,7 @@ def _check(options: argparse.Namespace) -> None:
             message = f"{option} belongs to a request: write it in the body of each line"
             raise RequestError(message, where=f"/{name}")
     if options.resume and options.output is None:
-        raise RequestError("--resume goes on with a file: name it by -o", where="/resume")
+        raise RequestError("--resume continues a file: name it with -o", where="/resume")
     shared.read_sampling(options, Sampling())
     shared.complete(options)
     shared.choose_sequences(options, SEQUENCES)
@@ -107,8 +106,8 @@ def _open_output(options: argparse.Namespace) -> Iterator[tuple[BinaryIO, dict[s
         return
     path = Path(options.output)
     if path.exists() and not options.resume:
-        hint = "Go on with it by --resume, or name another file"
-        raise RequestError(f"{path} is there already", where="/output", hint=hint)
+        hint = "Continue it with --resume, or name another file"
+        raise RequestError(f"{path} already exists", where="/output", hint=hint)
     with path.open("r+b" if path.exists() else "xb") as file:
         done = _read_done(file, path) if file.readable() else {}
         yield file, done
@@ -131,8 +130,8 @@ def _read_done(file: BinaryIO, path: Path) -> dict[str, bool]:
             result = json.loads(line)
             done[result["custom_id"]] = (result["response"] or {}).get("status_code") == 200
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            hint = "Name the output of an earlier run by -o"
-            raise RequestError(f"{path}, line {number}, is no result", hint=hint) from None
+            hint = "Name the output of an earlier run with -o"
+            raise RequestError(f"{path}, line {number}, is not a result", hint=hint) from None
     file.seek(end)
     file.truncate()
     return done
@@ -177,6 +176,8 @@ def _carry_out(
     model: "Model", options: argparse.Namespace, lines: Sequence["BatchLine"], results: _Results
 ) -> None:
     """Carries out lines, as many at a time as the model has sequences."""
+    import asyncio
+
     from starlette.datastructures import State
 
     from server.app import make_routes

@@ -3,7 +3,6 @@
 import argparse
 import gc
 import logging
-import os
 import sys
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -17,10 +16,9 @@ from constrained.commands.input import read_text
 from constrained.commands.options import LOCAL_HOST, MOST_MODELS, PORT
 from constrained.commands.output import print_error
 from constrained.deadline import check_timeout
-from constrained.decode.filters.stop_texts import read_stops
 from constrained.engine.host import available_memory, return_large_blocks
 from constrained.engine.options import MOST_WAITING, read_options
-from constrained.engine.protocol import Sampling
+from constrained.engine.sampling import Sampling
 from constrained.errors import RequestError
 from constrained.own_packages import install_command
 from server.logs import set_up_log
@@ -83,7 +81,9 @@ def _add_server_options(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="require one of the API keys in this file, one a line",
     )
-    help = "names of the model in the API, with commas; replies have the first (LLAMA_ARG_ALIAS)"
+    help = (
+        "names of the model in the API (comma-separated); replies use the first (LLAMA_ARG_ALIAS)"
+    )
     add("-a", "--alias", metavar="NAME", help=help)
     _add_models(parser.add_argument_group("several models").add_argument)
     help = "field for reasoning in Chat Completions; default: reasoning_content"
@@ -91,36 +91,38 @@ def _add_server_options(parser: argparse.ArgumentParser) -> None:
     add("--reasoning-field", choices=fields, help=help)
     help = "the same in llama-server's terms: none is inline, deepseek is reasoning_content"
     add("--reasoning-format", choices=tuple(REASONING_FORMATS), help=help)
-    help = "default limit of reasoning tokens; 0: none; -1: no limit"
-    add("--reasoning-budget", type=int, default=-1, metavar="N", help=help)
+    help = "default limit of reasoning tokens; 0: none; -1: no limit (LLAMA_ARG_THINK_BUDGET)"
+    add("--reasoning-budget", type=int, metavar="N", help=help)
     add("--timeout", type=float, metavar="SECONDS", help="limit for a request; default: none")
-    help = "disconnect clients that read or send nothing for so long; default: 60"
+    help = "disconnect clients that neither read nor send for this time; default: 60"
     drain = "time for running requests to end when the server stops; default: 30"
     hosts = "accepted Host names, or *; default: its own on localhost, else any"
     add("--drain", type=float, default=Settings.drain_seconds, metavar="SECONDS", help=drain)
     add("--allowed-hosts", metavar="HOST[,HOST]", help=hosts)
     add("--idle-timeout", type=float, default=Settings.idle_seconds, metavar="SECONDS", help=help)
-    help = f"most waiting requests; more get 503; default: {MOST_WAITING}"
+    help = (
+        f"maximum number of waiting requests; further ones get status 503; default: {MOST_WAITING}"
+    )
     add("--max-waiting", type=int, default=MOST_WAITING, metavar="N", help=help)
-    help = f"size of a request; default: {Settings.max_body >> 20}"
+    help = f"maximum size of a request; default: {Settings.max_body >> 20}"
     add("--max-body", type=int, default=Settings.max_body >> 20, metavar="MIB", help=help)
     _add_limits(add)
     help = "do not enforce schemas of tools that say strict: false"
     add("--lenient-tools", action="store_true", help=help)
-    help = f"size of an uploaded file; default: {Settings.max_file >> 20}"
+    help = f"maximum size of an uploaded file; default: {Settings.max_file >> 20}"
     add("--max-file", type=int, default=Settings.max_file >> 20, metavar="MIB", help=help)
     most = Settings.max_files_bytes >> 20
-    help = f"size of all files of one API key, in memory; default: {most}"
+    help = f"maximum size of all files of one API key, in memory; default: {most}"
     add("--max-files", type=int, default=most, metavar="MIB", help=help)
     help = "folder for files and batches, which then survive a restart; default: memory alone"
     add("--batch-dir", metavar="FOLDER", help=help)
     help = "allow web pages of this origin (CORS; repeatable); *: any"
     add("--cors-origin", action="append", metavar="ORIGIN", default=[], help=help)
-    help = "keep text that agents change in every request, although it defeats caches"
+    help = "keep text that agents change in every request; prompts are then computed anew"
     add("--keep-volatile", action="store_true", help=help)
     help = "date in prompts, YYYY-MM-DD; default: the day the conversation began"
     add("--date", metavar="DATE", help=help)
-    help = "share caches between API keys, which can then tell what others asked"
+    help = "share caches between API keys; response times then tell what others asked"
     add("--share-cache", action="store_true", help=help)
     add("--show-grammar", action="store_true", help="put the grammar into replies")
     add("--log-prompts", action="store_true", help="write prompts to the log")
@@ -136,11 +138,11 @@ def _add_models(add: Callable[..., Any]) -> None:
     add("--models-dir", metavar="FOLDER", help=help)
     help = "offer models with options of their own, as in docs/server.md (LLAMA_ARG_MODELS_PRESET)"
     add("--models-preset", metavar="FILE", help=help)
-    help = f"most models loaded at a time; default: {MOST_MODELS} (LLAMA_ARG_MODELS_MAX)"
+    help = f"maximum number of models loaded at once; default: {MOST_MODELS} (LLAMA_ARG_MODELS_MAX)"
     add("--models-max", type=int, metavar="N", help=help)
-    help = "memory of all loaded models together; default: what is free when the server starts"
+    help = "maximum memory of all loaded models; default: what is free when the server starts"
     add("--models-memory", type=int, metavar="MIB", help=help)
-    help = "unload a model that was not asked for so long; default: -1, none is"
+    help = "unload a model that has no request for this time; default: -1, never"
     add(
         "--sleep-idle-seconds",
         type=float,
@@ -184,7 +186,13 @@ def _add_limits(add: Callable[..., Any]) -> None:
     for name, text in limits:
         default = getattr(Settings, name)
         option = f"--{name.replace('_', '-')}"
-        add(option, type=int, default=default, metavar="N", help=f"{text}; default: {default:,}")
+        add(
+            option,
+            type=int,
+            default=default,
+            metavar="N",
+            help=f"maximum {text}; default: {default:,}",
+        )
     sizes = (
         ("max_schema", "the schema of one tool, or of an answer"),
         ("max_template_kwargs", "chat_template_kwargs"),
@@ -192,7 +200,7 @@ def _add_limits(add: Callable[..., Any]) -> None:
     for name, text in sizes:
         default = getattr(Settings, name) >> 10
         option = f"--{name.replace('_', '-')}"
-        help = f"size of {text}, as JSON; default: {default:,}"
+        help = f"maximum size of {text}, as JSON; default: {default:,}"
         add(option, type=int, default=default, metavar="KIB", help=help)
 
 
@@ -276,7 +284,8 @@ def find_models(options: argparse.Namespace) -> "list[ModelSource]":
     """The models that the options name: that of -m or -hf first, with which the server starts; the
     demo model, if they name none."""
     from constrained.model.hub_cache import list_cached
-    from server.models.model_files import find_sources, load_model, measure_files
+    from constrained.model.local_models import measure_files
+    from server.models.model_files import find_sources, load_model
     from server.models.source import ModelSource
 
     others = find_sources(options)
@@ -346,6 +355,8 @@ def read_settings(options: argparse.Namespace) -> Settings:
     Raises:
         RequestError: a key is empty, or a limit is too small.
     """
+    from constrained.decode.filters.stop_texts import read_stops
+
     return Settings(
         api_keys=_read_keys(options),
         reasoning_field=_read_reasoning_field(options),
@@ -353,7 +364,7 @@ def read_settings(options: argparse.Namespace) -> Settings:
         stop=read_stops(options.stop),
         template_kwargs=shared.read_kwargs(options),
         reasoning=shared.SWITCH[options.reasoning],
-        reasoning_budget=None if options.reasoning_budget < 0 else options.reasoning_budget,
+        reasoning_budget=_read_budget(options.reasoning_budget),
         timeout=options.timeout,
         idle_seconds=options.idle_timeout,
         drain_seconds=options.drain,
@@ -386,6 +397,13 @@ def _read_reasoning_field(options: argparse.Namespace) -> ReasoningField:
     return REASONING_FORMATS[options.reasoning_format or "auto"]
 
 
+def _read_budget(given: int | None) -> int | None:
+    """The most tokens of reasoning; None: as many as the model likes."""
+    if given is None or given < 0:
+        return None
+    return given
+
+
 def _read_hosts(options: argparse.Namespace) -> tuple[str, ...] | None:
     """The names by which the server may be asked; None: any."""
     given: str | None = options.allowed_hosts
@@ -397,8 +415,6 @@ def _read_hosts(options: argparse.Namespace) -> tuple[str, ...] | None:
 
 def _read_keys(options: argparse.Namespace) -> tuple[str, ...]:
     keys: list[str] = list(options.api_key or ())
-    if not keys and os.environ.get("LLAMA_API_KEY"):
-        keys.append(os.environ["LLAMA_API_KEY"])
     if options.api_key_file:
         keys += read_text(options.api_key_file, "--api-key-file").split()
     if not all(keys) or (options.api_key_file and not keys):

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 RESOLVE = re.compile(r"/([^/]+/[^/]+)/resolve/main/(.+)")
@@ -23,6 +24,10 @@ class Hub:
     private: set[str] = field(default_factory=set[str])
     cuts: int = 0
     """So many further downloads break off in the middle."""
+    damage: int = 0
+    """In so many further downloads a bit is wrong."""
+    resumed: list[int] = field(default_factory=list[int])
+    """The bytes at which downloads were taken up."""
     status: int = 0
     """If not 0, every request is answered with it."""
     requests: list[str] = field(default_factory=list[str])
@@ -86,7 +91,11 @@ class _Handler(BaseHTTPRequestHandler):
         if files is None or (repo in self.hub.private and not self._is_allowed):
             self._send(401, {"X-Error-Code": "RepoNotFound"})
             return
-        siblings = [{"rfilename": name, "size": len(data)} for name, data in files.items()]
+        siblings: list[dict[str, Any]] = []
+        for name, data in files.items():
+            sha256 = hashlib.sha256(data).hexdigest()
+            lfs = {"size": len(data), "sha256": sha256, "pointerSize": 1}
+            siblings.append({"rfilename": name, "size": len(data), "lfs": lfs})
         info = {"id": repo, "modelId": repo, "sha": self.hub.commit(repo), "siblings": siblings}
         self._send(200, {"Content-Type": "application/json"}, json.dumps(info).encode())
 
@@ -108,8 +117,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _file(self, data: bytes) -> None:
         start = 0
+        if self.hub.damage:
+            self.hub.damage -= 1
+            data = data[:-1] + bytes([data[-1] ^ 1])
         if match := re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", "")):
             start = int(match[1])
+            self.hub.resumed.append(start)
         rest = data[start:]
         headers = {"Content-Length": str(len(rest))}
         headers["Content-Range"] = f"bytes {start}-{len(data) - 1}/{len(data)}"

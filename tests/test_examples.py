@@ -35,7 +35,7 @@ def test_the_first_call_is_the_right_one_and_its_result_is_told() -> None:
     assert json.loads(call[2]) == {"city": "Paris", "day": "tomorrow", "unit": "celsius"}
     answer = re.findall(r"^answer +(.*)$", printed, re.MULTILINE)[-1]
     assert all(str(told) in answer for told in first_call.FORECAST.values()), printed
-    assert "the demo model of the package answers" in printed
+    assert "using the demo model of the package" in printed
 
 
 def test_everyday_questions_are_answered_mostly_right() -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Command:
-    """A command: its module is imported where its options are needed, so `--help` is quick.
+    """A command. Modules of commands import what takes long only where they run.
 
     Args:
         name: what it is called.
@@ -33,6 +33,7 @@ COMMANDS = (
     _command("check", "replay recorded turns against grammar and parser"),
     _command("schema", "report which schema keywords are enforced, and which instances pass"),
     _command("formats", "list the wire formats, or detect a template's"),
-    _command("models", "list, download and remove models of the Hub"),
+    _command("models", "list, download and remove models"),
+    _command("bench", "measure how fast a model is on this machine"),
     _command("trace", "show what decided about each token of a reply"),
 )

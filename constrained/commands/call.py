@@ -9,7 +9,7 @@ from constrained.commands import request, trace
 from constrained.commands.exit_codes import ExitCode
 from constrained.commands.input import read_text
 from constrained.commands.output import print_json, print_notes
-from constrained.commands.show import Screen, follow, show_reply
+from constrained.commands.show import Screen, follow, show_reply, wait
 from constrained.deadline import check_timeout
 from constrained.errors import RequestError
 
@@ -40,7 +40,7 @@ def _run(options: argparse.Namespace) -> int:
     message = options.message
     if message == "-" == options.tools:
         hint = "Name a file for the tools"
-        raise RequestError("both the message and --tools are to come from stdin", hint=hint)
+        raise RequestError("both the message and --tools would be read from stdin", hint=hint)
     job = request.read_request(options)
     if message == "-":
         message = read_text("-", "MESSAGE").rstrip("\n")
@@ -54,17 +54,18 @@ def _run(options: argparse.Namespace) -> int:
             prompt = turn.prompt.text[-160:]
             print_notes([f"prompt: ...{prompt!r}", f"start: {turn.state.start.value}"])
         limits: TurnOptions = {
-            "max_tokens": options.max_tokens,
+            "max_tokens": request.find_limit(options.max_tokens, turn, model),
             "sampling": shared.read_sampling(options, model.sampling),
             "timeout": options.timeout,
             "stop": options.stop,
             "trace": options.trace is not None,
+            "progress": True,
         }
         if options.stream:
             reply = follow(model.stream_turn(turn, **limits), Screen())
             trace.save(reply, options.trace)
             return _find_code(reply)
-        reply = model.complete([turn], **limits)[0]
+        reply = wait(model.stream_turn(turn, **limits))
     trace.save(reply, options.trace)
     if options.json:
         print_json(reply.to_json())

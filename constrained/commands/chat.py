@@ -13,7 +13,6 @@ from constrained.commands import request, trace
 from constrained.commands.output import print_error, print_notes
 from constrained.commands.show import Screen, follow
 from constrained.errors import RequestError
-from constrained.tools.offer import read_offer
 from grammars.errors import Error
 from grammars.turn import ToolCall
 
@@ -48,11 +47,12 @@ def _run(options: argparse.Namespace) -> int:
         ChatSession(
             model,
             job,
-            max_tokens=options.max_tokens,
+            most_tokens=options.max_tokens,
             sampling=shared.read_sampling(options, model.sampling),
             stop=options.stop,
             trace=options.trace is not None,
             trace_file=options.trace,
+            progress=True,
         ).run()
     return 0
 
@@ -64,6 +64,7 @@ class ChatSession:
         model: what answers.
         job: what each turn asks for; its messages begin the conversation.
         trace_file: takes a trace of each turn, if the options ask for one.
+        most_tokens: of a reply; None: as many as the context has room for.
         options: of the generation, as in `Model.stream_turn`.
     """
 
@@ -73,9 +74,11 @@ class ChatSession:
         job: "Job",
         *,
         trace_file: str | None = None,
+        most_tokens: int | None,
         **options: "Unpack[TurnOptions]",
     ):
         self._model = model
+        self._most_tokens = most_tokens
         self._job = job
         self._trace_file = trace_file
         self._options = options
@@ -83,6 +86,8 @@ class ChatSession:
         self._screen = Screen()
         self._messages: list[Mapping[str, Any]] = []  # behind those of the job
         self._starts: list[int] = []  # indexes in them at which the turns of the user begin
+        from constrained.tools.offer import read_offer
+
         # The tools that the user knows are not offered.
         self._refused = {refusal.name for refusal in read_offer(job.tools).refused}
 
@@ -153,7 +158,9 @@ class ChatSession:
                 if refusal.name not in self._refused:
                     self._refused.add(refusal.name)
                     print_notes([str(refusal)])
-            reply = follow(self._model.stream_turn(turn, **self._options), self._screen)
+            limit = request.find_limit(self._most_tokens, turn, self._model)
+            options: TurnOptions = {**self._options, "max_tokens": limit}
+            reply = follow(self._model.stream_turn(turn, **options), self._screen)
             trace.save(reply, self._trace_file)
             if reply.finish_reason == "length":
                 # A call that ran out of tokens is not carried out, and goes: templates want a

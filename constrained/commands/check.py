@@ -5,7 +5,6 @@ import argparse
 from constrained.commands.input import read_lines
 from constrained.commands.options import add_rows
 from constrained.commands.output import print_answers
-from constrained.replay.check import check_rows, read_rows
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -15,4 +14,6 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from constrained.replay.check import check_rows, read_rows
+
     return print_answers(read_rows(read_lines(options.rows)), check_rows)

@@ -6,21 +6,17 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from constrained.commands.input import read_text
 from constrained.commands.output import print_json, print_text
-from constrained.engine.header import choose_template
 from constrained.engine.host import GGUF
-from constrained.format_selection.selection import detect_shown
-from constrained.template.chat_template import ChatTemplate
-from grammars.format_text import dump_format
-from grammars.formats import FORMATS
-from grammars.infer.detect import Detection
-from grammars.infer.probes import Evidence
-from grammars.render import render
 from grammars.turn import ToolCall, Turn
-from grammars.wire.format import Format
+
+if TYPE_CHECKING:
+    from grammars.infer.detect import Detection
+    from grammars.infer.probes import Evidence
+    from grammars.wire.format import Format
 
 CALLS = (
     ToolCall("get_weather", {"city": "Paris", "days": 3}, id="abcdefgh1"),
@@ -44,6 +40,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def _list(options: argparse.Namespace) -> int:
+    from grammars.formats import FORMATS
+
     if options.json:
         print_json(list(map(_describe, FORMATS)))
     else:
@@ -51,7 +49,9 @@ def _list(options: argparse.Namespace) -> int:
     return 0
 
 
-def _describe(format: Format) -> dict[str, Any]:
+def _describe(format: "Format") -> dict[str, Any]:
+    from grammars.render import render
+
     known: dict[str, Any] = {"name": format.name, "markers": format.markers, "reasoning": None}
     if format.reasoning is not None:
         known["reasoning"] = [format.reasoning.opener.text, format.reasoning.closer.text]
@@ -62,7 +62,7 @@ def _describe(format: Format) -> dict[str, Any]:
     return known
 
 
-def _show(format: Format) -> str:
+def _show(format: "Format") -> str:
     known = _describe(format)
     lines = [
         known["name"],
@@ -77,6 +77,8 @@ def _show(format: Format) -> str:
 
 
 def _detect(options: argparse.Namespace) -> int:
+    from grammars.format_text import dump_format
+
     found = _detect_in(options.source)
     written = dump_format(found.format)
     if options.save:
@@ -101,7 +103,7 @@ def _detect(options: argparse.Namespace) -> int:
     return 0
 
 
-def _summarise(evidence: Iterable[Evidence]) -> Iterator[str]:
+def _summarise(evidence: "Iterable[Evidence]") -> Iterator[str]:
     """A line for each conclusion."""
     probes = defaultdict[str, list[str]](list)
     for row in evidence:
@@ -113,12 +115,16 @@ def _summarise(evidence: Iterable[Evidence]) -> Iterator[str]:
             yield f"{of_it[0]}: {conclusion}"
 
 
-def _detect_in(path: str) -> Detection:
+def _detect_in(path: str) -> "Detection":
     """What a template says of its format, or a GGUF file, whose vocabulary counts as well."""
+    from constrained.format_selection.selection import detect_shown
+    from constrained.template.chat_template import ChatTemplate
+
     name = Path(path).name
     if not _is_gguf(path):
         source = read_text(path, "TEMPLATE_OR_GGUF")
         return detect_shown(ChatTemplate(source, bos_token="<s>", eos_token="</s>", name=name))
+    from constrained.engine.header import choose_template
     from constrained.engine.llama_files import read_header
 
     header = read_header(path)

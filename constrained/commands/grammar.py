@@ -2,15 +2,15 @@
 
 import argparse
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from constrained.commands import options as shared
 from constrained.commands.output import describe_checked, print_json, print_notes, print_text
 from constrained.errors import RequestError
-from constrained.replay.replay_context import ReplayContext, read_context
-from constrained.tools.offer import read_offer
-from constrained.tools.shapes import as_openai, read_policy
-from grammars.build.turn import build_grammar
 from grammars.turn import KeyOrder, Think
+
+if TYPE_CHECKING:
+    from constrained.replay.replay_context import ReplayContext
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -23,7 +23,9 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="without a model: whether markers are text or special tokens; default: text",
     )
     parser.add_argument(
-        "--json", action="store_true", help="print the grammar and what it is made of as JSON"
+        "--json",
+        action="store_true",
+        help="print the grammar, its format, start state and markers as JSON",
     )
     shared.add_tool_options(parser, required=True)
     shared.add_model_options(parser)
@@ -31,6 +33,10 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from constrained.tools.offer import read_offer
+    from constrained.tools.shapes import as_openai, read_policy
+    from grammars.build.turn import build_grammar
+
     raw = shared.read_tool_file(options)
     kwargs = shared.read_kwargs(options)
     context = _read_context(options)
@@ -55,13 +61,15 @@ def _run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _read_context(options: argparse.Namespace) -> ReplayContext:
+def _read_context(options: argparse.Namespace) -> "ReplayContext":
+    from constrained.replay.replay_context import read_context
+
     if options.format:
         if options.tool_format:
-            raise RequestError("--format and --tool-format do not go together")
+            raise RequestError("--format and --tool-format cannot be combined")
         if options.model or options.hf_repo or options.chat_template_file:
-            hint = "Leave --format out: it is read off the chat template"
-            raise RequestError("--format goes with no model or template", hint=hint)
+            hint = "Leave --format out: the chat template decides"
+            raise RequestError("--format cannot be combined with a model or template", hint=hint)
         return read_context({"format": options.format, "markers": options.markers})
     model = None
     if not options.chat_template_file or options.model or options.hf_repo:
@@ -72,7 +80,10 @@ def _read_context(options: argparse.Namespace) -> ReplayContext:
         hint = "Give --format, --chat-template-file, -m or -hf"
         raise RequestError("nothing says in which format calls are written", hint=hint)
     if model and options.markers:
-        raise RequestError("--markers is of no use with a model", hint="Its vocabulary decides")
+        raise RequestError(
+            "--markers has no effect with a model",
+            hint="Leave it out: the vocabulary of the model decides",
+        )
     row = {"model": model, "template": template}
     row |= {"markers": options.markers, "tool_format": options.tool_format}
     return read_context(row)

@@ -2,13 +2,24 @@
 
 import argparse
 import time
+from dataclasses import dataclass
 from typing import Any
 
-from constrained.commands.options import show_progress
-from constrained.commands.output import print_json, print_text
+from constrained.commands.output import print_json, print_table, print_text, show_progress
 from constrained.errors import ModelError
 
 DAY = 24 * 60 * 60  # seconds
+
+
+@dataclass(frozen=True)
+class ListedModel:
+    """A model, where it is from, and the option that takes it."""
+
+    name: str
+    source: str
+    option: str
+    bytes: int
+    used: float | None
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -16,10 +27,10 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=_list)
     parser.add_argument("--json", action="store_true", help="print JSON")
     actions = parser.add_subparsers(metavar="[pull|rm]")
-    pull = actions.add_parser("pull", help="download a model, and print its path")
+    pull = actions.add_parser("pull", help="download a model of the Hub, and print its path")
     pull.set_defaults(run=_pull)
-    pull.add_argument("--hf-token", metavar="TOKEN", help="of an account that may read it")
-    remove = actions.add_parser("rm", help="remove a model from this machine")
+    pull.add_argument("--hf-token", metavar="TOKEN", help="token of an account that may read it")
+    remove = actions.add_parser("rm", help="remove a model of the Hub from this machine")
     remove.set_defaults(run=_remove)
     for action in (pull, remove):
         action.add_argument("spec", metavar="USER/REPO[:QUANT]", help="a model of the Hub")
@@ -27,55 +38,69 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def _list(options: argparse.Namespace) -> int:
-    from constrained.model.hub_cache import list_cached
-
-    rows: list[dict[str, Any]] = []
-    for name, size in _measure_packaged().items():
-        rows.append({"name": name, "option": f"-m {name}", "bytes": size, "used": None})
-    for model in list_cached():
-        row = {"name": model.name, "option": f"-hf {model.name}", "bytes": model.bytes}
-        rows.append({**row, "used": model.used})
+    models = [*_list_packaged(), *_list_hub(), *_list_others()]
     if options.json:
-        print_json(rows)
+        print_json([vars(model) for model in models])
         return 0
-    width = max(len(row["option"]) for row in rows)
-    for row in rows:
-        size, used = _show_size(row["bytes"]), _show_use(row["used"])
-        print_text(f"{row['option']:{width}}  {size:>9}  {used}")
+    rows: list[dict[str, Any]] = []
+    for model in models:
+        row = {"model": model.name, "size": _show_size(model.bytes), "from": model.source}
+        rows.append({**row, "used": _show_use(model.used), "option": model.option})
+    print_table(rows, right=("size",))
     return 0
 
 
-def _measure_packaged() -> dict[str, int]:
-    """The sizes of the models that installed packages bring."""
+def _list_packaged() -> list[ListedModel]:
+    """The models that installed packages bring."""
     from constrained.model.packaged import MODELS, find_packaged
 
-    sizes: dict[str, int] = {}
+    models: list[ListedModel] = []
     for name in MODELS:
         try:
             path = find_packaged(name)
         except ModelError:  # its package is not installed
             continue
         if path is not None:
-            sizes[name] = path.stat().st_size
-    return sizes
+            models.append(ListedModel(name, "a package", f"-m {name}", path.stat().st_size, None))
+    return models
+
+
+def _list_hub() -> list[ListedModel]:
+    from constrained.model.hub_cache import list_cached
+
+    models: list[ListedModel] = []
+    for model in list_cached():
+        option = f"-hf {model.name}"
+        models.append(ListedModel(model.name, "Hugging Face", option, model.bytes, model.used))
+    return models
+
+
+def _list_others() -> list[ListedModel]:
+    from constrained.model.local_models import list_local
+
+    models: list[ListedModel] = []
+    for model in list_local():
+        option = f"-m {model.path}"
+        models.append(ListedModel(model.name, model.program, option, model.bytes, model.used))
+    return models
 
 
 def _show_size(size: int) -> str:
     return f"{size / 1e9:,.1f} GB" if size >= 1e9 else f"{size / 1e6:,.0f} MB"
 
 
-def _show_use(used: float | None) -> str:
+def _show_use(used: float | None) -> str | None:
     if used is None:
-        return "of a package"
+        return None
     days = int((time.time() - used) / DAY)
-    return f"used {days} days ago" if days > 1 else "used in the last two days"
+    return f"{days} days ago" if days > 1 else "lately"
 
 
 def _pull(options: argparse.Namespace) -> int:
     from constrained.model.hub import fetch
 
-    progress = show_progress("downloading")
-    path = str(fetch(options.spec, token=options.hf_token, progress=progress))
+    with show_progress("downloading") as progress:
+        path = str(fetch(options.spec, token=options.hf_token, progress=progress))
     if options.json:
         print_json({"path": path})
     else:

@@ -6,20 +6,17 @@ command runs: a bad one does not keep a command from running that has no use for
 
 import argparse
 import os
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, get_args
 
+from constrained.commands.configuration import MODEL, Command, Parsed, find_rivals
 from constrained.commands.input import read_json, read_text
-from constrained.commands.output import escape_controls
-from constrained.engine.options import CacheType, EngineOptions, LoadOptions, SplitMode
-from constrained.engine.protocol import Sampling
+from constrained.commands.output import show_progress
+from constrained.engine.options import CACHE_RAM, CacheType, EngineOptions, LoadOptions, SplitMode
+from constrained.engine.sampling import Sampling
 from constrained.errors import RequestError
 from constrained.job import Recall
-from constrained.kv.snapshots import CACHE_RAM
-from constrained.template.chat_template import check_kwargs
-from constrained.tools.offer import read_offer
 from grammars.turn import KeyOrder, Think
 
 LOCAL_HOST = "127.0.0.1"
@@ -43,6 +40,11 @@ def read_flag(text: str) -> bool:
     return text in ("1", "on", "enabled", "true")
 
 
+def read_list(text: str) -> list[str]:
+    """One text, for an option that may be given several times."""
+    return [text]
+
+
 def read_layers(text: str) -> int:
     """A number, or auto or all; ValueError otherwise."""
     if text in LAYERS:
@@ -63,37 +65,39 @@ KINDS: dict[Any, str] = {
     read_parts: "numbers with commas between them",
 }
 
-# Option -> the end of its LLAMA_ARG_* variable, how to read that, and the value if it is not set.
+# Option -> its variable, how to read that, and the value if it is not set.
 FALLBACKS: dict[str, tuple[str, Callable[[str], Any], Any]] = {
-    "model": ("MODEL", str, None),
-    "hf_repo": ("HF_REPO", str, None),
-    "hf_file": ("HF_FILE", str, None),
-    "offline": ("OFFLINE", read_flag, False),
-    "reasoning_budget": ("THINK_BUDGET", int, -1),
-    "chat_template_file": ("CHAT_TEMPLATE_FILE", str, None),
-    "host": ("HOST", str, LOCAL_HOST),
-    "port": ("PORT", int, PORT),
-    "alias": ("ALIAS", str, None),
-    "models_dir": ("MODELS_DIR", str, None),
-    "models_preset": ("MODELS_PRESET", str, None),
-    "models_max": ("MODELS_MAX", int, MOST_MODELS),
-    "sleep_idle_seconds": ("SLEEP_IDLE_SECONDS", float, -1.0),
-    "ctx_size": ("CTX_SIZE", int, None),
-    "parallel": ("N_PARALLEL", int, None),
-    "threads": ("THREADS", int, None),
-    "batch_size": ("BATCH", int, None),
-    "ubatch_size": ("UBATCH", int, None),
-    "flash_attn": ("FLASH_ATTN", read_switch, None),
-    "cache_type_k": ("CACHE_TYPE_K", str, None),
-    "cache_type_v": ("CACHE_TYPE_V", str, None),
-    "gpu_layers": ("N_GPU_LAYERS", read_layers, None),
-    "split_mode": ("SPLIT_MODE", str, None),
-    "main_gpu": ("MAIN_GPU", int, None),
-    "tensor_split": ("TENSOR_SPLIT", read_parts, None),
-    "no_kv_offload": ("NO_KV_OFFLOAD", read_flag, None),
-    "mlock": ("MLOCK", read_flag, None),
-    "no_mmap": ("NO_MMAP", read_flag, None),
-    "cache_ram": ("CACHE_RAM", int, CACHE_RAM),
+    "model": ("LLAMA_ARG_MODEL", str, None),
+    "hf_repo": ("LLAMA_ARG_HF_REPO", str, None),
+    "hf_file": ("LLAMA_ARG_HF_FILE", str, None),
+    "hf_token": ("HF_TOKEN", str, None),
+    "offline": ("LLAMA_ARG_OFFLINE", read_flag, False),
+    "reasoning_budget": ("LLAMA_ARG_THINK_BUDGET", int, -1),
+    "chat_template_file": ("LLAMA_ARG_CHAT_TEMPLATE_FILE", str, None),
+    "host": ("LLAMA_ARG_HOST", str, LOCAL_HOST),
+    "port": ("LLAMA_ARG_PORT", int, PORT),
+    "api_key": ("LLAMA_API_KEY", read_list, None),
+    "alias": ("LLAMA_ARG_ALIAS", str, None),
+    "models_dir": ("LLAMA_ARG_MODELS_DIR", str, None),
+    "models_preset": ("LLAMA_ARG_MODELS_PRESET", str, None),
+    "models_max": ("LLAMA_ARG_MODELS_MAX", int, MOST_MODELS),
+    "sleep_idle_seconds": ("LLAMA_ARG_SLEEP_IDLE_SECONDS", float, -1.0),
+    "ctx_size": ("LLAMA_ARG_CTX_SIZE", int, None),
+    "parallel": ("LLAMA_ARG_N_PARALLEL", int, None),
+    "threads": ("LLAMA_ARG_THREADS", int, None),
+    "batch_size": ("LLAMA_ARG_BATCH", int, None),
+    "ubatch_size": ("LLAMA_ARG_UBATCH", int, None),
+    "flash_attn": ("LLAMA_ARG_FLASH_ATTN", read_switch, None),
+    "cache_type_k": ("LLAMA_ARG_CACHE_TYPE_K", str, None),
+    "cache_type_v": ("LLAMA_ARG_CACHE_TYPE_V", str, None),
+    "gpu_layers": ("LLAMA_ARG_N_GPU_LAYERS", read_layers, None),
+    "split_mode": ("LLAMA_ARG_SPLIT_MODE", str, None),
+    "main_gpu": ("LLAMA_ARG_MAIN_GPU", int, None),
+    "tensor_split": ("LLAMA_ARG_TENSOR_SPLIT", read_parts, None),
+    "no_kv_offload": ("LLAMA_ARG_NO_KV_OFFLOAD", read_flag, None),
+    "mlock": ("LLAMA_ARG_MLOCK", read_flag, None),
+    "no_mmap": ("LLAMA_ARG_NO_MMAP", read_flag, None),
+    "cache_ram": ("LLAMA_ARG_CACHE_RAM", int, CACHE_RAM),
 }
 # Option of the engine -> what the library calls it, the same name, or the opposite of it.
 NAMES = {"ctx_size": "context_length", "parallel": "sequences", "flash_attn": "flash_attention"}
@@ -106,7 +110,7 @@ def add_rows(parser: argparse.ArgumentParser) -> None:
     """Declares the input of commands that answer JSON Lines."""
     parser.add_argument("rows", nargs="?", default="-", help="JSON Lines; - or nothing: stdin")
     parser.add_argument(
-        "--json", action="store_true", help="accepted for uniformity: answers are always JSON Lines"
+        "--json", action="store_true", help="without effect: answers are always JSON Lines"
     )
 
 
@@ -121,7 +125,7 @@ def add_tool_options(parser: argparse.ArgumentParser, *, required: bool = False)
     )
     add("--tool-choice", default="auto", help="auto, none, required, or a tool")
     add("--no-parallel", action="store_true", help="allow one call at most")
-    help = "required strings have at least one character"
+    help = "do not allow empty strings for required properties"
     add("--require-nonempty", action="store_true", help=help)
     help = "order of declared keys in objects: any (the default), or that of the schema"
     add("--key-order", choices=tuple(KeyOrder), default=KeyOrder.ANY, help=help)
@@ -164,7 +168,7 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         "--reasoning",
         choices=tuple(THINKING),
         default="auto",
-        help="whether the model reasons first",
+        help="whether the model reasons before it answers",
     )
 
 
@@ -183,7 +187,7 @@ def add_answer_options(parser: argparse.ArgumentParser) -> None:
     add("-j", "--json-schema", metavar="JSON_OR_FILE", help="JSON that fits this schema")
     add("--regex", help="text that this regular expression matches entirely")
     add("--choice", action="append", metavar="TEXT", help="one of these texts (repeatable)")
-    add("--grammar", metavar="FILE", help="text of a grammar: Lark as in llguidance, or GBNF")
+    add("--grammar", metavar="FILE", help="file with a grammar: Lark as in llguidance, or GBNF")
 
 
 def add_reasoning_options(parser: argparse.ArgumentParser) -> None:
@@ -230,9 +234,9 @@ def add_engine_options(
         metavar="N",
         help="CPU threads for prompts; default: as -t",
     )
-    help = f"most tokens in one decode; default: {EngineOptions.batch_size}"
+    help = f"batch size: maximum tokens in one decode; default: {EngineOptions.batch_size}"
     add("-b", "--batch-size", type=int, metavar="N", help=help)
-    help = f"most tokens computed at once; default: {EngineOptions.ubatch_size}"
+    help = f"physical batch size: tokens computed at once; default: {EngineOptions.ubatch_size}"
     add("-ub", "--ubatch-size", type=int, metavar="N", help=help)
     add(
         "-fa",
@@ -269,7 +273,7 @@ def _add_devices(add: Callable[..., Any]) -> None:
     )
     help = "how several GPUs share the model; default: layer"
     add("-sm", "--split-mode", choices=get_args(SplitMode), help=help)
-    add("-mg", "--main-gpu", type=int, metavar="N", help="GPU for what is not split")
+    add("-mg", "--main-gpu", type=int, metavar="N", help="GPU for tensors that are not split")
     add("-ts", "--tensor-split", metavar="N0,N1", help="proportions of several GPUs, such as 3,1")
     help = "keep the KV cache in main memory"
     add("-nkvo", "--no-kv-offload", action="store_true", default=None, help=help)
@@ -291,7 +295,7 @@ def add_sampling_options(parser: argparse.ArgumentParser, *, max_tokens: int | N
     add = parser.add_argument_group(
         "sampling (defaults apply where the model recommends nothing)"
     ).add_argument
-    help = f"most tokens of a reply; -1: as the context allows; default: {max_tokens or -1}"
+    help = f"maximum tokens of a reply; -1: as the context allows; default: {max_tokens or -1}"
     add(
         *("-n", "--max-tokens", "--predict", "--n-predict"),
         type=read_most_tokens,
@@ -306,7 +310,7 @@ def add_sampling_options(parser: argparse.ArgumentParser, *, max_tokens: int | N
     add("--min-p", type=float, help=f"default: {Sampling.min_p}")
     help = f"penalty for repeated tokens; default: {Sampling.repeat_penalty} (none)"
     add("--repeat-penalty", type=float, help=help)
-    help = f"tokens that penalties look back, -1: all; default: {Sampling.penalty_last_n}"
+    help = f"number of last tokens that are penalised; -1: all; default: {Sampling.penalty_last_n}"
     add("--repeat-last-n", type=int, metavar="N", help=help)
     help = f"default: {Sampling.presence_penalty} (none)"
     add("--presence-penalty", type=float, help=help)
@@ -317,29 +321,40 @@ def add_sampling_options(parser: argparse.ArgumentParser, *, max_tokens: int | N
 
 
 def complete(options: argparse.Namespace) -> None:
-    """Fills in from the environment what the command line leaves open.
+    """Fills in from the environment what the command line leaves open; it goes before a
+    configuration file.
 
     Raises:
         RequestError: a variable or an option cannot be read.
     """
-    # A model that the command line names keeps the variables from naming another one.
-    ignored: set[str] = set()
-    if options.model:
-        ignored |= {"hf_repo", "hf_file"}
-    if options.hf_repo:
-        ignored.add("model")
+    parsed: Parsed = getattr(options, "parsed", Parsed(Command()))
+    named = {name for name in MODEL if getattr(options, name, None)} - parsed.of_file
+    # A model that the command line names keeps the variables from naming another one, and one that
+    # they name keeps the file from it.
+    ignored = find_rivals(named)
+    variables = {
+        name: variable
+        for name, (variable, _, _) in FALLBACKS.items()
+        if os.environ.get(variable) and name not in named | ignored
+    }
+    for name in find_rivals(variables.keys()) & parsed.of_file:
+        setattr(options, name, None)
+        del parsed.sources[name]
     for name, (variable, read, default) in FALLBACKS.items():
         if not hasattr(options, name):  # the command has no such option
             continue
         given = getattr(options, name)
-        if isinstance(given, str):
-            setattr(options, name, read_value(f"--{name.replace('_', '-')}", given, read))
+        if name in variables and (given is None or name in parsed.of_file):
+            setattr(options, name, read_value(variable, os.environ[variable], read))
+            parsed.sources[name] = variable
+        elif isinstance(given, str):
+            place = f"--{name.replace('_', '-')}"
+            if name in parsed.of_file:
+                place = f"{parsed.sources[name]}: {place[2:]}"
+            setattr(options, name, read_value(place, given, read))
         elif given is None and name not in ignored:
-            value = default
-            variable = f"LLAMA_ARG_{variable}"
-            if variable in os.environ:
-                value = read_value(variable, os.environ[variable], read)
-            setattr(options, name, value)
+            setattr(options, name, default)
+    parsed.of_file.clear()  # what completes the options once more leaves them as they are
 
 
 def read_value(name: str, text: str, read: Callable[[str], Any]) -> Any:
@@ -398,27 +413,9 @@ def find_model(options: argparse.Namespace) -> str | None:
     spec = options.hf_repo
     if options.hf_file:  # goes before a quantisation
         spec = f"{spec.removeprefix('hf:').partition(':')[0]}:{options.hf_file}"
-    path = fetch(
-        spec,
-        token=options.hf_token,
-        offline=options.offline,
-        progress=show_progress("downloading"),
-    )
+    with show_progress("downloading") as progress:
+        path = fetch(spec, token=options.hf_token, offline=options.offline, progress=progress)
     return str(path)
-
-
-def show_progress(what: str) -> Callable[[float], None] | None:
-    """A callback that shows the part done, 0 to 1, on a terminal; None where there is none."""
-    if not sys.stderr.isatty():
-        return None
-
-    what = escape_controls(what)
-
-    def show(part: float) -> None:
-        end = "\n" if part >= 1 else ""
-        print(f"\r{what} {part:4.0%}", end=end, file=sys.stderr, flush=True)
-
-    return show
 
 
 def read_template(options: argparse.Namespace) -> str | None:
@@ -439,6 +436,8 @@ def read_tool_file(options: argparse.Namespace) -> list[Any]:
             tools = listed
         case _:
             pass
+    from constrained.tools.offer import read_offer
+
     read_offer(tools)
     return tools
 
@@ -456,6 +455,8 @@ def read_kwargs(options: argparse.Namespace) -> dict[str, Any]:
     kwargs = read_json(options.chat_template_kwargs, "--chat-template-kwargs")
     if not isinstance(kwargs, dict):
         raise RequestError("--chat-template-kwargs has to be a JSON object")
+    from constrained.template.chat_template import check_kwargs
+
     check_kwargs(kwargs)
     if options.reasoning != "auto":
         kwargs.setdefault("enable_thinking", options.reasoning == "on")

@@ -1,18 +1,55 @@
-"""Output of commands: JSON and text on stdout, notes and errors on stderr."""
+"""Output of commands: JSON, text and tables on stdout; notes, errors and progress on stderr.
+
+rich draws tables and progress; it is imported where there is something to draw, for it takes 0.1 s.
+"""
 
 import json
+import os
 import sys
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TextIO, TypeVar
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from constrained.commands.exit_codes import ExitCode
-from constrained.tools.reports import describe_report
 from grammars.errors import Error
-from grammars.schema.nodes import Schema
-from grammars.turn import Tool
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from grammars.schema.nodes import Schema
+    from grammars.turn import Tool
 
 Row = TypeVar("Row")
+NO_LIMIT = 100_000
+"""Columns of a pipe: nothing is wrapped there."""
+Report = Callable[[float, float], None]
+"""Takes what is done and the whole."""
+COLOURS = ("auto", "always", "never")
+RED, DIM, PLAIN = "\x1b[1;31m", "\x1b[2m", "\x1b[0m"
+
+
+def set_colour(choice: str) -> None:
+    """Says for this process whether output has colours, in the variables that rich and others read:
+    FORCE_COLOR, NO_COLOR.
+
+    Args:
+        choice: one of COLOURS; auto is as the variables say, else at a terminal.
+    """
+    if choice == "always":
+        os.environ["FORCE_COLOR"] = "1"
+        os.environ.pop("NO_COLOR", None)
+    elif choice == "never":
+        os.environ["NO_COLOR"] = "1"
+
+
+def has_colour(out: TextIO) -> bool:
+    """Whether text on this stream is coloured."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return out.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def print_json(value: Any) -> None:
@@ -55,6 +92,51 @@ def print_text(text: str) -> None:
     print(make_printable(text, sys.stdout))
 
 
+def make_console(out: TextIO) -> "Console":
+    """What draws on a stream."""
+    from rich.console import Console
+
+    console = Console(file=out, highlight=False, markup=False, emoji=False)
+    if not out.isatty():
+        console.width = NO_LIMIT
+    return console
+
+
+def print_table(rows: Sequence[Mapping[str, Any]], right: Collection[str] = ()) -> None:
+    """Prints rows on stdout, in columns with the names of their keys.
+
+    Args:
+        rows: all have the same keys.
+        right: the columns that stand at the right, such as those of numbers.
+    """
+    from rich.table import Table
+    from rich.text import Text
+
+    if not rows:
+        return
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for name in rows[0]:
+        table.add_column(name, justify="right" if name in right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(_write_cell(value)) for value in row.values()))
+    console = make_console(sys.stdout)
+    with console.capture() as drawn:
+        console.print(table)
+    encoding = sys.stdout.encoding or "utf-8"
+    for line in drawn.get().splitlines():
+        print(line.rstrip().encode(encoding, "backslashreplace").decode(encoding))
+
+
+def _write_cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_write_cell, value))
+    return escape_controls(str(value))
+
+
 def print_answers(
     rows: Iterable[Row | Error], answer: Callable[[Iterable[Row | Error]], Iterable[Any]]
 ) -> ExitCode:
@@ -84,32 +166,81 @@ def print_answers(
 
 def print_error(message: str) -> None:
     """An error on stderr."""
-    _print_message(f"constrained: error: {message}")
+    _print_message("error", RED, message)
 
 
 def print_notes(notes: Iterable[str]) -> None:
     """Notes on stderr: no errors, but good to know."""
     for note in notes:
-        _print_message(f"constrained: note: {note}")
+        _print_message("note", DIM, note)
 
 
-def _print_message(message: str) -> None:
+def _print_message(kind: str, style: str, message: str) -> None:
     """A message on stderr, which may quote files and templates: its further lines are indented, so
     that they are no messages of their own."""
-    print("\n    ".join(map(escape_controls, message.split("\n"))), file=sys.stderr)
+    if has_colour(sys.stderr):
+        kind = f"{style}{kind}{PLAIN}"
+    text = "\n    ".join(map(escape_controls, message.split("\n")))
+    print(f"constrained: {kind}: {text}", file=sys.stderr)
 
 
-def describe_checked(tools: Iterable[Tool]) -> Iterator[str]:
+@contextmanager
+def show_progress(what: str, unit: str = "bytes") -> Iterator[Report | None]:
+    """Shows how far something is on stderr, with size, speed and the time that is left; the line
+    goes at the end. None where stderr is no terminal: there is nobody to see it.
+
+    Args:
+        what: is under way, such as "downloading".
+        unit: of what is counted; bytes are shown as MB or GB.
+    """
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich import progress
+
+    columns: list[Any] = [
+        progress.TextColumn("{task.description}"),
+        progress.BarColumn(bar_width=24),
+        progress.TaskProgressColumn(),
+    ]
+    if unit == "bytes":
+        columns += [progress.DownloadColumn(), progress.TransferSpeedColumn()]
+    else:
+        columns += [progress.MofNCompleteColumn(), progress.TextColumn(unit)]
+    columns += [progress.TimeRemainingColumn(compact=True)]
+    console = make_console(sys.stderr)
+    shown = progress.Progress(
+        *columns,
+        console=console,
+        transient=True,
+        redirect_stdout=False,  # a server loads models while others print
+        redirect_stderr=False,
+    )
+    with shown:
+        task = None
+
+        def report(done: float, whole: float) -> None:
+            nonlocal task
+            if task is None:
+                task = shown.add_task(escape_controls(what), total=whole)
+            shown.update(task, completed=done)
+
+        yield report
+
+
+def describe_checked(tools: "Iterable[Tool]") -> Iterator[str]:
     """The keywords of the tools' schemas that the mask does not enforce."""
     for tool in tools:
         yield from describe_findings(f"tool {tool.name!r}", tool.schema)
 
 
-def describe_findings(name: str, schema: Schema) -> Iterator[str]:
+def describe_findings(name: str, schema: "Schema") -> Iterator[str]:
     """The keywords of a schema that the mask does not enforce, or that were repaired.
 
     Args:
         name: begins each line.
     """
+    from constrained.tools.reports import describe_report
+
     for line in describe_report(schema.report, ("repaired", "checked")):
         yield f"{name}: {line}"

@@ -1,18 +1,18 @@
 """The request that the options of a command describe, and the model for it; for `call`, `chat`."""
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from constrained.commands import options as shared
 from constrained.commands.input import read_json, read_text
-from constrained.commands.output import describe_checked, describe_findings
-from constrained.decode.filters.stop_texts import read_stops
+from constrained.commands.output import Report, describe_checked, describe_findings, show_progress
 from constrained.engine.options import MOST_WAITING, read_options
-from constrained.engine.protocol import Sampling
+from constrained.engine.sampling import Sampling
 from constrained.errors import RequestError
 from constrained.job import MOST_REPEATED, Recall
+from constrained.model.local_models import measure_files
 from grammars.turn import Answer, JsonAnswer, KeyOrder, Think
 
 if TYPE_CHECKING:
@@ -31,7 +31,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     shared.add_reasoning_options(parser)
     shared.add_engine_options(parser)
     shared.add_sampling_options(parser)
-    parser.add_argument("--max-calls", type=int, metavar="N", help="most calls in a turn")
+    parser.add_argument(
+        "--max-calls", type=int, metavar="N", help="maximum number of calls in a turn"
+    )
     help = "most tokens of a value that repeats itself; -1: any number (default %(default)s)"
     parser.add_argument("--max-repetition", type=int, metavar="N", default=MOST_REPEATED, help=help)
 
@@ -55,6 +57,7 @@ def read_request(options: argparse.Namespace) -> "Job":
     Raises:
         Error: what they say is wrong; found here, before a model is loaded.
     """
+    from constrained.decode.filters.stop_texts import read_stops
     from constrained.job import Job, check_job
 
     tools = shared.read_tool_file(options)
@@ -109,7 +112,7 @@ def _read_schema(given: str) -> Any:
         name, text = given, read_text(given, "--json-schema")
     schema = read_json(text, name)
     if not isinstance(schema, dict):
-        raise RequestError(f"{name} is no JSON Schema", hint='Write {"type": "object", ...}')
+        raise RequestError(f"{name} is not a JSON Schema", hint='Write {"type": "object", ...}')
     return schema
 
 
@@ -121,18 +124,35 @@ def load_model(options: argparse.Namespace) -> "Model":
     """
     from constrained.model.loading import load
 
-    return load(
-        shared.find_model(options),
-        chat_template=shared.read_template(options),
-        tool_format=_read_tool_format(options),
-        deterministic=options.deterministic,
-        cache_ram=options.cache_ram,
-        cache_dir=options.cache_dir,
-        draft=not options.no_draft,
-        max_waiting=getattr(options, "max_waiting", MOST_WAITING),
-        progress=shared.show_progress("loading"),
-        **shared.read_engine_options(options),
-    )
+    path = shared.find_model(options)
+    with show_progress("loading") as report:
+        return load(
+            path,
+            chat_template=shared.read_template(options),
+            tool_format=_read_tool_format(options),
+            deterministic=options.deterministic,
+            cache_ram=options.cache_ram,
+            cache_dir=options.cache_dir,
+            draft=not options.no_draft,
+            max_waiting=getattr(options, "max_waiting", MOST_WAITING),
+            progress=_report_bytes(path, report),
+            **shared.read_engine_options(options),
+        )
+
+
+def _report_bytes(path: str | None, report: Report | None) -> Callable[[float], None] | None:
+    """Turns the part of a file that is loaded into bytes; None: there is nobody to see it."""
+    if report is None:
+        return None
+    size = measure_files(path)
+    return lambda part: report(part * size, size)
+
+
+def find_limit(most: int | None, turn: "CompiledTurn", model: "Model") -> int:
+    """The most tokens of a reply; None is as many as the context has room for."""
+    if most is not None:
+        return most
+    return max(1, model.engine.context_length - len(turn.tokens))
 
 
 def fit(job: "Job", model: "Model") -> "Job":

@@ -8,9 +8,6 @@ from constrained.commands.exit_codes import ExitCode
 from constrained.commands.input import read_lines
 from constrained.commands.options import add_rows
 from constrained.commands.output import print_answers, print_json, print_text
-from constrained.replay.check import read_rows
-from constrained.replay.schemas import check_schemas
-from constrained.tools.reports import report_tools
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -25,18 +22,23 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--closed",
         action="store_true",
-        help="as in tools: objects that declare properties and do not mention others are closed",
+        help="close objects that declare properties but not additionalProperties, as for tools",
     )
 
 
 def _run(options: argparse.Namespace) -> int:
     if options.tools is not None:
         return _report(options)
+    from constrained.replay.check import read_rows
+    from constrained.replay.schemas import check_schemas
+
     rows = read_rows(read_lines(options.rows))
     return print_answers(rows, partial(check_schemas, close=options.closed))
 
 
 def _report(options: argparse.Namespace) -> int:
+    from constrained.tools.reports import report_tools
+
     reports = report_tools(shared.read_tool_file(options))
     code = ExitCode.DONE
     for report in reports:

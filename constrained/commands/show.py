@@ -1,11 +1,18 @@
 """A turn as text on a terminal: reasoning, content, and calls as they are generated."""
 
 import json
-import os
 import sys
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, TextIO
 
-from constrained.commands.output import make_printable
+from constrained.commands.output import (
+    DIM,
+    PLAIN,
+    Report,
+    has_colour,
+    make_printable,
+    show_progress,
+)
 from grammars.turn import (
     ArgumentsDelta,
     CallCut,
@@ -17,11 +24,13 @@ from grammars.turn import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from constrained.decode.filters.events import StreamEvent
     from constrained.reply import Reply
     from constrained.schedule.worker import Stream
 
-DIM, PLAIN = "\x1b[2m", "\x1b[0m"
+LONG_PROMPT = 512  # tokens that are not in the KV cache
 
 
 class Screen:
@@ -29,7 +38,7 @@ class Screen:
 
     Attributes:
         is_terminal: the stream is a terminal.
-        is_styled: reasoning is dimmed: it is a terminal, and NO_COLOR is not set.
+        is_styled: reasoning is dimmed.
     """
 
     def __init__(self, out: TextIO | None = None):
@@ -37,7 +46,7 @@ class Screen:
         self._is_inside_line = False
         self._is_dim = False
         self.is_terminal = self._out.isatty()
-        self.is_styled = self.is_terminal and not os.environ.get("NO_COLOR")
+        self.is_styled = has_colour(self._out)
 
     def write(self, text: str, *, dim: bool = False) -> None:
         """Writes on; what the stream cannot show is escaped."""
@@ -179,13 +188,47 @@ def follow(stream: "Stream[Reply]", screen: Screen) -> "Reply":
     """
     printer = TurnPrinter(screen)
     try:
-        for event in stream:
+        for event in _show_prompt_progress(stream):
             printer.take(event)
         printer.finish(stream.result)
         return stream.result
     finally:
         stream.cancel()  # an interrupt can come while a piece is written, too
         screen.end_line()
+
+
+def wait(stream: "Stream[Reply]") -> "Reply":
+    """The turn when it is finished; ends it if that is interrupted.
+
+    Raises:
+        Error: what the model raises.
+    """
+    try:
+        for _ in _show_prompt_progress(stream):
+            pass
+        return stream.result
+    finally:
+        stream.cancel()
+
+
+def _show_prompt_progress(stream: "Stream[Reply]") -> "Iterator[StreamEvent]":
+    """The events of a turn. While its prompt is read, if it is long, a line shows how far that is;
+    the stream needs `progress`."""
+    from constrained.decode.filters.events import ProgressMade
+
+    events = iter(stream)
+    with ExitStack() as shown:
+        report: Report | None = None
+        for event in events:
+            if not isinstance(event, ProgressMade) or event.completion_tokens:
+                shown.close()
+                yield event
+            elif event.prompt_tokens - event.cached_tokens >= LONG_PROMPT:
+                if report is None:
+                    progress = show_progress("reading the prompt", "tokens")
+                    report = shown.enter_context(progress)
+                if report is not None:
+                    report(event.read_tokens, event.prompt_tokens)
 
 
 class ArgumentsText:

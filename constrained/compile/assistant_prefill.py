@@ -130,7 +130,7 @@ class _PrefilledTurn:
             return
         if opener.startswith(content) or content.startswith(opener):
             raise RequestError(
-                "the text begins as a call does",
+                "the text starts like a call",
                 where=self.prefill.where(is_content=True),
                 hint='Leave the tools out, or use tool_choice "none"',
             )

@@ -130,7 +130,7 @@ class CompiledTurn:
             RequestError: it has tools, or is ended by a text of the template.
         """
         if self.policy.select(self.tools):
-            message = "beside tools the turn would be call after call"
+            message = "with tools, the turn would be call after call"
             hint = "Leave ignore_eos or the tools out, or say tool_choice: none"
             raise RequestError(message, where="/ignore_eos", hint=hint)
         if self.text_ends:

@@ -233,7 +233,7 @@ class Compiler:
                 _ = turn.watch  # else it would be found out where the turn is started
         except StepsError as error:
             where = "/tools" if job.tools else "/response_format"
-            message = "there is too much to work out in its schemas"
+            message = "its schemas take too many steps to compile"
             raise GrammarError(message, where=where, hint=error.hint or "Simplify them") from error
         if name is not None:
             with self._lock:

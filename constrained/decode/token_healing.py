@@ -65,7 +65,7 @@ class TokenHealing(TurnPart):
         elif is_over:
             return
         if not np.isfinite(logits).any():
-            raise GrammarError("the text to go on with cannot be spelled here")
+            raise GrammarError("the prefill cannot be continued here")
 
     def _find_suffixes(self, written: bytes | bytearray) -> tuple[bytes, ...]:
         """The bytes that would complete a marker which the text has begun."""
@@ -93,7 +93,7 @@ class TokenHealing(TurnPart):
                 return
             text = self._vocabulary.tokens[token]
             if not text or token in self._vocabulary.structural or not _is_along(text, rest):
-                raise GrammarError("the turn deviates from the text that it has to go on with")
+                raise GrammarError("the turn deviates from the prefill")
             rest = rest[len(text) :]
 
 

@@ -96,7 +96,7 @@ def choose_template(templates: Mapping[str, str], with_tools: bool, name: str | 
         raise TemplateError("the model has no chat template", hint="Name a file that has one")
     what = f"template {wanted!r}" if wanted else "default chat template"
     known = ", ".join(key or "default" for key in templates)
-    raise TemplateError(f"the model has no {what}", hint=f"There is {known}")
+    raise TemplateError(f"the model has no {what}", hint=f"Available: {known}")
 
 
 def find_sampling(metadata: Mapping[str, str]) -> tuple[Sampling, tuple[str, ...]]:

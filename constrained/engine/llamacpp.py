@@ -114,7 +114,7 @@ def borrow(llama: Any) -> "LlamaEngine":
         raise ModelError("the llama_cpp.Llama is closed", hint="Keep it open")
     if params.embeddings:
         hint = "Make it without embedding=True"
-        raise ModelError("the llama_cpp.Llama computes embeddings, no logits", hint=hint)
+        raise ModelError("the llama_cpp.Llama computes embeddings, not logits", hint=hint)
     llama.reset()
     memory = llama_cpp.llama_get_memory(context)
     if memory:

@@ -12,6 +12,7 @@ SplitMode = Literal["none", "layer", "row"]
 
 MOST_THREADS = 512  # GGML_MAX_N_THREADS; with more llama.cpp ends the process
 MOST_WAITING = 1024  # requests, where nothing else is said
+CACHE_RAM = 1024  # MiB of memory for cached prompts
 UINT32, INT32 = 2**32 - 1, 2**31 - 1
 LIMITS = {
     "context_length": (0, UINT32),

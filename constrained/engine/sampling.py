@@ -134,7 +134,7 @@ def _read_biases(given: Any) -> Biases:
         pairs = [(token, bias) for token, bias in items]
     except (TypeError, ValueError):
         hint = "Use a mapping from ids of tokens to numbers"
-        raise RequestError("it is no mapping", where="/logit_bias", hint=hint) from None
+        raise RequestError("it is not a mapping", where="/logit_bias", hint=hint) from None
     for token, bias in pairs:
         if not (_is_whole(token) and token >= 0):
             hint = "Use its id, 0 or more"

@@ -81,7 +81,9 @@ class SnapshotFiles:
         self._entries: dict[str, _Entry] = {}
         try:
             if not make_private(folder, NAME):
-                message = f"others may use {folder}, which holds other files than snapshots"
+                message = (
+                    f"other users can access {folder}, and it has files that are not snapshots"
+                )
                 hint = "Name a folder for snapshots alone, or make this one private (chmod 700)"
                 raise RequestError(message, hint=hint)
             paths = sorted(path for path in folder.iterdir() if NAME.fullmatch(path.name))

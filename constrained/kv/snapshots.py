@@ -14,7 +14,6 @@ import numpy as np
 from constrained.cache_scope import COMMON
 from constrained.metrics import Amount
 
-CACHE_RAM = 1024  # MiB
 DISK = 8 << 30  # bytes
 
 

@@ -256,7 +256,7 @@ def read_value(target: Target, reply: Reply, job: Job) -> Any:
         ReplyError: the tokens ran out, a stop text has cut it, or it does not fit.
     """
     if reply.stop_sequence is not None:
-        message = f"the stop text {reply.stop_sequence!r} has cut it: {reply.content!r}"
+        message = f"the stop text {reply.stop_sequence!r} cut off the value: {reply.content!r}"
         raise ReplyError(message, hint="Leave stop out")
     if reply.finish_reason != "stop":
         hint = "Raise max_tokens, or the context length (-c)"

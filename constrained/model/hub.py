@@ -4,6 +4,7 @@ Files lie in the cache that huggingface_hub shares with all other programs (HF_H
 HF_ENDPOINT, HF_TOKEN and HF_HUB_OFFLINE mean what they mean there.
 """
 
+import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -40,7 +41,7 @@ def fetch(
     *,
     token: str | None = None,
     offline: bool = False,
-    progress: Callable[[float], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
     endpoint: str | None = None,
 ) -> Path:
     """Finds a model on the Hub or in the cache, and downloads it where it is not there yet.
@@ -51,7 +52,7 @@ def fetch(
             `user/repo:path.gguf`, a file of the repository. May begin with `hf:`.
         token: of an account that may read the repository; None for HF_TOKEN or the saved login.
         offline: look into the cache alone. So is done, too, where the Hub cannot be reached.
-        progress: called with the part downloaded, 0 to 1.
+        progress: called with the bytes that are there, and those of the whole.
         endpoint: the address of the Hub; None for HF_ENDPOINT, else https://huggingface.co.
 
     Returns:
@@ -64,13 +65,13 @@ def fetch(
     repo, wanted = split_spec(spec)
     hub = _Hub(repo, token, endpoint or constants.ENDPOINT)
     if offline or constants.HF_HUB_OFFLINE:
-        return _find_cached(hub.repo, wanted, "the Hub may not be asked (offline)")
+        return _find_cached(hub.repo, wanted, "offline mode forbids asking the Hub")
     try:
-        sizes = hub.list_files()
+        files = hub.list_files()
     except _UnreachableError as e:
         return _find_cached(hub.repo, wanted, e.message)
-    parts = choose(sizes, wanted, f"the repository {hub.repo}")
-    return hub.download(parts, sizes, progress)
+    parts = choose(files, wanted, f"the repository {hub.repo}")
+    return hub.download(parts, files, progress)
 
 
 def split_spec(spec: str) -> tuple[str, str]:
@@ -110,7 +111,7 @@ def choose(files: Iterable[str], wanted: str, location: str) -> tuple[str, ...]:
     if not models:
         hint = "Take a repository with GGUF files; their names often end in -GGUF"
         raise ModelError(f"there is no GGUF model in {location}", hint=hint)
-    hint = f"There is {', '.join(_name_models(models))}"
+    hint = f"Available: {', '.join(_name_models(models))}"
     raise ModelError(f"there is no {wanted} in {location}", hint=hint)
 
 
@@ -210,6 +211,14 @@ class _UnreachableError(ModelError):
 
 
 @dataclass(frozen=True)
+class _RemoteFile:
+    """A file of the Hub: its size, and its SHA-256 if it is one of the large ones."""
+
+    bytes: int
+    sha256: str | None
+
+
+@dataclass(frozen=True)
 class _Hub:
     """A repository and how to get at it."""
 
@@ -217,25 +226,31 @@ class _Hub:
     token: str | None
     endpoint: str
 
-    def list_files(self) -> dict[str, int]:
-        """The files and their sizes in bytes."""
+    def list_files(self) -> dict[str, _RemoteFile]:
+        """The files by their paths."""
         with self._failures():
             api = HfApi(endpoint=self.endpoint, token=self.token)
             info = api.model_info(self.repo, files_metadata=True, timeout=TIMEOUT)
-            return {file.rfilename: file.size or 0 for file in info.siblings or ()}
+        files: dict[str, _RemoteFile] = {}
+        for file in info.siblings or ():
+            sha256 = None if file.lfs is None else file.lfs.sha256
+            files[file.rfilename] = _RemoteFile(file.size or 0, sha256)
+        return files
 
     def download(
         self,
         parts: Sequence[str],
-        sizes: Mapping[str, int],
-        progress: Callable[[float], None] | None,
+        files: Mapping[str, _RemoteFile],
+        progress: Callable[[int, int], None] | None,
     ) -> Path:
         """Downloads what the cache lacks of these files; the path of the first."""
-        counted = _Progress(sum(map(sizes.__getitem__, parts)), progress)
+        counted = _Progress(sum(files[part].bytes for part in parts), progress)
         snapshots: set[Path] = set()
         for part in parts:
             path = self._download_file(part, counted)
-            counted.finish(sizes[part])
+            if counted.is_downloading:
+                self._check_file(path, part, files[part])
+            counted.finish(files[part].bytes)
             snapshots.add(path.parents[part.count("/")])
         if len(snapshots) > 1:
             raise ModelError(f"{self.repo} changed while it was downloaded", hint="Run it again")
@@ -255,6 +270,23 @@ class _Hub:
             message = f"the download of {name} from {self.repo} broke off: {e.message}"
             raise ModelError(message, hint=AGAIN) from e
         return Path(path)
+
+    def _check_file(self, path: Path, name: str, file: _RemoteFile) -> None:
+        """Compares what was downloaded with what the Hub says that it is; huggingface_hub looks at
+        its size alone.
+
+        Raises:
+            ModelError: it is something else; it is removed, so that it is not taken for a model.
+        """
+        if file.sha256 is None:
+            return
+        with path.open("rb") as data:
+            found = hashlib.file_digest(data, "sha256").hexdigest()
+        if found != file.sha256:
+            path.resolve().unlink()
+            path.unlink(missing_ok=True)
+            message = f"the download of {name} from {self.repo} is damaged: its SHA-256 is {found}"
+            raise ModelError(f"{message}, the Hub has {file.sha256}", hint="Run it again")
 
     @contextmanager
     def _failures(self) -> Iterator[None]:
@@ -293,9 +325,14 @@ def _first_line(error: BaseException) -> str:
 class _Progress:
     """Adds up the bytes downloaded of several files."""
 
-    def __init__(self, size: int, report: Callable[[float], None] | None):
+    def __init__(self, size: int, report: Callable[[int, int], None] | None):
         self._size, self._report = size, report
         self._finished = self._current = 0  # bytes: of whole files, of the one on its way
+
+    @property
+    def is_downloading(self) -> bool:
+        """Bytes of the file on its way have come; it was not in the cache."""
+        return self._current > 0
 
     def finish(self, size: int) -> None:
         """A file of that size is there, downloaded or found in the cache."""
@@ -306,11 +343,8 @@ class _Progress:
     def add(self, size: int) -> None:
         """So many bytes more of the file on its way."""
         self._current += size
-        part = 1.0
-        if self._size:
-            part = min((self._finished + self._current) / self._size, 1.0)
         if self._report is not None:
-            self._report(part)
+            self._report(min(self._finished + self._current, self._size), self._size)
 
     def make_bar(self) -> type["_Bar"]:
         """A class for huggingface_hub, which makes a progress bar of it for each file."""

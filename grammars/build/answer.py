@@ -49,7 +49,9 @@ def write_answer(
         case GrammarAnswer(lark):
             if openings:
                 hint = "Use tool_choice none, or a schema, expression or choice"
-                raise PolicyError("a grammar cannot stand beside tools", where=_WHERE, hint=hint)
+                raise PolicyError(
+                    "a grammar cannot be combined with tools", where=_WHERE, hint=hint
+                )
             return values.builder.define(EmbeddedLark(lark.strip()), "answer")
 
 
@@ -77,8 +79,8 @@ def read_regex(regex: str) -> str:
 
 def _check_option(option: str, openings: Sequence[str], number: int) -> None:
     if not option:
-        raise PolicyError("an empty choice", where=f"{_WHERE}/{number}", hint="Leave it out")
+        raise PolicyError("a choice is empty", where=f"{_WHERE}/{number}", hint="Leave it out")
     if any(option.lstrip().startswith(opening) for opening in openings):
         hint = "Use tool_choice none, or another choice"
-        message = f"the choice {option!r} begins as a call does"
+        message = f"the choice {option!r} starts like a call"
         raise PolicyError(message, where=f"{_WHERE}/{number}", hint=hint)

@@ -126,7 +126,7 @@ class _TurnRules:
         if state.start is Start.CLOSED:
             if think is Think.REQUIRED:
                 hint = "Leave thinking optional, or let the template open the block"
-                raise PolicyError("the prompt has closed the reasoning block", hint=hint)
+                raise PolicyError("the prompt has already closed the reasoning block", hint=hint)
             if state.lead or self._policy.answer is not None:
                 return self._pad(state.pad)
             # Some models close it again.
@@ -177,7 +177,9 @@ class _TurnRules:
                 options += [Costly(Costly(calls)) for calls in self._opened_calls(opening)]
         if not options:
             hint = "Leave the tool choice to the model, or use a template that begins no message"
-            message = f"the prompt has begun with {self._state.lead!r}, which no such turn does"
+            message = (
+                f"the prompt begins the turn with {self._state.lead!r}, and no allowed turn does"
+            )
             raise PolicyError(message, hint=hint)
         if must_call or answer is not None or self._state.lead:
             return choice(options)

@@ -424,7 +424,7 @@ def _make_hole(piece: Piece, sample: CallSample, written: Tagged | PythonCall | 
             return JsonArguments(_read_style(sample))
         case _:
             if written is None:
-                raise DetectError("something else than its end stands behind a call's arguments")
+                raise DetectError("unexpected text follows the arguments of a call")
             return written.hole
 
 
@@ -512,7 +512,7 @@ def _read_object(text: str) -> dict[str, Json]:
     except (ValueError, RecursionError) as error:
         raise DetectError(f"the JSON of a call cannot be read: {text!r}") from error
     if not is_object(members):
-        raise DetectError(f"a call is no JSON object: {text!r}")
+        raise DetectError(f"a call is not a JSON object: {text!r}")
     return members
 
 

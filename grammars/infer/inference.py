@@ -71,7 +71,7 @@ class SlipError(DetectError):
 
     def __init__(self, slip: str, format: Format):
         message = f"the chat template writes malformed calls: {slip}"
-        super().__init__(message, hint="Mend the template (--chat-template-file)")
+        super().__init__(message, hint="Fix the template (--chat-template-file)")
         self.format = format
 
 
@@ -135,7 +135,7 @@ class _TemplateReader:
             layout = layout.without_lead()
             chat, plain = self.chat, read_content(self.chat)
         if plain.opener and (layout.opening + layout.prefix).startswith(plain.opener):
-            raise DetectError(f"calls begin as content does, with {plain.opener!r}")
+            raise DetectError(f"calls start like content, with {plain.opener!r}")
         ending = infer_ending(chat, opener=plain.opener, tail=plain.tail, rest=layout.rest)
         sample = CallSample(
             chat,

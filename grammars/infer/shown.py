@@ -76,9 +76,9 @@ def find_shown(
             break
     if len(found) > 1:
         names = " and ".join(told.format.name for told in found)
-        raise DetectError(f"the prompt tells of more than one tool format: {names}")
+        raise DetectError(f"the prompt describes more than one tool format: {names}")
     if not found:
-        raise DetectError("; ".join(doubts) or "the prompt tells of no tool format that is known")
+        raise DetectError("; ".join(doubts) or "the prompt describes no known tool format")
     (told,) = found
     return replace(told, format=adapt(told.format, render_chat))
 

@@ -60,11 +60,11 @@ def lower(source: Json, *, close: bool = True, only_object: bool = True) -> Sche
         only_object: the root has to be an object (the arguments of a tool).
 
     Raises:
-        SchemaError: the schema is malformed, a `$ref` leads nowhere, or it admits no value
+        SchemaError: the schema is malformed, a `$ref` points to nothing, or it admits no value
             (with `only_object`, no object).
     """
     if not isinstance(source, dict | bool):
-        raise SchemaError("a schema is an object, true or false", where="")
+        raise SchemaError("a schema must be an object, true or false", where="")
     try:
         with limit_steps(MOST_STEPS):
             return _lower(source, close=close, only_object=only_object)
@@ -75,7 +75,7 @@ def lower(source: Json, *, close: bool = True, only_object: bool = True) -> Sche
 
 
 def _refuse_size(where: str) -> SchemaError:
-    message = "the schema is too large: its references and alternatives multiply out"
+    message = "the schema is too large: its references and alternatives expand too far"
     return SchemaError(message, where=where, hint="Simplify it, or split the tool")
 
 
@@ -88,7 +88,7 @@ def _lower(source: Json, *, close: bool, only_object: bool) -> Schema:
     root = document
     if only_object and (isinstance(root, bool) or root.get("type") != "object"):
         root = {"allOf": [root, {"type": "object"}]}
-    # a problem without a pointer may be a reference that leads nowhere: lowering knows where
+    # a problem without a pointer may be a reference that points to nothing: lowering knows where
     if problem is not None and problem.where:
         raise problem
     lowered = lowering.lower(root, "")
@@ -97,14 +97,16 @@ def _lower(source: Json, *, close: bool, only_object: bool) -> Schema:
     node, definitions = prune(lowered, lowering.definitions)
     if node == NEVER:
         kind = "object" if only_object else "value"
-        message = f"the schema admits no {kind}"
+        message = f"the schema allows no {kind}"
         where = find_cause(lowered, lowering.definitions)
         if where:
             message += f": nothing fits {where}"
-        raise SchemaError(message, where=where, hint="Widen it")
+        raise SchemaError(message, where=where, hint="Loosen its constraints")
     least = measure_least(node, definitions)
     if least > MOST_LEAST:
-        message = f"every value has more than {MOST_LEAST:,} characters; no context holds one"
+        message = (
+            f"every valid value has more than {MOST_LEAST:,} characters, which no context holds"
+        )
         where = find_long_part(node, definitions, MOST_LEAST)
         raise SchemaError(message, where=where, hint="Lower the minimum")
     types = set(map(type, flatten(node, definitions)))

@@ -59,7 +59,7 @@ def look_up(root: Json, pointer: Json, at: str) -> Json:
         at: the JSON pointer of the schema that it stands in, for the error.
 
     Raises:
-        SchemaError: it is not local, or leads nowhere.
+        SchemaError: it is not local, or points to nothing.
     """
     where = f"{at}/$ref"
     if not isinstance(pointer, str) or not pointer.startswith("#"):
@@ -74,7 +74,7 @@ def look_up(root: Json, pointer: Json, at: str) -> Json:
         elif is_list(found) and _INDEX.fullmatch(step) and int(step) < len(found):
             found = found[int(step)]
         else:
-            raise SchemaError(f"$ref {pointer!r} leads nowhere", where=where, hint=_HINT)
+            raise SchemaError(f"$ref {pointer!r} points to nothing", where=where, hint=_HINT)
     return found
 
 

@@ -91,7 +91,7 @@ class BatchFolder:
         self._most = most
         try:
             if not make_private(path, OWN):
-                message = f"others may use {path}, which holds other files than those of batches"
+                message = f"other users can access {path}, and it has files that are not of batches"
                 hint = "Name a folder for batches alone (--batch-dir), or make this one private"
                 raise RequestError(message, hint=hint)
             flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -136,7 +136,7 @@ def _read_line(text: bytes, number: int, endpoint: str | None) -> BatchLine:
     except ValueError as error:
         raise _BadLineError("invalid_json_line", f"the line is not JSON: {error}") from None
     if not isinstance(value, Mapping):
-        raise _BadLineError("invalid_json_line", "the line is no JSON object")
+        raise _BadLineError("invalid_json_line", "the line is not a JSON object")
     custom_id = _read_text(value, "custom_id")
     if not 0 < len(custom_id) <= LONGEST_ID:
         message = f"custom_id has to have 1 to {LONGEST_ID} characters"
@@ -179,7 +179,7 @@ def _prepare(body: Json, url: str) -> Json:
 def _check_new(line: BatchLine, seen: dict[str, int]) -> None:
     first = seen.setdefault(line.custom_id, line.number)
     if first != line.number:
-        message = f"custom_id {line.custom_id!r} is that of line {first}, too"
+        message = f"custom_id {line.custom_id!r} is already used in line {first}"
         raise _BadLineError("duplicate_custom_id", message, "custom_id")
 
 

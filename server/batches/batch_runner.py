@@ -86,7 +86,7 @@ class BatchRunner:
             raise HttpError(400, message, "invalid_value", where="/endpoint")
         file = self.files.get(owner, request.input_file_id)
         if file.purpose != "batch":
-            message = f"the file {file.id} is {file.purpose}, no input of a batch"
+            message = f"the file {file.id} is {file.purpose}, not an input of a batch"
             raise HttpError(400, message, "invalid_value", where="/input_file_id")
         if self._is_draining:
             raise HttpError(503, STOPPED.message, STOPPED.code)

@@ -211,7 +211,7 @@ def _make_page(items: Sequence[_Listed[D]], *, limit: int, after: str | None) ->
     if after is not None:
         ids = [item.id for item in items]
         if after not in ids:
-            raise HttpError(400, f"there is no {after!r} to go on after", "invalid_value")
+            raise HttpError(400, f"there is no {after!r} to continue after", "invalid_value")
         items = items[ids.index(after) + 1 :]
     shown = items[:limit]
     return {

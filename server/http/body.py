@@ -26,7 +26,7 @@ async def receive_body(request: Request) -> bytes:
     itself JSON. So the header is insisted on.
 
     Raises:
-        HttpError: it is something else, or the client has gone away.
+        HttpError: it is something else, or the client has disconnected.
     """
     header = Message()
     header["content-type"] = request.headers.get("content-type", "")
@@ -39,7 +39,7 @@ async def receive_body(request: Request) -> bytes:
     try:
         return await request.body()  # which keeps it, for whoever asks again
     except ClientDisconnect as error:
-        raise HttpError(GONE, "the client has gone away", "client_closed_request") from error
+        raise HttpError(GONE, "the client has disconnected", "client_closed_request") from error
 
 
 def read_object(body: bytes, settings: Settings) -> Json:

@@ -24,14 +24,14 @@ async def wait_for_client(
         cancel: called in the end, also where the work has not started.
 
     Raises:
-        HttpError: the client has gone away; the work was cancelled.
+        HttpError: the client has disconnected; the work was cancelled.
     """
     task = asyncio.ensure_future(work)
     gone = asyncio.ensure_future(_watch(request))
     try:
         await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
-            raise HttpError(GONE, "the client has gone away", "client_closed_request")
+            raise HttpError(GONE, "the client has disconnected", "client_closed_request")
         return task.result()
     finally:
         cancel()

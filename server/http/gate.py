@@ -110,12 +110,14 @@ class Gate:
         given = dict(named)
         host = _read_host(given.get(b"host", b"").decode("latin-1"))
         if host not in allowed:
-            hint = f"ask by one of {', '.join(allowed)}, or start the server with --allowed-hosts"
+            hint = f"use one of {', '.join(allowed)}, or start the server with --allowed-hosts"
             return HttpError(403, f"the Host {host!r} is not this server: {hint}", "unknown_host")
         origin = given.get(b"origin", b"").decode("latin-1")
         if origin and not self._is_own(origin, allowed):
             hint = f"start the server with --cors-origin {origin}"
-            return HttpError(403, f"pages of {origin!r} may not ask: {hint}", "unknown_origin")
+            return HttpError(
+                403, f"pages of {origin!r} may not send requests: {hint}", "unknown_origin"
+            )
         return None
 
     def _is_own(self, origin: str, allowed: Sequence[str]) -> bool:

@@ -59,7 +59,7 @@ def read_json(body: bytes, *, most_values: int) -> Any:
         raise _refuse(reason, _count_bytes(text, error.pos)) from error
     except _NoNumberError as error:
         place = _find(_NO_NUMBER, text)
-        message = f"{error} is no number of JSON: write null or leave the field out"
+        message = f"{error} is not a JSON number: write null or leave the field out"
         raise _refuse(message, place) from error
     except ValueError as error:  # of Python's int
         message = f"an integer has more than {MOST_DIGITS:,} digits"

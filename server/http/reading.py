@@ -142,7 +142,7 @@ async def run_off_loop(
         quick: it takes no longer than a look at the clock; all else waits for its turn.
 
     Raises:
-        HttpError: the client has gone away.
+        HttpError: the client has disconnected.
         BusyError, DeadlineError: too much waits, or the time of the request is over.
     """
     work = as_caller(work)

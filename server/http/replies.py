@@ -66,7 +66,7 @@ async def answer(
 
     Raises:
         Error: the turn has failed before anything was sent.
-        HttpError: the client has gone away.
+        HttpError: the client has disconnected.
     """
     compiled = active.compiled
     if not is_streamed:

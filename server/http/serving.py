@@ -25,7 +25,7 @@ async def find_named_service(request: Request, name: str | None) -> Service:
         name: None: the request names none.
 
     Raises:
-        HttpError: there is none of that name, or it cannot be loaded; the client has gone away.
+        HttpError: there is none of that name, or it cannot be loaded; the client has disconnected.
     """
     models: ServedModels = request.app.state.models
     model = await wait_for_client(request, models.acquire(name))

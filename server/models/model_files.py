@@ -10,25 +10,22 @@ import re
 from collections.abc import Iterator, Mapping
 from configparser import ConfigParser
 from configparser import Error as IniError
-from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 
 from constrained.commands import options as shared
 from constrained.commands import request
+from constrained.commands.configuration import Command, find_option
 from constrained.commands.input import read_text
-from constrained.engine.gguf_metadata import list_parts
 from constrained.engine.protocol import Sampling
 from constrained.errors import RequestError
+from constrained.model.local_models import find_models, measure_files, name_model
 from constrained.model.model import Model
 from server.models.source import ModelSource
 
 FOR_ALL = "*"
 """The section of presets whose options hold for all models."""
 TRUE, FALSE = ("1", "true", "on", "yes", "enabled"), ("0", "false", "off", "no", "disabled")
-_LATER_PART = re.compile(r"-(?!00001)\d{5}-of-\d{5}$")
-_FIRST_PART = re.compile(r"-00001-of-\d{5}$")
-_PROJECTOR = "mmproj"
 
 
 def load_model(options: argparse.Namespace) -> Model:
@@ -56,7 +53,7 @@ def find_sources(options: argparse.Namespace) -> list[ModelSource]:
     if options.models_dir is not None:
         for path in _list_files(Path(options.models_dir)):
             of_file = _with_model(options, str(path))
-            name = _FIRST_PART.sub("", path.stem)
+            name = name_model(path)
             found.setdefault(name, _make_source(name, of_file))
     return list(found.values())
 
@@ -65,10 +62,7 @@ def _list_files(folder: Path) -> list[Path]:
     """The models in a folder, and in the folders in it: of those in parts the first part."""
     if not folder.is_dir():
         raise RequestError(f"--models-dir: there is no folder {folder}")
-    paths: list[Path] = []
-    for path in sorted([*folder.glob("*.gguf"), *folder.glob("*/*.gguf")]):
-        if not _LATER_PART.search(path.stem) and not path.name.startswith(_PROJECTOR):
-            paths.append(path)
+    paths = find_models([*folder.glob("*.gguf"), *folder.glob("*/*.gguf")])
     if not paths:
         raise RequestError(f"--models-dir: there is no GGUF file in {folder}")
     return paths
@@ -145,13 +139,8 @@ def _read_option(
 ) -> Iterator[str]:
     """The words of the command line that a line of a preset stands for."""
     option = f"--{key}"
-    # argparse has no public way to ask which options there are.
-    actions = parser._option_string_actions
-    if option not in actions:
-        close = get_close_matches(option, actions, n=1)
-        hint = f"Did you mean {close[0].lstrip('-')}?" if close else None
-        raise RequestError(f"{place}: there is no option {key!r} for a model", hint=hint)
-    if actions[option].nargs != 0:
+    action = find_option(Command(parsers=(parser,)), key, place=place, of=" for a model")
+    if action.nargs != 0:
         yield f"{option}={value}"
     elif value.lower() in TRUE:
         yield option
@@ -183,11 +172,3 @@ def _make_source(name: str, options: argparse.Namespace) -> ModelSource:
 def find_file(path: str | None) -> Path | None:
     """The file of a model; None if it is not there yet."""
     return Path(path) if path and Path(path).is_file() else None
-
-
-def measure_files(path: str | None) -> int:
-    """Bytes of a model's files, of all parts; 0 if that is not known yet."""
-    file = find_file(path)
-    if file is None:
-        return 0
-    return sum(part.stat().st_size for part in list_parts(file))

@@ -102,7 +102,7 @@ class OfferedTools:
             if not isinstance(tool, Mapping) or tool.get("type") not in skipped:
                 allowed.append(self.translate_choice(tool))
         if tools and not allowed:
-            message = "of the tools that it allows, nobody runs any here"
+            message = "this server can run none of the tools that it allows"
             raise HttpError(400, message, "unsupported_tool", where=where)
         return allowed
 

@@ -232,7 +232,7 @@ class GenerationFields(SamplingFields, CacheFields):
             return answer
         if answer is not None:
             name = next(iter(given))
-            message = f"response_format and {name} both say what the answer has to be"
+            message = f"response_format and {name} both define the answer"
             raise HttpError(400, message, "invalid_value", where=f"/{name}")
         return read_target(**given).answer
 
@@ -264,7 +264,7 @@ def _read_biases(
         for key, value in given.items():
             is_id = key.isascii() and key.isdecimal()
             if is_id and len(key) > MAX_TOKEN_DIGITS:
-                message = f"{key!r} is no id of a token"
+                message = f"{key!r} is not a token id"
                 raise HttpError(400, message, "invalid_value", where=f"/logit_bias/{key}")
             pairs.append((key, int(key) if is_id else key, value))
     else:
@@ -288,7 +288,7 @@ def _read_pair(pair: Any, where: str) -> tuple[int | str, float]:
             return token, value
         case _:
             pass
-    message = "it is no pair of a token (its id, or a text) and a bias (a number, or false: never)"
+    message = "it must be a pair: a token (id or text) and a bias (a number, or false to forbid it)"
     raise HttpError(400, message, "invalid_value", where=where)
 
 
@@ -300,6 +300,6 @@ def _find_tokens(token: int | str, vocabulary: Vocabulary, where: str) -> Sequen
     except UnicodeEncodeError:
         ids = []
     if not ids:
-        message = f"{token!r} is neither the id of a token nor a text of tokens"
+        message = f"{token!r} is neither a token id nor text"
         raise HttpError(400, message, "invalid_value", where=where)
     return ids

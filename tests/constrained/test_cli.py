@@ -91,6 +91,19 @@ def test_what_is_kept_for_the_next_run(
     assert (code, "cannot be used for snapshots: File exists. Name another" in err) == (2, True)
 
 
+@pytest.mark.parametrize("command", ["call", "chat"])
+def test_as_many_tokens_as_the_context_has_room_for(
+    run: Run, model: str, monkeypatch: pytest.MonkeyPatch, command: str
+):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"hi\n")))
+    message = ["hi"] if command == "call" else []
+    words = [*message, "-m", model, "-n", "-1", "-c", "64", "--reasoning", "off", "--temp", "0"]
+    code, out, err = run(command, *words)
+    assert code == (ExitCode.CUT_OFF if command == "call" else ExitCode.DONE)
+    assert out
+    assert "the tokens ran out" in err
+
+
 def test_what_ran_out_of_tokens_is_shown(run: Run, model: str, tmp_path: Path):
     tools = write(tmp_path / "write.json", [WRITE])
     given = ["-m", model, "--tools", tools, "--tool-choice", "write", "--reasoning", "off"]
@@ -211,7 +224,7 @@ def test_odd_but_fine(run: Run, model: str, tmp_path: Path):
         ("-m MODEL --tools BYTES", "bytes is not UTF-8"),
         ("-m MODEL --tools DEEP", "deep is not JSON: maximum recursion depth"),
         ("-m MODEL --tools OBJECT", "tools have to be a list, not dict (at /tools)"),
-        ("-m MODEL --tools BAD", "tool 'bad': the schema admits no object (at /tools/0/function/"),
+        ("-m MODEL --tools BAD", "tool 'bad': the schema allows no object (at /tools/0/function/"),
         (
             "-m MODEL --tools TOOLS --tool-choice x",
             "unknown tool 'x' (at /tool_choice). Offered: ping, paint",
@@ -219,7 +232,6 @@ def test_odd_but_fine(run: Run, model: str, tmp_path: Path):
         ("-m MODEL --tool-choice required", "a call is required, but no tool is offered"),
         ("-m MODEL --tools FOLDER", "Name a file in it"),
         ("-m MODEL -n 0", "-n is 0: a reply needs max_tokens of 1 or more"),
-        ("-m MODEL -n -1", "max_tokens of 1 or more"),
         ("-m MODEL --temp -1", "temperature is -1.0, must be from 0 to 1000"),
         ("-m MODEL --temp nan", "temperature is nan"),
         ("-m MODEL --top-p 2", "top_p is 2.0, must be from 0 to 1"),
@@ -228,7 +240,7 @@ def test_odd_but_fine(run: Run, model: str, tmp_path: Path):
         ("-m MODEL --frequency-penalty -3", "frequency_penalty is -3.0, must be from -2 to 2"),
         ("-m MODEL --repeat-penalty 0", "repeat_penalty is 0.0, must be from 0.001 to 1000"),
         ("-m MODEL --repeat-last-n -2", "penalty_last_n is -2, must be -1 or more"),
-        (17 * "--stop x ", "there are 17 stop texts, 16 at most are looked for (at /stop)"),
+        (17 * "--stop x ", "there are 17 stop texts, the limit is 16 (at /stop)"),
         ("-m MODEL -c -1", "context_length is -1, must be 0 to"),
         (f"-m MODEL -c {10**30}", "context_length is 1000"),
         ("-m MODEL -c 4", "tokens, the context 4. Shorten the conversation"),
@@ -242,7 +254,7 @@ def test_odd_but_fine(run: Run, model: str, tmp_path: Path):
         ("-m MODEL --reasoning-budget -2", "it is -2 (at /reasoning_budget)"),
         ("-m MODEL --reasoning on --reasoning-budget 0", "thinking is required, but its budget"),
         ("-m MODEL --json-schema {", "--json-schema is not JSON: Expecting"),
-        ("-m MODEL --json-schema TOOLS", "is no JSON Schema. Write"),
+        ("-m MODEL --json-schema TOOLS", "is not a JSON Schema. Write"),
         ("-m MODEL --json-schema no.json", "--json-schema: No such file or directory: 'no.json'"),
         ("-m MODEL --grammar no.lark", "--grammar: No such file or directory: 'no.lark'"),
         ("-m MODEL --regex a(?=b)", "cannot be enforced (at /response_format)"),
@@ -278,7 +290,10 @@ def test_errors_of_call(run: Run, model: str, tmp_path: Path, arguments: str, me
 
 @pytest.mark.parametrize(
     "arguments",
-    ["", "call", "call hi -c much", "call hi -fa maybe", "cal", "call --regex a --choice b x"],
+    [
+        *("", "call", "call hi -c much", "call hi -fa maybe", "cal", "call --regex a --choice b x"),
+        *("call hi --tols x", "models --nothing"),
+    ],
 )
 def test_usage(run: Run, arguments: str):
     code, out, err = run(*arguments.split())
@@ -352,6 +367,14 @@ def test_a_reader_that_has_seen_enough():
     done = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True)
     assert done.stderr == ""
     assert json.loads(done.stdout)["content"] == "hi"
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_streams_that_are_closed(closed: str):
+    command = f"{sys.executable} -m constrained models --color always {closed}"
+    done = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert ("demo" in done.stdout) == (closed in ("<&-", "2>&-"))
 
 
 def test_what_comes_from_stdin(run: Run, model: str, tmp_path: Path, monkeypatch: Any):

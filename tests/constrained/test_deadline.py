@@ -190,21 +190,21 @@ def model(clock: Clock) -> Iterator[Model]:
 
 def test_calls_with_a_timeout(model: Model) -> None:
     assert model.call("Hi", [WRITE], timeout=1000).calls
-    with pytest.raises(DeadlineError, match=r"not done after 3 seconds: \d+ tokens"):
+    with pytest.raises(DeadlineError, match=r"not finished after 3 seconds: \d+ tokens"):
         model.call("Hi", [WRITE], timeout=3)
-    with pytest.raises(DeadlineError, match=r"not done after 3\.5 seconds"):
+    with pytest.raises(DeadlineError, match=r"not finished after 3\.5 seconds"):
         model.generate("Hi", schema={"type": "string"}, timeout=3.5)
     assert model.call("Hi", [WRITE], timeout=None).calls
 
 
 def test_a_stream_with_a_timeout_ends_where_it_is(model: Model) -> None:
     stream = model.stream("Hi", [WRITE], timeout=3)
-    with pytest.raises(DeadlineError, match="not done after 3 seconds"):
+    with pytest.raises(DeadlineError, match="not finished after 3 seconds"):
         list(stream)
     turn = model.compile(Job([{"role": "user", "content": "Hi"}], [WRITE]))
-    with pytest.raises(DeadlineError, match="not done after 4 seconds"):
+    with pytest.raises(DeadlineError, match="not finished after 4 seconds"):
         list(model.stream_turn(turn, timeout=4))
-    with pytest.raises(DeadlineError, match="not done after 5 seconds"):
+    with pytest.raises(DeadlineError, match="not finished after 5 seconds"):
         model.complete([turn, turn], timeout=5)
 
 
@@ -284,4 +284,4 @@ def test_the_command_line_refuses_a_bad_timeout(run: Run, timeout: str) -> None:
 
 def test_the_command_line_has_a_timeout(run: Run) -> None:
     code, _, err = run("call", "hi", "-t", "1", "--timeout", "1e-300")
-    assert (code, "not done after 1e-300 seconds" in err) == (4, True)
+    assert (code, "not finished after 1e-300 seconds" in err) == (4, True)

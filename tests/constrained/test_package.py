@@ -13,7 +13,7 @@ import constrained
 LIST = """
 import sys
 {}
-heavy = ("llama_cpp", "llguidance", "pydantic", "jinja2")
+heavy = ("llama_cpp", "llguidance", "pydantic", "jinja2", "numpy", "rich", "asyncio")
 print(*[name for name in heavy if name in sys.modules])
 """
 
@@ -28,6 +28,7 @@ def loaded_by(statements: str) -> list[str]:
 def test_the_package_is_light():
     assert loaded_by("import constrained") == []
     assert "llama_cpp" not in loaded_by("from constrained import tool, Model, Sampling, load")
+    assert loaded_by("from constrained.cli import make_parser, _find_commands as f; f()") == []
     assert "llama_cpp" not in loaded_by("from constrained.cli import main; main(['check'])")
     parse = "from constrained.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass"
     assert loaded_by(parse)[-1] == "shell"  # the last word of the help: nothing heavy behind it

@@ -124,8 +124,8 @@ TAGGED = {"node": "TaggedArguments", "open": "", "after_key": "", "close": "", "
         (changed(single=1), "/single", "not true or false"),
         (changed(ends=["a", None]), "/ends/1", "None is not a text"),
         (changed(reasoning="<a>"), "/reasoning", "'<a>' is not Reasoning or null"),
-        (changed(**{"a/b": 1}), "/a~1b", "no field"),
-        (changed(call=[{**TAG, "x": 1}]), "/call/0/x", "no field"),
+        (changed(**{"a/b": 1}), "/a~1b", "not a field"),
+        (changed(call=[{**TAG, "x": 1}]), "/call/0/x", "not a field"),
         (changed(before={}), "/before", "{} is not a text"),
         (changed(call=[{**TAGGED, "empty": {}}]), "/call/0/empty", "{} is not a text or null"),
         (

@@ -82,6 +82,6 @@ def test_a_folder_that_others_use_is_left_to_them(tmp_path: Path):
     folder.mkdir()
     folder.chmod(0o755)
     (folder / "notes.txt").write_text("mine")
-    with pytest.raises(RequestError, match="others may use"):
+    with pytest.raises(RequestError, match="other users can access"):
         SnapshotFiles(folder, "model", 1 << 20)
     assert folder.stat().st_mode & 0o777 == 0o755

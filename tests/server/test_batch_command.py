@@ -53,7 +53,7 @@ def test_lines_in_lines_out(batch: Batch, tmp_path: Path) -> None:
     given.write_text(write_lines("a", "b") + json.dumps(messages))
     code, out, err = batch(str(given))
     assert code == 0
-    assert "note: no model is named" in err
+    assert "note: no model is given" in err
     results = read_results(out)
     assert sorted(results) == ["a", "b", "m"]
     assert {result["response"]["status_code"] for result in results.values()} == {200}
@@ -83,7 +83,7 @@ def test_resuming(batch: Batch, tmp_path: Path) -> None:
     given.write_text(write_lines("a", "b", "c"))
     code, _, err = batch(str(given), "-o", str(out))
     assert code == 2
-    assert "is there already" in err
+    assert "already exists" in err
     assert batch(str(given), "-o", str(out), "--resume")[0] == 0
     assert out.read_text().startswith(kept)
     assert sorted(read_results(out.read_text())) == ["a", "b", "c"]
@@ -108,7 +108,7 @@ def test_resuming_with_another_file(batch: Batch, tmp_path: Path, line: str) -> 
     out.write_text(line)
     code, _, err = batch(str(given), "-o", str(out), "--resume")
     assert code == 2
-    assert "line 1, is no result" in err
+    assert "line 1, is not a result" in err
     assert out.read_text() == line
 
 
@@ -118,7 +118,7 @@ def test_lines_that_are_no_requests(batch: Batch, tmp_path: Path) -> None:
     given.write_text(write_lines("a", "a") + "{\n" + write_lines("b"))
     code, _, err = batch(str(given), "-o", str(out))
     assert code == 2
-    assert "line 2: custom_id 'a' is that of line 1, too" in err
+    assert "line 2: custom_id 'a' is already used in line 1" in err
     assert "line 3: the line is not JSON" in err
     assert not out.exists()
 
@@ -130,7 +130,7 @@ def test_lines_that_are_no_requests(batch: Batch, tmp_path: Path) -> None:
         (["--stop", "x"], "--stop belongs to a request"),
         (["--reasoning", "on"], "--reasoning belongs to a request"),
         (["--chat-template-kwargs", "{}x"], "--chat-template-kwargs belongs to a request"),
-        (["--resume"], "name it by -o"),
+        (["--resume"], "name it with -o"),
         (["--timeout", "0"], "timeout"),
         ([], "FILE: No such file"),
     ],

@@ -117,8 +117,10 @@ def test_the_names_of_the_server(arguments: list[str], hosts: tuple[str, ...] | 
 
 def test_a_key_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LLAMA_API_KEY", "secret")
-    assert read_settings(read()).api_keys == ("secret",)
-    assert read_settings(read("--api-key", "other")).api_keys == ("other",)
+    for words, key in (([], "secret"), (["--api-key", "other"], "other")):
+        options = read(*words)
+        complete(options)
+        assert read_settings(options).api_keys == (key,)
 
 
 @pytest.mark.parametrize(
@@ -200,7 +202,7 @@ def test_the_process_serves_and_ends_well() -> None:
         process.send_signal(signal.SIGTERM)
         _, log = process.communicate(timeout=PATIENCE)
     assert process.returncode in (0, -signal.SIGTERM)
-    assert "demo model of the package answers" in log
+    assert "using the demo model of the package" in log
     assert "Traceback" not in log
     assert "forged" in log
     for line in log.splitlines():  # those of uvicorn, too

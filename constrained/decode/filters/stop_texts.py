@@ -29,7 +29,7 @@ def read_stops(given: Any) -> tuple[str, ...]:
         hint = "Use a text, or a list of texts"
         raise RequestError(f"stop is {given!r}", where="/stop", hint=hint)
     if len(stops) > MOST_STOPS:
-        message = f"there are {len(stops)} stop texts, {MOST_STOPS} at most are looked for"
+        message = f"there are {len(stops)} stop texts, the limit is {MOST_STOPS}"
         raise RequestError(message, where="/stop")
     if "" in stops:
         raise RequestError("a stop text is empty", where="/stop", hint="Leave it out")

@@ -159,10 +159,10 @@ class ChatRequest(GenerationFields):
             raise HttpError(400, message, "invalid_value", where="/trace")
         for name in ("functions", "function_call"):
             if name in (self.model_extra or {}):
-                message = f"{name} is the form of 2023: use tools and tool_choice"
+                message = f"{name} is not supported any more: use tools and tool_choice"
                 raise HttpError(400, message, "unsupported_field", where=f"/{name}")
         if self.continue_final_message and self.add_generation_prompt:
-            message = "continue_final_message and add_generation_prompt exclude each other"
+            message = "continue_final_message and add_generation_prompt cannot be combined"
             raise HttpError(400, message, "invalid_value", where="/add_generation_prompt")
         self.check_answer(settings)
 

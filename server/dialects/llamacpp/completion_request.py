@@ -227,7 +227,7 @@ def _join_parts(parts: Sequence[Any], vocabulary: Vocabulary, where: str) -> lis
             continue
         place = f"{where}/{number}"
         if not isinstance(part, str):
-            message = "it is neither the id of a token nor a text"
+            message = "it is neither a token id nor text"
             raise HttpError(400, message, "invalid_value", where=place)
         if number == 0 and vocabulary.bos is not None:
             tokens.append(vocabulary.bos)

@@ -342,7 +342,7 @@ def measure_json(value: Any) -> int:
     try:
         return len(json.dumps(value, ensure_ascii=False, allow_nan=False).encode())
     except ValueError as error:
-        message = f"the request has what JSON cannot hold: {error}"
+        message = f"the request has values that JSON cannot represent: {error}"
         raise HttpError(400, message.encode(errors="replace").decode(), "invalid_json") from error
 
 

@@ -135,7 +135,7 @@ def _find_earlier(body: ResponsesRequest, store: ResponseStore, owner: str) -> t
     where = "/previous_response_id"
     stored = store.get(owner, id)
     if stored is None:
-        message = f"there is no response {id!r} to go on from"
+        message = f"there is no response {id!r} to continue from"
         raise HttpError(400, message, "previous_response_not_found", where=where)
     if stored.response["status"] == "failed":
         raise HttpError(400, f"the response {id!r} has failed", "invalid_value", where=where)

@@ -227,7 +227,7 @@ def test_the_system_message(run: Run, monkeypatch: pytest.MonkeyPatch, command: 
 def test_each_variable_stands_in_for_its_option(
     run: Run, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], variable: str
 ) -> None:
-    option = next(option for option, (end, *_) in FALLBACKS.items() if end == variable)
+    option = next(o for o, (name, *_) in FALLBACKS.items() if name == f"LLAMA_ARG_{variable}")
     line, name, value = ROWS[option]
     given = VARIABLES[variable]
     plain = ask(run, monkeypatch, "call", [])
@@ -243,7 +243,8 @@ def test_each_variable_stands_in_for_its_option(
 
 
 def test_no_variable_is_forgotten() -> None:
-    assert VARIABLES.keys() | OF_THE_SERVER == {variable for variable, *_ in FALLBACKS.values()}
+    named = {variable.removeprefix("LLAMA_ARG_") for variable, *_ in FALLBACKS.values()}
+    assert VARIABLES.keys() | OF_THE_SERVER == named - {"HF_TOKEN", "LLAMA_API_KEY"}
 
 
 def test_replies_are_json_if_asked_for(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

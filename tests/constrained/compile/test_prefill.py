@@ -132,11 +132,11 @@ BAD: list[tuple[list[Any], dict[str, Any], str, str]] = [
         [USER, begun(tool_calls=[{"function": {"name": "ping"}}])],
         {},
         "/messages/1/tool_calls",
-        "is over",
+        "cannot be continued",
     ),
-    ([USER, begun([{"type": "image_url"}])], {}, "/messages/1/content", "no text"),
-    ([USER, begun(7)], {}, "/messages/1/content", "no text"),
-    ([USER, begun("", ["a"])], {}, "/messages/1/reasoning_content", "no text"),
+    ([USER, begun([{"type": "image_url"}])], {}, "/messages/1/content", "not text"),
+    ([USER, begun(7)], {}, "/messages/1/content", "not text"),
+    ([USER, begun("", ["a"])], {}, "/messages/1/reasoning_content", "not text"),
     ([USER, begun("\ud800")], {}, "/messages/1/content", "surrogate"),
     ([USER, begun("é</think>b")], {"tools": [PING]}, "/messages/1/content", "up to byte 9"),
     ([USER, begun("é<tool_call>b")], {"tools": [PING]}, "/messages/1/content", "byte 13"),
@@ -247,7 +247,7 @@ def test_other_refusals() -> None:
     with pytest.raises(TemplateError, match="no messages"):
         COMPILERS["hermes"].compile(Job([], prefill=True))
     plain = Compiler(BYTES, ChatTemplate(LLAMA3))
-    with pytest.raises(RequestError, match="no place for reasoning") as info:
+    with pytest.raises(RequestError, match="no reasoning block here") as info:
         plain.compile(Job([USER, begun("a", "b")], prefill=True))
     assert info.value.where == "/messages/1/reasoning_content"
 
@@ -256,7 +256,7 @@ def test_other_refusals() -> None:
 def test_half_a_call_is_refused_where_no_marker_opens_calls(text: str) -> None:
     compiler = Compiler(BYTES, ChatTemplate(LLAMA3))
     job = Job([USER, begun(text)], [PING], prefill=True)
-    with pytest.raises(RequestError, match="begins as a call does") as info:
+    with pytest.raises(RequestError, match="starts like a call") as info:
         compiler.compile(job)
     assert info.value.where == "/messages/1/content"
     assert compiler.compile(Job([USER, begun(text)], prefill=True)).prefix.prefill.content == text

@@ -43,10 +43,10 @@ def test_out_of_range(field: str, value: Any):
 @pytest.mark.parametrize(
     ("biases", "where", "message"),
     [
-        (5, "/logit_bias", "it is no mapping"),
-        ("ab", "/logit_bias", "it is no mapping"),
-        ([1, 2], "/logit_bias", "it is no mapping"),
-        ([(1, 2, 3)], "/logit_bias", "it is no mapping"),
+        (5, "/logit_bias", "it is not a mapping"),
+        ("ab", "/logit_bias", "it is not a mapping"),
+        ([1, 2], "/logit_bias", "it is not a mapping"),
+        ([(1, 2, 3)], "/logit_bias", "it is not a mapping"),
         ({"1": 2}, "/logit_bias", "'1' is no token"),
         ({-1: 2}, "/logit_bias", "-1 is no token"),
         ({True: 2}, "/logit_bias", "True is no token"),

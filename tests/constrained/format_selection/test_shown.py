@@ -74,7 +74,7 @@ def test_words_tell_of_the_format_only_beside_its_markers() -> None:
 def test_without_a_sign_the_format_is_the_generic_one() -> None:
     selected = select(SHOWS, MARKERS)
     assert selected.origin is Origin.GENERIC
-    assert "the prompt tells of no tool format that is known" in selected.notice
+    assert "the prompt describes no known tool format" in selected.notice
 
 
 def test_text_that_stands_there_without_tools_tells_nothing() -> None:

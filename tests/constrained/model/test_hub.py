@@ -66,11 +66,12 @@ def hub(data: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_what_is_downloaded_is_found_again(
     hub: Hub, data: dict[str, bytes], wanted: str, file: str
 ):
-    told: list[float] = []
-    path = fetch(REPO + wanted, endpoint=hub.url, progress=told.append)
+    told: list[tuple[int, int]] = []
+    path = fetch(REPO + wanted, endpoint=hub.url, progress=lambda *sizes: told.append(sizes))
     assert path.read_bytes() == data[file]
     assert path.parts[-file.count("/") - 1 :] == Path(file).parts
-    assert (told[-1], told) == (1.0, sorted(told))
+    size = sum(len(data[name]) for name in (PARTS if file == PARTS[0] else [file]))
+    assert (told[-1], told) == ((size, size), sorted(told))
     downloads = [r for r in hub.requests if "/cdn/" in r]
     assert len(downloads) == (2 if file == PARTS[0] else 1)
     assert fetch(f"hf:{REPO}{wanted}", endpoint=hub.url) == path
@@ -142,12 +143,12 @@ def test_without_a_network(hub: Hub, monkeypatch: pytest.MonkeyPatch):
         ModelError, match=r"no F16 in the cache of .*does not answer: .*refused"
     ) as e:
         fetch(f"{REPO}:F16", endpoint=nobody)
-    assert e.value.hint == "There is Q4_K_M, Q8_0"
+    assert e.value.hint == "Available: Q4_K_M, Q8_0"
     with pytest.raises(ModelError, match=r"a/b is not in the cache .* does not answer: .*refused"):
         fetch("a/b", endpoint=nobody)
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     assert fetch(REPO) == paths["Q4_K_M"]
-    with pytest.raises(ModelError, match="may not be asked") as e:
+    with pytest.raises(ModelError, match="offline mode forbids") as e:
         fetch("a/b")
     assert "with -m" in str(e.value)
 
@@ -162,6 +163,28 @@ def test_a_download_that_breaks(hub: Hub, monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(ModelError, match="not in the cache"):
         fetch(REPO, offline=True)
     hub.cuts = 0
+    assert fetch(REPO, endpoint=hub.url).read_bytes() == hub.repos[REPO][FILES[0]]
+
+
+def test_a_download_is_taken_up_where_it_broke_off(hub: Hub, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(constants, "DOWNLOAD_CHUNK_SIZE", 1000)  # what is less is thrown away
+    hub.cuts = 1
+    told: list[tuple[int, int]] = []
+    path = fetch(REPO, endpoint=hub.url, progress=lambda *sizes: told.append(sizes))
+    data = hub.repos[REPO][FILES[0]]
+    assert path.read_bytes() == data
+    assert hub.resumed == [len(data) // 2 // 1000 * 1000]
+    assert (told[-1], told) == ((len(data), len(data)), sorted(told))
+
+
+def test_a_damaged_download_is_not_kept(hub: Hub):
+    hub.damage = 1
+    with pytest.raises(ModelError, match=r"Q4_K_M\.gguf from .* is damaged: its SHA-256 is") as e:
+        fetch(REPO, endpoint=hub.url)
+    assert e.value.hint == "Run it again"
+    with pytest.raises(ModelError, match="not in the cache"):
+        fetch(REPO, offline=True)
     assert fetch(REPO, endpoint=hub.url).read_bytes() == hub.repos[REPO][FILES[0]]
 
 
@@ -207,7 +230,7 @@ def test_who_may_read(hub: Hub, monkeypatch: pytest.MonkeyPatch):
 def test_a_quantisation_that_is_not_there(hub: Hub):
     with pytest.raises(ModelError, match="there is no Q3_K in the repository") as e:
         fetch(f"{REPO}:Q3_K", endpoint=hub.url)
-    assert e.value.hint == "There is F16, Q4_K_M, Q8_0"
+    assert e.value.hint == "Available: F16, Q4_K_M, Q8_0"
     with pytest.raises(ModelError, match=r"there is no mmproj-Q4_K_M\.gguf in"):
         fetch(f"{REPO}:mmproj-Q4_K_M.gguf", endpoint=hub.url)
     hub.repos["a/b"] = {"README.md": b"", "model.safetensors": b""}

@@ -48,7 +48,7 @@ def test_fields_of_the_wrong_type(field: str):
         ({"messages": "hi"}, "messages are not an array (at /messages)"),
         ({"messages": [{"role": "user", "content": 5}]}, "chat template, line 14"),
         ({"tools": {"a": 1}}, "tools have to be a list, not dict (at /tools)"),
-        ({"tools": [tool("bad", type="string")]}, "tool 'bad': the schema admits no object"),
+        ({"tools": [tool("bad", type="string")]}, "tool 'bad': the schema allows no object"),
         ({"tool_choice": {"name": "ping"}}, "is not known (at /tool_choice)"),
         ({"tool_choice": {"type": "tool", "name": "x"}}, "names the unknown tool 'x'"),
         ({"tool_choice": "required", "tools": []}, "a call is required, but no tool is offered"),

@@ -54,8 +54,8 @@ def test_true_and_false():
         {
             "pointer": "",
             "keyword": "",
-            "reason": "the schema admits no value",
-            "hint": "Widen it",
+            "reason": "the schema allows no value",
+            "hint": "Loosen its constraints",
         }
     ]
     assert results(False, *values) == "--------"
@@ -100,9 +100,9 @@ def test_a_listed_value_may_look_like_a_reference():
         ({"type": "text"}, "/type", "text"),
         ({"$ref": "#/$defs/a"}, "/$ref", "#/$defs/a"),
         ({"properties": {"a": {"$ref": "other.json"}}}, "/properties/a/$ref", "not local"),
-        ({"enum": [1], "type": "string"}, "", "admits no value"),
-        (7, "", "a schema is an object, true or false"),
-        (None, "", "a schema is an object, true or false"),
+        ({"enum": [1], "type": "string"}, "", "allows no value"),
+        (7, "", "a schema must be an object, true or false"),
+        (None, "", "a schema must be an object, true or false"),
     ],
 )
 def test_schemas_that_are_refused(schema: Any, pointer: str, reason: str):

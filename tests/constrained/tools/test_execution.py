@@ -179,7 +179,7 @@ def test_arguments_that_do_not_fit():
     for arguments, where, message, hint in (
         ({"n": 1}, "/arguments/n", "Value error, odd", None),
         ({}, "/arguments/n", "Field required", None),
-        ({"n": 2, "m/": 1}, "/arguments/m~1", "no parameter 'm/'", "There are: n, order"),
+        ({"n": 2, "m/": 1}, "/arguments/m~1", "no parameter 'm/'", "Available: n, order"),
         (
             {"n": "x", "order": {"color": "red", "due": "today"}},
             "/arguments/n",
@@ -204,7 +204,7 @@ def test_arguments_that_do_not_fit():
         (ToolCall("i", {}), "/name", "the tool 'i' has no function"),
         (ToolCall("unknown", {}), "/name", "the tool 'unknown' has no function"),
         (ToolCall("f", {"x": 1}, (Unfit("/arguments/x", "no!"),)), "/arguments/x", "no!"),
-        (ToolCall("f", {"x": 1}, truncated=True), None, "the call was cut short"),
+        (ToolCall("f", {"x": 1}, truncated=True), None, "the call was cut off"),
     ],
 )
 def test_calls_that_cannot_be_carried_out(made: ToolCall, where: str | None, message: str):

@@ -453,16 +453,16 @@ class Numbers(RootModel[list[int]]):
 @pytest.mark.parametrize(
     ("thing", "message"),
     [
-        (takes_all, r"takes_all takes \*things: int, which no schema can name"),
+        (takes_all, r"takes_all takes \*things: int, which a schema cannot describe"),
         (takes_options, r"takes_options takes \*\*things: int"),
         (takes_function, "parameter 'then' of takes_function cannot be described: .*Callable"),
         (takes_bound_text, "signature of takes_bound_text cannot be read: name 'Missing' is not"),
         (takes_object, "parameter 'store' of takes_object cannot be described: .*Store"),
         (takes_same, "takes_same has two parameters with one alias"),
         (Store.get, r"Store\.get is a method without its self"),
-        (lambda x: x, "has no name that a tool can have"),
-        (functools.partial(len_of), "has no name that a tool can have"),
-        (Store(), "has no name that a tool can have"),
+        (lambda x: x, "has no valid name for a tool"),
+        (functools.partial(len_of), "has no valid name for a tool"),
+        (Store(), "has no valid name for a tool"),
         (Store, "class Store has no fields"),
         (int, "class int has no fields"),
         (Holder, "class Holder cannot be described"),
@@ -483,7 +483,7 @@ def test_what_cannot_be_a_tool(thing: Any, message: str):
 def test_two_functions_of_one_name_and_arguments_that_are_no_object():
     with pytest.raises(ToolError, match="two tools are called 'len_of'"):
         read_tools([len_of, {"name": "len_of"}])
-    with pytest.raises(SchemaError, match=r"tool 'Numbers': .*admits no object") as info:
+    with pytest.raises(SchemaError, match=r"tool 'Numbers': .*allows no object") as info:
         read_tools([Numbers])
     assert info.value.where == "/tools/0/function/parameters"
 

@@ -106,7 +106,7 @@ def test_the_shortest_call_behind_every_lead(lead: str) -> None:
 
 
 def test_a_lead_that_no_call_has_leaves_no_empty_turn() -> None:
-    with pytest.raises(PolicyError, match="the prompt has begun with '<to>user'"):
+    with pytest.raises(PolicyError, match="the prompt begins the turn with '<to>user'"):
         build_turn(ROUTED, [PING], Policy(Choice.REQUIRED), State(lead="<to>user"))
     assert build_turn(ROUTED, [PING], state=State(lead="<to>user"))
 

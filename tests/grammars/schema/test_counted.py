@@ -130,7 +130,7 @@ def test_what_lists_depend_on() -> None:
     ],
 )
 def test_lists_that_cannot_be(items: Any) -> None:
-    with pytest.raises(SchemaError, match="admits no value"):
+    with pytest.raises(SchemaError, match="allows no value"):
         lower({"type": "array", **items}, only_object=False)
 
 

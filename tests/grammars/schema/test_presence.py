@@ -111,10 +111,10 @@ def test_conditions_are_held_in_schema_order_too(format: Format) -> None:
 @pytest.mark.parametrize(
     ("condition", "message"),
     [
-        ({"minProperties": 3, "maxProperties": 1}, "admits no object"),
-        ({"not": need("a"), "required": ["a"]}, "admits no object"),
-        ({"minProperties": 5}, "admits no object"),
-        ({"maxProperties": 0, "required": ["a"]}, "admits no object"),
+        ({"minProperties": 3, "maxProperties": 1}, "allows no object"),
+        ({"not": need("a"), "required": ["a"]}, "allows no object"),
+        ({"minProperties": 5}, "allows no object"),
+        ({"maxProperties": 0, "required": ["a"]}, "allows no object"),
     ],
 )
 def test_conditions_that_nothing_fulfils(condition: dict[str, Any], message: str) -> None:

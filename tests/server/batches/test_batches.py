@@ -93,7 +93,7 @@ def test_pages_of_files(api: openai.OpenAI) -> None:
     listed = [file.id for file in api.files.list(limit=2)]  # the client turns the pages
     assert listed[:3] == made[::-1]
     assert [file.id for file in api.files.list(order="asc", after=made[0])] == made[1:]
-    with pytest.raises(openai.BadRequestError, match="go on after"):
+    with pytest.raises(openai.BadRequestError, match="continue after"):
         api.files.list(after="none")
 
 

@@ -154,7 +154,7 @@ def test_tokens_are_told_of_in_order_and_only_up_to_the_stop_text():
         (5, "stop is 5"),
         ([5], r"stop is \[5\]"),
         ({"a": 1}, "stop is {'a': 1}"),
-        ([str(n) for n in range(17)], "there are 17 stop texts, 16 at most"),
+        ([str(n) for n in range(17)], "there are 17 stop texts, the limit is 16"),
         (
             ["a", "x" * (MOST_CHARACTERS + 1)],
             "a stop text has 1,001 characters, the limit is 1,000",
@@ -242,7 +242,7 @@ def test_an_answer_that_was_stopped():
         reply = model.call("Hi", response_format=answer, stop="STOP", sampling=GREEDY)
         assert (reply.content, reply.parsed) == ('{"a": "one ', None)
         assert reply.finish_reason == "stop"
-        with pytest.raises(ReplyError, match="the stop text 'STOP' has cut it"):
+        with pytest.raises(ReplyError, match="the stop text 'STOP' cut off the value"):
             model.generate("Hi", schema=schema, stop="STOP", sampling=GREEDY)
 
 

@@ -1,0 +1,382 @@
+"""Options from a configuration file, constrained.toml, and where the value of each comes from.
+
+The parser of the command line says which options there are; nothing is described a second time.
+A value of the command line goes before one of the environment, that before one of the file.
+"""
+
+import argparse
+import json
+import os
+import tomllib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from constrained.commands.output import COLOURS
+from constrained.errors import RequestError
+
+NAME = "constrained.toml"
+COMMON = "default"
+"""The table of options for all commands that have them; they may also stand in front of it."""
+COMMAND_LINE, DEFAULT = "command line", "default"
+SECRET = ("TOKEN", "KEY")
+"""What arguments are called in the help whose values are not shown."""
+MODEL = frozenset({"model", "hf_repo", "hf_file"})
+"""Options that together name one model: where one source names it, others do not add to it."""
+NOT_IN_FILES = ("help", "config", "show_config", "json")
+
+
+def find_rivals(names: Collection[str]) -> set[str]:
+    """The options of the model that these exclude, if they name one."""
+    if {"model", "hf_repo"}.isdisjoint(names):
+        return set()
+    return set(MODEL.difference(names))
+
+
+@dataclass(frozen=True)
+class Config:
+    """A configuration file.
+
+    Attributes:
+        path: of the file.
+        tables: what it says.
+    """
+
+    path: Path
+    tables: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command as the parser knows it, the last of a chain such as `models`, `pull`.
+
+    Attributes:
+        names: of the chain.
+        parsers: of the chain.
+    """
+
+    names: tuple[str, ...] = ()
+    parsers: tuple[argparse.ArgumentParser, ...] = ()
+
+    @property
+    def parser(self) -> argparse.ArgumentParser:
+        """The parser of the command itself."""
+        return self.parsers[-1]
+
+    def list_actions(self) -> Iterator[argparse.Action]:
+        """The options and arguments of the chain; those of the command itself go first."""
+        for parser in reversed(self.parsers):
+            for action in parser._actions:
+                if not isinstance(action, argparse._SubParsersAction):
+                    yield action
+
+    def list_rivals(self, names: Collection[str]) -> set[str]:
+        """The options that these exclude, which a lower source may not add then."""
+        rivals = find_rivals(names)
+        for parser in self.parsers:
+            for group in parser._mutually_exclusive_groups:
+                members = {action.dest for action in group._group_actions}
+                if not members.isdisjoint(names):
+                    rivals |= members.difference(names)
+        return rivals
+
+
+@dataclass(frozen=True)
+class FileValue:
+    """A value of an option in a file, and the file and table that it is from."""
+
+    value: Any
+    place: str
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """Where the values of options come from.
+
+    Attributes:
+        command: that was chosen.
+        sources: name in the namespace -> COMMAND_LINE, a variable, or a table of a file; the
+            others have their default.
+        of_file: the names of those values of the file that the environment may replace.
+    """
+
+    command: Command
+    sources: dict[str, str] = field(default_factory=dict[str, str])
+    of_file: set[str] = field(default_factory=set[str])
+
+
+def list_commands(parser: argparse.ArgumentParser) -> Iterator[Command]:
+    """All commands of a parser, those of commands included."""
+    return _list_commands(parser, Command())
+
+
+def _list_commands(parser: argparse.ArgumentParser, above: Command) -> Iterator[Command]:
+    # argparse has no public way to ask for the arguments of a parser.
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name, command in action.choices.items():
+                below = Command((*above.names, name), (*above.parsers, command))
+                yield below
+                yield from _list_commands(command, below)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declares the options of all commands, on the parser and on each of them."""
+    for each in (parser, *(command.parser for command in list_commands(parser))):
+        if "-" not in each.prefix_chars:  # it takes no options
+            continue
+        group = each.add_argument_group("common options")
+        help = "colours in the output; default: auto, at a terminal (NO_COLOR, FORCE_COLOR)"
+        group.add_argument("--color", choices=COLOURS, default=argparse.SUPPRESS, help=help)
+        help = f"options of this file; default: {NAME} here, else that in the user's configuration"
+        group.add_argument("--config", metavar="FILE", default=argparse.SUPPRESS, help=help)
+        if each is parser:  # what follows is of a command
+            continue
+        group.add_argument(
+            "--show-config",
+            action="store_true",
+            default=argparse.SUPPRESS,
+            help="print each option with its value and where that comes from, and end",
+        )
+        if "--json" not in each._option_string_actions:
+            help = "with --show-config: print JSON"
+            group.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help=help)
+
+
+def parse(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Namespace:
+    """Parses the command line; what it does not say is as the configuration file says, else the
+    default. The namespace has a `Parsed` as `parsed`. Changes the parser, which is used once.
+
+    Raises:
+        RequestError: the file cannot be read, or says what is not understood.
+    """
+    defaults = _suppress_defaults(parser)
+    needed = {action for action in defaults if action.required}
+    for action in needed:  # it may be in the file
+        action.required = False
+    options, unknown = parser.parse_known_args(words)
+    command: Command = options.command
+    _refuse_unknown(unknown, command)
+    given = vars(options).keys() & {action.dest for action in command.list_actions()}
+    values: dict[str, FileValue] = {}
+    config = find_config(getattr(options, "config", None))
+    if config is not None:
+        values = _read_config(config, parser, command)
+        for name in [*given, *command.list_rivals(given)]:
+            values.pop(name, None)
+    sources = {name: value.place for name, value in values.items()}
+    sources |= dict.fromkeys(given, COMMAND_LINE)
+    options.parsed = Parsed(command, sources, of_file=set(values))
+    for action in command.list_actions():
+        if action.dest in values:
+            setattr(options, action.dest, values[action.dest].value)
+        elif action.dest not in options and defaults[action] is not argparse.SUPPRESS:
+            setattr(options, action.dest, defaults[action])
+        if action in needed and action.dest not in sources and "show_config" not in options:
+            name = "/".join(action.option_strings) or action.metavar or action.dest
+            command.parser.error(f"the following arguments are required: {name}")
+    return options
+
+
+def _refuse_unknown(words: Sequence[str], command: Command) -> None:
+    for word in words:
+        known = [name for action in command.list_actions() for name in action.option_strings]
+        close = get_close_matches(word.partition("=")[0], known, n=1)
+        kind = "option" if word.startswith("-") else "argument"
+        message = f"unknown {kind} {word}"
+        if close and kind == "option":
+            message += f", did you mean {close[0]}?"
+        command.parser.error(message)
+
+
+def _suppress_defaults(parser: argparse.ArgumentParser) -> dict[argparse.Action, Any]:
+    """Keeps all that is not given out of the namespaces of commands; returns the defaults."""
+    defaults: dict[argparse.Action, Any] = {}
+    for command in list_commands(parser):
+        command.parser.set_defaults(command=command)
+        for action in command.parser._actions:
+            if not isinstance(action, argparse._SubParsersAction):
+                defaults[action], action.default = action.default, argparse.SUPPRESS
+    return defaults
+
+
+def find_config(given: str | None) -> Config | None:
+    """The configuration file: the one that is given, else that of the current folder, else the
+    user's own; None if there is none.
+
+    Raises:
+        RequestError: it cannot be read, or is not TOML.
+    """
+    base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    for path in (Path(NAME), Path(base, "constrained", "config.toml")):
+        if given is None and path.is_file():
+            given = str(path)
+    if given is None:
+        return None
+    try:
+        with open(given, "rb") as file:
+            return Config(Path(given), tomllib.load(file))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        hint = 'Write lines of option = value; text goes into quotes: host = "127.0.0.1"'
+        raise RequestError(f"{given} is not TOML: {error}", hint=hint) from error
+    except OSError as error:
+        hint = "Check the path (--config)"
+        raise RequestError(f"{given} cannot be read: {error.strerror}", hint=hint) from error
+
+
+def _read_config(
+    config: Config, parser: argparse.ArgumentParser, command: Command
+) -> dict[str, FileValue]:
+    """What the file says for a command: what holds for all commands, then its own tables."""
+    commands = {each.names: each for each in list_commands(parser)}
+    common = _read_common(config, commands)
+    refused: Collection[str] = command.parser.get_default("unset") or ()
+    values: dict[str, FileValue] = {}
+    own = {key: value for key, value in common.items() if _has_option(command, key)}
+    for name, value in _read_table(command, own, place=f"{config.path}, [{COMMON}]").items():
+        if name not in refused:
+            values[name] = value
+    tables = config.tables
+    for depth in range(1, len(command.names) + 1):
+        names = command.names[:depth]
+        tables = tables.get(names[-1], {})
+        options = {key: value for key, value in tables.items() if (*names, key) not in commands}
+        place = f"{config.path}, [{'.'.join(names)}]"
+        read = _read_table(commands[names], options, place=place)
+        for name in command.list_rivals(read.keys()):
+            values.pop(name, None)
+        values |= read
+    return values
+
+
+def _read_common(config: Config, commands: Mapping[tuple[str, ...], Command]) -> dict[str, Any]:
+    """The options that stand in front of the tables, and those of the table for all commands.
+
+    Raises:
+        RequestError: no command has such an option.
+    """
+    names = {names[0] for names in commands} | {COMMON}
+    common: dict[str, Any] = {}
+    for key, value in config.tables.items():
+        if key not in names:
+            common[key] = value
+        elif not isinstance(value, dict):
+            message = f"{config.path}: {key} is a command, not an option"
+            raise RequestError(message, hint=f"Write [{key}] and its options below")
+    for key, value in config.tables.get(COMMON, {}).items():
+        if key in common:
+            message = f"{config.path}: {key} stands twice, at the top and in [{COMMON}]"
+            raise RequestError(message, hint="Remove one of them")
+        common[key] = value
+    everything = Command(parsers=tuple(command.parser for command in commands.values()))
+    for key, value in common.items():
+        if not _has_option(everything, key) and isinstance(value, dict):
+            close = get_close_matches(key, names, n=1)
+            hint = f"Did you mean [{close[0]}]?" if close else None
+            raise RequestError(f"{config.path}: there is no command {key!r}", hint=hint)
+        find_option(everything, key, place=str(config.path))
+    return common
+
+
+def _has_option(command: Command, key: str) -> bool:
+    return any(_takes(action, f"--{key}") for action in command.list_actions())
+
+
+def _takes(action: argparse.Action, option: str) -> bool:
+    return option in action.option_strings and action.dest not in NOT_IN_FILES
+
+
+def find_option(command: Command, key: str, *, place: str, of: str = "") -> argparse.Action:
+    """The option of this long name, without its dashes.
+
+    Args:
+        command: that has it.
+        key: the name.
+        place: the file and its table, for errors.
+        of: what errors call those who have options, such as " for a model".
+
+    Raises:
+        RequestError: there is none; names the nearest one.
+    """
+    names: list[str] = []
+    for action in command.list_actions():
+        if _takes(action, f"--{key}"):
+            return action
+        if action.dest not in NOT_IN_FILES:
+            names += [name[2:] for name in action.option_strings if name.startswith("--")]
+    close = get_close_matches(key.replace("_", "-"), names, n=1)
+    hint = f"Did you mean {close[0]}?" if close else None
+    raise RequestError(f"{place}: there is no option {key!r}{of}", hint=hint)
+
+
+def _read_table(command: Command, table: Mapping[str, Any], *, place: str) -> dict[str, FileValue]:
+    """The options of a table, by their names in the namespace."""
+    words: list[str] = []
+    values: dict[str, FileValue] = {}
+    for key, value in table.items():
+        action = find_option(command, key, place=place, of=f" for {' '.join(command.names)}")
+        words += _write_words(action, key, value, place=place)
+        if value is False:  # a switch: there are no words for that
+            values[action.dest] = FileValue(False, place)
+    try:
+        read = vars(command.parser.parse_args(words))
+    except RequestError as error:
+        raise RequestError(f"{place}: {error.message}") from error
+    for action in command.list_actions():
+        if action.dest in read:
+            values[action.dest] = FileValue(read[action.dest], place)
+    return values
+
+
+def _write_words(action: argparse.Action, key: str, value: Any, *, place: str) -> list[str]:
+    """The words of the command line that mean the same."""
+
+    def refuse(expected: str) -> RequestError:
+        shown = json.dumps(value, ensure_ascii=False, default=str)
+        return RequestError(f"{place}: {key} is {shown}, not {expected}")
+
+    option = f"--{key}"
+    match value:
+        case bool() if action.nargs == 0:
+            return [option] if value else []
+        case _ if action.nargs == 0:
+            raise refuse("true or false")
+        case True if action.nargs == "?":
+            return [option]
+        case list() if isinstance(action, argparse._AppendAction):
+            texts = [part for part in value if isinstance(part, str)]
+            if len(texts) < len(value):
+                raise refuse("a list of texts")
+            return [f"{option}={text}" for text in texts]
+        case dict() if str(action.metavar).startswith("JSON"):
+            return [f"{option}={json.dumps(value)}"]
+        case int() | float() if not isinstance(value, bool):
+            if action.type is int and isinstance(value, float):
+                raise refuse("a whole number")
+            return [f"{option}={value}"]
+        case str() if action.type not in (int, float):
+            return [f"{option}={value}"]
+        case _:
+            kinds = {int: "a whole number", float: "a number"}
+            raise refuse(kinds.get(action.type, "a text in quotes"))  # type: ignore[arg-type]
+
+
+def describe(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Each option of the command with its value and where that comes from."""
+    parsed: Parsed = options.parsed
+    rows: list[dict[str, Any]] = []
+    seen: set[str] = set(NOT_IN_FILES)
+    for action in parsed.command.list_actions():
+        names = [name for name in action.option_strings if name.startswith("--")]
+        is_hidden = action.help == argparse.SUPPRESS
+        if action.dest in seen or not names or is_hidden:
+            continue
+        seen.add(action.dest)
+        value = getattr(options, action.dest, None)
+        if value and str(action.metavar) in SECRET:
+            value = "(not shown)"
+        source = parsed.sources.get(action.dest, DEFAULT)
+        rows.append({"option": names[0][2:], "value": value, "source": source})
+    return rows
