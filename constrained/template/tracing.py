@@ -25,14 +25,14 @@ _JSON = (str, int, float, bool, list, dict, type(None))
 
 @dataclass(frozen=True, eq=False)
 class Site:
-    """A place of a template: a condition, a variable that is set, or something that is written.
+    """A place of a template: a condition, a loop, a variable that is set, or what is written.
 
     Args:
         node: in the syntax tree.
         tags: the source of the tags; of a condition, one for each of its tests.
         line: of the first tag.
         conditions: those around it in its macro, with the branch that leads here.
-        loops: how many loops are around it in its macro.
+        loops: those around it in its macro.
         names: the variables that are set here.
     """
 
@@ -40,7 +40,7 @@ class Site:
     tags: tuple[str, ...]
     line: int
     conditions: tuple[tuple[int, int], ...]
-    loops: int
+    loops: tuple[int, ...]
     names: tuple[str, ...] = ()
 
     @property
@@ -307,7 +307,7 @@ class _Instrument(NodeTransformer):
         self._tags = tags
         self._tag: tuple[str, int] = ("", 0)  # the one under way, for what stands inside of it
         self._conditions: tuple[tuple[int, int], ...] = ()
-        self._loops = 0
+        self._loops: tuple[int, ...] = ()
 
     def visit_Template(self, node: nodes.Template) -> nodes.Node:  # noqa: N802
         node.body = [_say("start()", node), *self._visit_all(node.body)]
@@ -336,17 +336,19 @@ class _Instrument(NodeTransformer):
         return node
 
     def visit_For(self, node: nodes.For) -> Any:  # noqa: N802
-        self._tag = self._tags.take("for", node)
+        number = self._add(node, self._tags.take("for", node))
         node.iter = self.visit(node.iter)
         if node.test is not None:
             node.test = self.visit(node.test)
-        self._loops += 1
-        node.body = [_say("go_on()", node), *self._visit_all(node.body)]
-        self._loops -= 1
+        outside = self._loops
+        if not node.recursive:  # it calls itself, in passes that nobody tells apart
+            self._loops = (*outside, number)
+        node.body = self._visit_all(node.body)
+        self._loops = outside
         node.else_ = self._visit_all(node.else_)
-        if node.recursive:  # it calls itself, in passes that nobody tells apart
-            node.body = node.body[1:]
+        if node.recursive:
             return node
+        node.body.insert(0, _say("go_on()", node))
         return [_say("enter_loop()", node), node, _say("leave_loop()", node)]
 
     def visit_Macro(self, node: nodes.Macro) -> nodes.Node:  # noqa: N802
@@ -398,7 +400,7 @@ class _Instrument(NodeTransformer):
 
     def _visit_text(self, node: nodes.Macro | nodes.CallBlock) -> nodes.Node:
         outside = self._conditions, self._loops
-        self._conditions, self._loops = (), 0
+        self._conditions, self._loops = (), ()
         body = self._visit_all(node.body)
         self._conditions, self._loops = outside
         node.body = [_say("enter_text()", node), *body, _say("leave_text()", node)]
