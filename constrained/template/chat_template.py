@@ -6,9 +6,10 @@ import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from copy import copy
 from datetime import datetime
 from functools import cached_property, lru_cache
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import jinja2
 from jinja2 import nodes
@@ -230,6 +231,12 @@ class ChatTemplate:
             self._empty = (None, "")
         # firefunction-v2 reads both, as llama.cpp gives them; `functions` alone is something else.
         self._functions_as_text = {"functions", "datetime"} <= self.variables
+
+    def compiled_as(self, template: jinja2.Template) -> Self:
+        """The same, rendered by what another environment has made of the source."""
+        other = copy(self)
+        other._template = template
+        return other
 
     def render(
         self,

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from jinja2 import nodes
 
-from constrained.template.tracing import Assigned, Event, Site, Trace
+from constrained.template.tracing import Event, Site, Trace, Written
 
 _DEEPEST = 12  # variables that depend on each other
 _AHEAD = ("loop.last", "loop.nextitem", "loop.revindex", "loop.revindex0", "loop.length")
@@ -96,6 +96,36 @@ def find_clause(one: Trace, other: Trace, offset: int) -> Clause | None:
     return _Comparison(one, other).explain(mine, yours)
 
 
+def find_choice(one: Trace, other: Trace) -> Clause | None:
+    """The clause of the first condition that took another branch; None: there is none, or the
+    renders go through different conditions before."""
+    comparison = _Comparison(one, other)
+    for mine, yours in zip(one.choices, other.choices, strict=False):
+        if mine.site != yours.site:
+            return None
+        if mine.branch != yours.branch:
+            return comparison.tell_condition(mine.site, min(mine.branch, yours.branch), mine, yours)
+    return None
+
+
+def find_text(trace: Trace, text: str) -> Clause | None:
+    """The first clause of a render that sets or writes something by means of this text."""
+    events = [event for events in trace.assignments.values() for event in events]
+    for event in sorted([*events, *trace.pieces], key=lambda event: event.begun):
+        site = trace.sites[event.site]
+        if site.tags[0] and text in "".join(_read_constants(site.node)):
+            return _Comparison(trace, trace).tell(event)
+    return None
+
+
+def name_place(trace: Trace, offset: int) -> Clause | None:
+    """The clause that wrote the character at this offset; None: the text is not so long."""
+    piece = trace.find_piece(offset)
+    if piece is None:
+        return None
+    return _Comparison(trace, trace).tell(piece)
+
+
 @dataclass(frozen=True)
 class _Comparison:
     one: Trace
@@ -110,7 +140,7 @@ class _Comparison:
             return found
         if mine.passes[:1] != yours.passes[:1]:  # one of them is behind all messages
             return self._tell_apart(mine, yours)
-        return self._tell(yours)
+        return self.tell(yours)
 
     def _find_condition(self, mine: Event, yours: Event) -> Clause | None:
         """The outermost condition around one of the events that took another branch in the other
@@ -125,7 +155,7 @@ class _Comparison:
                 passes = event.passes[: outer + len(own.sites[number].loops)]
                 taken = against.find_branch(number, passes, limit.done)
                 if taken is not None and taken != branch:
-                    return self._tell_condition(number, min(taken, branch), mine, yours)
+                    return self.tell_condition(number, min(taken, branch), mine, yours)
         return None
 
     def _find_loop(self, mine: Event, yours: Event) -> Clause | None:
@@ -149,19 +179,19 @@ class _Comparison:
                 break
             if first.branch != second.branch:
                 least = min(first.branch, second.branch)
-                return self._tell_condition(first.site, least, first, second)
+                return self.tell_condition(first.site, least, first, second)
         if depth < _DEEPEST:
             for name in sorted(read_names(self._site(mine).node)):
                 first = self.one.find_assignment(name, mine.begun)
                 second = self.other.find_assignment(name, yours.begun)
                 if first is not None and second is not None and first.value != second.value:
                     return self.explain(first, second, depth=depth + 1)
-        return self._tell(mine)
+        return self.tell(mine)
 
     def _site(self, event: Event) -> Site:
         return self.one.sites[event.site]
 
-    def _tell_condition(self, number: int, test: int, mine: Event, yours: Event) -> Clause:
+    def tell_condition(self, number: int, test: int, mine: Event, yours: Event) -> Clause:
         """The clause of a condition whose test of this number came out in two ways."""
         site = self.one.sites[number]
         test = min(test, len(site.tests) - 1)
@@ -186,9 +216,15 @@ class _Comparison:
 
     def _tell_apart(self, mine: Event, yours: Event) -> Clause:
         """The clause where one render is behind all messages, and the other one in a turn."""
-        behind = yours if len(mine.passes) < len(yours.passes) else mine
-        site = self._site(behind)
-        tag, line = self._nearest_tag(site)
+        trace, event = self.one, mine
+        if len(mine.passes) < len(yours.passes):
+            trace, event = self.other, yours
+        if isinstance(event, Written) and event.start > 0:
+            # What was written just before could have gone on as the other render does.
+            before = trace.find_piece(event.start - 1)
+            if before is not None and before.passes[:1] == event.passes[:1]:
+                event = before
+        tag, line = self._nearest_tag(self._site(event))
         return Clause(tag, line, Cause.PROMPT)
 
     def _nearest_tag(self, site: Site) -> tuple[str, int]:
@@ -200,7 +236,7 @@ class _Comparison:
         test = min(branch, len(condition.tags) - 1)
         return condition.tags[test], condition.tests[test].lineno
 
-    def _tell(self, event: Event) -> Clause:
+    def tell(self, event: Event) -> Clause:
         """The clause of the place itself."""
         site = self._site(event)
         cause = self._find_cause([site])

@@ -137,25 +137,28 @@ class Trace:
         return [choice for choice in self.choices if event.begun <= choice.done <= event.done]
 
 
-class TracedTemplate(ChatTemplate):
-    """A chat template that records its renders; see `ChatTemplate`."""
+class TracedTemplate:
+    """A chat template whose renders are recorded.
 
-    def __init__(self, plain: ChatTemplate):
-        super().__init__(plain.source, **plain.tokens, name=plain.name)
+    Args:
+        template: of any kind; it is not changed.
+    """
+
+    def __init__(self, template: ChatTemplate):
         environment = make_environment(_TracingEnvironment)
-        tree = environment.parse(self.source)
-        instrument = _Instrument(_Tags.read(environment, self.source))
-        tree = instrument.visit(tree)
-        self._sites = tuple(instrument.sites)
-        code = environment.compile(tree)
-        self._template = environment.template_class.from_code(
+        tree = environment.parse(template.source)
+        instrument = _Instrument(_Tags.read(environment, template.source))
+        code = environment.compile(instrument.visit(tree))
+        compiled = environment.template_class.from_code(
             environment, code, environment.make_globals(None)
         )
+        self._template = template.compiled_as(compiled)
+        self._sites = tuple(instrument.sites)
         self._recorder = environment.recorder
 
     def trace(self, *args: Any, **kwargs: Any) -> Trace:
-        """As `render`; raises the same errors."""
-        text = self.render(*args, **kwargs)
+        """As `render` of the template; raises the same errors."""
+        text = self._template.render(*args, **kwargs)
         recorder = self._recorder
         return Trace(
             text,

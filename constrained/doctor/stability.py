@@ -1,0 +1,354 @@
+"""Whether the prompts of a conversation begin with what the KV cache has already.
+
+Two contracts. History: what the template writes of a conversation stands at the beginning of what
+it writes of a longer one. Turns: the prompt and what the model wrote behind it stand at the
+beginning of the next prompt. Whatever comes behind the first difference is read anew.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import cache
+from typing import Any
+
+from constrained.doctor.conversations import SHAPES, TOOLS, Message, Shape
+from constrained.errors import TemplateError
+from constrained.format_selection.selection import SelectedFormat
+from constrained.job import Job, Recall
+from constrained.prompt.prompts import Prompts
+from constrained.template.chat_template import ChatTemplate
+from constrained.template.clauses import (
+    Clause,
+    find_choice,
+    find_clause,
+    find_text,
+    name_place,
+)
+from constrained.template.tracing import TracedTemplate
+from constrained.tools.shapes import read_tools
+from constrained.vocabulary.vocabulary import Vocabulary, byte_vocabulary
+from grammars.errors import RenderError, ToolError
+from grammars.infer.reasoning import count_calls, find_state
+from grammars.render import render
+from grammars.turn import Start, State, Tool, ToolCall, Turn
+from grammars.wire.format import count_common
+
+_REMEMBERED = 1_000_000  # tokens
+_THOUGHT = "A thought that is in the content."
+_CONTEXT = 24  # characters on each side of a difference
+Kwargs = Mapping[str, Any]
+
+
+class Contract(StrEnum):
+    """What has to stand at the beginning of what."""
+
+    HISTORY = "history"
+    """A conversation, without the generation prompt, at the beginning of a longer one."""
+    PROMPT = "prompt"
+    """A prompt, at the beginning of the next one."""
+    TURN = "turn"
+    """A prompt with what the model wrote, at the beginning of the next one."""
+
+
+@dataclass(frozen=True)
+class Break:
+    """A contract that does not hold.
+
+    Args:
+        contract: which one.
+        turn: the number of the turn, from 1.
+        offset: bytes that the two texts have in common.
+        earlier, later: what they have around that place.
+        lost: tokens of the earlier text behind it, which are read anew.
+        clause: of the template that makes the difference; None: it is not known.
+        drops_reasoning: what is gone is reasoning, which no clause writes.
+    """
+
+    contract: Contract
+    turn: int
+    offset: int
+    earlier: str
+    later: str
+    lost: int
+    clause: Clause | None = None
+    drops_reasoning: bool = False
+
+
+@dataclass(frozen=True)
+class Walk:
+    """A shape, turn by turn, with the same variables throughout.
+
+    Args:
+        shape: the conversation.
+        kwargs: variables of the template.
+        breaks: the first of each contract.
+        refused: why the template does not render it; "" if it does.
+        texts: all that was rendered, to tell equal walks.
+    """
+
+    shape: Shape
+    kwargs: Kwargs
+    breaks: tuple[Break, ...] = ()
+    refused: str = ""
+    texts: tuple[str, ...] = field(default=(), repr=False)
+
+    @property
+    def is_stable(self) -> bool:
+        """True if both contracts hold."""
+        return not self.breaks and not self.refused
+
+    def find(self, contract: Contract) -> Break | None:
+        """Where this contract breaks."""
+        return next((found for found in self.breaks if found.contract is contract), None)
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A turn of the model, and the prompts around it.
+
+    Args:
+        number: of the turn, from 1.
+        index: of the message that the model has written.
+        next: index of the next one, or the number of messages.
+        prompt: the text that the turn answers.
+        written: what the model writes.
+        following: the next prompt.
+    """
+
+    number: int
+    index: int
+    next: int
+    prompt: str
+    written: str
+    following: str
+
+
+class Walker:
+    """Walks through conversations with one template.
+
+    Args:
+        teaching: the format, and the template.
+        vocabulary: counts tokens; None: four characters are one.
+    """
+
+    def __init__(self, teaching: SelectedFormat, vocabulary: Vocabulary | None = None):
+        self._teaching = teaching
+        self._vocabulary = vocabulary
+        self._traced: TracedTemplate | None = None
+
+    def walk(self, shape: Shape, kwargs: Kwargs) -> Walk:
+        """The first break of each contract."""
+        if self._teaching.format.reasoning is None:
+            shape = shape.without_reasoning()
+        try:
+            return self._walk(shape, kwargs)
+        except TemplateError as e:
+            refused = e.message
+        try:
+            return self._walk(shape.without_system(), kwargs)
+        except TemplateError:
+            return Walk(shape, kwargs, refused=refused)
+
+    def measure_kept(self, walk: Walk, recall: Recall = Recall.AUTO) -> float:
+        """The part of the tokens that this project takes over: its turn cache puts the tokens of
+        earlier turns into the next prompt, in place of what the template makes of them.
+
+        Raises:
+            Error: a prompt cannot be composed.
+        """
+        format = self._teaching.format
+        markers = dict.fromkeys((*format.markers, *format.ends))
+        vocabulary = byte_vocabulary(tuple(markers))
+        prompts = Prompts(vocabulary, (format,), remembered=_REMEMBERED)
+        shape = walk.shape
+        seen: tuple[int, ...] = ()
+        total = kept = 0
+        for index in (*shape.turns, len(shape.messages)):
+            job = Job(
+                shape.sent[:index],
+                tools=shape.tools,
+                template_kwargs=walk.kwargs,
+                recall=recall,
+            )
+            prompt = prompts.compose(job, shape.tools, self._teaching)
+            if seen:
+                total += len(seen)
+                kept += _count_common(seen, prompt.tokens)
+            if index == len(shape.messages):
+                break
+            text = self._write(shape.messages[index], prompt.state)
+            tokens = vocabulary.encode(text)
+            prompts.keep(prompt, tokens, shape.messages[index])
+            seen = (*prompt.tokens, *tokens)
+        return kept / total if total else 1.0
+
+    @property
+    def _template(self) -> ChatTemplate:
+        return self._teaching.template
+
+    def _walk(self, shape: Shape, kwargs: Kwargs) -> Walk:
+        texts: list[str] = []
+        first: dict[Contract, Break] = {}
+        bounds = (*shape.turns, len(shape.messages))
+        closed = self._render(shape, bounds[0], kwargs, opened=False)
+        prompt = self._render(shape, bounds[0], kwargs)
+        for number, (index, following) in enumerate(zip(bounds, bounds[1:], strict=False), 1):
+            calls = count_calls(shape.messages[:index])
+            state = find_state(prompt, closed, self._teaching.format, calls=calls)
+            written = self._write(shape.messages[index], state)
+            turned = self._render(shape, index + 1, kwargs, opened=False)
+            next_closed = self._render(shape, following, kwargs, opened=False)
+            next_prompt = self._render(shape, following, kwargs)
+            texts += [prompt, turned, next_closed, next_prompt]
+            step = _Step(number, index, following, prompt, written, next_prompt)
+            for pair in ((closed, turned, index), (turned, next_closed, index + 1)):
+                if Contract.HISTORY not in first and not pair[1].startswith(pair[0]):
+                    first[Contract.HISTORY] = self._break_history(shape, kwargs, step, *pair)
+            self._check_turn(shape, kwargs, step, first)
+            closed, prompt = next_closed, next_prompt
+        return Walk(shape, kwargs, tuple(first.values()), texts=tuple(texts))
+
+    def _render(self, shape: Shape, count: int, kwargs: Kwargs, *, opened: bool = True) -> str:
+        messages = shape.sent[:count]
+        return self._template.render(
+            messages, shape.tools, add_generation_prompt=opened, **kwargs
+        )
+
+    def _write(self, message: Message, state: State) -> str:
+        """What the model writes for this message, behind the prompt."""
+        reasoning = message.get("reasoning_content") or ""
+        if state.start is Start.CLOSED:
+            reasoning = ""
+        calls: list[ToolCall] = []
+        for call in message.get("tool_calls") or ():
+            function = call["function"]
+            calls.append(ToolCall(function["name"], function["arguments"], id=call["id"]))
+        turn = Turn(message["content"] or "", reasoning, tuple(calls))
+        try:
+            return render(turn, self._teaching.format, _lower_tools(), state)
+        except (RenderError, ToolError):  # the format cannot say it: the prompt alone is compared
+            return ""
+
+    def _break_history(
+        self, shape: Shape, kwargs: Kwargs, step: _Step, earlier: str, later: str, count: int
+    ) -> Break:
+        longer = step.index + 1 if count == step.index else step.next
+        offset = count_common(earlier, later)
+        messages = shape.sent
+        clause = self._find_clause(
+            (messages[:count], messages[:longer]), shape, kwargs, offset, opened=(False, False)
+        )
+        return self._make_break(Contract.HISTORY, step, earlier, later, clause)
+
+    def _check_turn(
+        self, shape: Shape, kwargs: Kwargs, step: _Step, first: dict[Contract, Break]
+    ) -> None:
+        """Looks whether the prompt and the turn are in the next prompt."""
+        whole, messages = step.prompt + step.written, shape.sent
+        if step.following.startswith(whole):
+            return
+        offset = count_common(whole, step.following)
+        if offset < len(step.prompt):
+            contract = Contract.PROMPT
+            if contract in first:
+                return
+            pair = messages[: step.index], messages[: step.next]
+            clause = self._find_clause(pair, shape, kwargs, offset, opened=(True, True))
+            first[contract] = self._make_break(contract, step, whole, step.following, clause)
+            return
+        if Contract.TURN in first:
+            return
+        found = self._make_break(Contract.TURN, step, whole, step.following, None)
+        first[Contract.TURN] = self._explain_turn(shape, kwargs, step, found)
+
+    def _explain_turn(self, shape: Shape, kwargs: Kwargs, step: _Step, found: Break) -> Break:
+        """The break of a turn with the clause that changed it, or with the word that reasoning is
+        not written at all."""
+        offset = count_common(step.prompt + step.written, step.following)
+        messages = shape.sent
+        turned = self._render(shape, step.index + 1, kwargs, opened=False)
+        if not step.following.startswith(turned[: offset + 1]):
+            # Right behind the turn the template still wrote it: what follows makes the difference.
+            pair = messages[: step.index + 1], messages[: step.next]
+            apart = count_common(turned, step.following)
+            clause = self._find_clause(pair, shape, kwargs, apart, opened=(False, True))
+            return replace(found, clause=clause)
+        thought = shape.messages[step.index].get("reasoning_content")
+        if thought and thought in step.written and thought not in step.following:
+            clause = None
+            if shape.returns_reasoning:
+                clause = self.find_stripping(kwargs)
+            return replace(found, clause=clause, drops_reasoning=True)
+        trace = self._trace().trace(messages[: step.next], shape.tools, **kwargs)
+        return replace(found, clause=name_place(trace, offset))
+
+    def find_stripping(self, kwargs: Kwargs) -> Clause | None:
+        """The clause that takes reasoning out of the content of earlier turns; None if none does,
+        or content with reasoning is written as it is."""
+        block = self._teaching.format.reasoning
+        if block is None:
+            return None
+        question, answer, following = SHAPES[0].messages[:3]
+        inline = block.opener.text + _THOUGHT + block.closer.text + answer["content"]
+        messages = (question, {**answer, "content": inline}, following)
+        try:
+            stripped = self._trace().trace(messages, None, **kwargs)
+            plain = self._trace().trace((question, answer, following), None, **kwargs)
+        except TemplateError:
+            return None
+        if _THOUGHT in stripped.text or answer["content"] not in stripped.text:
+            return None
+        return find_choice(plain, stripped) or find_text(stripped, block.closer.text)
+
+    def _find_clause(
+        self,
+        pair: tuple[Sequence[Message], Sequence[Message]],
+        shape: Shape,
+        kwargs: Kwargs,
+        offset: int,
+        *,
+        opened: tuple[bool, bool],
+    ) -> Clause | None:
+        traces = [
+            self._trace().trace(messages, shape.tools, add_generation_prompt=is_opened, **kwargs)
+            for messages, is_opened in zip(pair, opened, strict=True)
+        ]
+        return find_clause(traces[0], traces[1], offset)
+
+    def _trace(self) -> TracedTemplate:
+        if self._traced is None:
+            self._traced = TracedTemplate(self._template)
+        return self._traced
+
+    def _make_break(
+        self, contract: Contract, step: _Step, earlier: str, later: str, clause: Clause | None
+    ) -> Break:
+        offset = count_common(earlier, later)
+        around = slice(max(0, offset - _CONTEXT), offset + _CONTEXT)
+        return Break(
+            contract,
+            step.number,
+            len(earlier[:offset].encode(errors="replace")),
+            earlier[around],
+            later[around],
+            self._count_tokens(earlier[offset:]),
+            clause,
+        )
+
+    def _count_tokens(self, text: str) -> int:
+        if self._vocabulary is None:
+            return -(-len(text) // 4)
+        return len(self._vocabulary.encode_special(text, inside=True))
+
+
+@cache
+def _lower_tools() -> tuple[Tool, ...]:
+    return read_tools(TOOLS)
+
+
+def _count_common(first: Sequence[int], second: Sequence[int]) -> int:
+    """The number of first tokens that two prompts share."""
+    for i, (token, other) in enumerate(zip(first, second, strict=False)):
+        if token != other:
+            return i
+    return min(len(first), len(second))
