@@ -4,6 +4,6 @@ Needs `model`, `replay` and all below. Start with `call`; `options` has the opti
 share, `request` makes a job and a model of them, `show` and `output` print.
 """
 
-from constrained.commands import call, chat, check, formats, grammar, models, schema
+from constrained.commands import call, chat, check, doctor, formats, grammar, models, schema
 
-COMMANDS = (call, chat, grammar, check, schema, formats, models)
+COMMANDS = (call, chat, grammar, check, schema, formats, models, doctor)

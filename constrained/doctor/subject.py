@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from constrained.doctor.gguf_contents import GgufContents, read_contents
+from constrained.doctor.switches import Switches, find_switches
 from constrained.engine.header import Header, choose_template, find_templates
 from constrained.engine.host import GGUF
 from constrained.errors import ModelError, RequestError, TemplateError
@@ -78,6 +79,11 @@ class Subject:
             raise TemplateError("there is no chat template that could be used")
         with limit_work(MOST_DETECTION_STEPS):
             return find_block(self.template)
+
+    @cached_property
+    def switches(self) -> Switches:
+        """What the variables of the template change; raises as `teaching`."""
+        return find_switches(self.teaching.template, self.teaching.format)
 
     @property
     def special(self) -> frozenset[str] | None:

@@ -34,12 +34,14 @@ class Verdict:
         text: what was found, in a sentence.
         remedy: what to do; "" if there is nothing to do.
         facts: the same for programs, as JSON.
+        is_detail: it is told only to those who ask for all.
     """
 
     level: Level
     text: str
     remedy: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    is_detail: bool = False
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,25 @@
+"""All checks, in the order in which a reader wants the answers."""
+
+from constrained.doctor.calls_check import check_calls
+from constrained.doctor.reasoning_check import check_reasoning
+from constrained.doctor.stability_check import check_stability
+from constrained.doctor.subject import Subject
+from constrained.doctor.template_check import check_template
+from constrained.doctor.verdicts import Answer, Check, Diagnosis
+
+CHECKS = (
+    Check("template", "Does the chat template write what it is given?", check_template),
+    Check("calls", "In which format are tool calls, and is it safe?", check_calls),
+    Check("reasoning", "How does the model reason, and what switches it?", check_reasoning),
+    Check("cache", "Does each prompt begin with what the KV cache has?", check_stability),
+)
+
+
+def examine(subject: Subject) -> Diagnosis:
+    """The diagnosis of a subject; checks whose question does not arise are left out."""
+    answers: list[Answer] = []
+    for check in CHECKS:
+        answer = check.run(subject)
+        if answer.verdicts:
+            answers.append(answer)
+    return Diagnosis(subject.name, tuple(answers))

@@ -1,0 +1,210 @@
+"""Does the chat template write what it is given?"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jinja2 import nodes
+from jinja2.exceptions import SecurityError
+
+from constrained.doctor.conversations import TOOLS, Message, make_call, say
+from constrained.doctor.known_templates import compare_known
+from constrained.doctor.subject import Subject
+from constrained.doctor.verdicts import Level, Verdict
+from constrained.errors import TemplateError
+from constrained.template.chat_template import ChatTemplate
+from constrained.template.work_limits import TemplateLimitError
+
+_USER, _SYSTEM, _ANSWER, _AGAIN = "PROBE-QUESTION", "PROBE-SYSTEM", "PROBE-ANSWER", "PROBE-AGAIN"
+_VALUE, _OTHER, _RESULT, _THOUGHT = "Probeville", "Probetown", "PROBE-RESULT", "PROBE-THOUGHT"
+_INSTEAD = "This project writes it into the prompt itself; other servers do not"
+_ANOTHER = "Take the template of the model's repository (--chat-template-file)"
+_ASKED = say("user", _USER)
+_CALLS = (make_call("get_weather", 1, city=_VALUE), make_call("get_time", 2, city=_OTHER))
+_NAMES = re.compile(r"__\w+__|\bmro\b|\bfunc_globals\b|\bgi_frame\b|\bf_globals\b")
+
+
+@dataclass(frozen=True)
+class _Probe:
+    """A conversation, and the texts of it that have to be in the prompt.
+
+    Args:
+        what: is in the conversation, in words.
+        messages: of the conversation.
+        texts: that have to be there.
+        tools: on offer.
+        level: how bad it is if one is missing.
+        remedy: what to do then.
+    """
+
+    what: str
+    messages: Sequence[Message]
+    texts: Sequence[str]
+    tools: Sequence[Message] = ()
+    level: Level = Level.WARNING
+    remedy: str = _INSTEAD
+
+
+def _called(*calls: Message, **fields: Any) -> Message:
+    return say("assistant", None, tool_calls=list(calls), **fields)
+
+
+def _result(call: Message, text: str) -> Message:
+    return say("tool", text, tool_call_id=call["id"], name=call["function"]["name"])
+
+
+_LOOP = (_ASKED, _called(_CALLS[0]), _result(_CALLS[0], _RESULT))
+_THOUGHTFUL = (
+    _ASKED,
+    _called(_CALLS[0], reasoning_content=_THOUGHT),
+    _result(_CALLS[0], _RESULT),
+)
+_PROBES = (
+    _Probe(
+        "system messages",
+        (say("system", _SYSTEM), _ASKED),
+        (_SYSTEM, _USER),
+        remedy="Put what it says into the first message of the user",
+    ),
+    _Probe(
+        "earlier turns",
+        (_ASKED, say("assistant", _ANSWER), say("user", _AGAIN)),
+        (_USER, _ANSWER, _AGAIN),
+        level=Level.FAILURE,
+        remedy=_ANOTHER,
+    ),
+    _Probe("tools", (_ASKED,), ("get_weather", "weather forecast", "city"), TOOLS),
+    _Probe("tool calls", _LOOP, ("get_weather", _VALUE), TOOLS),
+    _Probe(
+        "a second call of a turn",
+        (
+            _ASKED,
+            _called(*_CALLS),
+            _result(_CALLS[0], _RESULT),
+            _result(_CALLS[1], _AGAIN),
+        ),
+        (_VALUE, _OTHER),
+        TOOLS,
+        remedy="Ask for one call a turn (parallel_tool_calls: false)",
+    ),
+    _Probe("results of tools", _LOOP, (_RESULT,), TOOLS),
+    _Probe(
+        "reasoning in a tool loop",
+        _THOUGHTFUL,
+        (_THOUGHT,),
+        TOOLS,
+        level=Level.NOTE,
+        remedy="This project keeps it in the prompt all the same, until the next user message",
+    ),
+    _Probe(
+        "reasoning of earlier questions",
+        (*_THOUGHTFUL, say("assistant", _ANSWER), say("user", _AGAIN)),
+        (_THOUGHT,),
+        TOOLS,
+        level=Level.NOTE,
+        remedy="Most models are trained so; --recall keep keeps it",
+    ),
+)
+
+
+def check_template(subject: Subject) -> Iterator[Verdict]:
+    """Is it there, does it run, and does everything of a conversation reach the prompt?"""
+    parsed = subject.parsed
+    if parsed is None:
+        yield Verdict(
+            Level.FAILURE,
+            "there is no chat template",
+            "A base model, or lost in the conversion: name one with --chat-template-file. Without "
+            "one this project takes ChatML",
+        )
+        return
+    if isinstance(parsed, TemplateError):
+        yield Verdict(Level.FAILURE, parsed.message, parsed.hint or "")
+        return
+    if len(subject.templates) > 1:
+        names = ", ".join(subject.templates)
+        yield Verdict(Level.NOTE, f"there are several templates: {names}; examined is the one for tools")
+    yield from _find_reach(parsed)
+    failed = _try_plain(parsed)
+    if failed is not None:
+        yield failed
+        return
+    yield Verdict(Level.OK, "it runs, and writes a question")
+    for probe in _PROBES:
+        yield from _try(parsed, probe, has_block=subject.block is not None)
+    yield from compare_known(parsed.source)
+
+
+def _try_plain(template: ChatTemplate) -> Verdict | None:
+    """The failure of a template that does not write a question; None if it does."""
+    try:
+        text = template.render([_ASKED])
+    except TemplateLimitError as e:
+        return Verdict(Level.FAILURE, e.message, e.hint or "")
+    except TemplateError as e:
+        text = f"it fails on a question: {e.message}"
+        if isinstance(e.__cause__, SecurityError):
+            text = f"it is hostile: {e.message}"
+        return Verdict(Level.FAILURE, text, e.hint or _ANOTHER)
+    if _USER in text:
+        return None
+    return Verdict(Level.FAILURE, "it does not write what the user says", _ANOTHER)
+
+
+def _try(template: ChatTemplate, probe: _Probe, *, has_block: bool) -> Iterator[Verdict]:
+    if _THOUGHT in probe.texts and not has_block:
+        return
+    facts = {"what": probe.what}
+    try:
+        text = template.render(probe.messages, probe.tools or None)
+    except TemplateLimitError as e:
+        yield Verdict(Level.FAILURE, f"with {probe.what}, {e.message}", e.hint or "", facts)
+        return
+    except TemplateError as e:
+        yield Verdict(probe.level, f"it refuses {probe.what}: {e.message}", probe.remedy, facts)
+        return
+    missing = [part for part in probe.texts if part not in text]
+    if not missing:
+        yield Verdict(Level.OK, f"it writes {probe.what}", facts=facts, is_detail=True)
+        return
+    told = f"it drops {probe.what}"
+    if len(missing) < len(probe.texts):
+        told = f"it drops a part of {probe.what}: {', '.join(missing)}"
+    yield Verdict(probe.level, told, probe.remedy, facts)
+
+
+def _find_reach(template: ChatTemplate) -> Iterator[Verdict]:
+    """What a template looks at that belongs to Python, not to a conversation."""
+    found: dict[str, int] = {}
+    for node in template.tree.find_all((nodes.Getattr, nodes.Getitem, nodes.Const, nodes.Filter)):
+        text = _read_reach(node)
+        if text and _NAMES.search(text):
+            found.setdefault(text, node.lineno)
+    for text, line in found.items():
+        yield Verdict(
+            Level.FAILURE,
+            f"it is hostile: line {line} reaches for {text}, which belongs to Python",
+            "Do not use it: the sandbox holds it here, other programs may not",
+            facts={"line": line, "name": text},
+        )
+
+
+def _read_reach(node: nodes.Node) -> str:
+    match node:
+        case nodes.Getattr():
+            return node.attr
+        case nodes.Const(value=str(value)):
+            return value
+        case _:
+            return ""
+
+
+def list_dropped(verdicts: Sequence[Verdict]) -> list[str]:
+    """What a template does not write, by the verdicts on it."""
+    dropped: list[str] = []
+    for verdict in verdicts:
+        facts: Mapping[str, Any] = verdict.facts
+        if verdict.level > Level.OK and "what" in facts:
+            dropped.append(facts["what"])
+    return dropped
