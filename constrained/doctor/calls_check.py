@@ -10,7 +10,7 @@ from grammars.infer.detect import Origin
 from grammars.infer.probes import KEYS, NAMES, ProbedTemplate, make_parameters, telling_id
 from grammars.infer.verify import VALUES
 from grammars.lowering import lower
-from grammars.parse import parse
+from grammars.parse.parser import parse
 from grammars.schema.nodes import Json
 from grammars.schema.numbers import are_equal
 from grammars.turn import Tool, Turn
