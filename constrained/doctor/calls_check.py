@@ -9,7 +9,7 @@ from constrained.errors import TemplateError
 from grammars.infer.detect import Origin
 from grammars.infer.probes import KEYS, NAMES, ProbedTemplate, make_parameters, telling_id
 from grammars.infer.verify import VALUES
-from grammars.lowering import lower
+from grammars.lowering.lower import lower
 from grammars.parse.parser import parse
 from grammars.schema.nodes import Json
 from grammars.schema.numbers import are_equal
