@@ -4,6 +4,7 @@ import argparse
 import sys
 import textwrap
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from constrained.commands import options as shared
@@ -23,6 +24,8 @@ def add(commands: Any) -> None:
     help = "a GGUF file, demo or smollm2, a Jinja template, or a tokenizer_config.json"
     parser.add_argument("model", metavar="TEMPLATE_OR_GGUF", nargs="?", help=help)
     shared.add_hub_options(parser.add_argument)
+    help = "memory bandwidth in GB/s, for the estimate of the speed; default: measured on the CPU"
+    parser.add_argument("--bandwidth", type=float, metavar="GB/S", help=help)
     help = "say more: also what is well, and why"
     parser.add_argument("-v", "--verbose", action="store_true", help=help)
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -37,7 +40,12 @@ def _run(options: argparse.Namespace) -> int:
     if path is None:
         hint = "Name a file, or a model of the Hub with -hf"
         raise RequestError("nothing is named that could be examined", hint=hint)
-    diagnosis = examine(read_subject(path))
+    subject = read_subject(path)
+    if options.bandwidth is not None:
+        if options.bandwidth <= 0:
+            raise RequestError(f"--bandwidth is {options.bandwidth}", hint="Give GB a second")
+        subject = replace(subject, bandwidth=options.bandwidth * 1e9)
+    diagnosis = examine(subject)
     if options.json:
         print_json(diagnosis.to_json())
     else:

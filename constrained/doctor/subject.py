@@ -34,6 +34,7 @@ class Subject:
             special; None: not known.
         contents: of a GGUF file; None: it is none.
         header: of a GGUF file, as llama.cpp reads it; an error: it does not.
+        bandwidth: bytes a second of the memory, as the user states it; None: it is measured.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Subject:
     added_tokens: Mapping[str, bool] | None = None
     contents: GgufContents | None = None
     header: Header | ModelError | None = None
+    bandwidth: float | None = None
 
     @cached_property
     def parsed(self) -> ChatTemplate | TemplateError | None:
