@@ -38,6 +38,10 @@ def check_file(subject: Subject) -> Iterator[Verdict]:
         problems.append(Verdict(Level.FAILURE, error.message, error.hint or ""))
     if not problems:
         count = len(contents.tokens)
+        if not contents.tensors:
+            text = f"the file has {count:,} tokens, and no weights: it is a vocabulary alone"
+            yield Verdict(Level.WARNING, text, "Name the file that has the weights")
+            return
         text = f"{len(contents.tensors)} tensors and {count:,} tokens, all there"
         yield Verdict(Level.OK, text)
     yield from problems

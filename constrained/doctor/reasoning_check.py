@@ -1,9 +1,10 @@
 """How does the model reason, and what switches it?"""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from constrained.doctor.subject import Subject
+from constrained.doctor.switches import Setting
 from constrained.doctor.verdicts import Level, Verdict
 from constrained.template.clauses import shorten
 from grammars.turn import Start
@@ -30,13 +31,14 @@ def check_reasoning(subject: Subject) -> Iterator[Verdict]:
         start = switches.default.start
         facts: dict[str, Any] = {"start": start.value, "prompt": switches.prompt}
         yield Verdict(Level.OK, f"by default a turn begins {_STARTS[start]}", facts=facts)
-    for setting in switches.settings:
-        told = f"{setting.name}={setting.value!r} changes {_name_change(setting)}"
+    for setting, values in _group(switches.settings).values():
+        shown = " or ".join(map(repr, values))
+        told = f"{setting.name}={shown} changes {_name_change(setting)}"
         if setting.changes_prompt:
-            told += f", which ends with {shorten(setting.prompt, 60)!r}"
+            told += f", which ends with {shorten(repr(setting.prompt), 80)}"
         if block is not None and setting.start is not switches.default.start:
             told += f"; the turn begins {_STARTS[setting.start]}"
-        facts = {"name": setting.name, "value": setting.value, "start": setting.start.value}
+        facts = {"name": setting.name, "values": values, "start": setting.start.value}
         yield Verdict(Level.OK, told, facts=facts)
     if switches.without_effect:
         names = ", ".join(switches.without_effect)
@@ -46,7 +48,16 @@ def check_reasoning(subject: Subject) -> Iterator[Verdict]:
         yield from _check_control(subject)
 
 
-def _name_change(setting: Any) -> str:
+def _group(settings: Iterable[Setting]) -> dict[tuple[Any, ...], tuple[Setting, list[Any]]]:
+    """The first setting of each effect, and all values that have it."""
+    groups: dict[tuple[Any, ...], tuple[Setting, list[Any]]] = {}
+    for setting in settings:
+        effect = setting.name, setting.prompt, setting.start, setting.changes_history
+        groups.setdefault(effect, (setting, []))[1].append(setting.value)
+    return groups
+
+
+def _name_change(setting: Setting) -> str:
     if setting.changes_prompt and setting.changes_history:
         return "the conversation and the generation prompt"
     if setting.changes_prompt:

@@ -192,6 +192,8 @@ class Walker:
         bounds = (*shape.turns, len(shape.messages))
         closed = self._render(shape, bounds[0], kwargs, opened=False)
         prompt = self._render(shape, bounds[0], kwargs)
+        if find_state(prompt, closed, self._teaching.format).start is Start.CLOSED:
+            shape = shape.without_reasoning()  # the model has no place for any
         for number, (index, following) in enumerate(zip(bounds, bounds[1:], strict=False), 1):
             calls = count_calls(shape.messages[:index])
             state = find_state(prompt, closed, self._teaching.format, calls=calls)

@@ -73,13 +73,15 @@ def list_cases(subject: Subject) -> Iterator[Case]:
         vocabulary = subject.header.vocabulary
     walker = Walker(subject.teaching, vocabulary)
     switches = subject.switches
-    for shape in SHAPES:
-        seen: list[tuple[str, ...]] = []
-        for mode, kwargs in switches.modes().items():
+    seen: set[tuple[str, ...]] = set()
+    for mode, kwargs in switches.modes().items():
+        if mode and not kwargs:
+            continue
+        for shape in SHAPES:
             walk = walker.walk(shape, kwargs)
-            if walk.texts in seen:
+            if mode and walk.texts in seen:
                 continue
-            seen.append(walk.texts)
+            seen.add(walk.texts)
             case = Case(mode, walk)
             if not case.is_harmless:
                 case = _find_remedies(case, walker, switches)
@@ -115,11 +117,10 @@ def tell_case(case: Case) -> Verdict:
     if walk.is_stable:
         return Verdict(Level.OK, f"{name}: every prompt begins with what is cached", facts=facts)
     if case.is_harmless:
-        (found,) = walk.breaks
-        text = (
-            f"{name}: every prompt begins with what is cached; only the conversation without "
-            f"generation prompt changes, which no request sends ({_tell_clause(found)})"
-        )
+        text = f"{name}: every prompt begins with what is cached"
+        for found in walk.breaks:
+            if found.clause is not None:
+                text += f" (line {found.clause.line} changes what no request sends)"
         return Verdict(Level.OK, text, facts=facts)
     facts |= {"kept": round(case.kept, 3)}
     worst = max(

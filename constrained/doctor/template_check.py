@@ -1,7 +1,7 @@
 """Does the chat template write what it is given?"""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +36,7 @@ class _Probe:
         tools: on offer.
         level: how bad it is if one is missing.
         remedy: what to do then.
+        needs: what has to be written for this to matter; "": nothing.
     """
 
     what: str
@@ -44,6 +45,7 @@ class _Probe:
     tools: Sequence[Message] = ()
     level: Level = Level.WARNING
     remedy: str = _INSTEAD
+    needs: str = ""
 
 
 def _called(*calls: Message, **fields: Any) -> Message:
@@ -87,6 +89,7 @@ _PROBES = (
         (_VALUE, _OTHER),
         TOOLS,
         remedy="Ask for one call a turn (parallel_tool_calls: false)",
+        needs="tool calls",
     ),
     _Probe("results of tools", _LOOP, (_RESULT,), TOOLS),
     _Probe(
@@ -103,6 +106,7 @@ _PROBES = (
         (_THOUGHT,),
         TOOLS,
         level=Level.NOTE,
+        needs="reasoning in a tool loop",
         remedy="Most models are trained so; --recall keep keeps it",
     ),
 )
@@ -131,8 +135,14 @@ def check_template(subject: Subject) -> Iterator[Verdict]:
         yield failed
         return
     yield Verdict(Level.OK, "it runs, and writes a question")
+    dropped: list[str] = []
     for probe in _PROBES:
-        yield from _try(parsed, probe, has_block=subject.block is not None)
+        if probe.needs in dropped or (_THOUGHT in probe.texts and subject.block is None):
+            continue
+        verdict = _try(parsed, probe)
+        if verdict.level > Level.OK:
+            dropped.append(probe.what)
+        yield verdict
     yield from compare_known(parsed.source)
 
 
@@ -152,26 +162,21 @@ def _try_plain(template: ChatTemplate) -> Verdict | None:
     return Verdict(Level.FAILURE, "it does not write what the user says", _ANOTHER)
 
 
-def _try(template: ChatTemplate, probe: _Probe, *, has_block: bool) -> Iterator[Verdict]:
-    if _THOUGHT in probe.texts and not has_block:
-        return
+def _try(template: ChatTemplate, probe: _Probe) -> Verdict:
     facts = {"what": probe.what}
     try:
         text = template.render(probe.messages, probe.tools or None)
     except TemplateLimitError as e:
-        yield Verdict(Level.FAILURE, f"with {probe.what}, {e.message}", e.hint or "", facts)
-        return
+        return Verdict(Level.FAILURE, f"with {probe.what}, {e.message}", e.hint or "", facts)
     except TemplateError as e:
-        yield Verdict(probe.level, f"it refuses {probe.what}: {e.message}", probe.remedy, facts)
-        return
+        return Verdict(probe.level, f"it refuses {probe.what}: {e.message}", probe.remedy, facts)
     missing = [part for part in probe.texts if part not in text]
     if not missing:
-        yield Verdict(Level.OK, f"it writes {probe.what}", facts=facts, is_detail=True)
-        return
+        return Verdict(Level.OK, f"it writes {probe.what}", facts=facts, is_detail=True)
     told = f"it drops {probe.what}"
     if len(missing) < len(probe.texts):
         told = f"it drops a part of {probe.what}: {', '.join(missing)}"
-    yield Verdict(probe.level, told, probe.remedy, facts)
+    return Verdict(probe.level, told, probe.remedy, facts)
 
 
 def _find_reach(template: ChatTemplate) -> Iterator[Verdict]:
@@ -199,12 +204,3 @@ def _read_reach(node: nodes.Node) -> str:
         case _:
             return ""
 
-
-def list_dropped(verdicts: Sequence[Verdict]) -> list[str]:
-    """What a template does not write, by the verdicts on it."""
-    dropped: list[str] = []
-    for verdict in verdicts:
-        facts: Mapping[str, Any] = verdict.facts
-        if verdict.level > Level.OK and "what" in facts:
-            dropped.append(facts["what"])
-    return dropped
