@@ -27,11 +27,10 @@ QUESTIONS = (
 ANSWERS = ("It is sunny in Paris, 21 degrees.", "The capital of Italy is Rome.")
 THOUGHTS = (
     "The user wants the weather in Paris, so I call the tool.",
-    "Now I look up the time there, too.",
     "I have all that I need, and answer.",
     "This is a question that needs no tool.",
 )
-RESULTS = ('{"sky": "clear", "temperature": 21}', "2:30 pm")
+RESULT = '{"sky": "clear", "temperature": 21}'
 
 
 def make_call(name: str, number: int, **arguments: Json) -> Message:
@@ -90,19 +89,16 @@ def drop_reasoning(messages: Sequence[Message]) -> tuple[Message, ...]:
 
 
 def _loop(*, reasons: bool) -> tuple[Message, ...]:
-    """Two rounds of tools, an answer, and a question that needs none."""
-    first = make_call("get_weather", 1, city="Paris", days=3)
-    second = make_call("get_time", 2, city="Paris")
+    """A call, an answer, and a question that needs no call."""
+    call = make_call("get_weather", 1, city="Paris", days=3)
     messages = (
         SYSTEM,
         say("user", QUESTIONS[0]),
-        say("assistant", None, reasoning_content=THOUGHTS[0], tool_calls=[first]),
-        say("tool", RESULTS[0], tool_call_id=first["id"], name="get_weather"),
-        say("assistant", None, reasoning_content=THOUGHTS[1], tool_calls=[second]),
-        say("tool", RESULTS[1], tool_call_id=second["id"], name="get_time"),
-        say("assistant", ANSWERS[0], reasoning_content=THOUGHTS[2]),
+        say("assistant", None, reasoning_content=THOUGHTS[0], tool_calls=[call]),
+        say("tool", RESULT, tool_call_id=call["id"], name="get_weather"),
+        say("assistant", ANSWERS[0], reasoning_content=THOUGHTS[1]),
         say("user", QUESTIONS[1]),
-        say("assistant", ANSWERS[1], reasoning_content=THOUGHTS[3]),
+        say("assistant", ANSWERS[1], reasoning_content=THOUGHTS[2]),
         say("user", QUESTIONS[2]),
     )
     return messages if reasons else drop_reasoning(messages)

@@ -5,10 +5,11 @@ it writes of a longer one. Turns: the prompt and what the model wrote behind it 
 beginning of the next prompt. Whatever comes behind the first difference is read anew.
 """
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 from constrained.doctor.conversations import SHAPES, TOOLS, Message, Shape
@@ -16,6 +17,7 @@ from constrained.errors import TemplateError
 from constrained.format_selection.selection import SelectedFormat
 from constrained.job import Job, Recall
 from constrained.prompt.prompts import Prompts
+from constrained.prompt.turn_cache import digest
 from constrained.template.chat_template import ChatTemplate
 from constrained.template.clauses import (
     Clause,
@@ -24,7 +26,7 @@ from constrained.template.clauses import (
     find_text,
     name_place,
 )
-from constrained.template.tracing import TracedTemplate
+from constrained.template.tracing import Trace, TracedTemplate
 from constrained.tools.shapes import read_tools
 from constrained.vocabulary.vocabulary import Vocabulary, byte_vocabulary
 from grammars.errors import RenderError, ToolError
@@ -111,16 +113,22 @@ class _Step:
         index: of the message that the model has written.
         next: index of the next one, or the number of messages.
         prompt: the text that the turn answers.
+        closed: the same without the generation prompt.
         written: what the model writes.
+        turned: the conversation with the turn, without a generation prompt.
         following: the next prompt.
+        next_closed: the same without the generation prompt.
     """
 
     number: int
     index: int
     next: int
     prompt: str
+    closed: str
     written: str
+    turned: str
     following: str
+    next_closed: str
 
 
 class Walker:
@@ -134,7 +142,8 @@ class Walker:
     def __init__(self, teaching: SelectedFormat, vocabulary: Vocabulary | None = None):
         self._teaching = teaching
         self._vocabulary = vocabulary
-        self._traced: TracedTemplate | None = None
+        self._rendered: dict[bytes, str] = {}
+        self._traces: dict[bytes, Trace] = {}
 
     def walk(self, shape: Shape, kwargs: Kwargs) -> Walk:
         """The first break of each contract."""
@@ -148,6 +157,16 @@ class Walker:
             return self._walk(shape.without_system(), kwargs)
         except TemplateError:
             return Walk(shape, kwargs, refused=refused)
+
+    def keeps_prompts(self, shape: Shape, kwargs: Kwargs) -> bool:
+        """True if every prompt begins with the last one and what the model wrote behind it."""
+        if self._teaching.format.reasoning is None:
+            shape = shape.without_reasoning()
+        try:
+            steps = self._list_steps(shape, kwargs)
+            return all(step.following.startswith(step.prompt + step.written) for step in steps)
+        except TemplateError:
+            return False
 
     def measure_kept(self, walk: Walk, recall: Recall = Recall.AUTO) -> float:
         """The part of the tokens that this project takes over: its turn cache puts the tokens of
@@ -189,32 +208,71 @@ class Walker:
     def _walk(self, shape: Shape, kwargs: Kwargs) -> Walk:
         texts: list[str] = []
         first: dict[Contract, Break] = {}
-        bounds = (*shape.turns, len(shape.messages))
-        closed = self._render(shape, bounds[0], kwargs, opened=False)
-        prompt = self._render(shape, bounds[0], kwargs)
-        if find_state(prompt, closed, self._teaching.format).start is Start.CLOSED:
+        if self._is_closed(shape, kwargs):
             shape = shape.without_reasoning()  # the model has no place for any
-        for number, (index, following) in enumerate(zip(bounds, bounds[1:], strict=False), 1):
-            calls = count_calls(shape.messages[:index])
-            state = find_state(prompt, closed, self._teaching.format, calls=calls)
-            written = self._write(shape.messages[index], state)
-            turned = self._render(shape, index + 1, kwargs, opened=False)
-            next_closed = self._render(shape, following, kwargs, opened=False)
-            next_prompt = self._render(shape, following, kwargs)
-            texts += [prompt, turned, next_closed, next_prompt]
-            step = _Step(number, index, following, prompt, written, next_prompt)
-            for pair in ((closed, turned, index), (turned, next_closed, index + 1)):
-                if Contract.HISTORY not in first and not pair[1].startswith(pair[0]):
-                    first[Contract.HISTORY] = self._break_history(shape, kwargs, step, *pair)
+        for step in self._list_steps(shape, kwargs):
+            texts += [step.prompt, step.turned, step.following]
+            for earlier, later, count in (
+                (step.closed, step.turned, step.index),
+                (step.turned, step.next_closed, step.index + 1),
+            ):
+                if Contract.HISTORY not in first and not later.startswith(earlier):
+                    first[Contract.HISTORY] = self._break_history(
+                        shape, kwargs, step, earlier, later, count
+                    )
             self._check_turn(shape, kwargs, step, first)
-            closed, prompt = next_closed, next_prompt
         return Walk(shape, kwargs, tuple(first.values()), texts=tuple(texts))
 
+    def _is_closed(self, shape: Shape, kwargs: Kwargs) -> bool:
+        """True if the first prompt leaves the turn behind a closed reasoning block."""
+        count = shape.turns[0]
+        opened = self._render(shape, count, kwargs)
+        closed = self._render(shape, count, kwargs, opened=False)
+        return find_state(opened, closed, self._teaching.format).start is Start.CLOSED
+
+    def _list_steps(self, shape: Shape, kwargs: Kwargs) -> Iterator[_Step]:
+        bounds = (*shape.turns, len(shape.messages))
+        for number, (index, following) in enumerate(itertools.pairwise(bounds), 1):
+            prompt = self._render(shape, index, kwargs)
+            closed = self._render(shape, index, kwargs, opened=False)
+            calls = count_calls(shape.messages[:index])
+            state = find_state(prompt, closed, self._teaching.format, calls=calls)
+            yield _Step(
+                number,
+                index,
+                following,
+                prompt=prompt,
+                closed=closed,
+                written=self._write(shape.messages[index], state),
+                turned=self._render(shape, index + 1, kwargs, opened=False),
+                following=self._render(shape, following, kwargs),
+                next_closed=self._render(shape, following, kwargs, opened=False),
+            )
+
     def _render(self, shape: Shape, count: int, kwargs: Kwargs, *, opened: bool = True) -> str:
+        """The prompt of the first messages. Shapes have many in common, so it is kept."""
         messages = shape.sent[:count]
-        return self._template.render(
-            messages, shape.tools, add_generation_prompt=opened, **kwargs
-        )
+        key = digest(messages, shape.tools, opened, dict(kwargs))
+        if key not in self._rendered:
+            self._rendered[key] = self._template.render(
+                messages, shape.tools, add_generation_prompt=opened, **kwargs
+            )
+        return self._rendered[key]
+
+    def _trace(
+        self, messages: Sequence[Message], tools: Sequence[Message], kwargs: Kwargs, *, opened: bool
+    ) -> Trace:
+        """The same with a record of how it came about."""
+        key = digest(messages, tools, opened, dict(kwargs))
+        if key not in self._traces:
+            self._traces[key] = self._traced.trace(
+                messages, tools, add_generation_prompt=opened, **kwargs
+            )
+        return self._traces[key]
+
+    @cached_property
+    def _traced(self) -> TracedTemplate:
+        return TracedTemplate(self._template)
 
     def _write(self, message: Message, state: State) -> str:
         """What the model writes for this message, behind the prompt."""
@@ -268,7 +326,7 @@ class Walker:
         not written at all."""
         offset = count_common(step.prompt + step.written, step.following)
         messages = shape.sent
-        turned = self._render(shape, step.index + 1, kwargs, opened=False)
+        turned = step.turned
         if not step.following.startswith(turned[: offset + 1]):
             # Right behind the turn the template still wrote it: what follows makes the difference.
             pair = messages[: step.index + 1], messages[: step.next]
@@ -281,7 +339,7 @@ class Walker:
             if shape.returns_reasoning:
                 clause = self.find_stripping(kwargs)
             return replace(found, clause=clause, drops_reasoning=True)
-        trace = self._trace().trace(messages[: step.next], shape.tools, **kwargs)
+        trace = self._trace(messages[: step.next], shape.tools, kwargs, opened=True)
         return replace(found, clause=name_place(trace, offset))
 
     def find_stripping(self, kwargs: Kwargs) -> Clause | None:
@@ -294,8 +352,8 @@ class Walker:
         inline = block.opener.text + _THOUGHT + block.closer.text + answer["content"]
         messages = (question, {**answer, "content": inline}, following)
         try:
-            stripped = self._trace().trace(messages, None, **kwargs)
-            plain = self._trace().trace((question, answer, following), None, **kwargs)
+            stripped = self._trace(messages, (), kwargs, opened=True)
+            plain = self._trace((question, answer, following), (), kwargs, opened=True)
         except TemplateError:
             return None
         if _THOUGHT in stripped.text or answer["content"] not in stripped.text:
@@ -311,16 +369,12 @@ class Walker:
         *,
         opened: tuple[bool, bool],
     ) -> Clause | None:
-        traces = [
-            self._trace().trace(messages, shape.tools, add_generation_prompt=is_opened, **kwargs)
-            for messages, is_opened in zip(pair, opened, strict=True)
-        ]
-        return find_clause(traces[0], traces[1], offset)
-
-    def _trace(self) -> TracedTemplate:
-        if self._traced is None:
-            self._traced = TracedTemplate(self._template)
-        return self._traced
+        first, second = pair
+        return find_clause(
+            self._trace(first, shape.tools, kwargs, opened=opened[0]),
+            self._trace(second, shape.tools, kwargs, opened=opened[1]),
+            offset,
+        )
 
     def _make_break(
         self, contract: Contract, step: _Step, earlier: str, later: str, clause: Clause | None

@@ -91,17 +91,18 @@ def list_cases(subject: Subject) -> Iterator[Case]:
 def _find_remedies(case: Case, walker: Walker, switches: Switches) -> Case:
     walk = case.walk
     kept = walker.measure_kept(walk)
-    cures = None
-    for setting in switches.settings:
-        if setting.changes_prompt or not setting.changes_history:
-            continue
-        kwargs = {**walk.kwargs, **setting.kwargs}
-        cured = Case(case.mode, walker.walk(walk.shape, kwargs))
-        if cured.is_harmless and not cured.walk.refused:
-            cures = setting.kwargs
-            break
+    cures = _find_cure(walk, walker, switches)
     by_recall = kept < _ALL and walker.measure_kept(walk, Recall.KEEP) >= _ALL
     return Case(case.mode, walk, kept, cures=cures, keeps_by_recall=by_recall)
+
+
+def _find_cure(walk: Walk, walker: Walker, switches: Switches) -> dict[str, Any] | None:
+    """A variable of the template with which all prompts begin with the last one."""
+    for setting in switches.settings:
+        if setting.changes_history and not setting.changes_prompt:
+            if walker.keeps_prompts(walk.shape, {**walk.kwargs, **setting.kwargs}):
+                return setting.kwargs
+    return None
 
 
 def tell_case(case: Case) -> Verdict:
