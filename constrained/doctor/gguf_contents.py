@@ -145,7 +145,7 @@ class GgufContents:
 
 
 @dataclass
-class _Progress:
+class _ReadSoFar:
     """What was read before the file turned out to be damaged."""
 
     metadata: dict[str, Value] = field(default_factory=dict[str, Value])
@@ -158,7 +158,7 @@ def read_contents(path: Path) -> GgufContents:
     Raises:
         OSError: it cannot be read at all.
     """
-    progress = _Progress()
+    progress = _ReadSoFar()
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         try:
@@ -172,7 +172,7 @@ def read_contents(path: Path) -> GgufContents:
     return GgufContents(progress.metadata, progress.tensors, data=data, size=size)
 
 
-def _read(file: BinaryIO, size: int, progress: _Progress) -> None:
+def _read(file: BinaryIO, size: int, progress: _ReadSoFar) -> None:
     read = make_reader(file, size)
     file.seek(8)
     count = read("<Q")

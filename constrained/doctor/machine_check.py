@@ -89,7 +89,9 @@ def _tell_memory(contents: GgufContents) -> Iterator[Verdict]:
     facts: dict[str, Any] = {"weights": contents.weights, "cell": cell, "free": free}
     text = f"it takes {_show(needed)}: {_show(contents.weights)} of weights"
     if cell is not None:
-        text += f", {_show(context)} for a context of {length:,} tokens ({cell / 1024:.0f} KiB each)"
+        text += (
+            f", {_show(context)} for a context of {length:,} tokens ({cell / 1024:.0f} KiB each)"
+        )
     if free is None:
         yield Verdict(Level.OK, text, facts=facts)
         return

@@ -99,9 +99,10 @@ def _find_remedies(case: Case, walker: Walker, switches: Switches) -> Case:
 def _find_cure(walk: Walk, walker: Walker, switches: Switches) -> dict[str, Any] | None:
     """A variable of the template with which all prompts begin with the last one."""
     for setting in switches.settings:
-        if setting.changes_history and not setting.changes_prompt:
-            if walker.keeps_prompts(walk.shape, {**walk.kwargs, **setting.kwargs}):
-                return setting.kwargs
+        if setting.changes_prompt or not setting.changes_history:
+            continue
+        if walker.keeps_prompts(walk.shape, {**walk.kwargs, **setting.kwargs}):
+            return setting.kwargs
     return None
 
 

@@ -99,7 +99,7 @@ def find_switches(template: ChatTemplate, format: Format) -> Switches:
     Raises:
         TemplateError: it fails on a question.
     """
-    probe = _Probe(template, format)
+    probe = _SwitchProbe(template, format)
     default = probe.render({})
     if default is None:
         raise TemplateError("the template fails on a question")
@@ -160,7 +160,7 @@ class _Rendered:
 
 
 @dataclass(frozen=True)
-class _Probe:
+class _SwitchProbe:
     template: ChatTemplate
     format: Format
 
@@ -237,7 +237,6 @@ def _reads(part: nodes.Node, name: str) -> bool:
 def _list_constants(part: nodes.Node) -> list[Any]:
     found: list[Any] = []
     for node in (part, *part.find_all(nodes.Const)):
-        if isinstance(node, nodes.Const) and isinstance(node.value, (str, int)):
-            if not isinstance(node.value, bool):
-                found.append(node.value)
+        if isinstance(node, nodes.Const) and type(node.value) in (str, int):
+            found.append(node.value)
     return found

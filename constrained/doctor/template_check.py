@@ -26,7 +26,7 @@ _NAMES = re.compile(r"__\w+__|\bmro\b|\bfunc_globals\b|\bgi_frame\b|\bf_globals\
 
 
 @dataclass(frozen=True)
-class _Probe:
+class _DropProbe:
     """A conversation, and the texts of it that have to be in the prompt.
 
     Args:
@@ -63,22 +63,22 @@ _THOUGHTFUL = (
     _result(_CALLS[0], _RESULT),
 )
 _PROBES = (
-    _Probe(
+    _DropProbe(
         "system messages",
         (say("system", _SYSTEM), _ASKED),
         (_SYSTEM, _USER),
         remedy="Put what it says into the first message of the user",
     ),
-    _Probe(
+    _DropProbe(
         "earlier turns",
         (_ASKED, say("assistant", _ANSWER), say("user", _AGAIN)),
         (_USER, _ANSWER, _AGAIN),
         level=Level.FAILURE,
         remedy=_ANOTHER,
     ),
-    _Probe("tools", (_ASKED,), ("get_weather", "weather forecast", "city"), TOOLS),
-    _Probe("tool calls", _LOOP, ("get_weather", _VALUE), TOOLS),
-    _Probe(
+    _DropProbe("tools", (_ASKED,), ("get_weather", "weather forecast", "city"), TOOLS),
+    _DropProbe("tool calls", _LOOP, ("get_weather", _VALUE), TOOLS),
+    _DropProbe(
         "a second call of a turn",
         (
             _ASKED,
@@ -91,8 +91,8 @@ _PROBES = (
         remedy="Ask for one call a turn (parallel_tool_calls: false)",
         needs="tool calls",
     ),
-    _Probe("results of tools", _LOOP, (_RESULT,), TOOLS),
-    _Probe(
+    _DropProbe("results of tools", _LOOP, (_RESULT,), TOOLS),
+    _DropProbe(
         "reasoning in a tool loop",
         _THOUGHTFUL,
         (_THOUGHT,),
@@ -100,7 +100,7 @@ _PROBES = (
         level=Level.NOTE,
         remedy="This project keeps it in the prompt all the same, until the next user message",
     ),
-    _Probe(
+    _DropProbe(
         "reasoning of earlier questions",
         (*_THOUGHTFUL, say("assistant", _ANSWER), say("user", _AGAIN)),
         (_THOUGHT,),
@@ -128,7 +128,9 @@ def check_template(subject: Subject) -> Iterator[Verdict]:
         return
     if len(subject.templates) > 1:
         names = ", ".join(subject.templates)
-        yield Verdict(Level.NOTE, f"there are several templates: {names}; examined is the one for tools")
+        yield Verdict(
+            Level.NOTE, f"there are several templates: {names}; examined is the one for tools"
+        )
     yield from _find_reach(parsed)
     failed = _try_plain(parsed)
     if failed is not None:
@@ -162,7 +164,7 @@ def _try_plain(template: ChatTemplate) -> Verdict | None:
     return Verdict(Level.FAILURE, "it does not write what the user says", _ANOTHER)
 
 
-def _try(template: ChatTemplate, probe: _Probe) -> Verdict:
+def _try(template: ChatTemplate, probe: _DropProbe) -> Verdict:
     facts = {"what": probe.what}
     try:
         text = template.render(probe.messages, probe.tools or None)
@@ -203,4 +205,3 @@ def _read_reach(node: nodes.Node) -> str:
             return value
         case _:
             return ""
-

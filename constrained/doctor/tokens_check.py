@@ -70,12 +70,11 @@ def _list_mistyped(subject: Subject, texts: list[str]) -> list[str]:
     contents = subject.contents
     if contents is None or len(contents.token_types) != len(contents.tokens):
         return []
-    found: list[str] = []
-    for text in texts:
-        if text in contents.tokens:
-            if contents.token_types[contents.tokens.index(text)] == _NORMAL:
-                found.append(text)
-    return found
+    normal: set[str] = set()
+    for text, kind in zip(contents.tokens, contents.token_types, strict=True):
+        if kind == _NORMAL:
+            normal.add(text)
+    return [text for text in texts if text in normal]
 
 
 def _check_markers(subject: Subject, vocabulary: Vocabulary) -> Iterator[Verdict]:

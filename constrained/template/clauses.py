@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from jinja2 import nodes
 
-from constrained.template.tracing import Event, Site, Trace, Written
+from constrained.template.tracing import Event, Site, Trace, WrittenPiece
 
 _DEEPEST = 12  # variables that depend on each other
 _AHEAD = ("loop.last", "loop.nextitem", "loop.revindex", "loop.revindex0", "loop.length")
@@ -32,7 +32,7 @@ class Cause(StrEnum):
 
 
 @dataclass(frozen=True)
-class Setting:
+class ChangedVariable:
     """A variable that was set to two values.
 
     Args:
@@ -67,7 +67,7 @@ class Clause:
     tag: str
     line: int
     cause: Cause
-    settings: tuple[Setting, ...] = ()
+    settings: tuple[ChangedVariable, ...] = ()
 
     def describe(self) -> str:
         """The clause in one line."""
@@ -202,8 +202,8 @@ class _Comparison:
 
     def _compare_settings(
         self, names: Iterable[str], mine: Event, yours: Event
-    ) -> tuple[Setting, ...]:
-        settings: list[Setting] = []
+    ) -> tuple[ChangedVariable, ...]:
+        settings: list[ChangedVariable] = []
         for name in sorted(names):
             first = self.one.find_assignment(name, mine.done)
             second = self.other.find_assignment(name, yours.done)
@@ -211,7 +211,7 @@ class _Comparison:
                 site = self._site(second)
                 before = "not set" if first is None else shorten(first.value, 60)
                 values = before, shorten(second.value, 60)
-                settings.append(Setting(name, values, site.tags[0], site.line))
+                settings.append(ChangedVariable(name, values, site.tags[0], site.line))
         return tuple(settings)
 
     def _tell_apart(self, mine: Event, yours: Event) -> Clause:
@@ -219,7 +219,7 @@ class _Comparison:
         trace, event = self.one, mine
         if len(mine.passes) < len(yours.passes):
             trace, event = self.other, yours
-        if isinstance(event, Written) and event.start > 0:
+        if isinstance(event, WrittenPiece) and event.start > 0:
             # What was written just before could have gone on as the other render does.
             before = trace.find_piece(event.start - 1)
             if before is not None and before.passes[:1] == event.passes[:1]:
@@ -335,7 +335,9 @@ def read_names(node: nodes.Node) -> set[str]:
                 found.add(f"{name}.{attribute}")
             case nodes.Getitem(node=nodes.Name(name=name), arg=nodes.Const(value=value)):
                 found.add(f"{name}[{value!r}]")
-            case nodes.Getitem(node=nodes.Name(name=name), arg=nodes.Neg(node=nodes.Const(value=1))):
+            case nodes.Getitem(
+                node=nodes.Name(name=name), arg=nodes.Neg(node=nodes.Const(value=1))
+            ):
                 found.add(f"{name}[-1]")
             case nodes.Filter(node=nodes.Name(name=name), name=filtered):
                 found.add(f"{name}|{filtered}")

@@ -44,7 +44,7 @@ class Site:
     names: tuple[str, ...] = ()
 
     @property
-    def tests(self) -> tuple[nodes.Expr, ...]:
+    def tests(self) -> tuple[nodes.Node, ...]:
         """The tests of a condition, in order; branch i is taken if test i is the first that holds,
         and the last branch if none does."""
         match self.node:
@@ -87,7 +87,7 @@ class Assigned(Event):
 
 
 @dataclass(frozen=True)
-class Written(Event):
+class WrittenPiece(Event):
     """A piece of the prompt, from an offset up to another."""
 
     start: int
@@ -108,11 +108,11 @@ class Trace:
 
     text: str
     sites: Sequence[Site]
-    pieces: Sequence[Written]
+    pieces: Sequence[WrittenPiece]
     choices: Sequence[Chosen]
     assignments: Mapping[str, Sequence[Assigned]]
 
-    def find_piece(self, offset: int) -> Written | None:
+    def find_piece(self, offset: int) -> WrittenPiece | None:
         """The piece that has the character at this offset; None: the text is not so long."""
         place = bisect_right(self.pieces, offset, key=lambda piece: piece.end)
         return self.pieces[place] if place < len(self.pieces) else None
@@ -178,7 +178,7 @@ class _Recorder:
     begun: list[int] = field(default_factory=list[int])
     depth: int = 0
     writer: tuple[int, Passes, int] = (0, (), 0)
-    pieces: list[Written] = field(default_factory=list[Written])
+    pieces: list[WrittenPiece] = field(default_factory=list[WrittenPiece])
     choices: list[Chosen] = field(default_factory=list[Chosen])
     assignments: dict[str, list[Assigned]] = field(
         default_factory=lambda: defaultdict[str, list[Assigned]](list)
@@ -241,7 +241,7 @@ class _Recorder:
         """A piece of the prompt has come."""
         start = self.pieces[-1].end if self.pieces else 0
         site, passes, begun = self.writer
-        event = Written(site, passes, begun, self._tick(), start, start + len(text))
+        event = WrittenPiece(site, passes, begun, self._tick(), start, start + len(text))
         self.pieces.append(event)
 
     def _tick(self) -> int:
