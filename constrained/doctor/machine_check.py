@@ -73,9 +73,8 @@ def measure_cell(contents: GgufContents) -> int | None:
     if not layers or not heads or not width:
         return None
     key_heads = contents.own("attention.head_count_kv") or heads
-    if f"{contents.architecture}.attention.head_count_kv" in contents.metadata:
-        if contents.own("attention.head_count_kv") is None:  # a list
-            return None
+    if contents.metadata.get(f"{contents.architecture}.attention.head_count_kv", 0) is None:
+        return None  # a list, with a number for each layer
     key = contents.own("attention.key_length") or width // heads
     value = contents.own("attention.value_length") or width // heads
     return layers * key_heads * (key + value) * _VALUE
