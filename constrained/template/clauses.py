@@ -307,12 +307,14 @@ class _Facts:
 
 
 def _looks_ahead(node: nodes.Node) -> bool:
-    """True if an expression looks at an item or a part of a list by the number of the pass."""
+    """True if an expression takes a part of a list by the number of the pass, or from its end."""
     for part in (node, *node.find_all(nodes.Getitem)):
-        if isinstance(part, nodes.Getitem):
-            names = [name.name for name in part.arg.find_all(nodes.Name)]
-            if "loop" in names:
-                return True
+        if not isinstance(part, nodes.Getitem):
+            continue
+        if any(name.name == "loop" for name in part.arg.find_all(nodes.Name)):
+            return True
+        if isinstance(part.arg, nodes.Slice) and any(part.arg.find_all(nodes.Neg)):
+            return True
     return False
 
 
