@@ -128,7 +128,10 @@ def read_text(file: BinaryIO, read: Callable[[str], int], size: int) -> str:
     length = read("<Q")
     if length > min(_MOST_TEXT, size):
         raise DamagedFile(f"it has a text of {length} bytes at byte {file.tell()}")
-    return file.read(length).decode("utf-8", "replace")
+    data = file.read(length)
+    if len(data) < length:
+        raise DamagedFile(f"it breaks off at byte {size}, inside a text")
+    return data.decode("utf-8", "replace")
 
 
 def _read_item(file: BinaryIO, read: Callable[[str], int], size: int, *, kind: int) -> Item:
