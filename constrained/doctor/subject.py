@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from constrained.doctor.conversations import say
 from constrained.doctor.gguf_contents import GgufContents, read_contents
 from constrained.doctor.switches import Switches, find_switches
 from constrained.engine.header import Header, choose_template, find_templates
@@ -18,6 +19,7 @@ from constrained.template.work_limits import MOST_DETECTION_STEPS, limit_work
 from grammars.wire.format import Reasoning
 
 TEMPLATE_FILE = "chat_template.jinja"  # beside tokenizer_config.json, in newer repositories
+QUESTION = "PROBE-QUESTION"
 _HINT = "Name a GGUF file, a Jinja template, or a tokenizer_config.json"
 
 
@@ -33,7 +35,7 @@ class Subject:
         added_tokens: of a tokenizer_config.json, the text of each added token, and whether it is
             special; None: not known.
         contents: of a GGUF file; None: it is none.
-        header: of a GGUF file, as llama.cpp reads it; an error: it does not.
+        header: of a GGUF file, as llama.cpp reads it; an error: it does not. None: nobody asked.
         bandwidth: bytes a second of the memory, as the user states it; None: it is measured.
     """
 
@@ -58,10 +60,21 @@ class Subject:
         except TemplateError as e:
             return e
 
+    @cached_property
+    def plain(self) -> str | TemplateError | None:
+        """The prompt of a question; an error if the template fails on it, None if there is none."""
+        if not isinstance(self.parsed, ChatTemplate):
+            return self.parsed
+        try:
+            return self.parsed.render([say("user", QUESTION)])
+        except TemplateError as e:
+            return e
+
     @property
     def template(self) -> ChatTemplate | None:
         """The template, if it can be used."""
-        return self.parsed if isinstance(self.parsed, ChatTemplate) else None
+        is_used = isinstance(self.parsed, ChatTemplate) and isinstance(self.plain, str)
+        return self.parsed if is_used else None
 
     @cached_property
     def teaching(self) -> SelectedFormat:
@@ -128,7 +141,7 @@ def _read_gguf(path: Path) -> Subject:
             source = choose_template(templates, with_tools=True)
         except TemplateError:  # there are some, but no default
             source = next(iter(templates.values()))
-    header = _read_header(path)
+    header = None if contents.damage else _read_header(path)
     bos, eos = contents.token("bos"), contents.token("eos")
     if isinstance(header, Header):
         bos, eos = header.bos_text, header.eos_text

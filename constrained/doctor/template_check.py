@@ -10,17 +10,17 @@ from jinja2.exceptions import SecurityError
 
 from constrained.doctor.conversations import TOOLS, Message, make_call, say
 from constrained.doctor.known_templates import compare_known
-from constrained.doctor.subject import Subject
+from constrained.doctor.subject import QUESTION, Subject
 from constrained.doctor.verdicts import Level, Verdict
 from constrained.errors import TemplateError
 from constrained.template.chat_template import ChatTemplate
 from constrained.template.work_limits import TemplateLimitError
 
-_USER, _SYSTEM, _ANSWER, _AGAIN = "PROBE-QUESTION", "PROBE-SYSTEM", "PROBE-ANSWER", "PROBE-AGAIN"
+_SYSTEM, _ANSWER, _AGAIN = "PROBE-SYSTEM", "PROBE-ANSWER", "PROBE-AGAIN"
 _VALUE, _OTHER, _RESULT, _THOUGHT = "Probeville", "Probetown", "PROBE-RESULT", "PROBE-THOUGHT"
 _INSTEAD = "This project writes it into the prompt itself; other servers do not"
 _ANOTHER = "Take the template of the model's repository (--chat-template-file)"
-_ASKED = say("user", _USER)
+_ASKED = say("user", QUESTION)
 _CALLS = (make_call("get_weather", 1, city=_VALUE), make_call("get_time", 2, city=_OTHER))
 _NAMES = re.compile(r"__\w+__|\bmro\b|\bfunc_globals\b|\bgi_frame\b|\bf_globals\b")
 
@@ -66,13 +66,13 @@ _PROBES = (
     _DropProbe(
         "system messages",
         (say("system", _SYSTEM), _ASKED),
-        (_SYSTEM, _USER),
+        (_SYSTEM, QUESTION),
         remedy="Put what it says into the first message of the user",
     ),
     _DropProbe(
         "earlier turns",
         (_ASKED, say("assistant", _ANSWER), say("user", _AGAIN)),
-        (_USER, _ANSWER, _AGAIN),
+        (QUESTION, _ANSWER, _AGAIN),
         level=Level.FAILURE,
         remedy=_ANOTHER,
     ),
@@ -132,7 +132,7 @@ def check_template(subject: Subject) -> Iterator[Verdict]:
             Level.NOTE, f"there are several templates: {names}; examined is the one for tools"
         )
     yield from _find_reach(parsed)
-    failed = _try_plain(parsed)
+    failed = _judge_plain(subject.plain)
     if failed is not None:
         yield failed
         return
@@ -148,20 +148,16 @@ def check_template(subject: Subject) -> Iterator[Verdict]:
     yield from compare_known(parsed.source)
 
 
-def _try_plain(template: ChatTemplate) -> Verdict | None:
+def _judge_plain(text: str | TemplateError | None) -> Verdict | None:
     """The failure of a template that does not write a question; None if it does."""
-    try:
-        text = template.render([_ASKED])
-    except TemplateLimitError as e:
-        return Verdict(Level.FAILURE, e.message, e.hint or "")
-    except TemplateError as e:
-        text = f"it fails on a question: {e.message}"
-        if isinstance(e.__cause__, SecurityError):
-            text = f"it is hostile: {e.message}"
-        return Verdict(Level.FAILURE, text, e.hint or _ANOTHER)
-    if _USER in text:
+    if isinstance(text, str) and QUESTION in text:
         return None
-    return Verdict(Level.FAILURE, "it does not write what the user says", _ANOTHER)
+    if not isinstance(text, TemplateError):
+        return Verdict(Level.FAILURE, "it does not write what the user says", _ANOTHER)
+    what = "it fails on a question"
+    if isinstance(text.__cause__, SecurityError) or isinstance(text, TemplateLimitError):
+        what = "it is broken or hostile"
+    return Verdict(Level.FAILURE, f"{what}: {text.message}", text.hint or _ANOTHER)
 
 
 def _try(template: ChatTemplate, probe: _DropProbe) -> Verdict:

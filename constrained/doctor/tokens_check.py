@@ -115,7 +115,7 @@ def _check_end(subject: Subject, vocabulary: Vocabulary) -> Iterator[Verdict]:
         text = f"turns end with a token that ends generation: {', '.join(names)}"
         yield Verdict(Level.OK, text, facts={"end": names})
         return
-    written = ends[-1].strip()
+    written = ends[0].strip()
     yield Verdict(
         Level.WARNING,
         f"the template ends turns with {written!r}, which does not end generation "
