@@ -8,6 +8,7 @@ from constrained.doctor.verdicts import Level, Verdict
 from constrained.errors import TemplateError
 from grammars.infer.detect import Origin
 from grammars.infer.probes import KEYS, NAMES, ProbedTemplate, make_parameters, telling_id
+from grammars.infer.reasoning import find_state
 from grammars.infer.verify import VALUES
 from grammars.lowering.lower import lower
 from grammars.parse.parser import parse
@@ -79,18 +80,29 @@ def find_lossy(subject: Subject, format: Format) -> dict[str, str]:
     lossy: dict[str, str] = {}
     for kind, value in VALUES.items():
         turn = Turn(calls=chat.calls({KEYS[0]: value}))
-        body = chat.body(turn)
-        if body is None:
+        read = _read_back(chat, turn, format, _lower_tools(_TYPES[type(value)]))
+        if read is None:
             lossy[kind] = "refused"
-            continue
-        read = parse(chat.strip(body), format, _lower_tools(_TYPES[type(value)]))
-        if not read.calls:
+        elif not read.calls:
             lossy[kind] = "no call"
         elif KEYS[0] not in read.calls[0].arguments:
             lossy[kind] = "left out"
         elif not are_equal(read.calls[0].arguments[KEYS[0]], value):
             lossy[kind] = "another value"
     return lossy
+
+
+def _read_back(
+    chat: ProbedTemplate, turn: Turn, format: Format, tools: tuple[Tool, ...]
+) -> Turn | None:
+    """What the parser reads of a turn in the history; None if the template refuses it."""
+    answer, opened, closed = chat.answer(turn), chat.ask(opening=True), chat.ask()
+    if answer is None or opened is None or closed is None:
+        return None
+    if answer.startswith(opened):  # as the model would have written it
+        state = find_state(opened, closed, format, calls=0)
+        return parse(answer.removeprefix(opened), format, tools, state)
+    return parse(chat.strip(chat.body(turn) or ""), format, tools)
 
 
 @cache

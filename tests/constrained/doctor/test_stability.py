@@ -8,7 +8,7 @@ from constrained.doctor.stability_check import Case, check_stability, list_cases
 from constrained.doctor.subject import Subject
 from constrained.doctor.verdicts import Level, Verdict
 from constrained.template.clauses import Cause
-from tests.real_templates import real_templates
+from tests.real_templates import read_template
 from tests.unstable_templates import (
     DATE_TAG,
     DATED,
@@ -151,8 +151,8 @@ def test_shapes_that_the_template_refuses_say_why():
 
 
 def test_qwen3_is_not_stable_and_the_clause_is_named():
-    template = real_templates()["Qwen-Qwen3-0.6B"]
-    cases = find_cases(template.source)
+    source = read_template("Qwen-Qwen3-0.6B")
+    cases = find_cases(source)
     assert [name for name, case in cases.items() if case.is_harmless] == [PLAIN, TOOLS, LOOP]
     tag, cause = blame(cases[KEEPS], Contract.PROMPT)
     assert tag == "{%- if loop.index0 > ns.last_query_index %}"
@@ -160,8 +160,8 @@ def test_qwen3_is_not_stable_and_the_clause_is_named():
 
 
 def test_thinking_off_is_walked_where_it_changes_the_prompts():
-    template = real_templates()["Qwen-Qwen3-0.6B"]
-    cases = list(list_cases(make_subject(template.source)))
+    source = read_template("Qwen-Qwen3-0.6B")
+    cases = list(list_cases(make_subject(source)))
     off = [case for case in cases if case.mode == "off"]
     assert {case.walk.shape.name for case in off} >= {PLAIN, TOOLS, LOOP}
     for case in off:
@@ -173,8 +173,8 @@ def test_thinking_off_is_walked_where_it_changes_the_prompts():
 
 
 def test_qwen3_coder_is_stable_as_the_real_template_is_written():
-    template = real_templates()["Qwen3-Coder"]
-    assert all(verdict.facts["stable"] for verdict in find_verdicts(template.source))
+    source = read_template("Qwen3-Coder")
+    assert all(verdict.facts["stable"] for verdict in find_verdicts(source))
 
 
 def test_tokens_are_counted_by_the_vocabulary_where_there_is_one():

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from constrained.template.chat_template import ChatTemplate
 from constrained.template.tracing import Trace, TracedTemplate
-from tests.real_templates import real_templates
+from tests.real_templates import read_template
 from tests.templates import HERMES, PAINT, QWEN3_CODER
 from tests.unstable_templates import LAST_QUERY
 
@@ -63,7 +63,7 @@ def test_a_traced_template_writes_what_the_plain_one_does(source: str, messages,
 
 @pytest.mark.parametrize("name", SAMPLE)
 def test_so_do_real_templates(name: str):
-    template = real_templates()[name]
+    template = ChatTemplate(read_template(name), bos_token="<s>", eos_token="</s>")
     messages = [
         {"role": "user", "content": "Paint it"},
         {"role": "assistant", "content": "", "tool_calls": [CALL]},
