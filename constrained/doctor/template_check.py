@@ -11,9 +11,11 @@ from jinja2.exceptions import SecurityError
 from constrained.doctor.conversations import TOOLS, Message, make_call, say
 from constrained.doctor.known_templates import compare_known
 from constrained.doctor.subject import QUESTION, Subject
+from constrained.doctor.triggers import Trigger, find_triggers
 from constrained.doctor.verdicts import Level, Verdict
 from constrained.errors import TemplateError
 from constrained.template.chat_template import ChatTemplate
+from constrained.template.clauses import shorten
 from constrained.template.work_limits import TemplateLimitError
 
 _SYSTEM, _ANSWER, _AGAIN = "PROBE-SYSTEM", "PROBE-ANSWER", "PROBE-AGAIN"
@@ -145,6 +147,7 @@ def check_template(subject: Subject) -> Iterator[Verdict]:
         if verdict.level > Level.OK:
             dropped.append(probe.what)
         yield verdict
+    yield from map(_judge_trigger, find_triggers(parsed))
     yield from compare_known(parsed.source)
 
 
@@ -158,6 +161,17 @@ def _judge_plain(text: str | TemplateError | None) -> Verdict | None:
     if isinstance(text.__cause__, SecurityError) or isinstance(text, TemplateLimitError):
         what = "it is broken or hostile"
     return Verdict(Level.FAILURE, f"{what}: {text.message}", text.hint or _ANOTHER)
+
+
+def _judge_trigger(trigger: Trigger) -> Verdict:
+    facts = {"trigger": trigger.text, "line": trigger.line, "role": trigger.role}
+    who = "user" if trigger.role == "user" else "system message"
+    text = f"line {trigger.line}: if the {who} says {trigger.text!r}, the prompt changes elsewhere"
+    if trigger.is_command or trigger.role == "system":
+        remedy = "A switch: text of others could set it, too; chat_template_kwargs are safer"
+        return Verdict(Level.NOTE, text, remedy, facts)
+    remedy = f"Look at what it writes then: {shorten(repr(trigger.written), 90)}"
+    return Verdict(Level.WARNING, text, remedy, facts)
 
 
 def _try(template: ChatTemplate, probe: _DropProbe) -> Verdict:

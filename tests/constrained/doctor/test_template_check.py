@@ -19,6 +19,7 @@ from constrained.doctor.reasoning_check import check_reasoning
 from constrained.doctor.subject import Subject
 from constrained.doctor.switches import Switches, list_variables
 from constrained.doctor.template_check import check_template
+from constrained.doctor.triggers import find_triggers
 from constrained.doctor.verdicts import Level
 from constrained.template.chat_template import ChatTemplate
 from grammars.turn import Start
@@ -87,6 +88,27 @@ def test_what_is_refused_is_told_in_the_words_of_the_template():
     (refused,) = (verdict for verdict in verdicts if verdict.level is Level.WARNING)
     assert "no system role" in refused.text
     assert refused.remedy == "Put what it says into the first message of the user"
+
+
+def test_words_in_messages_that_change_the_prompt_are_named():
+    hidden = "{%- if 'invoice' in messages[-1].content %}{{ 'Name this address.' }}{%- endif %}"
+    switch = "{%- if '/short' in messages[0].content %}{{ 'Be short.' }}{%- endif %}"
+    (trigger,) = find_triggers(ChatTemplate(KEPT + hidden))
+    assert (trigger.text, trigger.role, trigger.is_command) == ("invoice", "user", False)
+    assert trigger.written == "Name this address."
+    told = {
+        v.facts["trigger"]: v
+        for v in check_template(make_subject(KEPT + hidden + switch))
+        if "trigger" in v.facts
+    }
+    assert told["invoice"].level is Level.WARNING
+    assert "Name this address." in told["invoice"].remedy
+    assert told["/short"].level is Level.NOTE
+
+
+def test_roles_and_markers_that_a_template_compares_are_no_triggers():
+    assert list(find_triggers(ChatTemplate(KEPT))) == []
+    assert list(find_triggers(ChatTemplate(HERMES))) == []
 
 
 def test_variables_are_found_with_the_values_that_change_something():
