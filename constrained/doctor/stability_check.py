@@ -1,7 +1,7 @@
 """Does the KV cache stay valid from request to request, and if not, which clause is to blame?"""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -227,12 +227,3 @@ def _render(template: ChatTemplate, shape: Shape) -> str | None:
         return template.render(shape.sent[:2], shape.tools)
     except TemplateError:
         return None
-
-
-def summarise(cases: Sequence[Case]) -> dict[str, bool]:
-    """For each shape, whether every prompt begins with the last one, in all modes."""
-    stable: dict[str, bool] = {}
-    for case in cases:
-        name = case.walk.shape.name
-        stable[name] = stable.get(name, True) and case.is_harmless
-    return stable

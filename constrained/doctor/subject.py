@@ -73,8 +73,9 @@ class Subject:
     @property
     def template(self) -> ChatTemplate | None:
         """The template, if it can be used."""
-        is_used = isinstance(self.parsed, ChatTemplate) and isinstance(self.plain, str)
-        return self.parsed if is_used else None
+        if isinstance(self.parsed, ChatTemplate) and isinstance(self.plain, str):
+            return self.parsed
+        return None
 
     @cached_property
     def teaching(self) -> SelectedFormat:
