@@ -6,7 +6,7 @@ beginning of the next prompt. Whatever comes behind the first difference is read
 """
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache, cached_property
@@ -109,6 +109,7 @@ class _Step:
     """A turn of the model, and the prompts around it.
 
     Args:
+        shape, kwargs: the conversation, and the variables of the template.
         number: of the turn, from 1.
         index: of the message that the model has written.
         next: index of the next one, or the number of messages.
@@ -120,6 +121,8 @@ class _Step:
         next_closed: the same without the generation prompt.
     """
 
+    shape: Shape
+    kwargs: Kwargs
     number: int
     index: int
     next: int
@@ -129,6 +132,11 @@ class _Step:
     turned: str
     following: str
     next_closed: str
+
+    @property
+    def whole(self) -> str:
+        """The prompt, and what the model writes behind it."""
+        return self.prompt + self.written
 
 
 class Walker:
@@ -143,7 +151,7 @@ class Walker:
         self._teaching = teaching
         self._vocabulary = vocabulary
         self._rendered: dict[bytes, str] = {}
-        self._traces: dict[bytes, Trace] = {}
+        self._traces: dict[bytes, Trace | None] = {}
 
     def walk(self, shape: Shape, kwargs: Kwargs) -> Walk:
         """The first break of each contract."""
@@ -164,7 +172,7 @@ class Walker:
             shape = shape.without_reasoning()
         try:
             steps = self._list_steps(shape, kwargs)
-            return all(step.following.startswith(step.prompt + step.written) for step in steps)
+            return all(step.following.startswith(step.whole) for step in steps)
         except TemplateError:
             return False
 
@@ -212,15 +220,9 @@ class Walker:
             shape = shape.without_reasoning()  # the model has no place for any
         for step in self._list_steps(shape, kwargs):
             texts += [step.prompt, step.turned, step.following]
-            for earlier, later, count in (
-                (step.closed, step.turned, step.index),
-                (step.turned, step.next_closed, step.index + 1),
-            ):
-                if Contract.HISTORY not in first and not later.startswith(earlier):
-                    first[Contract.HISTORY] = self._break_history(
-                        shape, kwargs, step, earlier, later, count
-                    )
-            self._check_turn(shape, kwargs, step, first)
+            for found in (self._check_history(step, first), self._check_turn(step, first)):
+                if found is not None:
+                    first[found.contract] = found
         return Walk(shape, kwargs, tuple(first.values()), texts=tuple(texts))
 
     def _is_closed(self, shape: Shape, kwargs: Kwargs) -> bool:
@@ -238,9 +240,11 @@ class Walker:
             calls = count_calls(shape.messages[:index])
             state = find_state(prompt, closed, self._teaching.format, calls=calls)
             yield _Step(
-                number,
-                index,
-                following,
+                shape=shape,
+                kwargs=kwargs,
+                number=number,
+                index=index,
+                next=following,
                 prompt=prompt,
                 closed=closed,
                 written=self._write(shape.messages[index], state),
@@ -261,13 +265,17 @@ class Walker:
 
     def _trace(
         self, messages: Sequence[Message], tools: Sequence[Message], kwargs: Kwargs, *, opened: bool
-    ) -> Trace:
-        """The same with a record of how it came about."""
+    ) -> Trace | None:
+        """The same with a record of how it came about; None where that takes too much work, or the
+        template refuses it."""
         key = digest(messages, tools, opened, dict(kwargs))
         if key not in self._traces:
-            self._traces[key] = self._traced.trace(
-                messages, tools, add_generation_prompt=opened, **kwargs
-            )
+            try:
+                self._traces[key] = self._traced.trace(
+                    messages, tools, add_generation_prompt=opened, **kwargs
+                )
+            except TemplateError:
+                self._traces[key] = None
         return self._traces[key]
 
     @cached_property
@@ -289,58 +297,52 @@ class Walker:
         except (RenderError, ToolError):  # the format cannot say it: the prompt alone is compared
             return ""
 
-    def _break_history(
-        self, shape: Shape, kwargs: Kwargs, step: _Step, earlier: str, later: str, count: int
-    ) -> Break:
-        longer = step.index + 1 if count == step.index else step.next
-        offset = count_common(earlier, later)
-        messages = shape.sent
-        clause = self._find_clause(
-            (messages[:count], messages[:longer]), shape, kwargs, offset, opened=(False, False)
-        )
-        return self._make_break(Contract.HISTORY, step, earlier, later, clause)
+    def _check_history(self, step: _Step, known: Collection[Contract]) -> Break | None:
+        """Looks whether the conversation stays as it was with the turn, and with what follows."""
+        if Contract.HISTORY in known:
+            return None
+        bounds = itertools.pairwise((step.index, step.index + 1, step.next))
+        texts = itertools.pairwise((step.closed, step.turned, step.next_closed))
+        for counts, (earlier, later) in zip(bounds, texts, strict=True):
+            if not later.startswith(earlier):
+                found = self._make_break(Contract.HISTORY, step, earlier, later)
+                offset = count_common(earlier, later)
+                clause = self._find_clause(step, counts, offset, opened=(False, False))
+                return replace(found, clause=clause)
+        return None
 
-    def _check_turn(
-        self, shape: Shape, kwargs: Kwargs, step: _Step, first: dict[Contract, Break]
-    ) -> None:
+    def _check_turn(self, step: _Step, known: Collection[Contract]) -> Break | None:
         """Looks whether the prompt and the turn are in the next prompt."""
-        whole, messages = step.prompt + step.written, shape.sent
-        if step.following.startswith(whole):
-            return
-        offset = count_common(whole, step.following)
-        if offset < len(step.prompt):
-            contract = Contract.PROMPT
-            if contract in first:
-                return
-            pair = messages[: step.index], messages[: step.next]
-            clause = self._find_clause(pair, shape, kwargs, offset, opened=(True, True))
-            first[contract] = self._make_break(contract, step, whole, step.following, clause)
-            return
-        if Contract.TURN in first:
-            return
-        found = self._make_break(Contract.TURN, step, whole, step.following, None)
-        first[Contract.TURN] = self._explain_turn(shape, kwargs, step, found)
+        if step.following.startswith(step.whole):
+            return None
+        offset = count_common(step.whole, step.following)
+        contract = Contract.PROMPT if offset < len(step.prompt) else Contract.TURN
+        if contract in known:
+            return None
+        found = self._make_break(contract, step, step.whole, step.following)
+        if contract is Contract.TURN:
+            return self._explain_turn(step, found, offset)
+        counts = step.index, step.next
+        return replace(found, clause=self._find_clause(step, counts, offset, opened=(True, True)))
 
-    def _explain_turn(self, shape: Shape, kwargs: Kwargs, step: _Step, found: Break) -> Break:
+    def _explain_turn(self, step: _Step, found: Break, offset: int) -> Break:
         """The break of a turn with the clause that changed it, or with the word that reasoning is
         not written at all."""
-        offset = count_common(step.prompt + step.written, step.following)
-        messages = shape.sent
-        turned = step.turned
-        if not step.following.startswith(turned[: offset + 1]):
+        if not step.following.startswith(step.turned[: offset + 1]):
             # Right behind the turn the template still wrote it: what follows makes the difference.
-            pair = messages[: step.index + 1], messages[: step.next]
-            apart = count_common(turned, step.following)
-            clause = self._find_clause(pair, shape, kwargs, apart, opened=(False, True))
+            counts, apart = (step.index + 1, step.next), count_common(step.turned, step.following)
+            clause = self._find_clause(step, counts, apart, opened=(False, True))
             return replace(found, clause=clause)
-        thought = shape.messages[step.index].get("reasoning_content")
+        thought = step.shape.messages[step.index].get("reasoning_content")
         if thought and thought in step.written and thought not in step.following:
             clause = None
-            if shape.returns_reasoning:
-                clause = self.find_stripping(kwargs)
+            if step.shape.returns_reasoning:
+                clause = self.find_stripping(step.kwargs)
             return replace(found, clause=clause, drops_reasoning=True)
-        trace = self._trace(messages[: step.next], shape.tools, kwargs, opened=True)
-        return replace(found, clause=name_place(trace, offset))
+        messages = step.shape.sent[: step.next]
+        trace = self._trace(messages, step.shape.tools, step.kwargs, opened=True)
+        clause = None if trace is None else name_place(trace, offset)
+        return replace(found, clause=clause)
 
     def find_stripping(self, kwargs: Kwargs) -> Clause | None:
         """The clause that takes reasoning out of the content of earlier turns; None if none does,
@@ -351,44 +353,42 @@ class Walker:
         question, answer, following = SHAPES[0].messages[:3]
         inline = block.opener.text + _THOUGHT + block.closer.text + answer["content"]
         messages = (question, {**answer, "content": inline}, following)
-        try:
-            stripped = self._trace(messages, (), kwargs, opened=True)
-            plain = self._trace((question, answer, following), (), kwargs, opened=True)
-        except TemplateError:
+        stripped = self._trace(messages, (), kwargs, opened=True)
+        plain = self._trace((question, answer, following), (), kwargs, opened=True)
+        if stripped is None or plain is None:
             return None
         if _THOUGHT in stripped.text or answer["content"] not in stripped.text:
             return None
         return find_choice(plain, stripped) or find_text(stripped, block.closer.text)
 
     def _find_clause(
-        self,
-        pair: tuple[Sequence[Message], Sequence[Message]],
-        shape: Shape,
-        kwargs: Kwargs,
-        offset: int,
-        *,
-        opened: tuple[bool, bool],
+        self, step: _Step, counts: tuple[int, int], offset: int, *, opened: tuple[bool, bool]
     ) -> Clause | None:
-        first, second = pair
-        return find_clause(
-            self._trace(first, shape.tools, kwargs, opened=opened[0]),
-            self._trace(second, shape.tools, kwargs, opened=opened[1]),
-            offset,
-        )
+        """The clause behind the first difference of two prompts of the first messages.
 
-    def _make_break(
-        self, contract: Contract, step: _Step, earlier: str, later: str, clause: Clause | None
-    ) -> Break:
+        Args:
+            counts: how many messages each of them has.
+            opened: which of them has the generation prompt.
+        """
+        traces: list[Trace] = []
+        for count, is_opened in zip(counts, opened, strict=True):
+            messages = step.shape.sent[:count]
+            trace = self._trace(messages, step.shape.tools, step.kwargs, opened=is_opened)
+            if trace is None:
+                return None
+            traces.append(trace)
+        return find_clause(traces[0], traces[1], offset)
+
+    def _make_break(self, contract: Contract, step: _Step, earlier: str, later: str) -> Break:
         offset = count_common(earlier, later)
         around = slice(max(0, offset - _CONTEXT), offset + _CONTEXT)
         return Break(
             contract,
             step.number,
-            len(earlier[:offset].encode(errors="replace")),
-            earlier[around],
-            later[around],
-            self._count_tokens(earlier[offset:]),
-            clause,
+            offset=len(earlier[:offset].encode(errors="replace")),
+            earlier=earlier[around],
+            later=later[around],
+            lost=self._count_tokens(earlier[offset:]),
         )
 
     def _count_tokens(self, text: str) -> int:
