@@ -1,13 +1,13 @@
 """All checks, in the order in which a reader wants the answers."""
 
-from constrained.doctor.calls_check import check_calls
-from constrained.doctor.file_check import check_file
-from constrained.doctor.machine_check import check_machine
-from constrained.doctor.reasoning_check import check_reasoning
-from constrained.doctor.stability_check import check_stability
+from constrained.doctor.checks.cache import check_cache
+from constrained.doctor.checks.calls import check_calls
+from constrained.doctor.checks.file import check_file
+from constrained.doctor.checks.machine import check_machine
+from constrained.doctor.checks.reasoning import check_reasoning
+from constrained.doctor.checks.template import check_template
+from constrained.doctor.checks.tokens import check_tokens
 from constrained.doctor.subject import Subject
-from constrained.doctor.template_check import check_template
-from constrained.doctor.tokens_check import check_tokens
 from constrained.doctor.verdicts import Answer, Check, Diagnosis
 
 CHECKS = (
@@ -15,7 +15,7 @@ CHECKS = (
     Check("template", "Does the chat template write what it is given?", check_template),
     Check("calls", "In which format are tool calls, and is it safe?", check_calls),
     Check("reasoning", "How does the model reason, and what switches it?", check_reasoning),
-    Check("cache", "Does each prompt begin with what the KV cache has?", check_stability),
+    Check("cache", "Does each prompt begin with what the KV cache has?", check_cache),
     Check("tokens", "Does the vocabulary know what the template writes?", check_tokens),
     Check("machine", "What does it need, and how fast can it be here?", check_machine),
 )

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
+from constrained.doctor.checks.cache import Case, check_cache, list_cases
 from constrained.doctor.conversations import SHAPES
 from constrained.doctor.stability import Contract, Walker
-from constrained.doctor.stability_check import Case, check_stability, list_cases
 from constrained.doctor.subject import Subject
 from constrained.doctor.verdicts import Level, Verdict
 from constrained.template.clauses import Cause
@@ -37,7 +37,7 @@ def find_cases(source: str) -> dict[str, Case]:
 
 
 def find_verdicts(source: str) -> list[Verdict]:
-    return list(check_stability(make_subject(source)))
+    return list(check_cache(make_subject(source)))
 
 
 def blame(case: Case, contract: Contract) -> tuple[str, Cause]:

@@ -5,7 +5,9 @@ from importlib.metadata import version
 import pytest
 
 from benchmarks.known_templates import make_table
-from constrained.doctor.calls_check import find_lossy
+from constrained.doctor.checks.calls import find_lossy
+from constrained.doctor.checks.reasoning import check_reasoning
+from constrained.doctor.checks.template import check_template
 from constrained.doctor.conversations import SHAPES
 from constrained.doctor.examine import examine
 from constrained.doctor.known_templates import (
@@ -15,10 +17,8 @@ from constrained.doctor.known_templates import (
     read_known,
     split_parts,
 )
-from constrained.doctor.reasoning_check import check_reasoning
 from constrained.doctor.subject import Subject
 from constrained.doctor.switches import Switches, list_variables
-from constrained.doctor.template_check import check_template
 from constrained.doctor.triggers import find_triggers
 from constrained.doctor.verdicts import Level
 from constrained.template.chat_template import ChatTemplate

@@ -57,7 +57,7 @@ class Case:
         return all(found.contract is Contract.HISTORY for found in self.walk.breaks)
 
 
-def check_stability(subject: Subject) -> Iterator[Verdict]:
+def check_cache(subject: Subject) -> Iterator[Verdict]:
     """Five shapes of conversations, thinking on and off; then the date."""
     if subject.template is None:
         return
