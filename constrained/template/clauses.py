@@ -61,17 +61,17 @@ class Clause:
         tag: its source.
         line: its line.
         cause: what it depends on.
-        settings: the variables in it that were set otherwise.
+        changes: the variables in it that were set otherwise.
     """
 
     tag: str
     line: int
     cause: Cause
-    settings: tuple[ChangedVariable, ...] = ()
+    changes: tuple[ChangedVariable, ...] = ()
 
     def describe(self) -> str:
         """The clause in one line."""
-        told = "; ".join(setting.describe() for setting in self.settings)
+        told = "; ".join(change.describe() for change in self.changes)
         clause = f"line {self.line}: {shorten(self.tag)}"
         return f"{clause}, where {told}" if told else clause
 
@@ -166,9 +166,9 @@ class _Comparison:
             return None
         for number in (first[0], second[0]):
             loop = self.one.sites[number]
-            settings = self._compare_settings(_read_iterated(loop), mine, yours)
-            if settings:
-                return Clause(loop.tags[0], loop.line, self._find_cause([loop]), settings)
+            changes = self._compare_variables(_read_iterated(loop), mine, yours)
+            if changes:
+                return Clause(loop.tags[0], loop.line, self._find_cause([loop]), changes)
         return None
 
     def _explain_value(self, mine: Event, yours: Event, depth: int) -> Clause:
@@ -197,13 +197,13 @@ class _Comparison:
         test = min(test, len(site.tests) - 1)
         expression, tag = site.tests[test], site.tags[min(test, len(site.tags) - 1)]
         line = expression.lineno if len(site.tags) > 1 else site.line
-        settings = self._compare_settings(read_names(expression), mine, yours)
-        return Clause(tag, line, self._find_cause([site], test=test), settings)
+        changes = self._compare_variables(read_names(expression), mine, yours)
+        return Clause(tag, line, self._find_cause([site], test=test), changes)
 
-    def _compare_settings(
+    def _compare_variables(
         self, names: Iterable[str], mine: Event, yours: Event
     ) -> tuple[ChangedVariable, ...]:
-        settings: list[ChangedVariable] = []
+        changes: list[ChangedVariable] = []
         for name in sorted(names):
             first = self.one.find_assignment(name, mine.done)
             second = self.other.find_assignment(name, yours.done)
@@ -211,8 +211,8 @@ class _Comparison:
                 site = self._site(second)
                 before = "not set" if first is None else shorten(first.value, 60)
                 values = before, shorten(second.value, 60)
-                settings.append(ChangedVariable(name, values, site.tags[0], site.line))
-        return tuple(settings)
+                changes.append(ChangedVariable(name, values, site.tags[0], site.line))
+        return tuple(changes)
 
     def _tell_apart(self, mine: Event, yours: Event) -> Clause:
         """The clause where one render is behind all messages, and the other one in a turn."""

@@ -90,10 +90,17 @@ def list_cases(subject: Subject) -> Iterator[Case]:
 
 def _find_remedies(case: Case, walker: Walker, switches: Switches) -> Case:
     walk = case.walk
-    kept = walker.measure_kept(walk)
+    kept = _measure_kept(walk, walker, Recall.AUTO)
     cures = _find_cure(walk, walker, switches)
-    by_recall = kept < _ALL and walker.measure_kept(walk, Recall.KEEP) >= _ALL
+    by_recall = kept < _ALL and _measure_kept(walk, walker, Recall.KEEP) >= _ALL
     return Case(case.mode, walk, kept, cures=cures, keeps_by_recall=by_recall)
+
+
+def _measure_kept(walk: Walk, walker: Walker, recall: Recall) -> float:
+    try:
+        return walker.measure_kept(walk, recall)
+    except Error:  # a prompt that cannot be composed takes nothing over
+        return 0.0
 
 
 def _find_cure(walk: Walk, walker: Walker, switches: Switches) -> dict[str, Any] | None:
@@ -177,9 +184,9 @@ def _show_break(found: Break) -> dict[str, Any]:
 
 
 def _show_clause(clause: Clause) -> dict[str, Any]:
-    settings = [setting.describe() for setting in clause.settings]
+    changes = [change.describe() for change in clause.changes]
     shown: dict[str, Any] = {"line": clause.line, "tag": clause.tag, "cause": clause.cause.name}
-    return {**shown, "settings": settings}
+    return {**shown, "changes": changes}
 
 
 def _check_date(template: ChatTemplate) -> Iterator[Verdict]:
@@ -194,7 +201,7 @@ def _check_date(template: ChatTemplate) -> Iterator[Verdict]:
         yield Verdict(
             level,
             f"the prompt changes with each {unit}, from byte {offset:,} on{place}",
-            "This project keeps the date of a conversation; other servers read it all anew",
+            "The server of this project keeps the date of a conversation; others read it all anew",
             facts={"unit": unit, "offset": offset, "clause": clause and _show_clause(clause)},
         )
         return

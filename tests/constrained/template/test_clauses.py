@@ -91,7 +91,7 @@ def test_values_on_both_sides_and_what_set_them_are_told():
         + "{% if loop.index0 < ns.i %}-{% endif %}{{ m.content }}{% endfor %}"
     )
     clause = compare(source, [USER], [USER, ANSWER, USER])
-    (changed,) = clause.settings
+    (changed,) = clause.changes
     assert (changed.name, changed.values, changed.line) == ("ns.i", ("0", "2"), 3)
     assert clause.describe() == (
         "line 4: {% if loop.index0 < ns.i %}, where ns.i is 0, then 2 "
