@@ -5,22 +5,25 @@ Source of the layout and of the sizes of types: docs/gguf.md and ggml-common.h o
 
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+import struct
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeAlias
 
-from constrained.engine.gguf_check import (
-    MOST_TENSORS,
-    DamagedFile,
-    Item,
-    Value,
-    make_reader,
-    read_metadata,
-    read_text,
-)
-
+Item: TypeAlias = int | float | bool | str
+Value: TypeAlias = Item | list[Item] | None
+"""A value of the metadata; None stands for a list that is not read."""
+_FORMATS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?"} | {
+    10: "<Q",
+    11: "<q",
+    12: "<d",
+}
+_STRING, _ARRAY = 8, 9
+_MOST_KEYS, _MOST_TENSORS = 100_000, 1_000_000
+_MOST_TEXT = 1 << 26  # bytes of a key or text
+_VERSIONS = (2, 3)
 TOKENS, TOKEN_TYPES = "tokenizer.ggml.tokens", "tokenizer.ggml.token_type"
 _LISTS = (TOKENS, TOKEN_TYPES)
 _ALIGNMENT = 32  # bytes, where the file does not say otherwise
@@ -53,6 +56,10 @@ TYPES: Mapping[int, tuple[str, int, int]] = {
     39: ("MXFP4", 32, 17),
 }
 """Numbers of types: their names, and how many numbers take how many bytes."""
+
+
+class DamagedFile(Exception):  # noqa: N818
+    """The file breaks off, or says what cannot be."""
 
 
 @dataclass(frozen=True)
@@ -173,21 +180,103 @@ def read_contents(path: Path) -> GgufContents:
 
 
 def _read(file: BinaryIO, size: int, progress: _ReadSoFar) -> None:
-    read = make_reader(file, size)
+    read = _make_reader(file, size)
     file.seek(8)
     count = read("<Q")
     file.seek(0)
-    for key, value in read_metadata(file, size, _LISTS):
+    for key, value in _read_metadata(file, size, _LISTS):
         progress.metadata[key] = value
-    for _ in range(min(count, MOST_TENSORS)):
+    for _ in range(min(count, _MOST_TENSORS)):
         progress.tensors.append(_read_tensor(file, read, size))
 
 
 def _read_tensor(file: BinaryIO, read: Callable[[str], int], size: int) -> Tensor:
-    name = read_text(file, read, size)
+    name = _read_text(file, read, size)
     dimensions = read("<I")
     if dimensions > _MOST_DIMENSIONS:
         raise DamagedFile(f"its tensor {name!r} has {dimensions} dimensions")
     shape = tuple(read("<Q") for _ in range(dimensions))
     kind, offset = read("<I"), read("<Q")
     return Tensor(name, shape, kind, offset)
+
+
+def _read_metadata(
+    file: BinaryIO, size: int, lists: Collection[str] = ()
+) -> Iterator[tuple[str, Value]]:
+    """The keys and their values, from the beginning of a file up to what it says of its tensors.
+
+    Args:
+        file: at its beginning.
+        size: its bytes.
+        lists: the keys of the lists that are read; others are skipped.
+
+    Raises:
+        DamagedFile: it breaks off, or says what cannot be.
+    """
+    read = _make_reader(file, size)
+    file.read(4)  # the magic number
+    version = read("<I")
+    if version not in _VERSIONS:
+        raise DamagedFile(f"it is of GGUF version {version}, must be 2 or 3")
+    tensors, keys = read("<Q"), read("<Q")
+    if tensors > _MOST_TENSORS or keys > _MOST_KEYS:
+        raise DamagedFile(f"it claims {tensors} tensors and {keys} metadata")
+    for _ in range(keys):
+        key = _read_text(file, read, size)
+        kind = read("<I")
+        if kind == _ARRAY:
+            yield key, _read_list(file, read, size, is_wanted=key in lists)
+        else:
+            yield key, _read_item(file, read, size, kind=kind)
+
+
+def _make_reader(file: BinaryIO, size: int) -> Callable[[str], int]:
+    """Reads numbers; the function raises DamagedFile where the file breaks off."""
+
+    def read(form: str) -> int:
+        data = file.read(struct.calcsize(form))
+        if len(data) < struct.calcsize(form):
+            raise DamagedFile(f"it breaks off at byte {size}, inside its metadata")
+        return struct.unpack(form, data)[0]
+
+    return read
+
+
+def _read_text(file: BinaryIO, read: Callable[[str], int], size: int) -> str:
+    """Reads a text, which follows its length."""
+    length = read("<Q")
+    if length > min(_MOST_TEXT, size):
+        raise DamagedFile(f"it has a text of {length} bytes at byte {file.tell()}")
+    data = file.read(length)
+    if len(data) < length:
+        raise DamagedFile(f"it breaks off at byte {size}, inside a text")
+    return data.decode("utf-8", "replace")
+
+
+def _read_item(file: BinaryIO, read: Callable[[str], int], size: int, *, kind: int) -> Item:
+    if kind == _STRING:
+        return _read_text(file, read, size)
+    if kind not in _FORMATS:
+        raise DamagedFile(f"it has a value of unknown type {kind} at byte {file.tell()}")
+    return read(_FORMATS[kind])
+
+
+def _read_list(
+    file: BinaryIO, read: Callable[[str], int], size: int, *, is_wanted: bool
+) -> list[Item] | None:
+    kind, count = read("<I"), read("<Q")
+    if count > size:
+        raise DamagedFile(f"it has a list of {count} items at byte {file.tell()}")
+    if kind != _STRING and kind not in _FORMATS:
+        raise DamagedFile(f"it has a list of unknown type {kind} at byte {file.tell()}")
+    if is_wanted:
+        return [_read_item(file, read, size, kind=kind) for _ in range(count)]
+    if kind == _STRING:
+        for _ in range(count):
+            length = read("<Q")
+            if length > size:
+                raise DamagedFile(f"it has a text of {length} bytes at byte {file.tell()}")
+            file.seek(length, os.SEEK_CUR)
+    else:
+        file.seek(count * struct.calcsize(_FORMATS[kind]), os.SEEK_CUR)
+    return None

@@ -7,22 +7,21 @@ layout: docs/gguf.md of ggml.
 import math
 import os
 import struct
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
 from constrained.errors import ModelError
 
-Item: TypeAlias = int | float | bool | str
-Value: TypeAlias = Item | list[Item] | None
-"""A value of the metadata; None stands for a list that is not read."""
+Value: TypeAlias = int | float | bool | str | None
+"""A value of the metadata; None stands for a list, which is not read."""
 _FORMATS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?"} | {
     10: "<Q",
     11: "<q",
     12: "<d",
 }
 _STRING, _ARRAY = 8, 9
-_MOST_KEYS, MOST_TENSORS = 100_000, 1_000_000
+_MOST_KEYS, _MOST_TENSORS = 100_000, 1_000_000
 _MOST_TEXT = 1 << 26  # bytes of a key or text
 _VERSIONS = (2, 3)
 _SPLIT = "split.count"
@@ -44,7 +43,7 @@ _COUNTS = {
 _EPSILONS = ("attention.layer_norm_epsilon", "attention.layer_norm_rms_epsilon")
 
 
-class DamagedFile(Exception):  # noqa: N818
+class _Damaged(Exception):  # noqa: N818
     """The file breaks off, or says what cannot be."""
 
 
@@ -57,8 +56,8 @@ def check_metadata(path: Path) -> None:
     hint = "The file is damaged: download it again"
     try:
         with path.open("rb") as file:
-            found = dict(read_metadata(file, os.fstat(file.fileno()).st_size))
-    except DamagedFile as e:
+            found = dict(_read_metadata(file, os.fstat(file.fileno()).st_size))
+    except _Damaged as e:
         raise ModelError(f"{path} cannot be loaded: {e}", hint=hint) from e
     except OSError as e:
         raise ModelError(f"{path} cannot be read: {e.strerror}") from e
@@ -81,83 +80,60 @@ def _find_problems(found: dict[str, Value]) -> Iterator[tuple[str, str]]:
             yield key, f"{value}, must be from 0 to 1"
 
 
-def read_metadata(
-    file: BinaryIO, size: int, lists: Collection[str] = ()
-) -> Iterator[tuple[str, Value]]:
-    """The keys and their values, from the beginning of a file up to what it says of its tensors.
-
-    Args:
-        file: at its beginning.
-        size: its bytes.
-        lists: the keys of the lists that are read; others are skipped.
-
-    Raises:
-        DamagedFile: it breaks off, or says what cannot be.
-    """
-    read = make_reader(file, size)
+def _read_metadata(file: BinaryIO, size: int) -> Iterator[tuple[str, Value]]:
+    """The keys and their values; raises _Damaged."""
+    read = _make_reader(file, size)
     file.read(4)  # the magic number
     version = read("<I")
     if version not in _VERSIONS:
-        raise DamagedFile(f"it is of GGUF version {version}, must be 2 or 3")
+        raise _Damaged(f"it is of GGUF version {version}, must be 2 or 3")
     tensors, keys = read("<Q"), read("<Q")
-    if tensors > MOST_TENSORS or keys > _MOST_KEYS:
-        raise DamagedFile(f"it claims {tensors} tensors and {keys} metadata")
+    if tensors > _MOST_TENSORS or keys > _MOST_KEYS:
+        raise _Damaged(f"it claims {tensors} tensors and {keys} metadata")
     for _ in range(keys):
-        key = read_text(file, read, size)
-        kind = read("<I")
-        if kind == _ARRAY:
-            yield key, _read_list(file, read, size, is_wanted=key in lists)
-        else:
-            yield key, _read_item(file, read, size, kind=kind)
+        key = _read_text(file, read, size)
+        yield key, _read_value(file, read, size, kind=read("<I"))
 
 
-def make_reader(file: BinaryIO, size: int) -> Callable[[str], int]:
-    """Reads numbers; the function raises DamagedFile where the file breaks off."""
-
+def _make_reader(file: BinaryIO, size: int) -> Callable[[str], int]:
     def read(form: str) -> int:
         data = file.read(struct.calcsize(form))
         if len(data) < struct.calcsize(form):
-            raise DamagedFile(f"it breaks off at byte {size}, inside its metadata")
+            raise _Damaged(f"it breaks off at byte {size}, inside its metadata")
         return struct.unpack(form, data)[0]
 
     return read
 
 
-def read_text(file: BinaryIO, read: Callable[[str], int], size: int) -> str:
-    """Reads a text, which follows its length."""
+def _read_text(file: BinaryIO, read: Callable[[str], int], size: int) -> str:
     length = read("<Q")
     if length > min(_MOST_TEXT, size):
-        raise DamagedFile(f"it has a text of {length} bytes at byte {file.tell()}")
-    data = file.read(length)
-    if len(data) < length:
-        raise DamagedFile(f"it breaks off at byte {size}, inside a text")
-    return data.decode("utf-8", "replace")
+        raise _Damaged(f"it has a text of {length} bytes at byte {file.tell()}")
+    return file.read(length).decode("utf-8", "replace")
 
 
-def _read_item(file: BinaryIO, read: Callable[[str], int], size: int, *, kind: int) -> Item:
+def _read_value(file: BinaryIO, read: Callable[[str], int], size: int, *, kind: int) -> Value:
     if kind == _STRING:
-        return read_text(file, read, size)
+        return _read_text(file, read, size)
+    if kind == _ARRAY:
+        _skip_list(file, read, size)
+        return None
     if kind not in _FORMATS:
-        raise DamagedFile(f"it has a value of unknown type {kind} at byte {file.tell()}")
+        raise _Damaged(f"it has a value of unknown type {kind} at byte {file.tell()}")
     return read(_FORMATS[kind])
 
 
-def _read_list(
-    file: BinaryIO, read: Callable[[str], int], size: int, *, is_wanted: bool
-) -> list[Item] | None:
+def _skip_list(file: BinaryIO, read: Callable[[str], int], size: int) -> None:
     kind, count = read("<I"), read("<Q")
     if count > size:
-        raise DamagedFile(f"it has a list of {count} items at byte {file.tell()}")
-    if kind != _STRING and kind not in _FORMATS:
-        raise DamagedFile(f"it has a list of unknown type {kind} at byte {file.tell()}")
-    if is_wanted:
-        return [_read_item(file, read, size, kind=kind) for _ in range(count)]
+        raise _Damaged(f"it has a list of {count} items at byte {file.tell()}")
     if kind == _STRING:
         for _ in range(count):
             length = read("<Q")
             if length > size:
-                raise DamagedFile(f"it has a text of {length} bytes at byte {file.tell()}")
+                raise _Damaged(f"it has a text of {length} bytes at byte {file.tell()}")
             file.seek(length, os.SEEK_CUR)
-    else:
+    elif kind in _FORMATS:
         file.seek(count * struct.calcsize(_FORMATS[kind]), os.SEEK_CUR)
-    return None
+    else:
+        raise _Damaged(f"it has a list of unknown type {kind} at byte {file.tell()}")
