@@ -23,6 +23,11 @@ def require_models_directory() -> Path:
         pytest.skip(f"needs llama.cpp's vocabularies: {error}")
 
 
+def read_template(name: str) -> str:
+    """The text of one of llama.cpp's templates; skips the test as above."""
+    return Path(require_models_directory(), "templates", f"{name}.jinja").read_text("utf-8")
+
+
 @lru_cache(maxsize=1)
 def real_templates() -> dict[str, ChatTemplate]:
     """The 70 or so chat templates that llama.cpp keeps for its own tests, by name."""

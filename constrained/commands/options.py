@@ -131,15 +131,12 @@ def add_tool_options(parser: argparse.ArgumentParser, *, required: bool = False)
     add("--key-order", choices=tuple(KeyOrder), default=KeyOrder.ANY, help=help)
 
 
-def add_model_options(parser: argparse.ArgumentParser) -> None:
-    """Declares the options that name a model and its prompt."""
-    add = parser.add_argument_group("model").add_argument
-    add(
-        "-m",
-        "--model",
-        metavar="GGUF",
-        help="GGUF file, or demo or smollm2 (LLAMA_ARG_MODEL); default: demo, at temperature 0",
-    )
+def add_hub_options(add: Callable[..., Any]) -> None:
+    """Declares the options that name a model of the Hub.
+
+    Args:
+        add: `add_argument` of the parser, or of a group of it.
+    """
     add(
         "-hf",
         "--hf-repo",
@@ -153,6 +150,18 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         help="token for the Hub; default: HF_TOKEN, else the saved login",
     )
     add("--offline", action="store_true", default=None, help="use downloaded models only")
+
+
+def add_model_options(parser: argparse.ArgumentParser) -> None:
+    """Declares the options that name a model and its prompt."""
+    add = parser.add_argument_group("model").add_argument
+    add(
+        "-m",
+        "--model",
+        metavar="GGUF",
+        help="GGUF file, or demo or smollm2 (LLAMA_ARG_MODEL); default: demo, at temperature 0",
+    )
+    add_hub_options(add)
     add(
         "--chat-template-file",
         metavar="FILE",

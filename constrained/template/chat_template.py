@@ -6,9 +6,10 @@ import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from copy import copy
 from datetime import datetime
 from functools import cached_property, lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self, TypeVar
 
 import jinja2
 from jinja2 import nodes
@@ -68,6 +69,7 @@ _HINTS: tuple[tuple[type[Exception], str], ...] = (
 _MOST_SAID = 1_000  # characters of a failure that go into an error
 _OTHER_HINT = "The template cannot handle these messages, tools or kwargs"
 
+_E = TypeVar("_E", bound=CountingEnvironment)
 _frozen: ContextVar[datetime | None] = ContextVar("frozen", default=None)
 
 
@@ -133,10 +135,11 @@ def _strftime_now(form: str) -> str:
     return read_now().strftime(form)
 
 
-def _environment() -> CountingEnvironment:
+def make_environment(kind: type[_E]) -> _E:
+    """The sandbox of chat templates, with the filters and functions that they expect."""
     # transformers takes the immutable sandbox, but Kimi-K2 appends to a list. Beside its own
     # values a template can change our copy of the data, nothing else.
-    environment = CountingEnvironment(
+    environment = kind(
         trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, "jinja2.ext.loopcontrols"]
     )
     environment.filters |= {"tojson": _tojson, "from_json": json.loads}
@@ -179,7 +182,7 @@ class _Compiled(NamedTuple):
 @lru_cache(maxsize=MOST_COMPILED)
 def _compile(source: str) -> _Compiled:
     """Reading a long template takes jinja2 a tenth of a second; what it has read has no state."""
-    environment = _environment()
+    environment = make_environment(CountingEnvironment)
     tree = environment.parse(source)
     return _Compiled(tree, find_variables(tree), environment.from_string(source))
 
@@ -228,6 +231,12 @@ class ChatTemplate:
             self._empty = (None, "")
         # firefunction-v2 reads both, as llama.cpp gives them; `functions` alone is something else.
         self._functions_as_text = {"functions", "datetime"} <= self.variables
+
+    def compiled_as(self, template: jinja2.Template) -> Self:
+        """The same, rendered by what another environment has made of the source."""
+        other = copy(self)
+        other._template = template
+        return other
 
     def render(
         self,

@@ -25,7 +25,7 @@ from grammars.wire.format import (
     count_common,
 )
 
-_VALUES: dict[str, Json] = {
+VALUES: dict[str, Json] = {
     "a text": "Rome",
     "an empty text": "",
     "a text with quotes": 'it\'s "so" \\ `x`',
@@ -47,7 +47,7 @@ _VALUES: dict[str, Json] = {
     "an empty object": {},
     "an object": {"z": 'x"y\n', "a": {"b": [False, "ü", {}]}, "B": None},
 }
-
+"""Arguments of all kinds, each by what is special about it."""
 
 _CALL = ToolCall("probe", {"key": "value"}, id="abcdefgh0")
 # A tag that another one closes, with what it opens (`<function=probe>`); others stand alone.
@@ -143,7 +143,7 @@ def _corpus(chat: ProbedTemplate, *, mixed: bool, single: bool) -> Iterator[tupl
     yield "some content", Turn("It is sunny.")
     yield "content of two lines", Turn("One.\n\nTwo: ü.")
     a, b, c = KEYS
-    for kind, value in _VALUES.items():
+    for kind, value in VALUES.items():
         yield kind, Turn(calls=chat.calls({a: value}))
     everything: dict[str, Json] = {a: "x y", b: [1, {"k": None}], c: -2}
     several: list[tuple[str, tuple[ToolCall, ...]]] = [

@@ -1,0 +1,112 @@
+"""What the doctor says of many chat templates: a table, and the seconds that it took.
+
+    python -m benchmarks.doctor [FOLDER or ROWS.jsonl ...] [--clauses]
+
+A row tells the worst verdict, the format, and which of the five shapes have prompts that all begin
+with the last one: `+` they do, `(+)` this project makes up for it, `-` something is read anew, `r`
+the template refuses the shape; each with thinking as it is by default, then on and off where that
+differs. A folder has templates (*.jinja), rows have `name` and `template`; without either, the
+templates are those of llama.cpp.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from constrained.doctor.conversations import SHAPES
+from constrained.doctor.examine import examine
+from constrained.doctor.subject import Subject
+from constrained.doctor.verdicts import Diagnosis, Verdict
+from constrained.template.clauses import shorten
+from examples.random_model import models_directory
+
+HEADS = ("template", "verdict", "format", *(shape.name for shape in SHAPES), "seconds")
+
+
+def read_sources(path: Path) -> Iterator[Subject]:
+    """The templates of a folder, or of rows, each once."""
+    if path.is_dir():
+        for file in sorted(path.glob("*.jinja")):
+            text = file.read_text(encoding="utf-8")
+            yield Subject(file.stem, text, bos_text="<s>", eos_text="</s>")
+        return
+    seen: set[str] = set()
+    for line in path.read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        if row["name"] not in seen:
+            seen.add(row["name"])
+            tokens = {"bos_text": row.get("bos_token", ""), "eos_text": row.get("eos_token", "")}
+            yield Subject(row["name"], row["template"], **tokens)
+
+
+def find_verdicts(diagnosis: Diagnosis, check: str) -> tuple[Verdict, ...]:
+    """The verdicts of a check."""
+    for answer in diagnosis.answers:
+        if answer.name == check:
+            return answer.verdicts
+    return ()
+
+
+def show_shape(verdict: Verdict) -> str:
+    """A shape in a character or three."""
+    facts = verdict.facts
+    if "kept" not in facts:
+        return "r" if "refuses" in verdict.text else "+"
+    return "(+)" if facts["kept"] >= 0.999 else "-"
+
+
+def describe(diagnosis: Diagnosis) -> list[str]:
+    """The cells of a row, but for its name and its seconds."""
+    format = "none"
+    for verdict in find_verdicts(diagnosis, "calls"):
+        format = verdict.facts.get("format", format)
+    shapes: dict[str, list[str]] = {shape.name: [] for shape in SHAPES}
+    for verdict in find_verdicts(diagnosis, "cache"):
+        if "shape" in verdict.facts:
+            shapes[verdict.facts["shape"]].append(show_shape(verdict))
+    return [str(diagnosis.level), format, *map(" ".join, shapes.values())]
+
+
+def list_clauses(diagnosis: Diagnosis) -> Iterator[str]:
+    """The clauses that are to blame, each once."""
+    told: dict[str, None] = {}
+    for verdict in find_verdicts(diagnosis, "cache"):
+        breaks = verdict.facts.get("breaks", ()) if "kept" in verdict.facts else ()
+        for found in breaks:
+            clause = found.get("clause")
+            if clause:
+                tag = shorten(clause["tag"], 120)
+                told[f"    {clause['cause']}: line {clause['line']}: {tag}"] = None
+    yield from told
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("sources", nargs="*", type=Path, metavar="FOLDER or ROWS.jsonl")
+    parser.add_argument("--clauses", action="store_true", help="also name the clauses to blame")
+    options = parser.parse_args()
+    sources = options.sources or [models_directory() / "templates"]
+    begun, worked = time.perf_counter(), time.process_time()
+    count, slowest = 0, 0.0
+    print(" | ".join(HEADS))
+    for source in sources:
+        for subject in read_sources(source):
+            started = time.perf_counter()
+            diagnosis = examine(subject)
+            seconds = time.perf_counter() - started
+            slowest, count = max(slowest, seconds), count + 1
+            print(" | ".join([subject.name, *describe(diagnosis), f"{seconds:.2f}"]), flush=True)
+            if options.clauses:
+                for line in list_clauses(diagnosis):
+                    print(line)
+    spent, worked = time.perf_counter() - begun, time.process_time() - worked
+    print(
+        f"{count} templates in {spent:.1f} s ({worked:.1f} s of CPU), {slowest:.1f} s the slowest"
+    )
+
+
+if __name__ == "__main__":
+    main()

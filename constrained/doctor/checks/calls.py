@@ -1,0 +1,112 @@
+"""In which format does the model write calls, and what of them cannot be read back?"""
+
+from collections.abc import Iterator
+from functools import cache
+
+from constrained.doctor.subject import Subject
+from constrained.doctor.verdicts import Level, Verdict
+from constrained.errors import TemplateError
+from grammars.infer.detect import Origin
+from grammars.infer.probes import KEYS, NAMES, ProbedTemplate, make_parameters, telling_id
+from grammars.infer.reasoning import find_state
+from grammars.infer.verify import VALUES
+from grammars.lowering.lower import lower
+from grammars.parse.parser import parse
+from grammars.schema.nodes import Json
+from grammars.schema.numbers import are_equal
+from grammars.turn import Tool, Turn
+from grammars.wire.format import Format
+
+_ORIGINS = {
+    Origin.INFERRED: "read off what the template writes, and verified against it",
+    Origin.REGISTERED: "known, and found in what the template writes",
+    Origin.SHOWN: "shown by the prompt around the tools",
+    Origin.GENERIC: "explained in the prompt by this project",
+    Origin.CHOSEN: "chosen",
+}
+_TYPES = {bool: "boolean", int: "integer", float: "number", str: "string"}
+_TYPES |= {list: "array", dict: "object", type(None): "null"}
+_MOST_SHOWN = 6
+
+
+def check_calls(subject: Subject) -> Iterator[Verdict]:
+    """Which format, where it is known from, and the values that it loses."""
+    if subject.template is None:
+        return
+    found = subject.teaching
+    facts = {"format": found.format.name, "origin": found.origin.value}
+    level = Level.OK
+    if found.origin in (Origin.SHOWN, Origin.GENERIC):
+        level = Level.WARNING
+    text = f"calls are in the format {found.format.name}: {_ORIGINS[found.origin]}"
+    remedy = ""
+    if found.origin is Origin.GENERIC:
+        remedy = "Small models often ignore it: a template or a model that knows tools does better"
+    yield Verdict(level, text, remedy, facts)
+    if found.notice:
+        yield Verdict(Level.NOTE, found.notice)
+    if found.format.single:
+        yield Verdict(Level.NOTE, "a turn has one call: the template writes no second one")
+    if found.origin in (Origin.INFERRED, Origin.REGISTERED):
+        yield from _tell_lossy(subject, found.format)
+
+
+def _tell_lossy(subject: Subject, format: Format) -> Iterator[Verdict]:
+    lossy = find_lossy(subject, format)
+    if not lossy:
+        text = "every kind of value in the history is read back as it was"
+        yield Verdict(Level.OK, text, is_detail=True)
+        return
+    shown = ", ".join(list(lossy)[:_MOST_SHOWN])
+    if len(lossy) > _MOST_SHOWN:
+        shown += f" and {len(lossy) - _MOST_SHOWN} more"
+    yield Verdict(
+        Level.NOTE,
+        f"the template changes arguments in the history that are {shown}",
+        "The model reads its earlier calls so; what it writes itself is read exactly",
+        facts={"lossy": lossy},
+    )
+
+
+def find_lossy(subject: Subject, format: Format) -> dict[str, str]:
+    """The kinds of values that the template writes so that they read otherwise, and why."""
+    template = subject.template
+    if template is None:
+        raise TemplateError("there is no chat template that could be used")
+    chat = ProbedTemplate(template.render, format.reasoning)
+    (call,) = chat.calls({KEYS[0]: "x"})
+    if call.name not in (chat.answer(Turn(calls=(call,))) or ""):
+        chat = ProbedTemplate(template.render, format.reasoning, scheme=telling_id)
+    lossy: dict[str, str] = {}
+    for kind, value in VALUES.items():
+        turn = Turn(calls=chat.calls({KEYS[0]: value}))
+        read = _read_back(chat, turn, format, _lower_tools(_TYPES[type(value)]))
+        if read is None:
+            lossy[kind] = "refused"
+        elif not read.calls:
+            lossy[kind] = "no call"
+        elif KEYS[0] not in read.calls[0].arguments:
+            lossy[kind] = "left out"
+        elif not are_equal(read.calls[0].arguments[KEYS[0]], value):
+            lossy[kind] = "another value"
+    return lossy
+
+
+def _read_back(
+    chat: ProbedTemplate, turn: Turn, format: Format, tools: tuple[Tool, ...]
+) -> Turn | None:
+    """What the parser reads of a turn in the history; None if the template refuses it."""
+    answer, opened, closed = chat.answer(turn), chat.ask(opening=True), chat.ask()
+    if answer is None or opened is None or closed is None:
+        return None
+    if answer.startswith(opened):  # as the model would have written it
+        state = find_state(opened, closed, format, calls=0)
+        return parse(answer.removeprefix(opened), format, tools, state)
+    return parse(chat.strip(chat.body(turn) or ""), format, tools)
+
+
+@cache
+def _lower_tools(kind: str) -> tuple[Tool, ...]:
+    properties: dict[str, Json] = {key: {"type": kind} for key in KEYS}
+    schema = lower(make_parameters(properties))
+    return tuple(Tool(name, schema) for name in NAMES)

@@ -1,0 +1,138 @@
+"""Is a GGUF file whole, and do its metadata agree with each other?"""
+
+import re
+from collections.abc import Iterator
+
+from constrained.doctor.gguf_contents import TYPES, GgufContents
+from constrained.doctor.subject import Subject
+from constrained.doctor.verdicts import Level, Verdict
+from constrained.errors import ModelError
+
+_AGAIN = "Download the file again, or convert the model anew"
+_CONVERT = "Convert the model anew, with the tokenizer of its own repository"
+_LAYER = re.compile(r"blk\.(\d+)\.")
+_SPECIAL = ("bos", "eos", "eot", "eom", "unknown", "padding")
+# Families whose vocabulary and architecture are their own: pre-tokenizers, architectures (how their
+# names begin). Any other pair is common: many vocabularies come on the architecture of Llama.
+_FAMILIES = {
+    "Qwen": (("qwen2", "qwen35"), ("qwen",)),
+    "Llama 3": (("llama-bpe", "llama3", "llama-v3", "llama4"), ("llama",)),
+    "Gemma": (("gemma",), ("gemma",)),
+    "Command R": (("command-r",), ("command-r", "cohere")),
+    "gpt-oss": (("gpt-4o",), ("gpt-oss",)),
+    "Kimi": (("kimi-k2",), ("deepseek2", "kimi")),
+    "GLM": (("glm4", "chatglm-bpe"), ("glm", "chatglm")),
+    "Hunyuan": (("hunyuan",), ("hunyuan",)),
+}
+_SHARED = {"gpt-oss": "phi"}  # Phi 4 has that vocabulary, too
+
+
+def check_file(subject: Subject) -> Iterator[Verdict]:
+    """Whether it can be loaded, nothing is missing, and its parts belong together."""
+    contents = subject.contents
+    if contents is None:
+        return
+    problems = [*_find_damage(contents), *_find_contradictions(contents)]
+    if isinstance(subject.header, ModelError):
+        error = subject.header
+        problems.append(Verdict(Level.FAILURE, error.message, error.hint or ""))
+    if not problems:
+        count = len(contents.tokens)
+        if not contents.tensors:
+            text = f"the file has {count:,} tokens, and no weights: it is a vocabulary alone"
+            yield Verdict(Level.WARNING, text, "Name the file that has the weights")
+            return
+        text = f"{len(contents.tensors)} tensors and {count:,} tokens, all there"
+        yield Verdict(Level.OK, text)
+    yield from problems
+
+
+def _find_damage(contents: GgufContents) -> Iterator[Verdict]:
+    if contents.damage:
+        yield Verdict(Level.FAILURE, f"the file is damaged: {contents.damage}", _AGAIN)
+        return
+    if not contents.architecture:
+        yield Verdict(Level.FAILURE, "general.architecture is missing", _AGAIN)
+    ends = [contents.data + tensor.offset + (tensor.bytes or 0) for tensor in contents.tensors]
+    missing = max(ends, default=0) - contents.size
+    if missing > 0:
+        text = f"the file is cut: {missing:,} of its bytes are missing"
+        yield Verdict(Level.FAILURE, text, "Download it again", {"missing": missing})
+    unknown = sorted({tensor.kind for tensor in contents.tensors if tensor.kind not in TYPES})
+    if unknown:
+        numbers = ", ".join(map(str, unknown))
+        text = f"it has tensors of types that are not known here: {numbers}"
+        yield Verdict(Level.NOTE, text, "A newer llama.cpp may know them")
+
+
+def _find_contradictions(contents: GgufContents) -> Iterator[Verdict]:
+    if contents.damage:
+        return
+    yield from _check_tokens(contents)
+    yield from _check_layers(contents)
+    yield from _check_family(contents)
+
+
+def _check_tokens(contents: GgufContents) -> Iterator[Verdict]:
+    count = len(contents.tokens)
+    if not count:
+        text = "the file has no vocabulary (tokenizer.ggml.tokens)"
+        yield Verdict(Level.FAILURE, text, _CONVERT)
+        return
+    types = len(contents.token_types)
+    if types not in (0, count):
+        text = f"there are {count:,} tokens, but types of {types:,} (tokenizer.ggml.token_type)"
+        yield Verdict(Level.FAILURE, text, _CONVERT)
+    told = contents.own("vocab_size")
+    if told is not None and told != count:
+        text = f"vocab_size is {told:,}, but there are {count:,} tokens"
+        yield Verdict(Level.WARNING, text, _CONVERT)
+    for tensor in contents.tensors:
+        if tensor.name in ("token_embd.weight", "output.weight") and tensor.shape[-1] != count:
+            text = f"{tensor.name} is for {tensor.shape[-1]:,} tokens, but there are {count:,}"
+            yield Verdict(Level.FAILURE, text, _CONVERT)
+    for name in _SPECIAL:
+        number = contents.number(f"tokenizer.ggml.{name}_token_id")
+        if number is not None and not 0 <= number < count:
+            text = f"{name}_token_id is {number:,}, but there are {count:,} tokens"
+            yield Verdict(Level.FAILURE, text, _CONVERT)
+    if contents.number("tokenizer.ggml.eos_token_id") is None:
+        text = "the file does not say which token ends a text (tokenizer.ggml.eos_token_id)"
+        yield Verdict(Level.WARNING, text, "gguf-py's gguf_set_metadata.py can set it")
+
+
+def _check_layers(contents: GgufContents) -> Iterator[Verdict]:
+    told = contents.own("block_count")
+    found = [_LAYER.match(tensor.name) for tensor in contents.tensors]
+    numbers = {int(match[1]) for match in found if match}
+    if told is None or not numbers or contents.number("split.count"):
+        return
+    highest = max(numbers) + 1
+    if highest != told or len(numbers) != highest:
+        text = f"block_count is {told}, but there are tensors of {len(numbers)} layers"
+        yield Verdict(Level.FAILURE, text, _AGAIN)
+
+
+def _check_family(contents: GgufContents) -> Iterator[Verdict]:
+    """A vocabulary of one family on the architecture of another."""
+    pre, architecture = contents.text("tokenizer.ggml.pre"), contents.architecture
+    of_tokens = _find_family(pre, 0)
+    of_model = _find_family(architecture, 1)
+    if not of_tokens or not of_model or of_tokens == of_model:
+        return
+    if architecture.startswith(_SHARED.get(of_tokens, "\0")):
+        return
+    yield Verdict(
+        Level.WARNING,
+        f"the vocabulary is that of {of_tokens} (tokenizer.ggml.pre is {pre}), the architecture "
+        f"that of {of_model} ({architecture})",
+        "Few models are made so. If it writes nonsense, it was put together wrongly: " + _CONVERT,
+        {"vocabulary": of_tokens, "architecture": of_model},
+    )
+
+
+def _find_family(name: str, part: int) -> str:
+    for family, prefixes in _FAMILIES.items():
+        if name.startswith(prefixes[part]) and name:
+            return family
+    return ""

@@ -1,0 +1,89 @@
+"""How does the model reason, and what switches it?"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from constrained.doctor.subject import Subject
+from constrained.doctor.switches import Setting
+from constrained.doctor.verdicts import Level, Verdict
+from constrained.template.clauses import shorten
+from grammars.turn import Start
+
+_STARTS = {
+    Start.PLAIN: "at its beginning: the model decides whether it reasons",
+    Start.OPEN: "inside a reasoning block: it always reasons",
+    Start.CLOSED: "behind a closed reasoning block: it does not reason",
+}
+
+
+def check_reasoning(subject: Subject) -> Iterator[Verdict]:
+    """The markers, where a turn begins, which variables change the prompt, and the effort."""
+    if subject.template is None:
+        return
+    format = subject.teaching.format
+    block, switches = format.reasoning, subject.switches
+    if block is None:
+        yield Verdict(Level.OK, "the template knows no reasoning block")
+    else:
+        markers = [block.opener.text, block.closer.text]
+        text = f"reasoning stands between {markers[0]} and {markers[1]}"
+        yield Verdict(Level.OK, text, facts={"markers": markers})
+        start = switches.default.start
+        facts: dict[str, Any] = {"start": start.value, "prompt": switches.prompt}
+        yield Verdict(Level.OK, f"by default a turn begins {_STARTS[start]}", facts=facts)
+    for setting, values in _group(switches.settings).values():
+        shown = " or ".join(map(repr, values))
+        told = f"{setting.name}={shown} changes {_name_change(setting)}"
+        if setting.changes_prompt:
+            told += f", which ends with {shorten(repr(setting.prompt), 80)}"
+        if block is not None and setting.start is not switches.default.start:
+            told += f"; the turn begins {_STARTS[setting.start]}"
+        facts = {"name": setting.name, "values": values, "start": setting.start.value}
+        yield Verdict(Level.OK, told, facts=facts)
+    if switches.without_effect:
+        names = ", ".join(switches.without_effect)
+        text = f"no value that was tried changes anything: {names}"
+        yield Verdict(Level.OK, text, is_detail=True)
+    if block is not None:
+        yield from _check_control(subject)
+
+
+def _group(settings: Iterable[Setting]) -> dict[tuple[Any, ...], tuple[Setting, list[Any]]]:
+    """The first setting of each effect, and all values that have it."""
+    groups: dict[tuple[Any, ...], tuple[Setting, list[Any]]] = {}
+    for setting in settings:
+        effect = setting.name, setting.prompt, setting.start, setting.changes_history
+        groups.setdefault(effect, (setting, []))[1].append(setting.value)
+    return groups
+
+
+def _name_change(setting: Setting) -> str:
+    if setting.changes_prompt and setting.changes_history:
+        return "the conversation and the generation prompt"
+    if setting.changes_prompt:
+        return "the generation prompt"
+    return "the conversation"
+
+
+def _check_control(subject: Subject) -> Iterator[Verdict]:
+    """Whether reasoning can be turned off, and whether an effort does anything."""
+    switches = subject.switches
+    starts = {switches.default.start, *(setting.start for setting in switches.settings)}
+    if starts == {Start.OPEN}:
+        yield Verdict(
+            Level.NOTE,
+            "no variable of the template turns reasoning off",
+            "Here, reasoning: off or a budget of 0 closes the block at once, by the grammar",
+        )
+    for name in sorted({setting.name for setting in switches.settings}):
+        words = [value for value in switches.values_of(name) if isinstance(value, str)]
+        if "effort" in name and words:
+            shown = ", ".join(words)
+            yield Verdict(Level.OK, f"the effort reaches the model: {name} is {shown}")
+            return
+    yield Verdict(
+        Level.NOTE,
+        "the template reads no effort: reasoning_effort does not reach the model",
+        "Here an effort is a budget of tokens, which the engine enforces",
+        facts={"effort": False},
+    )

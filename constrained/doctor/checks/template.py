@@ -1,0 +1,217 @@
+"""Does the chat template write what it is given?"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jinja2 import nodes
+from jinja2.exceptions import SecurityError
+
+from constrained.doctor.conversations import TOOLS, Message, make_call, say
+from constrained.doctor.known_templates import compare_known
+from constrained.doctor.subject import QUESTION, Subject
+from constrained.doctor.triggers import Trigger, find_triggers
+from constrained.doctor.verdicts import Level, Verdict
+from constrained.errors import TemplateError
+from constrained.template.chat_template import ChatTemplate
+from constrained.template.clauses import shorten
+from constrained.template.work_limits import TemplateLimitError
+
+_SYSTEM, _ANSWER, _AGAIN = "PROBE-SYSTEM", "PROBE-ANSWER", "PROBE-AGAIN"
+_VALUE, _OTHER, _RESULT, _THOUGHT = "Probeville", "Probetown", "PROBE-RESULT", "PROBE-THOUGHT"
+_INSTEAD = "This project writes it into the prompt itself; other servers do not"
+_ANOTHER = "Take the template of the model's repository (--chat-template-file)"
+_ASKED = say("user", QUESTION)
+_CALLS = (make_call("get_weather", 1, city=_VALUE), make_call("get_time", 2, city=_OTHER))
+_NAMES = re.compile(r"__\w+__|\bmro\b|\bfunc_globals\b|\bgi_frame\b|\bf_globals\b")
+
+
+@dataclass(frozen=True)
+class _DropProbe:
+    """A conversation, and the texts of it that have to be in the prompt.
+
+    Args:
+        what: is in the conversation, in words.
+        messages: of the conversation.
+        texts: that have to be there.
+        tools: on offer.
+        level: how bad it is if one is missing.
+        remedy: what to do then.
+        needs: what has to be written for this to matter; "": nothing.
+    """
+
+    what: str
+    messages: Sequence[Message]
+    texts: Sequence[str]
+    tools: Sequence[Message] = ()
+    level: Level = Level.WARNING
+    remedy: str = _INSTEAD
+    needs: str = ""
+
+
+def _called(*calls: Message, **fields: Any) -> Message:
+    return say("assistant", None, tool_calls=list(calls), **fields)
+
+
+def _result(call: Message, text: str) -> Message:
+    return say("tool", text, tool_call_id=call["id"], name=call["function"]["name"])
+
+
+_LOOP = (_ASKED, _called(_CALLS[0]), _result(_CALLS[0], _RESULT))
+_THOUGHTFUL = (
+    _ASKED,
+    _called(_CALLS[0], reasoning_content=_THOUGHT),
+    _result(_CALLS[0], _RESULT),
+)
+_PROBES = (
+    _DropProbe(
+        "system messages",
+        (say("system", _SYSTEM), _ASKED),
+        (_SYSTEM, QUESTION),
+        remedy="Put what it says into the first message of the user",
+    ),
+    _DropProbe(
+        "earlier turns",
+        (_ASKED, say("assistant", _ANSWER), say("user", _AGAIN)),
+        (QUESTION, _ANSWER, _AGAIN),
+        level=Level.FAILURE,
+        remedy=_ANOTHER,
+    ),
+    _DropProbe("tools", (_ASKED,), ("get_weather", "weather forecast", "city"), TOOLS),
+    _DropProbe("tool calls", _LOOP, ("get_weather", _VALUE), TOOLS),
+    _DropProbe(
+        "a second call of a turn",
+        (
+            _ASKED,
+            _called(*_CALLS),
+            _result(_CALLS[0], _RESULT),
+            _result(_CALLS[1], _AGAIN),
+        ),
+        (_VALUE, _OTHER),
+        TOOLS,
+        remedy="Ask for one call a turn (parallel_tool_calls: false)",
+        needs="tool calls",
+    ),
+    _DropProbe("results of tools", _LOOP, (_RESULT,), TOOLS),
+    _DropProbe(
+        "reasoning in a tool loop",
+        _THOUGHTFUL,
+        (_THOUGHT,),
+        TOOLS,
+        level=Level.NOTE,
+        remedy="This project keeps it in the prompt all the same, until the next user message",
+    ),
+    _DropProbe(
+        "reasoning of earlier questions",
+        (*_THOUGHTFUL, say("assistant", _ANSWER), say("user", _AGAIN)),
+        (_THOUGHT,),
+        TOOLS,
+        level=Level.NOTE,
+        needs="reasoning in a tool loop",
+        remedy="Most models are trained so; --recall keep keeps it",
+    ),
+)
+
+
+def check_template(subject: Subject) -> Iterator[Verdict]:
+    """Is it there, does it run, and does everything of a conversation reach the prompt?"""
+    parsed = subject.parsed
+    if parsed is None:
+        yield Verdict(
+            Level.FAILURE,
+            "there is no chat template",
+            "A base model, or lost in the conversion: name one with --chat-template-file. Without "
+            "one this project takes ChatML",
+        )
+        return
+    if isinstance(parsed, TemplateError):
+        yield Verdict(Level.FAILURE, parsed.message, parsed.hint or "")
+        return
+    if len(subject.templates) > 1:
+        names = ", ".join(subject.templates)
+        yield Verdict(
+            Level.NOTE, f"there are several templates: {names}; examined is the one for tools"
+        )
+    yield from _find_reach(parsed)
+    failed = _judge_plain(subject.plain)
+    if failed is not None:
+        yield failed
+        return
+    yield Verdict(Level.OK, "it runs, and writes a question")
+    dropped: list[str] = []
+    for probe in _PROBES:
+        if probe.needs in dropped or (_THOUGHT in probe.texts and subject.block is None):
+            continue
+        verdict = _try(parsed, probe)
+        if verdict.level > Level.OK:
+            dropped.append(probe.what)
+        yield verdict
+    yield from map(_judge_trigger, find_triggers(parsed))
+    yield from compare_known(parsed.source)
+
+
+def _judge_plain(text: str | TemplateError | None) -> Verdict | None:
+    """The failure of a template that does not write a question; None if it does."""
+    if isinstance(text, str) and QUESTION in text:
+        return None
+    if not isinstance(text, TemplateError):
+        return Verdict(Level.FAILURE, "it does not write what the user says", _ANOTHER)
+    what = "it fails on a question"
+    if isinstance(text.__cause__, SecurityError) or isinstance(text, TemplateLimitError):
+        what = "it is broken or hostile"
+    return Verdict(Level.FAILURE, f"{what}: {text.message}", text.hint or _ANOTHER)
+
+
+def _judge_trigger(trigger: Trigger) -> Verdict:
+    facts = {"trigger": trigger.text, "line": trigger.line, "role": trigger.role}
+    who = "user" if trigger.role == "user" else "system message"
+    text = f"line {trigger.line}: if the {who} says {trigger.text!r}, the prompt changes elsewhere"
+    if trigger.is_command or trigger.role == "system":
+        remedy = "A switch: text of others could set it, too; chat_template_kwargs are safer"
+        return Verdict(Level.NOTE, text, remedy, facts)
+    remedy = f"Look at what it writes then: {shorten(repr(trigger.written), 90)}"
+    return Verdict(Level.WARNING, text, remedy, facts)
+
+
+def _try(template: ChatTemplate, probe: _DropProbe) -> Verdict:
+    facts = {"what": probe.what}
+    try:
+        text = template.render(probe.messages, probe.tools or None)
+    except TemplateLimitError as e:
+        return Verdict(Level.FAILURE, f"with {probe.what}, {e.message}", e.hint or "", facts)
+    except TemplateError as e:
+        return Verdict(probe.level, f"it refuses {probe.what}: {e.message}", probe.remedy, facts)
+    missing = [part for part in probe.texts if part not in text]
+    if not missing:
+        return Verdict(Level.OK, f"it writes {probe.what}", facts=facts, is_detail=True)
+    told = f"it drops {probe.what}"
+    if len(missing) < len(probe.texts):
+        told = f"it drops a part of {probe.what}: {', '.join(missing)}"
+    return Verdict(probe.level, told, probe.remedy, facts)
+
+
+def _find_reach(template: ChatTemplate) -> Iterator[Verdict]:
+    """What a template looks at that belongs to Python, not to a conversation."""
+    found: dict[str, int] = {}
+    for node in template.tree.find_all((nodes.Getattr, nodes.Getitem, nodes.Const, nodes.Filter)):
+        text = _read_reach(node)
+        if text and _NAMES.search(text):
+            found.setdefault(text, node.lineno)
+    for text, line in found.items():
+        yield Verdict(
+            Level.FAILURE,
+            f"it is hostile: line {line} reaches for {text}, which belongs to Python",
+            "Do not use it: the sandbox holds it here, other programs may not",
+            facts={"line": line, "name": text},
+        )
+
+
+def _read_reach(node: nodes.Node) -> str:
+    match node:
+        case nodes.Getattr():
+            return node.attr
+        case nodes.Const(value=str(value)):
+            return value
+        case _:
+            return ""

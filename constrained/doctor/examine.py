@@ -1,0 +1,31 @@
+"""All checks, in the order in which a reader wants the answers."""
+
+from constrained.doctor.checks.cache import check_cache
+from constrained.doctor.checks.calls import check_calls
+from constrained.doctor.checks.file import check_file
+from constrained.doctor.checks.machine import check_machine
+from constrained.doctor.checks.reasoning import check_reasoning
+from constrained.doctor.checks.template import check_template
+from constrained.doctor.checks.tokens import check_tokens
+from constrained.doctor.subject import Subject
+from constrained.doctor.verdicts import Answer, Check, Diagnosis
+
+CHECKS = (
+    Check("file", "Is the file whole, and do its parts belong together?", check_file),
+    Check("template", "Does the chat template write what it is given?", check_template),
+    Check("calls", "In which format are tool calls, and is it safe?", check_calls),
+    Check("reasoning", "How does the model reason, and what switches it?", check_reasoning),
+    Check("cache", "Does each prompt begin with what the KV cache has?", check_cache),
+    Check("tokens", "Does the vocabulary know what the template writes?", check_tokens),
+    Check("machine", "What does it need, and how fast can it be here?", check_machine),
+)
+
+
+def examine(subject: Subject) -> Diagnosis:
+    """The diagnosis of a subject; checks whose question does not arise are left out."""
+    answers: list[Answer] = []
+    for check in CHECKS:
+        answer = check.run(subject)
+        if answer.verdicts:
+            answers.append(answer)
+    return Diagnosis(subject.name, tuple(answers))

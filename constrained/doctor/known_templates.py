@@ -1,0 +1,161 @@
+"""Chat templates that are known, by their hashes: those that llama.cpp keeps for its own tests.
+
+The table has no text of theirs: a digest of each tag, and of each text between tags. That is enough
+to find the nearest one, and to tell which tags of a template it does not have.
+"""
+
+import base64
+import difflib
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from constrained.doctor.verdicts import Level, Verdict
+from constrained.template.clauses import shorten
+
+TABLE = Path(__file__).with_name("known_templates.json")
+_PART = re.compile(r"(\{%.*?%\}|\{\{.*?\}\}|\{#.*?#\})", re.DOTALL)
+_DIGEST = 3  # bytes of a part
+_ALIKE = 0.5  # the part of all digests that two templates of one family share, at least
+_MOST_SHOWN = 4
+
+
+@dataclass(frozen=True)
+class Part:
+    """A tag, or a text between two tags.
+
+    Args:
+        text: without white space around it.
+        line: where it begins.
+    """
+
+    text: str
+    line: int
+
+    @property
+    def digest(self) -> bytes:
+        """Its first bytes by SHA-256, whatever its white space."""
+        return hashlib.sha256(" ".join(self.text.split()).encode()).digest()[:_DIGEST]
+
+
+@dataclass(frozen=True)
+class Known:
+    """A known template.
+
+    Args:
+        name: of its file.
+        sha256: of its text.
+        digests: of its parts, in order.
+    """
+
+    name: str
+    sha256: str
+    digests: tuple[bytes, ...]
+
+
+def split_parts(source: str) -> list[Part]:
+    """The tags and texts of a template, without comments and white space."""
+    parts: list[Part] = []
+    line = 1
+    for text in _PART.split(source):
+        stripped = text.strip()
+        if stripped and not stripped.startswith("{#"):
+            skipped = text[: len(text) - len(text.lstrip())]
+            parts.append(Part(stripped, line + skipped.count("\n")))
+        line += text.count("\n")
+    return parts
+
+
+def hash_source(source: str) -> str:
+    """The SHA-256 of a template, its line ends as on Unix and without white space at its end."""
+    text = source.replace("\r\n", "\n").rstrip()
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def write_table(sources: Mapping[str, str], origin: str) -> str:
+    """The table of these templates, as JSON.
+
+    Args:
+        sources: their texts by their names.
+        origin: where they come from.
+    """
+    rows: dict[str, dict[str, str]] = {}
+    for name, source in sorted(sources.items()):
+        digests = b"".join(part.digest for part in split_parts(source))
+        parts = base64.b64encode(digests).decode("ascii")
+        rows[name] = {"sha256": hash_source(source), "parts": parts}
+    return json.dumps({"origin": origin, "templates": rows}, indent=1) + "\n"
+
+
+@cache
+def read_known() -> tuple[Known, ...]:
+    """All known templates."""
+    table = json.loads(TABLE.read_text(encoding="utf-8"))
+    known: list[Known] = []
+    for name, row in table["templates"].items():
+        data = base64.b64decode(row["parts"])
+        digests = [data[i : i + _DIGEST] for i in range(0, len(data), _DIGEST)]
+        known.append(Known(name, row["sha256"], tuple(digests)))
+    return tuple(known)
+
+
+def compare_known(source: str) -> Iterator[Verdict]:
+    """Whether a template is a known one, or how it differs from the nearest one."""
+    sha256 = hash_source(source)
+    facts: dict[str, Any] = {"sha256": sha256}
+    for known in read_known():
+        if known.sha256 == sha256:
+            facts |= {"known": known.name, "same": True}
+            yield Verdict(Level.OK, f"it is {known.name}, as llama.cpp has it", facts=facts)
+            return
+    parts = split_parts(source)
+    digests = [part.digest for part in parts]
+    nearest = find_nearest(digests)
+    if nearest is None:
+        yield Verdict(Level.OK, "it is like no template that is known here", facts=facts)
+        return
+    added, missing = _compare(parts, digests, nearest)
+    facts |= {"known": nearest.name, "same": False, "missing": missing}
+    facts["added"] = [{"line": part.line, "text": part.text} for part in added]
+    if not added and not missing:
+        text = f"it is {nearest.name} of llama.cpp, but for white space and comments"
+        yield Verdict(Level.OK, text, facts=facts)
+        return
+    shown = "; ".join(f"line {p.line}: {shorten(p.text, 80)}" for p in added[:_MOST_SHOWN])
+    more = len(added) - _MOST_SHOWN
+    if more > 0:
+        shown += f"; and {more} more"
+    text = f"it differs from {nearest.name} of llama.cpp: {len(added)} parts are its own"
+    text += f" ({shown})" if shown else ""
+    yield Verdict(Level.NOTE, f"{text}, {missing} of the other one are missing", facts=facts)
+
+
+def find_nearest(digests: Sequence[bytes]) -> Known | None:
+    """The known template that shares most parts; None if none shares enough."""
+    own = set(digests)
+    best, most = None, _ALIKE
+    for known in read_known():
+        other = set(known.digests)
+        alike = len(own & other) / max(1, len(own | other))
+        if alike > most:
+            best, most = known, alike
+    return best
+
+
+def _compare(
+    parts: Sequence[Part], digests: Sequence[bytes], known: Known
+) -> tuple[list[Part], int]:
+    """The parts that the known template does not have there, and how many of its own are gone."""
+    matcher = difflib.SequenceMatcher(None, known.digests, digests, autojunk=False)
+    added: list[Part] = []
+    missing = 0
+    for kind, start, stop, first, last in matcher.get_opcodes():
+        if kind != "equal":
+            added += parts[first:last]
+            missing += stop - start
+    return added, missing

@@ -1,0 +1,223 @@
+"""What the doctor examines: a chat template, and, of a GGUF file, all that is around it."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from constrained.doctor.conversations import say
+from constrained.doctor.gguf_contents import GgufContents, read_contents
+from constrained.doctor.switches import Switches, find_switches
+from constrained.engine.header import Header, choose_template, find_templates
+from constrained.engine.host import GGUF
+from constrained.errors import ModelError, RequestError, TemplateError
+from constrained.format_selection.selection import SelectedFormat, find_block, select_format
+from constrained.template.chat_template import ChatTemplate
+from constrained.template.work_limits import MOST_DETECTION_STEPS, limit_work
+from grammars.wire.format import Reasoning
+
+TEMPLATE_FILE = "chat_template.jinja"  # beside tokenizer_config.json, in newer repositories
+QUESTION = "PROBE-QUESTION"
+_HINT = "Name a GGUF file, a Jinja template, or a tokenizer_config.json"
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is examined.
+
+    Args:
+        name: of the file.
+        source: the text of the chat template; None: there is none.
+        bos_text, eos_text: what the template calls `bos_token` and `eos_token`.
+        templates: the names of further templates that are there.
+        added_tokens: of a tokenizer_config.json, the text of each added token, and whether it is
+            special; None: not known.
+        contents: of a GGUF file; None: it is none.
+        header: of a GGUF file, as llama.cpp reads it; an error: it does not. None: nobody asked.
+        bandwidth: bytes a second of the memory, as the user states it; None: it is measured.
+    """
+
+    name: str
+    source: str | None
+    bos_text: str = ""
+    eos_text: str = ""
+    templates: tuple[str, ...] = ()
+    added_tokens: Mapping[str, bool] | None = None
+    contents: GgufContents | None = None
+    header: Header | ModelError | None = None
+    bandwidth: float | None = None
+
+    @cached_property
+    def parsed(self) -> ChatTemplate | TemplateError | None:
+        """The template; an error if it is no valid Jinja, None if there is none."""
+        if self.source is None:
+            return None
+        tokens = {"bos_token": self.bos_text, "eos_token": self.eos_text}
+        try:
+            return ChatTemplate(self.source, name=self.name, **tokens)
+        except TemplateError as e:
+            return e
+
+    @cached_property
+    def plain(self) -> str | TemplateError | None:
+        """The prompt of a question; an error if the template fails on it, None if there is none."""
+        if not isinstance(self.parsed, ChatTemplate):
+            return self.parsed
+        try:
+            return self.parsed.render([say("user", QUESTION)])
+        except TemplateError as e:
+            return e
+
+    @property
+    def template(self) -> ChatTemplate | None:
+        """The template, if it can be used."""
+        if isinstance(self.parsed, ChatTemplate) and isinstance(self.plain, str):
+            return self.parsed
+        return None
+
+    @cached_property
+    def teaching(self) -> SelectedFormat:
+        """The wire format that the model gets.
+
+        Raises:
+            TemplateError: the template fails on a plain message, or there is none.
+        """
+        if self.template is None:
+            raise TemplateError("there is no chat template that could be used")
+        return select_format(self.template, special_tokens=self.special)
+
+    @cached_property
+    def block(self) -> Reasoning | None:
+        """The reasoning block that the template writes or prefills; raises as `teaching`."""
+        if self.template is None:
+            raise TemplateError("there is no chat template that could be used")
+        with limit_work(MOST_DETECTION_STEPS):
+            return find_block(self.template)
+
+    @cached_property
+    def switches(self) -> Switches:
+        """What the variables of the template change; raises as `teaching`."""
+        return find_switches(self.teaching.template, self.teaching.format)
+
+    @property
+    def special(self) -> frozenset[str] | None:
+        """The texts of the special tokens; None: not known."""
+        if isinstance(self.header, Header):
+            return frozenset(self.header.vocabulary.named.values())
+        return None
+
+
+def read_subject(path: str) -> Subject:
+    """Reads what a path names: a GGUF file, a Jinja template, or a tokenizer_config.json.
+
+    Raises:
+        RequestError: it cannot be read, or is none of these.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            is_gguf = file.read(len(GGUF)) == GGUF
+        if is_gguf:
+            return _read_gguf(Path(path))
+        text = Path(path).read_text(encoding="utf-8-sig")
+    except OSError as e:
+        raise RequestError(f"{path} cannot be read: {e.strerror}", hint=_HINT) from e
+    except UnicodeDecodeError as e:
+        message = f"{path} is neither a GGUF file nor text: {e}"
+        raise RequestError(message, hint=_HINT) from e
+    if Path(path).suffix == ".json":
+        return _read_config(Path(path), text)
+    # Nobody knows these tokens: templates that write them show it by any text.
+    return Subject(Path(path).name, text, bos_text="<s>", eos_text="</s>")
+
+
+def _read_gguf(path: Path) -> Subject:
+    contents = read_contents(path)
+    metadata = {key: value for key, value in contents.metadata.items() if isinstance(value, str)}
+    templates = find_templates(metadata)
+    source = None
+    if templates:
+        try:
+            source = choose_template(templates, with_tools=True)
+        except TemplateError:  # there are some, but no default
+            source = next(iter(templates.values()))
+    header = None if contents.damage else _read_header(path)
+    bos, eos = contents.token("bos"), contents.token("eos")
+    if isinstance(header, Header):
+        bos, eos = header.bos_text, header.eos_text
+    return Subject(
+        path.name,
+        source,
+        bos_text=bos,
+        eos_text=eos,
+        templates=tuple(name or "default" for name in templates),
+        contents=contents,
+        header=header,
+    )
+
+
+def _read_header(path: Path) -> Header | ModelError:
+    from constrained.engine.llama_files import read_header
+
+    try:
+        return read_header(path)
+    except ModelError as e:
+        return ModelError(e.message, hint=e.hint)
+
+
+def _read_config(path: Path, text: str) -> Subject:
+    try:
+        config = json.loads(text)
+    except (ValueError, RecursionError) as e:
+        raise RequestError(f"{path} is not JSON: {e}", hint=_HINT) from e
+    if not isinstance(config, dict):
+        raise RequestError(f"{path} is no JSON object", hint=_HINT)
+    source, names = _find_source(config.get("chat_template"))
+    beside = path.with_name(TEMPLATE_FILE)
+    if source is None and beside.is_file():
+        source = beside.read_text(encoding="utf-8-sig")
+    return Subject(
+        path.name,
+        source,
+        bos_text=_read_token(config.get("bos_token")),
+        eos_text=_read_token(config.get("eos_token")),
+        templates=names,
+        added_tokens=_read_added(config.get("added_tokens_decoder")),
+    )
+
+
+def _find_source(value: Any) -> tuple[str | None, tuple[str, ...]]:
+    """The template to use, and the names of all: a text, or a list of named ones."""
+    if isinstance(value, str):
+        return value, ()
+    named: dict[str, str] = {}
+    for item in value if isinstance(value, list) else ():
+        match item:
+            case {"name": str(name), "template": str(text)}:
+                named["" if name == "default" else name] = text
+            case _:
+                pass
+    if not named:
+        return None, ()
+    names = tuple(name or "default" for name in named)
+    try:
+        return choose_template(named, with_tools=True), names
+    except TemplateError:
+        return next(iter(named.values())), names
+
+
+def _read_token(value: Any) -> str:
+    if isinstance(value, dict):
+        value = value.get("content")
+    return value if isinstance(value, str) else ""
+
+
+def _read_added(value: Any) -> dict[str, bool] | None:
+    if not isinstance(value, dict):
+        return None
+    added: dict[str, bool] = {}
+    for item in value.values():
+        if isinstance(item, dict) and isinstance(item.get("content"), str):
+            added[item["content"]] = item.get("special") is True
+    return added

@@ -1,0 +1,242 @@
+"""The variables of a chat template that a request can set (`chat_template_kwargs`), and what each
+of them changes. Found by trying out; no name is known here."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jinja2 import nodes
+
+from constrained.doctor.conversations import SHAPES
+from constrained.errors import TemplateError
+from constrained.template.chat_template import RESERVED, ChatTemplate
+from grammars.infer.reasoning import find_prompt, find_state
+from grammars.turn import Start, State
+from grammars.wire.format import Format
+
+_GIVEN = frozenset(
+    {*RESERVED, "raise_exception", "strftime_now", "documents", "functions", "datetime"}
+)
+_MOST_VALUES = 8
+_TRIED = (True, False)
+_WORDS = ("low", "high")
+_LOOP = SHAPES[3]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A variable with a value that changes a prompt.
+
+    Args:
+        name, value: of the variable.
+        prompt: the generation prompt with it.
+        start: where the turn begins; None: the template fails.
+        changes_prompt: it changes the generation prompt.
+        changes_history: it changes what stands in front of that.
+    """
+
+    name: str
+    value: Any
+    prompt: str
+    start: Start
+    changes_prompt: bool
+    changes_history: bool
+
+    @property
+    def kwargs(self) -> dict[str, Any]:
+        """The setting as `chat_template_kwargs`."""
+        return {self.name: self.value}
+
+
+@dataclass(frozen=True)
+class Switches:
+    """What the variables of a template change.
+
+    Args:
+        default: where a turn begins if none is set.
+        prompt: the generation prompt if none is set.
+        settings: those that change something.
+        without_effect: variables that the template reads, of which no value changed anything.
+    """
+
+    default: State
+    prompt: str
+    settings: tuple[Setting, ...]
+    without_effect: tuple[str, ...]
+
+    def modes(self) -> dict[str, dict[str, Any]]:
+        """Thinking as it is by default, switched on, and switched off."""
+        return {"": {}, "on": self._find_mode(True), "off": self._find_mode(False)}
+
+    def _find_mode(self, is_on: bool) -> dict[str, Any]:
+        """All booleans that change the generation prompt, or the first other value that leaves the
+        turn where it is wanted."""
+        found: dict[str, Any] = {}
+        names = {setting.name for setting in self.settings if setting.changes_prompt}
+        for setting in self.settings:
+            if setting.name in names and isinstance(setting.value, bool):
+                found[setting.name] = is_on
+        if found:
+            return found
+        wanted = Start.OPEN if is_on else Start.CLOSED
+        for setting in self.settings:
+            if setting.start is wanted and setting.changes_prompt:
+                return setting.kwargs
+        return {}
+
+    def values_of(self, name: str) -> list[Any]:
+        """The values of a variable that change something."""
+        return [setting.value for setting in self.settings if setting.name == name]
+
+
+def find_switches(template: ChatTemplate, format: Format) -> Switches:
+    """Tries out every variable that a template reads.
+
+    Args:
+        template: which is rendered.
+        format: which it teaches; it says where a turn begins.
+
+    Raises:
+        TemplateError: it fails on a question.
+    """
+    probe = _SwitchProbe(template, format)
+    default = probe.render({})
+    if default is None:
+        raise TemplateError("the template fails on a question")
+    settings: list[Setting] = []
+    without_effect: list[str] = []
+    for name in sorted(list_variables(template)):
+        found = list(probe.compare(name, _list_values(template.tree, name), default))
+        if not found and not _is_list(template.tree, name):
+            found = list(probe.compare(name, _WORDS, default))
+        settings += found
+        if not found:
+            without_effect.append(name)
+    return Switches(default.state, default.prompt, tuple(settings), tuple(without_effect))
+
+
+def list_variables(template: ChatTemplate) -> frozenset[str]:
+    """The variables that a request can set: what the template reads and does not itself set in a
+    loop or a macro, unless it asks whether they are defined."""
+    local: set[str] = set()
+    for scope in template.tree.find_all((nodes.For, nodes.Macro)):
+        for name in scope.find_all(nodes.Name):
+            if name.ctx in ("store", "param"):
+                local.add(name.name)
+    top: set[str] = set()
+    for statement in _list_top(template.tree.body):
+        if isinstance(statement, nodes.Assign) and isinstance(statement.target, nodes.Name):
+            top.add(statement.target.name)
+    for asked in template.tree.find_all((nodes.Test, nodes.Filter)):
+        is_asked = asked.name in ("defined", "undefined", "default", "d")
+        if is_asked and isinstance(asked.node, nodes.Name):
+            top.add(asked.node.name)
+    return frozenset(template.variables - _GIVEN - (local - top))
+
+
+def _list_top(body: list[nodes.Node]) -> Iterator[nodes.Node]:
+    """The statements that are in no loop and no macro."""
+    for node in body:
+        yield node
+        if isinstance(node, nodes.If):
+            yield from _list_top([*node.body, *node.elif_, *node.else_])
+
+
+@dataclass(frozen=True)
+class _Rendered:
+    """What a variable could change.
+
+    Args:
+        question: the prompt of a question, with tools, up to the generation prompt.
+        history: the prompt of a tool loop with reasoning.
+        prompt: the generation prompt.
+        state: where it leaves the turn.
+    """
+
+    question: str
+    history: str
+    prompt: str
+    state: State
+
+
+@dataclass(frozen=True)
+class _SwitchProbe:
+    template: ChatTemplate
+    format: Format
+
+    def compare(self, name: str, values: Sequence[Any], default: _Rendered) -> Iterator[Setting]:
+        """The values of a variable that make a difference; those that the template refuses do not
+        count."""
+        for value in values:
+            made = self.render({name: value})
+            if made is None or made == default:
+                continue
+            changes_history = (made.question, made.history) != (default.question, default.history)
+            yield Setting(
+                name,
+                value,
+                made.prompt,
+                made.state.start,
+                changes_prompt=made.prompt != default.prompt,
+                changes_history=changes_history,
+            )
+
+    def render(self, kwargs: Mapping[str, Any]) -> _Rendered | None:
+        """The prompts with these variables; None if the template fails on a question."""
+        for shape in (_LOOP, _LOOP.without_system()):
+            first = shape.turns[0]
+            try:
+                opened = self.template.render(shape.sent[:first], shape.tools, **kwargs)
+                closed = self.template.render(
+                    shape.sent[:first], shape.tools, add_generation_prompt=False, **kwargs
+                )
+            except TemplateError:
+                continue
+            try:
+                history = self.template.render(shape.sent, shape.tools, **kwargs)
+            except TemplateError:
+                history = ""
+            prompt = find_prompt(opened, closed)
+            head = opened[: len(opened) - len(prompt)]
+            end = history[len(history) - len(prompt) :] == prompt
+            if end:
+                history = history[: len(history) - len(prompt)]
+            return _Rendered(head, history, prompt, find_state(opened, closed, self.format))
+        return None
+
+
+def _list_values(tree: nodes.Template, name: str) -> list[Any]:
+    """What to try: both booleans, and what the template compares the variable with."""
+    found: list[Any] = []
+    for compare in tree.find_all(nodes.Compare):
+        parts = [compare.expr, *(operand.expr for operand in compare.ops)]
+        if any(_reads(part, name) for part in parts):
+            for part in parts:
+                found += _list_constants(part)
+    return [*_TRIED, *dict.fromkeys(found)][:_MOST_VALUES]
+
+
+def _is_list(tree: nodes.Template, name: str) -> bool:
+    """True if the template goes over the variable, or writes it as JSON: it is no word."""
+    for loop in tree.find_all(nodes.For):
+        if _reads(loop.iter, name):
+            return True
+    return any(
+        written.name == "tojson" and written.node is not None and _reads(written.node, name)
+        for written in tree.find_all(nodes.Filter)
+    )
+
+
+def _reads(part: nodes.Node, name: str) -> bool:
+    for other in (part, *part.find_all(nodes.Name)):
+        if isinstance(other, nodes.Name) and other.name == name:
+            return True
+    return False
+
+
+def _list_constants(part: nodes.Node) -> list[Any]:
+    found: list[Any] = []
+    for node in (part, *part.find_all(nodes.Const)):
+        if isinstance(node, nodes.Const) and type(node.value) in (str, int):
+            found.append(node.value)
+    return found

@@ -1,0 +1,119 @@
+"""What the doctor says: checks, verdicts, and the remedy of each."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any, TypeVar
+
+from grammars.errors import Error
+
+S = TypeVar("S")
+
+
+class Level(IntEnum):
+    """How bad it is."""
+
+    OK = 0
+    NOTE = 1
+    """Good to know: nothing is wrong, or this project makes up for it."""
+    WARNING = 2
+    """It costs time or quality."""
+    FAILURE = 3
+    """The model or the template cannot be used as it is."""
+
+    def __str__(self) -> str:
+        return self.name.lower()
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """An answer to the question of a check.
+
+    Args:
+        level: how bad it is.
+        text: what was found, in a sentence.
+        remedy: what to do; "" if there is nothing to do.
+        facts: the same for programs, as JSON.
+        is_detail: it is told only to those who ask for all.
+    """
+
+    level: Level
+    text: str
+    remedy: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    is_detail: bool = False
+
+
+@dataclass(frozen=True)
+class Check:
+    """A question, and what answers it for a subject.
+
+    Args:
+        name: one word.
+        question: in plain English.
+        examine: gives verdicts; none if the question does not arise.
+    """
+
+    name: str
+    question: str
+    examine: Callable[[Any], Iterable[Verdict]]
+
+    def run(self, subject: Any) -> "Answer":
+        """The answer for a subject. What cannot be examined is a warning: the others go on."""
+        verdicts = tuple(self._collect(subject))
+        return Answer(self.name, self.question, verdicts)
+
+    def _collect(self, subject: Any) -> Iterator[Verdict]:
+        try:
+            yield from self.examine(subject)
+        except Error as e:
+            text = f"this cannot be examined: {e.message}"
+            yield Verdict(Level.WARNING, text, e.hint or "")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a check has found."""
+
+    name: str
+    question: str
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def level(self) -> Level:
+        """That of the worst verdict."""
+        return max((verdict.level for verdict in self.verdicts), default=Level.OK)
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """All answers for a subject.
+
+    Args:
+        subject: its name.
+        answers: those of the checks whose question arises.
+    """
+
+    subject: str
+    answers: tuple[Answer, ...]
+
+    @property
+    def level(self) -> Level:
+        """That of the worst answer."""
+        return max((answer.level for answer in self.answers), default=Level.OK)
+
+    def to_json(self) -> dict[str, Any]:
+        """The diagnosis as JSON."""
+        checks: list[dict[str, Any]] = []
+        for answer in self.answers:
+            verdicts: list[dict[str, Any]] = []
+            for verdict in answer.verdicts:
+                shown: dict[str, Any] = {"level": str(verdict.level), "text": verdict.text}
+                if verdict.remedy:
+                    shown["remedy"] = verdict.remedy
+                if verdict.facts:
+                    shown["facts"] = dict(verdict.facts)
+                verdicts.append(shown)
+            check = {"check": answer.name, "question": answer.question, "level": str(answer.level)}
+            checks.append({**check, "verdicts": verdicts})
+        return {"subject": self.subject, "level": str(self.level), "checks": checks}
