@@ -15,11 +15,11 @@ import shtab
 import constrained
 from constrained.commands import COMMANDS, Command
 from constrained.commands.configuration import add_options, describe, list_commands, parse
-from constrained.commands.exit_codes import ExitCode, find_code
 from constrained.commands.options import complete
-from constrained.commands.output import print_error, print_json, print_table, set_colour
 from constrained.errors import RequestError
 from constrained.own_packages import PROJECT, check_package
+from constrained.terminal.exit_codes import ExitCode, find_code
+from constrained.terminal.output import print_error, print_json, print_table, set_colour
 from grammars.errors import Error
 
 GROUP = "constrained.commands"  # entry points of packages that have commands, too

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from constrained.commands import options as shared
 from constrained.commands import request
-from constrained.commands.input import read_lines
-from constrained.commands.output import print_error, print_notes
 from constrained.deadline import check_timeout
 from constrained.engine.options import read_options
 from constrained.engine.sampling import Sampling
 from constrained.errors import RequestError
 from constrained.own_packages import install_command
+from constrained.terminal.input import read_lines
+from constrained.terminal.output import print_error, print_notes
 
 if TYPE_CHECKING:
     from constrained.model.model import Model

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from constrained import embedded
 from constrained.commands import options as shared
-from constrained.commands.input import read_text
 from constrained.commands.options import LOCAL_HOST, MOST_MODELS, PORT
-from constrained.commands.output import print_error
 from constrained.deadline import check_timeout
 from constrained.engine.host import available_memory, return_large_blocks
 from constrained.engine.options import MOST_WAITING, read_options
 from constrained.engine.sampling import Sampling
 from constrained.errors import RequestError
 from constrained.own_packages import install_command
+from constrained.terminal.input import read_text
+from constrained.terminal.output import print_error
 from server.logs import set_up_log
 from server.settings import ReasoningField, Settings
 

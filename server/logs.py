@@ -2,7 +2,7 @@
 
 import logging
 
-from constrained.commands.output import escape_controls
+from constrained.terminal.output import escape_controls
 
 INDENT = "    "
 

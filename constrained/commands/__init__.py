@@ -1,7 +1,7 @@
 """The commands of the command line: a module each, with `add`, which declares its options.
 
 Needs `model`, `replay` and all below. Start with `call`; `options` has the options that commands
-share, `request` makes a job and a model of them, `show` and `output` print.
+share, `request` makes a job and a model of them.
 """
 
 from dataclasses import dataclass

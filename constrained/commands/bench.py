@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from constrained.commands import options as shared
 from constrained.commands import request
-from constrained.commands.output import print_json, print_notes, print_table
 from constrained.engine.options import read_options
 from constrained.errors import RequestError
+from constrained.terminal.output import print_json, print_notes, print_table
 
 if TYPE_CHECKING:
     from constrained.model.model import Model

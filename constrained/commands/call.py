@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from constrained.commands import options as shared
 from constrained.commands import request, trace
-from constrained.commands.exit_codes import ExitCode
-from constrained.commands.input import read_text
-from constrained.commands.output import print_json, print_notes
-from constrained.commands.show import Screen, follow, show_reply, wait
 from constrained.deadline import check_timeout
 from constrained.errors import RequestError
+from constrained.terminal.exit_codes import ExitCode
+from constrained.terminal.input import read_text
+from constrained.terminal.output import print_json, print_notes
+from constrained.terminal.show import Screen, follow, show_reply, wait
 
 if TYPE_CHECKING:
     from constrained.model.call_options import TurnOptions

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from constrained.commands import options as shared
 from constrained.commands import request, trace
-from constrained.commands.output import print_error, print_notes
-from constrained.commands.show import Screen, follow
 from constrained.errors import RequestError
+from constrained.terminal.output import print_error, print_notes
+from constrained.terminal.show import Screen, follow
 from grammars.errors import Error
 from grammars.turn import ToolCall
 

@@ -2,9 +2,9 @@
 
 import argparse
 
-from constrained.commands.input import read_lines
 from constrained.commands.options import add_rows
-from constrained.commands.output import print_answers
+from constrained.terminal.input import read_lines
+from constrained.terminal.output import print_answers
 
 
 def add(parser: argparse.ArgumentParser) -> None:

@@ -14,8 +14,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from constrained.commands.output import COLOURS
 from constrained.errors import RequestError
+from constrained.terminal.output import COLOURS
 
 NAME = "constrained.toml"
 COMMON = "default"

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from constrained.commands import options as shared
-from constrained.commands.exit_codes import ExitCode
-from constrained.commands.output import print_json, print_text
 from constrained.doctor.verdicts import Answer, Diagnosis, Level
 from constrained.errors import RequestError
+from constrained.terminal.exit_codes import ExitCode
+from constrained.terminal.output import print_json, print_text
 
 _WIDTH = 100
 _SIGNS = {Level.OK: "ok", Level.NOTE: "note", Level.WARNING: "warning", Level.FAILURE: "FAILURE"}

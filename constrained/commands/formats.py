@@ -8,9 +8,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from constrained.commands.input import read_text
-from constrained.commands.output import print_json, print_text
 from constrained.engine.host import GGUF
+from constrained.terminal.input import read_text
+from constrained.terminal.output import print_json, print_text
 from grammars.turn import ToolCall, Turn
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from constrained.commands import options as shared
-from constrained.commands.output import describe_checked, print_json, print_notes, print_text
 from constrained.errors import RequestError
+from constrained.terminal.output import describe_checked, print_json, print_notes, print_text
 from grammars.turn import KeyOrder, Think
 
 if TYPE_CHECKING:

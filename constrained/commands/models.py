@@ -5,8 +5,8 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from constrained.commands.output import print_json, print_table, print_text, show_progress
 from constrained.errors import ModelError
+from constrained.terminal.output import print_json, print_table, print_text, show_progress
 
 DAY = 24 * 60 * 60  # seconds
 

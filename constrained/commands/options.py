@@ -11,12 +11,12 @@ from dataclasses import replace
 from typing import Any, get_args
 
 from constrained.commands.configuration import MODEL, Command, Parsed, find_rivals
-from constrained.commands.input import read_json, read_text
-from constrained.commands.output import show_progress
 from constrained.engine.options import CACHE_RAM, CacheType, EngineOptions, LoadOptions, SplitMode
 from constrained.engine.sampling import Sampling
 from constrained.errors import RequestError
 from constrained.job import Recall
+from constrained.terminal.input import read_json, read_text
+from constrained.terminal.output import show_progress
 from grammars.turn import KeyOrder, Think
 
 LOCAL_HOST = "127.0.0.1"

@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from constrained.commands import options as shared
-from constrained.commands.input import read_json, read_text
-from constrained.commands.output import Report, describe_checked, describe_findings, show_progress
 from constrained.engine.options import MOST_WAITING, read_options
 from constrained.engine.sampling import Sampling
 from constrained.errors import RequestError
 from constrained.job import MOST_REPEATED, Recall
 from constrained.model.local_models import measure_files
+from constrained.terminal.input import read_json, read_text
+from constrained.terminal.output import Report, describe_checked, describe_findings, show_progress
 from grammars.turn import Answer, JsonAnswer, KeyOrder, Think
 
 if TYPE_CHECKING:

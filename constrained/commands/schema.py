@@ -4,10 +4,10 @@ import argparse
 from functools import partial
 
 from constrained.commands import options as shared
-from constrained.commands.exit_codes import ExitCode
-from constrained.commands.input import read_lines
 from constrained.commands.options import add_rows
-from constrained.commands.output import print_answers, print_json, print_text
+from constrained.terminal.exit_codes import ExitCode
+from constrained.terminal.input import read_lines
+from constrained.terminal.output import print_answers, print_json, print_text
 
 
 def add(parser: argparse.ArgumentParser) -> None:

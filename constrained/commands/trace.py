@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from constrained.commands.input import read_lines
-from constrained.commands.output import print_text
 from constrained.errors import RequestError
+from constrained.terminal.input import read_lines
+from constrained.terminal.output import print_text
 from constrained.trace.turn_trace import VERSION
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def _read_traces(path: str) -> list[dict[str, Any]]:
 
 
 def _print_traces(traces: list[dict[str, Any]]) -> None:
-    from constrained.commands.show import Screen
+    from constrained.terminal.show import Screen
     from constrained.trace.text_view import write_text
 
     is_coloured = Screen().is_styled

@@ -16,11 +16,11 @@ from pathlib import Path
 from constrained.commands import options as shared
 from constrained.commands import request
 from constrained.commands.configuration import Command, find_option
-from constrained.commands.input import read_text
 from constrained.engine.protocol import Sampling
 from constrained.errors import RequestError
 from constrained.model.local_models import find_models, measure_files, name_model
 from constrained.model.model import Model
+from constrained.terminal.input import read_text
 from server.models.source import ModelSource
 
 FOR_ALL = "*"

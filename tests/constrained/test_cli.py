@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from constrained.cli import main
-from constrained.commands.exit_codes import ExitCode
+from constrained.terminal.exit_codes import ExitCode
 from examples.random_model import MARKERS, load_small, with_markers, write_model
 from tests.command_line import Run, write
 from tests.templates import HERMES, PAINT, PING, WRITE, hermes_call, tool

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from constrained.commands.exit_codes import ExitCode
+from constrained.terminal.exit_codes import ExitCode
 from tests.command_line import Run, write
 from tests.templates import HERMES
 from tests.unstable_templates import DATED, KEPT, LAST_QUERY, QUERY_TAG

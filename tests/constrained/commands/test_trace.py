@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from constrained.commands.exit_codes import ExitCode
+from constrained.terminal.exit_codes import ExitCode
 from tests.command_line import Run, write
 from tests.templates import PING
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from constrained import Sampling, embedded, load
-from constrained.commands.exit_codes import ExitCode
 from constrained.errors import ModelError
 from constrained.model.packaged import MODELS, PackagedModel, find_packaged
+from constrained.terminal.exit_codes import ExitCode
 from tests.command_line import Run
 
 BROUGHT = {"brought": PackagedModel("brings_a_model", "a.gguf", "pip install brings-a-model")}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from constrained.commands.output import has_colour, print_table, set_colour, show_progress
+from constrained.terminal.output import has_colour, print_table, set_colour, show_progress
 from tests.command_line import Run
 from tests.terminal import Terminal
 
@@ -75,7 +75,7 @@ def test_there_is_no_progress_in_a_pipe(capsys: pytest.CaptureFixture[str]):
 
 PROGRESS = """
 import sys
-from constrained.commands.output import show_progress
+from constrained.terminal.output import show_progress
 with show_progress("downloading") as report:
     for done in range(0, 3_000_001, 1_000_000):
         report(done, 3_000_000)

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from constrained.commands.show import DIM, PLAIN, ArgumentsText, Screen, TurnPrinter, show_reply
 from constrained.decode.endless_values import EndedValue
 from constrained.reply import Reply, Usage
+from constrained.terminal.show import DIM, PLAIN, ArgumentsText, Screen, TurnPrinter, show_reply
 from grammars.schema.nodes import Unfit
 from grammars.turn import (
     ArgumentsDelta,

@@ -5,7 +5,7 @@ import sys
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, TextIO
 
-from constrained.commands.output import (
+from constrained.terminal.output import (
     DIM,
     PLAIN,
     Report,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
-from constrained.commands.exit_codes import ExitCode
+from constrained.terminal.exit_codes import ExitCode
 from grammars.errors import Error
 
 if TYPE_CHECKING:
