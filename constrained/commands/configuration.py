@@ -49,7 +49,7 @@ class Config:
 
 
 @dataclass(frozen=True)
-class Command:
+class ParsedCommand:
     """A command as the parser knows it, the last of a chain such as `models`, `pull`.
 
     Attributes:
@@ -102,22 +102,24 @@ class Parsed:
         of_file: the names of those values of the file that the environment may replace.
     """
 
-    command: Command
+    command: ParsedCommand
     sources: dict[str, str] = field(default_factory=dict[str, str])
     of_file: set[str] = field(default_factory=set[str])
 
 
-def list_commands(parser: argparse.ArgumentParser) -> Iterator[Command]:
+def list_commands(parser: argparse.ArgumentParser) -> Iterator[ParsedCommand]:
     """All commands of a parser, those of commands included."""
-    return _list_commands(parser, Command())
+    return _list_commands(parser, ParsedCommand())
 
 
-def _list_commands(parser: argparse.ArgumentParser, above: Command) -> Iterator[Command]:
+def _list_commands(
+    parser: argparse.ArgumentParser, above: ParsedCommand
+) -> Iterator[ParsedCommand]:
     # argparse has no public way to ask for the arguments of a parser.
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for name, command in action.choices.items():
-                below = Command((*above.names, name), (*above.parsers, command))
+                below = ParsedCommand((*above.names, name), (*above.parsers, command))
                 yield below
                 yield from _list_commands(command, below)
 
@@ -157,7 +159,7 @@ def parse(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Nam
     for action in needed:  # it may be in the file
         action.required = False
     options, unknown = parser.parse_known_args(words)
-    command: Command = options.command
+    command: ParsedCommand = options.command
     _refuse_unknown(unknown, command)
     given = vars(options).keys() & {action.dest for action in command.list_actions()}
     values: dict[str, FileValue] = {}
@@ -180,7 +182,7 @@ def parse(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Nam
     return options
 
 
-def _refuse_unknown(words: Sequence[str], command: Command) -> None:
+def _refuse_unknown(words: Sequence[str], command: ParsedCommand) -> None:
     for word in words:
         known = [name for action in command.list_actions() for name in action.option_strings]
         close = get_close_matches(word.partition("=")[0], known, n=1)
@@ -227,7 +229,7 @@ def find_config(given: str | None) -> Config | None:
 
 
 def _read_config(
-    config: Config, parser: argparse.ArgumentParser, command: Command
+    config: Config, parser: argparse.ArgumentParser, command: ParsedCommand
 ) -> dict[str, FileValue]:
     """What the file says for a command: what holds for all commands, then its own tables."""
     commands = {each.names: each for each in list_commands(parser)}
@@ -251,7 +253,9 @@ def _read_config(
     return values
 
 
-def _read_common(config: Config, commands: Mapping[tuple[str, ...], Command]) -> dict[str, Any]:
+def _read_common(
+    config: Config, commands: Mapping[tuple[str, ...], ParsedCommand]
+) -> dict[str, Any]:
     """The options that stand in front of the tables, and those of the table for all commands.
 
     Raises:
@@ -270,7 +274,7 @@ def _read_common(config: Config, commands: Mapping[tuple[str, ...], Command]) ->
             message = f"{config.path}: {key} stands twice, at the top and in [{COMMON}]"
             raise RequestError(message, hint="Remove one of them")
         common[key] = value
-    everything = Command(parsers=tuple(command.parser for command in commands.values()))
+    everything = ParsedCommand(parsers=tuple(command.parser for command in commands.values()))
     for key, value in common.items():
         if not _has_option(everything, key) and isinstance(value, dict):
             close = get_close_matches(key, names, n=1)
@@ -280,7 +284,7 @@ def _read_common(config: Config, commands: Mapping[tuple[str, ...], Command]) ->
     return common
 
 
-def _has_option(command: Command, key: str) -> bool:
+def _has_option(command: ParsedCommand, key: str) -> bool:
     return any(_takes(action, f"--{key}") for action in command.list_actions())
 
 
@@ -288,7 +292,7 @@ def _takes(action: argparse.Action, option: str) -> bool:
     return option in action.option_strings and action.dest not in NOT_IN_FILES
 
 
-def find_option(command: Command, key: str, *, place: str, of: str = "") -> argparse.Action:
+def find_option(command: ParsedCommand, key: str, *, place: str, of: str = "") -> argparse.Action:
     """The option of this long name, without its dashes.
 
     Args:
@@ -311,7 +315,9 @@ def find_option(command: Command, key: str, *, place: str, of: str = "") -> argp
     raise RequestError(f"{place}: there is no option {key!r}{of}", hint=hint)
 
 
-def _read_table(command: Command, table: Mapping[str, Any], *, place: str) -> dict[str, FileValue]:
+def _read_table(
+    command: ParsedCommand, table: Mapping[str, Any], *, place: str
+) -> dict[str, FileValue]:
     """The options of a table, by their names in the namespace."""
     words: list[str] = []
     values: dict[str, FileValue] = {}

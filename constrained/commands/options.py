@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, get_args
 
-from constrained.commands.configuration import MODEL, Command, Parsed, find_rivals
+from constrained.commands.configuration import MODEL, Parsed, ParsedCommand, find_rivals
 from constrained.engine.options import CACHE_RAM, CacheType, EngineOptions, LoadOptions, SplitMode
 from constrained.engine.sampling import Sampling
 from constrained.errors import RequestError
@@ -336,7 +336,7 @@ def complete(options: argparse.Namespace) -> None:
     Raises:
         RequestError: a variable or an option cannot be read.
     """
-    parsed: Parsed = getattr(options, "parsed", Parsed(Command()))
+    parsed: Parsed = getattr(options, "parsed", Parsed(ParsedCommand()))
     named = {name for name in MODEL if getattr(options, name, None)} - parsed.of_file
     # A model that the command line names keeps the variables from naming another one, and one that
     # they name keeps the file from it.

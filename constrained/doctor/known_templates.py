@@ -26,7 +26,7 @@ _MOST_SHOWN = 4
 
 
 @dataclass(frozen=True)
-class Part:
+class TemplatePart:
     """A tag, or a text between two tags.
 
     Args:
@@ -58,15 +58,15 @@ class Known:
     digests: tuple[bytes, ...]
 
 
-def split_parts(source: str) -> list[Part]:
+def split_parts(source: str) -> list[TemplatePart]:
     """The tags and texts of a template, without comments and white space."""
-    parts: list[Part] = []
+    parts: list[TemplatePart] = []
     line = 1
     for text in _PART.split(source):
         stripped = text.strip()
         if stripped and not stripped.startswith("{#"):
             skipped = text[: len(text) - len(text.lstrip())]
-            parts.append(Part(stripped, line + skipped.count("\n")))
+            parts.append(TemplatePart(stripped, line + skipped.count("\n")))
         line += text.count("\n")
     return parts
 
@@ -148,11 +148,11 @@ def find_nearest(digests: Sequence[bytes]) -> Known | None:
 
 
 def _compare(
-    parts: Sequence[Part], digests: Sequence[bytes], known: Known
-) -> tuple[list[Part], int]:
+    parts: Sequence[TemplatePart], digests: Sequence[bytes], known: Known
+) -> tuple[list[TemplatePart], int]:
     """The parts that the known template does not have there, and how many of its own are gone."""
     matcher = difflib.SequenceMatcher(None, known.digests, digests, autojunk=False)
-    added: list[Part] = []
+    added: list[TemplatePart] = []
     missing = 0
     for kind, start, stop, first, last in matcher.get_opcodes():
         if kind != "equal":

@@ -25,7 +25,7 @@ ASCII = 128
 
 
 @dataclass(frozen=True)
-class Refusal:
+class RefusedText:
     """The place where a grammar refuses a text.
 
     Args:
@@ -132,7 +132,7 @@ def _tell_origin(context: ReplayContext) -> dict[str, str]:
     return {"origin": selected.origin.value, "notice": selected.notice}
 
 
-def find_refusal(matcher: Matcher, context: ReplayContext, text: str) -> Refusal:
+def find_refusal(matcher: Matcher, context: ReplayContext, text: str) -> RefusedText:
     """The place where a grammar refuses a text, or where the text ends too early.
 
     Args:
@@ -147,7 +147,7 @@ def find_refusal(matcher: Matcher, context: ReplayContext, text: str) -> Refusal
     accepted = context.vocabulary.text(tokens[:count])
     rest = text.encode()[len(accepted) :]
     forced = b"" if matcher.is_finished else matcher.forced_text()
-    return Refusal(
+    return RefusedText(
         offset=len(accepted),
         before=accepted[-SHOWN:].decode("utf-8", "replace"),
         found=rest[:SHOWN].decode("utf-8", "replace"),

@@ -19,7 +19,7 @@ from grammars.turn import (
 )
 
 
-class Part(StrEnum):
+class TracedPart(StrEnum):
     """A part of a turn."""
 
     REASONING = "reasoning"
@@ -40,7 +40,7 @@ class TokenPlace:
             in; "" is the whole.
     """
 
-    part: Part
+    part: TracedPart
     call: int | None = None
     pointer: str = ""
 
@@ -59,23 +59,25 @@ def find_places(parser: Parser, texts: Sequence[bytes], *, is_json: bool) -> Ite
     for data in texts:
         text = decoder.decode(data)
         events: Sequence[Event] = parser.feed(text) if text else ()
-        place = TokenPlace(Part.REASONING if parser.is_reasoning else Part.STRUCTURE, call)
+        place = TokenPlace(
+            TracedPart.REASONING if parser.is_reasoning else TracedPart.STRUCTURE, call
+        )
         for event in events:
             match event:
                 case ReasoningDelta():
-                    place = TokenPlace(Part.REASONING)
+                    place = TokenPlace(TracedPart.REASONING)
                 case ContentDelta(text) if is_json:
                     pointers.feed(text)
-                    place = TokenPlace(Part.CONTENT, pointer=pointers.pointer)
+                    place = TokenPlace(TracedPart.CONTENT, pointer=pointers.pointer)
                 case ContentDelta():
-                    place = TokenPlace(Part.CONTENT)
+                    place = TokenPlace(TracedPart.CONTENT)
                 case CallOpened(index, _):
                     call = index
                     pointers = JsonPath()
-                    place = TokenPlace(Part.STRUCTURE, call)
+                    place = TokenPlace(TracedPart.STRUCTURE, call)
                 case ArgumentsDelta(index, text):
                     pointers.feed(text)
-                    place = TokenPlace(Part.ARGUMENTS, index, pointers.pointer)
+                    place = TokenPlace(TracedPart.ARGUMENTS, index, pointers.pointer)
                 case CallRead() | CallCut():
                     call = None
         yield place

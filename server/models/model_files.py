@@ -15,7 +15,7 @@ from pathlib import Path
 
 from constrained.commands import options as shared
 from constrained.commands import request
-from constrained.commands.configuration import Command, find_option
+from constrained.commands.configuration import ParsedCommand, find_option
 from constrained.engine.protocol import Sampling
 from constrained.errors import RequestError
 from constrained.model.local_models import find_models, measure_files, name_model
@@ -139,7 +139,7 @@ def _read_option(
 ) -> Iterator[str]:
     """The words of the command line that a line of a preset stands for."""
     option = f"--{key}"
-    action = find_option(Command(parsers=(parser,)), key, place=place, of=" for a model")
+    action = find_option(ParsedCommand(parsers=(parser,)), key, place=place, of=" for a model")
     if action.nargs != 0:
         yield f"{option}={value}"
     elif value.lower() in TRUE:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from constrained.tools.shapes import read_tools
-from constrained.trace.places import JsonPath, Part, TokenPlace, find_places
+from constrained.trace.places import JsonPath, TokenPlace, TracedPart, find_places
 from grammars.formats import FORMATS, HERMES
 from grammars.parse.parser import Parser
 from grammars.render import render
@@ -77,9 +77,14 @@ def test_the_places_of_a_turn():
     for place in places:
         if not met or met[-1] != place:
             met.append(place)
-    for part in (Part.REASONING, Part.CONTENT, Part.ARGUMENTS, Part.STRUCTURE):
+    for part in (
+        TracedPart.REASONING,
+        TracedPart.CONTENT,
+        TracedPart.ARGUMENTS,
+        TracedPart.STRUCTURE,
+    ):
         assert part in {place.part for place in met}
-    order = [place.pointer for place in met if place.part is Part.ARGUMENTS]
+    order = [place.pointer for place in met if place.part is TracedPart.ARGUMENTS]
     assert order.index("/city") < order.index("/days/0") < order.index("/days/1")
 
 
@@ -95,4 +100,4 @@ def test_each_argument_has_a_place_in_every_format():
 def test_a_character_may_be_several_tokens():
     turn = Turn("é😀")
     places = place_all(HERMES, turn, [tool("f", {})])
-    assert places[-1].part is Part.CONTENT
+    assert places[-1].part is TracedPart.CONTENT

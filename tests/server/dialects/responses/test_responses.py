@@ -144,7 +144,7 @@ def test_events_of_a_text(plain: httpx.Client) -> None:
 def test_a_stream_has_no_done_line(plain: httpx.Client) -> None:
     with plain.stream("POST", RESPONSES, json={"input": "Hello", "stream": True}) as response:
         text = response.read().decode()
-    assert text.startswith('event: response.created\ndata: {"type": "response.created"')
+    assert text.startswith('event: response.created\ndata: {"type":"response.created"')
     assert "[DONE]" not in text
 
 
