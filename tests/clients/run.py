@@ -120,15 +120,15 @@ CLIENTS = (
     ),
     Client("ai-sdk", "ai_sdk.mjs", ("ai@7", "@ai-sdk/openai-compatible@3", "zod@4")),
     Client("openai-node", "openai_node.mjs", ("openai@7", "zod@4")),
-    Client("codex", "codex_exec.py", ("@openai/codex@0.169",), lacks=OF_SDKS, is_agent=True),
+    Client("codex", "coding_agents.py", ("@openai/codex@0.169",), lacks=OF_SDKS, is_agent=True),
     Client(
         "claude-code",
-        "claude_print.py",
+        "coding_agents.py",
         ("@anthropic-ai/claude-code@2",),
         lacks=OF_SDKS,
         is_agent=True,
     ),
-    Client("opencode", "opencode_run.py", ("opencode-ai@1",), lacks=OF_SDKS, is_agent=True),
+    Client("opencode", "coding_agents.py", ("opencode-ai@1",), lacks=OF_SDKS, is_agent=True),
     # Drawn requests may ask for any number of tokens: 504 is an answer, too.
     Client("schemathesis", "schema_fuzz.py", ("schemathesis>=4,<5",), ("--timeout", "1")),
 )

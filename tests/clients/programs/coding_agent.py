@@ -1,12 +1,11 @@
-"""An agent as a program: run in a home and a folder of its own, without a network.
-
-Runs with the standard library alone. The folder of the agent's packages is in CLIENT_HOME.
-"""
+"""An agent as a program: run in a home and a folder of its own, without a network. Runs with the
+standard library alone."""
 
 import os
 import re
 import subprocess
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,7 +25,9 @@ OFFLINE = {
     "no_proxy": "127.0.0.1,localhost",
     "LANG": "C.UTF-8",
 }
-REFUSED = re.compile(r'^constrained_requests_total\{.*status="([45]\d\d)".*\} (\d+)', re.MULTILINE)
+ANSWERED = re.compile(
+    r'^constrained_requests_total\{path="([^"]*)",status="(\d+)"\} (\d+)', re.MULTILINE
+)
 
 
 @dataclass(frozen=True)
@@ -36,19 +37,25 @@ class CodingAgent:
     Args:
         program: its name among the programs of its packages.
         arguments: of the program, in front of what it is asked.
+        read: finds the answer in what it prints.
         files: what its home has, by path.
         environment: in addition to a bare one.
     """
 
     program: str
     arguments: tuple[str, ...]
+    read: Callable[[str], str]
     files: Mapping[str, str] = field(default_factory=dict[str, str])
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
 
-    def ask(self, text: str) -> str:
-        """What the agent prints when it is asked something; none of its requests is refused."""
-        before = count_refused()
-        program = Path(os.environ["CLIENT_HOME"], "node_modules", ".bin", self.program)
+    def ask(self, text: str, packages: Path) -> str:
+        """The answer of the agent; none of its requests is refused.
+
+        Args:
+            packages: the folder that npm has installed it in.
+        """
+        before = count_statuses()
+        program = packages / "node_modules" / ".bin" / self.program
         with tempfile.TemporaryDirectory(prefix="agent-", ignore_cleanup_errors=True) as folder:
             home = Path(folder)
             work = home / "work"
@@ -69,30 +76,17 @@ class CodingAgent:
                 check=False,
             )
         assert done.returncode == 0, f"exit code {done.returncode}: {done.stdout}{done.stderr}"
-        assert count_refused() == before, "a request was refused"
-        return done.stdout
+        answers = count_statuses() - before
+        assert set(answers) == {"200"}, f"statuses of its requests: {answers}"
+        return self.read(done.stdout)
 
 
-def count_refused() -> int:
-    """The requests that the server has refused."""
+def count_statuses() -> Counter[str]:
+    """How often the server has answered with each status, this question apart."""
     with urlopen(f"{report.URL}/metrics", timeout=report.PATIENCE) as response:
         text = response.read().decode()
-    return sum(int(count) for _, count in REFUSED.findall(text))
-
-
-def greet(agent: CodingAgent, read: Callable[[str], str]) -> str:
-    """A question that needs no tool.
-
-    Args:
-        read: finds the answer in what the agent prints.
-    """
-    said = read(agent.ask(agent_tasks.GREETING))
-    assert said == agent_tasks.GREETED, said
-    return said
-
-
-def read_notes(agent: CodingAgent, read: Callable[[str], str]) -> str:
-    """A question that needs a call: the model tells the code only where it has seen it."""
-    said = read(agent.ask(agent_tasks.QUESTION))
-    assert said == agent_tasks.CODE, said
-    return said
+    counts = Counter[str]()
+    for path, status, count in ANSWERED.findall(text):
+        if path != "/metrics":
+            counts[status] += int(count)
+    return counts
