@@ -24,7 +24,7 @@ import jsonschema_rs
 
 from benchmarks.tool_sets import read_rows, sample_paths
 from constrained import Model, Sampling, embedded, load
-from constrained.engine.host import return_large_blocks
+from constrained.engine.host import bound_heap
 from constrained.errors import BusyError, ContextError, DeadlineError, Error, ReplyError
 from constrained.reply import Reply
 
@@ -152,7 +152,7 @@ def main() -> int:
     options = parser.parse_args()
     sets = [row["tools"][:3] for row in read_rows(options.tools)][:40]
     before = threading.active_count()
-    return_large_blocks()
+    bound_heap()
     how: Any = {"sequences": options.sequences, "threads": options.threads, "cache_ram": 32}
     with load(options.model, context_length=2048, **how) as model:
         tally, memory = run(model, sets, options.requests, options.users)

@@ -61,6 +61,10 @@ class Completer:
             return None
         return None if shortest is None else shortest.size
 
+    def measure(self) -> int:
+        """The bytes of what its lexer has learnt, about."""
+        return self._lexer.measure()
+
     def fork(self) -> "Completer":
         """A completer of other texts, which shares what is known of the grammar."""
         other = copy(self)

@@ -210,7 +210,7 @@ def test_what_the_command_line_says(run: Run, monkeypatch: pytest.MonkeyPatch, t
 
 def test_large_blocks_are_returned_where_glibc_is() -> None:
     """In a process of its own: the setting stays."""
-    command = "from constrained.engine.host import return_large_blocks as f; print(f(), f())"
+    command = "from constrained.engine.host import bound_heap as f; print(f(), f())"
     done = subprocess.run(
         [sys.executable, "-c", command], capture_output=True, text=True, check=True
     )
