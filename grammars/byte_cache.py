@@ -23,6 +23,7 @@ _COMMON = (type, ModuleType, FunctionType, BuiltinFunctionType, MethodType, Code
 
 V = TypeVar("V")
 T = TypeVar("T")
+R = TypeVar("R", covariant=True)
 P = ParamSpec("P")
 
 
@@ -126,12 +127,12 @@ class _Unknown(Enum):
     UNKNOWN = 0
 
 
-class CachedFunction(Protocol[P, T]):
+class CachedFunction(Protocol[P, R]):
     """A function whose last results are kept."""
 
     cache: "ByteCache[Any]"
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T: ...
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
 
 
 _SHARED: list[tuple[str, ByteCache[Any]]] = []

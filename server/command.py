@@ -17,7 +17,7 @@ from constrained.commands.options import LOCAL_HOST, MOST_MODELS, PORT
 from constrained.commands.output import print_error
 from constrained.deadline import check_timeout
 from constrained.decode.filters.stop_texts import read_stops
-from constrained.engine.host import available_memory, bound_heap
+from constrained.engine.host import available_memory, bound_heap, keep_returning
 from constrained.engine.options import MOST_WAITING, read_options
 from constrained.engine.protocol import Sampling
 from constrained.errors import RequestError
@@ -231,6 +231,7 @@ def _serve(options: argparse.Namespace, settings: Settings) -> int:
         raise RequestError(f"the server needs {error.name}", hint=hint) from error
 
     bound_heap()
+    keep_returning()
     # A thread that compiles a large schema lets others run after so long, not after 5 ms: a request
     # passes from thread to thread dozens of times.
     sys.setswitchinterval(SWITCH_SECONDS)

@@ -2,6 +2,8 @@
 
 import ctypes
 import os
+import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -12,6 +14,7 @@ GGUF = b"GGUF"  # what such a file begins with
 # mallopt(3): M_MMAP_THRESHOLD in bytes, M_ARENA_MAX.
 MMAP_THRESHOLD, LARGE = -3, 1 << 20
 ARENA_MAX, ARENAS = -8, 2
+MUCH_FREE = 16 << 20  # bytes
 CGROUP = Path("/sys/fs/cgroup")
 CPU = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
 
@@ -106,6 +109,26 @@ def return_free_memory() -> bool:
     except (AttributeError, OSError, TypeError):
         return False
     return bool(trim(0))
+
+
+def keep_returning(seconds: float = 30) -> None:
+    """From now on, until the process ends, returns free memory whenever there is much of it: what a
+    large request has left.
+
+    Args:
+        seconds: from one look to the next.
+    """
+
+    def watch() -> None:
+        while True:
+            time.sleep(seconds)
+            heap = measure_heap()
+            if heap is None:
+                return
+            if heap.free > MUCH_FREE:
+                return_free_memory()
+
+    threading.Thread(target=watch, name="memory", daemon=True).start()
 
 
 def check_gguf(path: Path) -> None:
