@@ -53,7 +53,7 @@ _GRAMMAR, _REGEX = "/grammar", "/regex"
 MATCHERS = 128 * MIB  # those of compiled grammars; one of three tools takes 0.3 MB at first
 LARGEST = MATCHERS // 4  # of one grammar; when its lexer has learnt more, it is compiled anew
 COMPLETERS = 32 * MIB
-COMPLETER_BYTES, CHARACTER_BYTES = 20_000, 150  # of a completer and its grammar; of its text
+COMPLETER_BYTES, CHARACTER_BYTES = 20_000, 60  # of a completer and its grammar; of its text
 KNOWN = 256  # grammars that were compiled last, by name
 MOST_STEPS = 400_000
 """Of compiling one job, all its tools together; 1,000 tools of 20 arguments take 250,000."""

@@ -24,7 +24,7 @@ from grammars.regex.reader import UnreadableError, read
 
 MOST_STATES = 20_000
 """When there are more, the automaton begins anew: memory is bounded, and the results the same."""
-STATE_BYTES = 1_000
+STATE_BYTES = 2_500
 """Of a state with its expression, about: 600 where it counts, 2,800 where it has alternatives."""
 _MOST_STEPS = 4_000
 """After so many more than the text has characters, the search for it gives up."""
