@@ -13,7 +13,7 @@ from constrained.job import Job
 from constrained.model.loading import load
 from constrained.tools import shapes
 from constrained.tools.shapes import forget_schemas, read_entries, read_tools
-from grammars.byte_cache import MIB, CacheSize, measure_shared
+from grammars.byte_cache import MIB, ByteCache, CacheSize, measure_shared
 from grammars.ir import lexer
 from grammars.regex.automaton import STATE_BYTES, Automaton, compile_regexes
 from grammars.regex.reader import read
@@ -86,11 +86,18 @@ def find_for_completions(regex: str) -> Automaton | None:
     return lexer._compile(read(regex))
 
 
-@pytest.mark.parametrize("find", [find_for_lowering, find_for_completions])
+@pytest.mark.parametrize(
+    ("find", "cache"),
+    [
+        (find_for_lowering, compile_regexes.cache),
+        (find_for_completions, lexer._compile.cache),
+    ],
+)
 def test_automata_are_weighed_with_what_they_have_learnt(
-    find: Callable[[str], Automaton | None], monkeypatch: pytest.MonkeyPatch
+    find: Callable[[str], Automaton | None],
+    cache: ByteCache[Any],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    cache = {find_for_lowering: compile_regexes, find_for_completions: lexer._compile}[find].cache
     cache.clear()
     monkeypatch.setattr(cache, "_most", 500 * STATE_BYTES)
     for number in range(12):
@@ -98,8 +105,8 @@ def test_automata_are_weighed_with_what_they_have_learnt(
             found = find(f"{number}a{{100,200}}")
             assert found is not None
             assert found.accepts(f"{number}" + "a" * 150)
-    assert found.measure() > 100 * STATE_BYTES
-    find(f"{11}a{{100,200}}")
+            assert found.measure() > 100 * STATE_BYTES
+    find("11a{100,200}")
     assert 1 <= cache.size.count <= 4
     assert 100 * STATE_BYTES < cache.size.bytes <= 500 * STATE_BYTES
 
