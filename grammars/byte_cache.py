@@ -1,8 +1,8 @@
 """Caches whose bounds are bytes, not entries: a client decides how large an entry is.
 
 What is kept of one request may be a thousand times as large as what is kept of another, so a number
-of entries bounds nothing. Entries are measured when they come; those that grow are weighed anew
-each time they are found.
+of entries bounds nothing. Entries are measured when they come; those that grow are weighed
+again and again.
 """
 
 import functools
@@ -11,12 +11,13 @@ import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar
 
 MIB = 1 << 20
+REWEIGHED = 8
 OVERHEAD = 300  # bytes of an entry's place in the dictionary, and of its bookkeeping
 _COMMON = (type, ModuleType, FunctionType, BuiltinFunctionType, MethodType, CodeType, Enum)
 """What values refer to and do not have for themselves."""
@@ -54,13 +55,26 @@ def measure_bytes(value: object) -> int:
     return total
 
 
+@dataclass(frozen=True)
+class _Weighed(Generic[V]):
+    """A value, and what its key and itself weigh."""
+
+    value: V
+    key_weight: int
+    weight: int
+
+    @property
+    def bytes(self) -> int:
+        return self.key_weight + self.weight
+
+
 class ByteCache(Generic[V]):
     """Keeps the values that were wanted last, as far as they have room. For several threads.
 
     Args:
         most: bytes of all entries together.
-        weigh: the bytes of a value. It is asked again whenever the value is found, so what grows
-            has to answer quickly; None: what was measured when it came.
+        weigh: the bytes of a value. It is asked again, some `REWEIGHED` times for each value that
+            comes, so what grows has to answer quickly; None: what was measured when it came.
         largest: bytes of one entry. One that has grown beyond is forgotten, so that it does not
             take the room of all others; None: as many as there are for all.
     """
@@ -75,14 +89,17 @@ class ByteCache(Generic[V]):
         self._most = most
         self._largest = most if largest is None else largest
         self._weigh = weigh
-        self._kept: OrderedDict[Hashable, tuple[V, int, int]] = OrderedDict()
+        self._kept: OrderedDict[Hashable, _Weighed[V]] = OrderedDict()
         self._bytes = 0
+        self._come = 0  # values, since all were weighed
         self._lock = threading.Lock()
 
     @property
     def size(self) -> CacheSize:
         """How much it holds."""
-        return CacheSize(len(self._kept), self._bytes)
+        with self._lock:
+            self._reweigh()
+            return CacheSize(len(self._kept), self._bytes)
 
     def find(self, key: Hashable, default: T) -> V | T:
         """The value of a key, which was wanted last from now on."""
@@ -90,19 +107,21 @@ class ByteCache(Generic[V]):
             entry = self._kept.get(key)
             if entry is None:
                 return default
-            value, key_weight, _ = entry
             if self._weigh is None:
                 self._kept.move_to_end(key)
             else:
-                self._put(key, value, key_weight, self._weigh(value))
-            return value
+                self._put(key, replace(entry, weight=self._weigh(entry.value)))
+            return entry.value
 
     def keep(self, key: Hashable, value: V) -> None:
         """Keeps a value, if it has room at all."""
         key_weight = OVERHEAD + measure_bytes(key)
         weight = measure_bytes(value) if self._weigh is None else self._weigh(value)
         with self._lock:
-            self._put(key, value, key_weight, weight)
+            self._put(key, _Weighed(value, key_weight, weight))
+            self._come += 1
+            if REWEIGHED * self._come >= len(self._kept):
+                self._reweigh()
 
     def clear(self) -> None:
         """Forgets all."""
@@ -110,17 +129,35 @@ class ByteCache(Generic[V]):
             self._kept.clear()
             self._bytes = 0
 
-    def _put(self, key: Hashable, value: V, key_weight: int, weight: int) -> None:
+    def _put(self, key: Hashable, entry: _Weighed[V]) -> None:
         """Makes it the last one, and room for it; one that is too large goes itself."""
-        _, *weights = self._kept.pop(key, (None, 0, 0))
-        self._bytes -= sum(weights)
-        if key_weight + weight > self._largest:
+        before = self._kept.pop(key, None)
+        if before is not None:
+            self._bytes -= before.bytes
+        if entry.bytes > self._largest:
             return
-        self._kept[key] = value, key_weight, weight
-        self._bytes += key_weight + weight
+        self._kept[key] = entry
+        self._bytes += entry.bytes
+        self._make_room()
+
+    def _reweigh(self) -> None:
+        """Weighs all, also what was not found again but goes on growing."""
+        self._come = 0
+        if self._weigh is None:
+            return
+        for key, entry in [*self._kept.items()]:
+            weighed = replace(entry, weight=self._weigh(entry.value))
+            self._bytes += weighed.bytes - entry.bytes
+            self._kept[key] = weighed
+            if weighed.bytes > self._largest:
+                del self._kept[key]
+                self._bytes -= weighed.bytes
+        self._make_room()
+
+    def _make_room(self) -> None:
         while self._bytes > self._most:
-            _, (_, *weights) = self._kept.popitem(last=False)
-            self._bytes -= sum(weights)
+            _, oldest = self._kept.popitem(last=False)
+            self._bytes -= oldest.bytes
 
 
 class _Unknown(Enum):

@@ -213,7 +213,7 @@ class Lexer:
     def measure(self) -> int:
         """The bytes of the automata, which grow with each text that they read."""
         machines = list(self._machines.values())  # a copy: another thread may be adding one
-        return sum(m.bytes for m in machines if isinstance(m, RegexMachine))
+        return sum(machine.bytes for machine in machines if isinstance(machine, RegexMachine))
 
     def machine(self, lexeme: Expression) -> Machine:
         """The machine that reads this lexeme."""

@@ -44,32 +44,44 @@ def test_there_is_never_more_than_there_is_room_for(taken: list[tuple[str, int, 
     """Against a model: the values in the order in which they were wanted, the last ones kept."""
     cache = ByteCache[Growing](ROOM, weigh, largest=ROOM // 2)
     model = OrderedDict[int, Growing]()
-    weighed = dict[int, int]()
     values = {key: Growing() for key in range(10)}
 
-    def settle(key: int) -> None:
-        value = model.pop(key)
-        weighed[key] = OVERHEAD + measure_bytes(key) + value.bytes
-        if weighed[key] <= ROOM // 2:
-            model[key] = value
-        while sum(weighed[kept] for kept in model) > ROOM:
+    def weigh_kept(key: int) -> int:
+        return OVERHEAD + measure_bytes(key) + model[key].bytes
+
+    def settle() -> None:
+        for key in [*model]:
+            if weigh_kept(key) > ROOM // 2:
+                del model[key]
+        while sum(map(weigh_kept, model)) > ROOM:
             model.popitem(last=False)
 
     for step, key, size in taken:
         if step == "keep":
             values[key] = model[key] = Growing(size)
+            model.move_to_end(key)
             cache.keep(key, values[key])
-            settle(key)
         elif step == "grow":
             values[key].bytes += size
         else:
             found = cache.find(key, None)
             assert found is model.get(key)
             if found is not None:
-                settle(key)
-        total = sum(weighed[kept] for kept in model)
+                model.move_to_end(key)
+        settle()
+        total = sum(map(weigh_kept, model))
         assert cache.size == CacheSize(len(model), total)
         assert total <= ROOM
+
+
+def test_what_grows_without_being_found_again_goes_too() -> None:
+    cache = ByteCache[Growing](ROOM, weigh)
+    values = [Growing() for _ in range(100)]
+    for number, value in enumerate(values):
+        cache.keep(number, value)
+        value.bytes = ROOM // 4
+    held = [value for number, value in enumerate(values) if cache.find(number, None)]
+    assert sum(value.bytes for value in held) <= ROOM
 
 
 def test_a_large_value_goes_alone() -> None:
