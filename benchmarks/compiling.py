@@ -65,7 +65,7 @@ def measure(place: Stage, tools: Sequence[Any], order: KeyOrder) -> Costs:
     lowering, lowered = _clock(lambda: read_tools(tools))
     building, grammar = _clock(lambda: build_grammar(format, lowered, policy, None, markers))
     compiling, known = _clock(lambda: Matcher.compile(compiler.tokenizer, grammar))
-    grammars, matchers = GrammarCache(markers, 1), {grammar: known}
+    grammars, matchers = GrammarCache(markers), {grammar: known}
 
     def find(lowered: Sequence[Tool]) -> Completer:
         source = GrammarSource(format, tools=tuple(lowered), policy=policy, state=State())

@@ -1,6 +1,7 @@
 """Many requests of several users at once, some of which leave: nothing leaks, every reply is valid.
 
     python -m benchmarks.soak [-m MODEL.gguf] [--requests 2000] [--users 8] [--sequences 4]
+    python -m benchmarks.soak --conversations 10000
 
 Each user holds conversations of a few turns, about the tools of the samples. Some requests are
 cancelled while they wait, while the prompt is read or in the middle of the answer; some streams are
@@ -8,6 +9,10 @@ left, some have deadlines that they miss. Printed are how the requests ended, re
 fit their schemas, and after each tenth of the requests what could leak: memory of the process,
 threads, sequences in use. Exit code 1 if memory grew by more than 2 % over the second half, if a
 reply is not valid, or if anything is in use at the end.
+
+With `--conversations` there are so many short ones in place of these, each with a system message
+and a tool of its own, so that nothing of one is of use to another; and what the caches hold of them
+is printed, too. Memory is flat once all caches are full.
 """
 
 import argparse
@@ -15,8 +20,10 @@ import gc
 import random
 import threading
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +31,14 @@ import jsonschema_rs
 
 from benchmarks.tool_sets import read_rows, sample_paths
 from constrained import Model, Sampling, embedded, load
-from constrained.engine.host import return_large_blocks
+from constrained.engine.host import bound_heap, measure_heap, return_free_memory
 from constrained.errors import BusyError, ContextError, DeadlineError, Error, ReplyError
 from constrained.reply import Reply
+from grammars.byte_cache import measure_shared
 
 WORDS = "weather Paris tomorrow list open issues send mail convert nine miles please thanks".split()
 GROWTH = 0.02
+TURNS = 5  # of a conversation
 KNOWN = (BusyError, ContextError, DeadlineError, ReplyError)
 
 
@@ -65,7 +74,7 @@ def find_faults(reply: Reply, tools: list[dict[str, Any]]) -> list[str]:
     return faults
 
 
-def converse(model: Model, sets: list[Any], tally: Tally, seed: int, turns: int) -> None:
+def converse(model: Model, sets: list[Any], tally: Tally, seed: int, *, turns: int) -> None:
     """One conversation of a user."""
     draw = random.Random(seed)
     tools, messages = draw.choice(sets), list[Any]()
@@ -106,6 +115,38 @@ def ask(
     return ("length" if reply.finish_reason == "length" else "stop"), reply
 
 
+def talk_once(model: Model, tally: Tally, number: int) -> None:
+    """A conversation about a tool that no other one has: a call, and what the model says to it."""
+    parameters = {
+        "type": "object",
+        "properties": {f"name{number}": {"type": "string", "maxLength": 8}},
+        "required": [f"name{number}"],
+    }
+    function = {"name": f"tool{number}", "parameters": parameters}
+    tools = [{"type": "function", "function": function}]
+    messages: list[Any] = [
+        {"role": "system", "content": f"You are assistant {number}."},
+        {"role": "user", "content": WORDS[number % len(WORDS)]},
+    ]
+    for choice in ("required", "none"):
+        reply = model.call(messages, tools, tool_choice=choice, max_tokens=24)
+        tally.note(reply.finish_reason, find_faults(reply, tools))
+        messages.append(reply.message())
+        for call in reply.calls:
+            messages.append({"role": "tool", "tool_call_id": call.id, "content": "ok"})
+
+
+def show_caches(model: Model) -> None:
+    """Prints what is kept, in MB, and the memory that malloc holds."""
+    caches = {**model.metrics().caches, **measure_shared()}
+    kept = [f"{name} {size.bytes / 1e6:.1f} ({size.count:,})" for name, size in caches.items()]
+    kept.append(f"snapshots {model.metrics().memory.bytes / 1e6:.1f}")
+    heap = measure_heap()
+    if heap is not None:
+        kept.append(f"malloc {heap.used / 1e6:.1f} + {heap.free / 1e6:.1f} free")
+    print("      ", ", ".join(kept), flush=True)
+
+
 def _leave(stream: Any, after: int) -> tuple[str, Reply | None]:
     """Goes away after so many events."""
     if after == 0:
@@ -125,18 +166,22 @@ def measure() -> int:
     return pages * 4096
 
 
-def run(model: Model, sets: list[Any], requests: int, users: int) -> tuple[Tally, list[int]]:
-    """All conversations; the memory after each tenth of the requests."""
-    tally, memory, turns = Tally(), list[int](), 5
+def run(
+    model: Model, hold: Callable[[Tally, int], None], conversations: int, users: int
+) -> tuple[Tally, list[int]]:
+    """All conversations, by number; the memory after each tenth of them."""
+    tally, memory = Tally(), list[int]()
     for part in range(10):
-        seeds = range(part * requests // 10 // turns, (part + 1) * requests // 10 // turns)
+        numbers = range(part * conversations // 10, (part + 1) * conversations // 10)
         with ThreadPoolExecutor(users) as pool:
-            list(pool.map(lambda seed: converse(model, sets, tally, seed, turns), seeds))
+            list(pool.map(partial(hold, tally), numbers))
+        return_free_memory()
         memory.append(measure())
         threads = threading.active_count()
         print(
             f"{tally.total:6} requests, {memory[-1] / 1e6:8.1f} MB, {threads} threads", flush=True
         )
+        show_caches(model)
     return tally, memory
 
 
@@ -145,6 +190,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Many requests, some of which leave.")
     parser.add_argument("-m", "--model", type=Path, default=embedded.PATH)
     parser.add_argument("--requests", type=int, default=2000)
+    parser.add_argument("--conversations", type=int, help="so many, each with a tool of its own")
     parser.add_argument("--users", type=int, default=8)
     parser.add_argument("--sequences", type=int, default=4)
     parser.add_argument("-t", "--threads", type=int, default=1)
@@ -152,10 +198,14 @@ def main() -> int:
     options = parser.parse_args()
     sets = [row["tools"][:3] for row in read_rows(options.tools)][:40]
     before = threading.active_count()
-    return_large_blocks()
+    bound_heap()
     how: Any = {"sequences": options.sequences, "threads": options.threads, "cache_ram": 32}
     with load(options.model, context_length=2048, **how) as model:
-        tally, memory = run(model, sets, options.requests, options.users)
+        if options.conversations:
+            hold, count = partial(talk_once, model), options.conversations
+        else:
+            hold, count = partial(converse, model, sets, turns=TURNS), options.requests // TURNS
+        tally, memory = run(model, hold, count, options.users)
         used = model.metrics().running + model.metrics().waiting
     growth = memory[-1] / memory[4] - 1
     for end, count in sorted(tally.ends.items()):

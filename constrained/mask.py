@@ -6,6 +6,7 @@ only an end token may follow, which looks like a clean end. So every call here a
 
 import re
 import threading
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import NoReturn
@@ -51,6 +52,12 @@ MOST_GBNF = 30_000_000  # rules times characters: 3 s
 REGEX_INDENT = 4  # characters in front of an expression in an error of Rust's parser
 AT_ONCE = 4  # grammars that llguidance compiles
 PATIENCE = 0.02  # seconds between two looks at whether a grammar is still wanted
+# llguidance tells nobody what its lexer has learnt, and lets nobody forget it. What it takes was
+# measured (`benchmarks.learning`): some 100 to 2,000 bytes for a mask of known states; where it
+# makes new ones, up to 200 kB for each ms. A grammar by itself has 50 to 60 bytes a character.
+COMPILED_BYTES, CHARACTER_BYTES = 200_000, 60
+MASK_BYTES, SECOND_BYTES = 2_000, 200_000_000
+KNOWN_STATES = 0.0001  # seconds; a mask that takes longer makes new ones
 HEADER = "%llguidance {}\n"
 _stack_size = threading.Lock()
 _room = threading.BoundedSemaphore(AT_ONCE)
@@ -76,6 +83,17 @@ def find_regex_fault(regex: str) -> tuple[str, int] | None:
     return cause.removeprefix("error: "), carets.index("^") - REGEX_INDENT
 
 
+class _Learnt:
+    """What llguidance holds for a grammar and all forks of it, about."""
+
+    def __init__(self, bytes: int):
+        self.bytes = bytes
+
+    def note_mask(self, seconds: float) -> None:
+        """A mask has taken so long. Two threads may note at once: one of them is lost at worst."""
+        self.bytes += MASK_BYTES + int(max(0, seconds - KNOWN_STATES) * SECOND_BYTES)
+
+
 class Matcher:
     """A grammar, and the state of a turn in it. Not for two threads at once.
 
@@ -86,10 +104,12 @@ class Matcher:
         self,
         tokenizer: llguidance.LLTokenizer,
         inner: llguidance.LLMatcher,
+        learnt: _Learnt,
         where: str | None = None,
     ):
         self._tokenizer = tokenizer
         self._where = where
+        self._learnt = learnt
         self._inner = inner
         self._n_vocab = tokenizer.vocab_size
         self._ends = frozenset(tokenizer.eos_tokens)
@@ -122,16 +142,21 @@ class Matcher:
         _check_size(grammar.count("\n"), MOST_RULES, "rules")
         _check_size(grammar.count(" | "), MOST_BRANCHES, "branches")
         limits = OWN_LIMITS if is_own else USER_LIMITS
-        matcher = cls(tokenizer, _compile(tokenizer, grammar, limits), where)
+        learnt = _Learnt(COMPILED_BYTES + CHARACTER_BYTES * len(grammar))
+        matcher = cls(tokenizer, _compile(tokenizer, grammar, limits), learnt, where)
         matcher._check("the grammar is not valid")
         matcher.prepare()  # also finds a grammar that nothing fits
         return matcher
 
     def fork(self) -> "Matcher":
         """Returns an independent matcher in the same state, in microseconds."""
-        fork = Matcher(self._tokenizer, self._inner.deep_copy(), self._where)
+        fork = Matcher(self._tokenizer, self._inner.deep_copy(), self._learnt, self._where)
         fork._packed = self._packed
         return fork
+
+    def measure(self) -> int:
+        """The bytes that its grammar takes, with what its lexer has learnt in all forks; about."""
+        return self._learnt.bytes
 
     @property
     def warnings(self) -> list[str]:
@@ -144,7 +169,9 @@ class Matcher:
         It lets go of the interpreter lock, so it can run in a thread while the model decodes.
         """
         if self._packed is None:
+            began = time.thread_time()
             packed = np.frombuffer(self._inner.compute_bitmask(), dtype=np.uint8)
+            self._learnt.note_mask(time.thread_time() - began)
             self._check("the grammar failed")
             self._packed = packed
 

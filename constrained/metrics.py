@@ -1,7 +1,9 @@
 """The figures of a model: requests under way, and what is kept of earlier ones."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from grammars.byte_cache import CacheSize
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,10 @@ class Metrics:
         last_failure: what the last one was; None if there was none.
         running: how many requests are under way.
         waiting: how many wait for a sequence.
+        caches: what is kept of grammars and conversations, by name: `matchers` (compiled grammars,
+            with what their lexers have learnt), `completers` (the grammars as values), `turns`,
+            `shared_prefixes`. What all models of the process share, `measure_shared` of
+            `grammars.byte_cache` tells.
     """
 
     sequences: int
@@ -46,6 +52,7 @@ class Metrics:
     last_failure: str | None = None
     running: int = 0
     waiting: int = 0
+    caches: Mapping[str, CacheSize] = field(default_factory=dict[str, CacheSize])
 
     @property
     def held(self) -> Amount:
@@ -68,5 +75,15 @@ def add_metrics(parts: Iterable[Metrics]) -> Metrics:
             last_failure=part.last_failure or total.last_failure,
             running=total.running + part.running,
             waiting=total.waiting + part.waiting,
+            caches=_add_caches(total.caches, part.caches),
         )
+    return total
+
+
+def _add_caches(
+    some: Mapping[str, CacheSize], others: Mapping[str, CacheSize]
+) -> dict[str, CacheSize]:
+    total = dict(some)
+    for name, size in others.items():
+        total[name] = total.get(name, CacheSize()) + size
     return total

@@ -14,7 +14,7 @@ from constrained import embedded
 from constrained.commands import options as shared
 from constrained.commands.options import LOCAL_HOST, MOST_MODELS, PORT
 from constrained.deadline import check_timeout
-from constrained.engine.host import available_memory, return_large_blocks
+from constrained.engine.host import available_memory, bound_heap, keep_returning
 from constrained.engine.options import MOST_WAITING, read_options
 from constrained.engine.sampling import Sampling
 from constrained.errors import RequestError
@@ -242,7 +242,8 @@ def _serve(options: argparse.Namespace, settings: Settings) -> int:
         hint = f"Run: {install_command('server')}"
         raise RequestError(f"the server needs {error.name}", hint=hint) from error
 
-    return_large_blocks()
+    bound_heap()
+    keep_returning()
     # A thread that compiles a large schema lets others run after so long, not after 5 ms: a request
     # passes from thread to thread dozens of times.
     sys.setswitchinterval(SWITCH_SECONDS)

@@ -3,10 +3,18 @@
 Names and format: https://prometheus.io/docs/instrumenting/exposition_formats/
 """
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    ProcessCollector,
+    generate_latest,
+)
 
+from constrained.engine.host import measure_heap
 from constrained.metrics import Metrics
 from constrained.reply import Usage
+from grammars.byte_cache import measure_shared
 
 
 class Counters:
@@ -14,6 +22,7 @@ class Counters:
 
     def __init__(self) -> None:
         self._registry = registry = CollectorRegistry()
+        ProcessCollector(registry=registry)  # memory, descriptors, time of the processors
         self._requests = Counter(
             "constrained_requests", "Requests answered", ["path", "status"], registry=registry
         )
@@ -32,6 +41,13 @@ class Counters:
             name: Gauge(f"constrained_{name}", text, registry=registry)
             for name, text in GAUGES.items()
         }
+
+        text = "Bytes that are kept of earlier requests, by cache"
+        self._cache_bytes = Gauge("constrained_cache_bytes", text, ["cache"], registry=registry)
+        text = "Entries that are kept of earlier requests, by cache"
+        self._cache_entries = Gauge("constrained_cache_entries", text, ["cache"], registry=registry)
+        text = "Bytes that malloc holds: used, or free and not returned to the system"
+        self._heap = Gauge("constrained_heap_bytes", text, ["state"], registry=registry)
 
     def note_request(self, path: str, status: int) -> None:
         """A request was answered; `path` is that of the route, so that there are few."""
@@ -72,6 +88,13 @@ class Counters:
         }
         for name, value in values.items():
             self._gauges[name].set(value)
+        for name, size in {**metrics.caches, **measure_shared()}.items():
+            self._cache_bytes.labels(name).set(size.bytes)
+            self._cache_entries.labels(name).set(size.count)
+        heap = measure_heap()
+        if heap is not None:
+            self._heap.labels("used").set(heap.used)
+            self._heap.labels("free").set(heap.free)
         return generate_latest(self._registry)
 
 

@@ -5,7 +5,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, lru_cache, partial
+from functools import cache, cached_property, partial
 from typing import Any
 
 from constrained.assistant_prefill import AssistantPrefill, read_prefill
@@ -29,6 +29,7 @@ from constrained.tools.shapes import read_policy
 from constrained.vocabulary.vocabulary import Tokenizer, Vocabulary, build_tokenizer
 from grammars.build.answer import read_regex
 from grammars.build.turn import build_turn
+from grammars.byte_cache import MIB, ByteCache, CacheSize
 from grammars.errors import SchemaError, ToolError
 from grammars.ir.completion import Completer
 from grammars.ir.grammar import Grammar
@@ -49,7 +50,11 @@ from grammars.turn import (
 from grammars.wire.format import Format
 
 _GRAMMAR, _REGEX = "/grammar", "/regex"
-CACHED = 32  # compiled grammars; one of 100 tools is about 1 MB
+MATCHERS = 128 * MIB  # those of compiled grammars; one of three tools takes 0.3 MB at first
+LARGEST = MATCHERS // 2  # of one grammar; when its lexer has learnt more, it is compiled anew
+COMPLETERS = 64 * MIB
+COMPLETER_BYTES, CHARACTER_BYTES = 20_000, 60  # of a completer and its grammar; of its text
+KNOWN = 256  # grammars that were compiled last, by name
 MOST_STEPS = 400_000
 """Of compiling one job, all its tools together; 1,000 tools of 20 arguments take 250,000."""
 
@@ -92,14 +97,19 @@ class GrammarCache:
 
     Args:
         markers: token ids of the formats' markers that are one token.
-        size: how many are kept.
     """
 
-    def __init__(self, markers: Mapping[str, int], size: int):
-        self._markers, self._size = markers, size
+    def __init__(self, markers: Mapping[str, int]):
+        self._markers = markers
         # Schemas are known by their `id`, so they are kept, too: no other one may get it.
-        self._kept: OrderedDict[Any, tuple[Sequence[Tool], Completer]] = OrderedDict()
-        self._lock = threading.Lock()
+        self._kept: ByteCache[tuple[Sequence[Tool], Completer]] = ByteCache(
+            COMPLETERS, lambda kept: _measure_completer(kept[1])
+        )
+
+    @property
+    def size(self) -> CacheSize:
+        """How much is kept."""
+        return self._kept.size
 
     def find(self, source: GrammarSource) -> Completer:
         """The completer of turns of this grammar, which it has.
@@ -111,16 +121,18 @@ class GrammarCache:
         schemas = tuple((tool.name, id(tool.schema)) for tool in source.tools)
         source_key = source.format.name, source.policy, source.state, source.text_ends
         key = (source.scope, schemas, source_key)
-        with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                return self._kept[key][1]
+        kept = self._kept.find(key, None)
+        if kept is not None:
+            return kept[1]
         completer = Completer(source.build(self._markers))
-        with self._lock:
-            self._kept[key] = source.tools, completer
-            if len(self._kept) > self._size:
-                self._kept.popitem(last=False)
+        self._kept.keep(key, (source.tools, completer))
         return completer
+
+
+def _measure_completer(completer: Completer) -> int:
+    """The bytes of a completer and its grammar, about."""
+    text = CHARACTER_BYTES * len(completer.grammar.lark)
+    return COMPLETER_BYTES + text + completer.measure()
 
 
 _NO_GRAMMAR = b""
@@ -196,7 +208,7 @@ class Compiler:
         )
         self._context_length = context_length
         self._find_text_ends = cache(partial(find_text_ends, vocabulary=vocabulary))
-        self._compile = lru_cache(maxsize=CACHED)(self._compile_grammar)
+        self._matchers: ByteCache[Matcher] = ByteCache(MATCHERS, Matcher.measure, largest=LARGEST)
         self._known: OrderedDict[bytes, None] = OrderedDict()  # grammars that are kept, by name
         self._lock = threading.Lock()  # of these
 
@@ -207,7 +219,7 @@ class Compiler:
 
     @cached_property
     def _grammars(self) -> GrammarCache:
-        return GrammarCache(self.markers, CACHED)
+        return GrammarCache(self.markers)
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
@@ -239,9 +251,17 @@ class Compiler:
             with self._lock:
                 self._known[name] = None
                 self._known.move_to_end(name)
-                if len(self._known) > CACHED:
+                if len(self._known) > KNOWN:
                     self._known.popitem(last=False)
         return turn
+
+    def measure_caches(self) -> dict[str, CacheSize]:
+        """What it keeps of earlier jobs, by name; see `Metrics.caches`."""
+        return {
+            "matchers": self._matchers.size,
+            "completers": self._grammars.size,
+            **self.prompts.measure_caches(),
+        }
 
     def knows(self, job: Job) -> bool:
         """True if the grammar of such a job is kept, or it needs none: only the prompt is new."""
@@ -401,7 +421,7 @@ class Compiler:
 
     def forget(self) -> None:
         """Drops the compiled grammars: one that failed has spoilt what its forks share."""
-        self._compile.cache_clear()
+        self._matchers.clear()
 
     def _constrain(self, source: GrammarSource, offer: Offer) -> tuple[Completer, Matcher]:
         """The completer and the matcher of a grammar.
@@ -474,7 +494,7 @@ class Compiler:
                 alone = Policy(answer=answer, key_order=source.policy.key_order)
                 lark = replace(source, tools=(), policy=alone).build(self.markers).lark
         try:
-            self._compile_grammar(lark, where, source.scope)
+            self._compile_grammar(lark, where)
         except GrammarError as e:
             if isinstance(source.policy.answer, RegexAnswer):
                 _check_regex(source.policy.answer.regex, e)
@@ -489,7 +509,7 @@ class Compiler:
         tool, policy = offered.tool, Policy(key_order=source.policy.key_order)
         alone = replace(source, tools=(tool,), policy=policy)
         try:
-            self._compile_grammar(alone.build(self.markers).lark, None, source.scope)
+            self._compile_grammar(alone.build(self.markers).lark, None)
         except GrammarError as e:
             message = f"the schema of tool {tool.name!r} cannot be enforced: {e.message}"
             error = SchemaError(message, where=f"/tools/{offered.index}", hint="Simplify it")
@@ -497,8 +517,16 @@ class Compiler:
         except (SchemaError, ToolError) as e:
             raise _RefusedError(Refusal(tool.name, e)) from e
 
-    def _compile_grammar(self, grammar: str, where: str | None, scope: str) -> Matcher:
-        """Compiles a grammar; `scope` tells apart for whom it is kept."""
+    def _compile(self, grammar: str, where: str | None, scope: str) -> Matcher:
+        """The matcher of a grammar, at its start; `scope` tells apart for whom it is kept."""
+        key = grammar, where, scope
+        matcher = self._matchers.find(key, None)
+        if matcher is None:
+            matcher = self._compile_grammar(grammar, where)
+            self._matchers.keep(key, matcher)
+        return matcher
+
+    def _compile_grammar(self, grammar: str, where: str | None) -> Matcher:
         is_own = where not in (_GRAMMAR, _REGEX)
         return Matcher.compile(self.tokenizer, grammar, is_own=is_own, where=where)
 

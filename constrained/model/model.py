@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar, Unpack, overload
 
@@ -490,8 +491,9 @@ class Model:
                 self._workers.submit(self.compiler.forget, order)
 
     def metrics(self) -> Metrics:
-        """The figures of the KV cache: sequences, snapshots in memory and on disk."""
-        return self._runner.metrics
+        """The figures of requests under way, of the KV cache (sequences, snapshots in memory and on
+        disk), and of the other caches."""
+        return replace(self._runner.metrics, caches=self.compiler.measure_caches())
 
     def drain(self, seconds: float) -> None:
         """Ends all requests within so many seconds: those that are not done by then fail with a

@@ -4,8 +4,6 @@ Their KV cache is kept longest. One breakpoint is where the tools and system mes
 the caller having to say so; others are behind the first messages that the caller names.
 """
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
@@ -16,10 +14,11 @@ from constrained.prompt.prompt_reuse import Messages, Write
 from constrained.prompt.turn_cache import digest
 from constrained.template.special_tokens import find_free_characters
 from constrained.vocabulary.vocabulary import Vocabulary
+from grammars.byte_cache import MIB, ByteCache, CacheSize
 from grammars.wire.format import count_common
 
 MOST = 4  # breakpoints of one prompt, besides that of the tools and system messages
-MOST_KNOWN = 64  # shared prefixes
+PREFIXES = 16 * MIB  # shared prefixes: 400,000 tokens
 Tokens: TypeAlias = tuple[int, ...]
 
 
@@ -49,8 +48,12 @@ class SharedPrefixes:
     """
 
     def __init__(self) -> None:
-        self._known: OrderedDict[bytes, Tokens] = OrderedDict()
-        self._lock = threading.Lock()
+        self._known: ByteCache[Tokens] = ByteCache(PREFIXES)
+
+    @property
+    def size(self) -> CacheSize:
+        """How much is kept."""
+        return self._known.size
 
     def measure(
         self,
@@ -70,15 +73,10 @@ class SharedPrefixes:
         """
         system = list(takewhile(lambda message: message["role"] == "system", messages))
         key = digest(key, system)
-        with self._lock:
-            shared = self._known.get(key)
+        shared = self._known.find(key, None)
         if shared is None:
             shared = _encode_shared(system, encode)
-        with self._lock:
-            self._known[key] = shared
-            self._known.move_to_end(key)
-            while len(self._known) > MOST_KNOWN:
-                self._known.popitem(last=False)
+            self._known.keep(key, shared)
         return count_common(shared, tokens)
 
 

@@ -24,6 +24,7 @@ from constrained.prompt.turn_cache import CachedTurn, History, TurnCache, digest
 from constrained.template.special_tokens import Prompt, render_prompt
 from constrained.tools.shapes import as_openai
 from constrained.vocabulary.vocabulary import Vocabulary
+from grammars.byte_cache import CacheSize
 from grammars.infer.reasoning import count_calls, find_state
 from grammars.turn import State
 from grammars.wire.format import Format, JsonCall, Marker
@@ -139,6 +140,10 @@ class Prompts:
         self._turns = TurnCache(remembered, with_ids=any(map(writes_ids, formats)))
         self._remembers = remembered > 0
         self._shared_prefixes = SharedPrefixes()
+
+    def measure_caches(self) -> dict[str, CacheSize]:
+        """What is kept of earlier prompts and turns, by name."""
+        return {"turns": self._turns.size, "shared_prefixes": self._shared_prefixes.size}
 
     def compose(self, job: Job, tools: Sequence[Any], teaching: SelectedFormat) -> ComposedPrompt:
         """The prompt of a job.

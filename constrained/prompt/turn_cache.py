@@ -27,9 +27,11 @@ from constrained.messages import (
     pack_json,
     read_reasoning,
 )
+from grammars.byte_cache import CacheSize, measure_bytes
 from grammars.wire.format import CallId, CallIndex, Format, JsonCall
 
 MOST_TOKENS = 4_000_000  # 16 MB
+TOKEN_BYTES = 4
 OVERHEAD = 512  # tokens: the room that a turn takes, besides its own
 MOST_PATHS = 8  # ways to read a conversation, where several turns said the same
 VISIBLE = {"role", "content", "tool_calls", *REASONING_NAMES}
@@ -82,8 +84,8 @@ class CachedTurn:
 
     @property
     def size(self) -> int:
-        """The room that it takes, in tokens."""
-        return len(self.added) + len(self.tokens) + OVERHEAD
+        """The room that it takes, in tokens; that of the message, too."""
+        return len(self.added) + len(self.tokens) + OVERHEAD + self._message_size
 
     @property
     def all_tokens(self) -> tuple[int, ...]:
@@ -98,6 +100,10 @@ class CachedTurn:
     def reasoning(self) -> str:
         """The reasoning, without the white space around it."""
         return _strip(read_reasoning(self.message))
+
+    @cached_property
+    def _message_size(self) -> int:
+        return measure_bytes(self.message) // TOKEN_BYTES
 
     @cached_property
     def name(self) -> bytes:
@@ -234,6 +240,11 @@ class TurnCache:
         self._lock = threading.Lock()
         self._kept: OrderedDict[_TurnKey, CachedTurn] = OrderedDict()
         self._of: dict[bytes, dict[bytes, CachedTurn]] = {}
+
+    @property
+    def size(self) -> CacheSize:
+        """How much is kept."""
+        return CacheSize(len(self._kept), TOKEN_BYTES * self._size)
 
     def recall(self, key: bytes, messages: Sequence[dict[str, Any]]) -> History:
         """Finds the turns of a conversation; where several said the same, those that most of the

@@ -5,12 +5,12 @@ import marshal
 import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 from constrained.cache_scope import COMMON
 from constrained.messages import pack_json
 from constrained.tools.functions import as_json
+from grammars.byte_cache import MIB, keep_results
 from grammars.errors import PolicyError, SchemaError, ToolError
 from grammars.lowering.lower import lower
 from grammars.lowering.tool_options import loosen, require_nonempty
@@ -21,7 +21,7 @@ from grammars.turn import Choice, Policy, Think, Tool
 
 _SCHEMA_KEYS = ("parameters", "input_schema", "inputSchema")
 MOST_TOOLS = 1000  # in one request
-LOWERED = 1000  # schemas of tools that are kept
+SCHEMAS, TEXTS = 32 * MIB, 16 * MIB  # those of tools that are kept: 5 and 2 kB of each, mostly
 _JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 
 
@@ -149,7 +149,7 @@ def _encode(tool: Any) -> str:
     return _encode_again(key)
 
 
-@lru_cache(maxsize=LOWERED)
+@keep_results("tool_texts", TEXTS)
 def _encode_again(data: bytes) -> str:
     return _encode_json(marshal.loads(data))
 
@@ -168,7 +168,7 @@ def _find_key(body: Mapping[str, Any]) -> str | None:
     return None
 
 
-@lru_cache(maxsize=LOWERED)
+@keep_results("schemas", SCHEMAS)
 def _lower_text(text: str, strict: bool, nonempty: bool, scope: str) -> Schema:
     """The schema of a tool; the same tools come again with each request of a scope."""
     body, _ = _body(json.loads(text), "")
@@ -186,8 +186,8 @@ def _lower_text(text: str, strict: bool, nonempty: bool, scope: str) -> Schema:
 
 def forget_schemas() -> None:
     """Drops the schemas that are kept."""
-    _lower_text.cache_clear()
-    _encode_again.cache_clear()
+    _lower_text.cache.clear()
+    _encode_again.cache.clear()
 
 
 def _as_json(tool: Any, where: str) -> Any:

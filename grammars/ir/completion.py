@@ -73,6 +73,10 @@ class Completer:
         with suppress(StepsError, RecursionError), limit_steps(MOST_STEPS):
             self._choices.prepare(self._shortest)
 
+    def measure(self) -> int:
+        """The bytes of what its lexer has learnt, about."""
+        return self._lexer.measure()
+
     def fork(self) -> "Completer":
         """A completer of other texts, which shares what is known of the grammar."""
         other = copy(self)

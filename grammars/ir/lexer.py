@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import NamedTuple, Protocol, TypeAlias
 
+from grammars.byte_cache import MIB, keep_results
 from grammars.ir.grammar import Rule
 from grammars.ir.nodes import (
     Alternatives,
@@ -140,6 +140,11 @@ class RegexMachine:
         self.lazy = lazy
 
     @property
+    def bytes(self) -> int:
+        """What its automaton takes."""
+        return self._automaton.measure()
+
+    @property
     def start(self) -> Position:
         return self._automaton.start
 
@@ -219,6 +224,11 @@ class Lexer:
         self._rules = rules
         self._machines: dict[Expression, Machine] = {}
 
+    def measure(self) -> int:
+        """The bytes of the automata, which grow with each text that they read."""
+        machines = list(self._machines.values())  # a copy: another thread may be adding one
+        return sum(machine.bytes for machine in machines if isinstance(machine, RegexMachine))
+
     def machine(self, lexeme: Expression) -> Machine:
         """The machine that reads this lexeme."""
         if lexeme not in self._machines:
@@ -280,13 +290,13 @@ class Lexer:
                 raise UnreadableError(f"{body} in a terminal")
 
 
-@lru_cache(maxsize=1024)
+@keep_results("regexes", 8 * MIB)
 def _read_pattern(regex: str) -> Regex:
     # Requests come again with the same expressions: reading one costs more than looking it up.
     return read(regex)
 
 
-# Few, for each keeps thousands of states. Strings and numbers are what grammars have in common.
-@lru_cache(maxsize=128)
+# Each keeps thousands of states. Strings and numbers are what grammars have in common.
+@keep_results("automata", 32 * MIB, Automaton.measure)
 def _compile(regex: Regex) -> Automaton:
     return Automaton(regex)

@@ -3,9 +3,9 @@
 import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TypeAlias, TypeVar
 
+from grammars.byte_cache import MIB, keep_results
 from grammars.spelling.python import Ends
 from grammars.wire.format import JsonStyle
 
@@ -412,7 +412,7 @@ class Buffer:
                 return "".join(parts)
 
 
-@lru_cache(maxsize=1024)
+@keep_results("regexes", 4 * MIB)
 def _compile_stops(stops: tuple[str, ...]) -> re.Pattern[str]:
     """One expression for all stops, the longest first."""
     longest_first = sorted(stops, key=len, reverse=True)

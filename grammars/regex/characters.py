@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import groupby
 
+from grammars.byte_cache import MIB, keep_results
+
 _SCALARS = ((0, 0xD7FF), (0xE000, sys.maxunicode))
 """All characters: the code points without the surrogates, which no text in UTF-8 has."""
 _PLEASANT = "a0A-_ .:/" + "".join(map(chr, range(0x21, 0x7F))) + "\n\t\r"
@@ -36,10 +38,9 @@ class Characters:
         return cls(tuple(merged))
 
     @classmethod
-    @lru_cache(maxsize=4096)
     def of(cls, text: str) -> "Characters":
         """The characters of this text."""
-        return cls.collect((ord(c), ord(c)) for c in text)
+        return _collect_text(text)
 
     @cached_property
     def _firsts(self) -> list[int]:
@@ -75,6 +76,11 @@ def _cut(ranges: Iterable[tuple[int, int]]) -> Iterable[tuple[int, int]]:
                 yield max(first, low), min(last, high)
 
 
+@keep_results("regexes", MIB)
+def _collect_text(text: str) -> Characters:
+    return Characters.collect((ord(c), ord(c)) for c in text)
+
+
 @lru_cache(maxsize=64)
 def find_category(name: str) -> Characters | None:
     """The characters of a general category of Unicode (`L`, `Lu`, `Letter`); None if it is none."""
@@ -97,7 +103,7 @@ def _categories() -> list[tuple[str, tuple[int, int]]]:
     return runs
 
 
-@lru_cache(maxsize=4096)
+@keep_results("regexes", 8 * MIB)
 def pick_representatives(sets: frozenset[Characters]) -> tuple[str, ...]:
     """One character for each way to be in some of these sets, the plainest there is."""
     borders = {border for s in sets for low, high in s.ranges for border in (low, high + 1)}

@@ -10,8 +10,9 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
-from functools import lru_cache
 from typing import TypeAlias
+
+from grammars.byte_cache import MIB, keep_results
 
 NUMBER = (
     r"-?(0|[1-9][0-9]{0,18})(\.[0-9]{1,30})?"
@@ -84,7 +85,7 @@ def express_range(bounds: Mapping[str, float], *, integer: bool) -> str | None:
     return _express(tuple(bounds.items()), integer)
 
 
-@lru_cache(maxsize=512)
+@keep_results("regexes", 4 * MIB)
 def _express(bounds: tuple[tuple[str, float], ...], integer: bool) -> str | None:
     lows: list[Limit] = []
     highs: list[Limit] = []

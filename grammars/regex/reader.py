@@ -5,8 +5,8 @@ or classes that depend on flags.
 """
 
 import re
-from functools import lru_cache
 
+from grammars.byte_cache import MIB, keep_results
 from grammars.regex.characters import EVERY, Characters, find_category
 from grammars.regex.expressions import (
     BLANK,
@@ -56,7 +56,7 @@ def read(regex: str) -> Expression:
     return expression
 
 
-@lru_cache(maxsize=512)
+@keep_results("regexes", MIB)
 def counts_words(regex: str | None) -> bool:
     """True if the expression counts a group in which several parts can have any length, such as
     words and the spaces between them: `(\\w+\\s+){2,8}`."""

@@ -20,6 +20,8 @@ from grammars.steps import StepsError, limit_steps, spend
 LATEST = "https://json-schema.org/draft/2020-12/schema"
 MOST_WAYS = 1_000_000
 """Subschemas that a value may be compared with, each as often as a way leads there: 0.1 s."""
+NATIVE_BYTES = 13
+"""What jsonschema-rs holds for each character of a schema, about."""
 _MOST_EXPLAINED = 2_000
 """An error has those of all branches in it, at 100 us each; of more ways, it has no reason."""
 _MOST_IN_PLACE = 50_000  # of which there is one for each part of a value
@@ -48,6 +50,9 @@ class Validator:
         self._source = source
         self._root = root
         self._inner = _make_inner(source, root)
+
+    def __sizeof__(self) -> int:
+        return super().__sizeof__() + NATIVE_BYTES * len(self._text)
 
     @cached_property
     def _text(self) -> str:

@@ -3,8 +3,9 @@ JSON's. The grammar and the completion are made of the same expressions.
 """
 
 from collections.abc import Sequence
-from functools import lru_cache, partial
+from functools import partial
 
+from grammars.byte_cache import MIB, keep_results
 from grammars.regex.characters import EVERY, Characters
 from grammars.regex.expressions import Expression
 from grammars.regex.reader import UnreadableError, read
@@ -32,7 +33,7 @@ _BARE = (
 )
 
 
-@lru_cache(maxsize=512)
+@keep_results("regexes", 4 * MIB)
 def find_strings(node: String, style: JsonStyle) -> Texts | None:
     """The strings of a node in Python's spelling, quotes included; None if its pattern cannot be
     read."""
@@ -47,7 +48,7 @@ def find_strings(node: String, style: JsonStyle) -> Texts | None:
     return Texts(tuple(parts))
 
 
-@lru_cache(maxsize=512)
+@keep_results("regexes", 4 * MIB)
 def find_raw(node: String, style: JsonStyle) -> Texts:
     """The strings of a node without their quotes, where nothing is escaped."""
     parts = [f"(?s:.{count_times(node.min_length, node.max_length)})"]

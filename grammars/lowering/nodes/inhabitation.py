@@ -3,10 +3,10 @@ none are taken out before a grammar is made."""
 
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
-from functools import lru_cache
 from itertools import chain
 from math import ceil, floor, inf, isinf
 
+from grammars.byte_cache import MIB, keep_results
 from grammars.regex.texts import Texts, match_words
 from grammars.schema.counted import Counted
 from grammars.schema.members import Unordered
@@ -105,7 +105,7 @@ def _prune(node: Node, alive: Set[str]) -> Node:
     return NEVER if is_empty else node
 
 
-@lru_cache(maxsize=512)
+@keep_results("regexes", MIB)
 def _has_no_text(node: String) -> bool:
     """True if the lengths plainly leave no text of the pattern."""
     shortest, longest, pattern = node.min_length, node.max_length, node.pattern

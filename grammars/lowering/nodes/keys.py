@@ -4,9 +4,10 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, reduce
+from functools import reduce
 from itertools import chain
 
+from grammars.byte_cache import MIB, keep_results
 from grammars.lowering.keywords import as_list, drop_annotations
 from grammars.lowering.rewrite.merging import conjoin
 from grammars.lowering.rewrite.presence import PresenceKeywords, list_names
@@ -186,7 +187,7 @@ def read_names(names: Json) -> Texts | None:
     return None if texts.automaton is None else texts
 
 
-@lru_cache(maxsize=512)
+@keep_results("regexes", MIB)
 def is_universal(pattern: str) -> bool:
     """True if every text matches."""
     regex = translate(pattern)

@@ -210,9 +210,40 @@ def test_what_the_command_line_says(run: Run, monkeypatch: pytest.MonkeyPatch, t
 
 def test_large_blocks_are_returned_where_glibc_is() -> None:
     """In a process of its own: the setting stays."""
-    command = "from constrained.engine.host import return_large_blocks as f; print(f(), f())"
+    command = "from constrained.engine.host import bound_heap as f; print(f(), f())"
     done = subprocess.run(
         [sys.executable, "-c", command], capture_output=True, text=True, check=True
     )
     is_glibc = platform.libc_ver()[0] == "glibc"
     assert done.stdout.split() == [str(is_glibc)] * 2
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="it asks glibc")
+def test_free_memory_is_told_and_returned() -> None:
+    """In a process of its own: 64 MB in small pieces, of which every hundredth stays."""
+    command = """if True:
+        import time
+        from pathlib import Path
+        from constrained.engine.host import bound_heap, keep_returning, measure_heap
+
+        def measure():
+            return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+        bound_heap()
+        pieces = [b"x" * 64_000 for _ in range(1_000)]
+        used = measure_heap().used
+        pieces[:] = pieces[::100]
+        heap = measure_heap()
+        assert heap.used < used - 60_000_000, (heap, used)
+        assert heap.free > 60_000_000, heap
+        before = measure()
+        keep_returning(0.01)
+        end = time.monotonic() + 30
+        while measure() > before - 50_000_000 and time.monotonic() < end:
+            time.sleep(0.01)
+        print(before - measure() > 50_000_000)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", command], capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "True\n", done.stderr

@@ -198,6 +198,9 @@ def test_other_paths() -> None:
         assert in_cache
         assert float(in_cache[1]) > 0
         assert f"constrained_held_tokens {in_cache[1]}" in metrics  # as it was called before
+        for cache in ("matchers", "completers", "turns", "schemas", "automata"):
+            assert f'constrained_cache_bytes{{cache="{cache}"}}' in metrics
+        assert 'constrained_cache_entries{cache="turns"} 1.0' in metrics
 
 
 @pytest.mark.parametrize(
