@@ -38,6 +38,7 @@ from server.metrics import Counters
 from server.models.leases import ModelLeases
 from server.models.served_models import ModelBounds, ServedModels
 from server.models.source import ModelSource
+from server.observe.telemetry import Telemetry, find_tracer
 from server.playground import routes as playground
 from server.settings import Settings
 
@@ -87,7 +88,10 @@ def make_app(
     sources = load
     if not isinstance(sources, Sequence):
         sources = [ModelSource(name, sources, preloaded=True)]
-    models = ServedModels(sources, settings, bounds, counters=counters, address=address)
+    telemetry = Telemetry(find_tracer()) if settings.otel else None
+    models = ServedModels(
+        sources, settings, bounds, counters=counters, telemetry=telemetry, address=address
+    )
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

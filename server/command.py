@@ -21,7 +21,7 @@ from constrained.errors import RequestError
 from constrained.own_packages import install_command
 from constrained.terminal.input import read_text
 from constrained.terminal.output import print_error
-from server.logs import set_up_log
+from server.logs import FORMATTERS, set_up_log
 from server.settings import ReasoningField, Settings
 
 if TYPE_CHECKING:
@@ -132,6 +132,10 @@ def _add_server_options(parser: argparse.ArgumentParser) -> None:
     add("--log-prompts", action="store_true", help="write prompts to the log")
     levels = ("debug", "info", "warning", "error")
     add("--log-level", choices=levels, default="info", help="default: info")
+    help = "form of the log: lines of text, or of JSON with the figures of each reply"
+    add("--log-format", choices=tuple(FORMATTERS), default="text", help=f"{help}; default: text")
+    help = "export a span for each reply by OTLP (OTEL_EXPORTER_OTLP_ENDPOINT; extra otel)"
+    add("--otel", action="store_true", help=help)
     add("-v", "--verbose", action="store_true", help="same as --log-level debug")
     _add_without_effect(parser)
 
@@ -215,7 +219,7 @@ def _run(options: argparse.Namespace) -> int:
     shared.read_sampling(options, Sampling())
     shared.choose_sequences(options, SEQUENCES)
     read_options(shared.read_engine_options(options))
-    set_up_log("debug" if options.verbose else options.log_level)
+    set_up_log("debug" if options.verbose else options.log_level, options.log_format)
     if options.ignored:
         LOG.info("without effect here: %s", " ".join(options.ignored))
     if settings.api_keys == () and options.host not in LOCAL:
@@ -394,6 +398,7 @@ def read_settings(options: argparse.Namespace) -> Settings:
         lenient_tools=options.lenient_tools,
         show_grammar=options.show_grammar,
         log_prompts=options.log_prompts,
+        otel=options.otel,
     )
 
 

@@ -1,6 +1,8 @@
 """The log: a record is a line, whatever clients and files have had written into it."""
 
+import json
 import logging
+from typing import Any
 
 from constrained.terminal.output import escape_controls
 
@@ -27,13 +29,37 @@ class LineFormatter(logging.Formatter):
         return "\n".join(lines)
 
 
+class JsonFormatter(logging.Formatter):
+    """Writes each record as one line of JSON: time, level, logger, message, and the fields of the
+    record, if it has any (`extra={"fields": ...}`)."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        shown: dict[str, Any] = {
+            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        shown |= getattr(record, "fields", {})
+        if record.exc_info:
+            shown["exception"] = self.formatException(record.exc_info)
+        return json.dumps(shown, ensure_ascii=True, default=str)
+
+
 def _indent(text: str) -> list[str]:
     return [INDENT + escape_controls(line) for line in text.split("\n")]
 
 
-def set_up_log(level: str) -> None:
+FORMATTERS = {"text": LineFormatter("%(levelname)s: %(message)s"), "json": JsonFormatter()}
+
+
+def set_up_log(level: str, form: str = "text") -> None:
     """Writes the records of all loggers to stderr, from this level on: those of uvicorn as well,
-    if it is told to configure none (`log_config=None`)."""
+    if it is told to configure none (`log_config=None`).
+
+    Args:
+        form: a key of `FORMATTERS`.
+    """
     handler = logging.StreamHandler()
-    handler.setFormatter(LineFormatter("%(levelname)s: %(message)s"))
+    handler.setFormatter(FORMATTERS[form])
     logging.basicConfig(level=level.upper(), handlers=[handler])

@@ -7,6 +7,7 @@ from prometheus_client import (
     CollectorRegistry,
     Counter,
     Gauge,
+    Histogram,
     ProcessCollector,
     generate_latest,
 )
@@ -15,6 +16,13 @@ from constrained.engine.host import measure_heap
 from constrained.metrics import Metrics
 from constrained.reply import Usage
 from grammars.byte_cache import measure_shared
+from server.observe.request_record import Durations, RequestRecord
+
+MOST_TOOLS = 200
+"""Tools that are counted by name: each name is a time series for good, and clients choose them."""
+OTHER = "other"
+SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 60, 120, 300)
+TOKEN_SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2)
 
 
 class Counters:
@@ -37,6 +45,22 @@ class Counters:
             kind: Counter(f"constrained_{kind}", f"Usage: {kind}", registry=registry)
             for kind in kinds
         }
+        self._durations = {
+            name: Histogram(
+                f"constrained_{name}_seconds",
+                f"Seconds of a reply: {name}",
+                registry=registry,
+                buckets=SECONDS,
+            )
+            for name in vars(Durations())
+        }
+        text = "Seconds a generated token, of each reply"
+        self._token_seconds = Histogram(
+            "constrained_token_seconds", text, registry=registry, buckets=TOKEN_SECONDS
+        )
+        text = "Calls in replies, by tool and outcome (valid, unfit, truncated)"
+        self._calls = Counter("constrained_calls", text, ["tool", "outcome"], registry=registry)
+        self._tools: set[str] = set()
         self._gauges = {
             name: Gauge(f"constrained_{name}", text, registry=registry)
             for name, text in GAUGES.items()
@@ -58,13 +82,24 @@ class Counters:
         for kind, count in vars(usage).items():
             self._tokens[kind].inc(count)
 
-    def note_lost_prefix(self, part: str) -> None:
-        """A part of this kind has changed, in front of what was computed already."""
-        self._lost.labels(part).inc()
+    def note_record(self, record: RequestRecord) -> None:
+        """A reply is complete: what it took, and what came of it."""
+        for name, seconds in vars(record.durations).items():
+            self._durations[name].observe(seconds)
+        if record.completion_tokens:
+            self._token_seconds.observe(record.durations.generation / record.completion_tokens)
+        for tool, outcome in record.calls:
+            self._calls.labels(self._name_tool(tool), outcome).inc()
+        if record.lost_prefix:
+            self._lost.labels(record.lost_prefix).inc()
+        if record.repeated_calls:
+            self._repeated.inc()
 
-    def note_repeated_calls(self) -> None:
-        """A conversation has the same call again and again."""
-        self._repeated.inc()
+    def _name_tool(self, tool: str) -> str:
+        if tool not in self._tools and len(self._tools) >= MOST_TOOLS:
+            return OTHER
+        self._tools.add(tool)
+        return tool
 
     def note_unfinished(self, count: int) -> None:
         """So many turns ended without a reply."""

@@ -116,6 +116,8 @@ class Settings:
     """Replies have the grammar that constrained them."""
     log_prompts: bool = False
     """The log has what was asked and answered."""
+    otel: bool = False
+    """A span of OpenTelemetry is exported for each reply."""
 
     def __post_init__(self) -> None:
         limits = (

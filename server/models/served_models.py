@@ -22,6 +22,8 @@ from server.errors import HttpError
 from server.ids import CallIds
 from server.metrics import Counters
 from server.models.source import ModelSource
+from server.observe.prefix_watch import PrefixWatch
+from server.observe.telemetry import Telemetry
 from server.settings import Settings
 from server.turns.service import Service
 from server.turns.stable_prompts import ConversationDates
@@ -65,7 +67,13 @@ class ServedModel:
         is_starting: it is being loaded since the server has started, which nobody waits for.
     """
 
-    def __init__(self, source: ModelSource, settings: Settings, counters: Counters):
+    def __init__(
+        self,
+        source: ModelSource,
+        settings: Settings,
+        counters: Counters,
+        telemetry: Telemetry | None,
+    ):
         self.source = source
         self.facts = NO_FACTS
         self.service: Service | None = None
@@ -81,7 +89,9 @@ class ServedModel:
             settings=settings,
             call_ids=CallIds(),
             dates=ConversationDates(settings.date),
+            prefixes=PrefixWatch(),
             counters=counters,
+            telemetry=telemetry,
             name=source.name,
         )
         self._timer: asyncio.TimerHandle | None = None
@@ -141,6 +151,7 @@ class ServedModels:
         settings: how the server behaves.
         bounds: on what is loaded at a time.
         counters: what `/metrics` shows.
+        telemetry: takes a span for each reply; None: nobody does.
         address: where the server listens, for the log.
 
     Attributes:
@@ -154,10 +165,11 @@ class ServedModels:
         bounds: ModelBounds | None = None,
         *,
         counters: Counters | None = None,
+        telemetry: Telemetry | None = None,
         address: str = "",
     ):
         settings, counters = settings or Settings(), counters or Counters()
-        self._models = [ServedModel(source, settings, counters) for source in sources]
+        self._models = [ServedModel(source, settings, counters, telemetry) for source in sources]
         self.readers = Workers("read", settings.max_waiting)
         self._bounds = bounds or ModelBounds()
         self._address = address

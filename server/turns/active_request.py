@@ -32,10 +32,19 @@ class ActiveRequest:
     Args:
         compiled: the request, with prompt and grammar.
         streams: a turn for each choice; of several prompts, those of the first come first.
+        compile_seconds: that it took to compile the request.
     """
 
-    def __init__(self, compiled: CompiledRequest, streams: Sequence[AsyncStream[Reply]]):
+    def __init__(
+        self,
+        compiled: CompiledRequest,
+        streams: Sequence[AsyncStream[Reply]],
+        *,
+        compile_seconds: float = 0.0,
+    ):
         self.compiled = compiled
+        self._compile_seconds = compile_seconds
+        self._launched_at = time.monotonic()
         self._streams = streams
         self._counters = compiled.service.counters
         self._finished: set[int] = set()
@@ -83,24 +92,35 @@ class ActiveRequest:
         if isinstance(event, Reply):
             self._finished.add(number)
             self._counters.note_usage(event.usage)
-            _log_reply(event)
-            if number == 0:
-                self._warn(event)
+            self._note_record(event, is_first=number == 0)
             if self.compiled.service.settings.log_prompts:
                 LOG.info("reply: %r", event.text)
 
-    def _warn(self, reply: Reply) -> None:
+    def _note_record(self, reply: Reply, *, is_first: bool) -> None:
+        elapsed = time.monotonic() - self._launched_at
+        record = make_record(
+            self.compiled,
+            reply,
+            compile_seconds=self._compile_seconds,
+            elapsed_seconds=elapsed,
+        )
+        if not is_first:  # what the request does counts once, however many choices it has
+            record = replace(record, lost_prefix="", repeated_calls=0)
+        LOG.info("%s", record, extra={"fields": record.fields})
+        self._counters.note_record(record)
+        if self.compiled.service.telemetry is not None:
+            self.compiled.service.telemetry.note(record)
+        if is_first:
+            self._warn(record)
+
+    def _warn(self, record: RequestRecord) -> None:
         """Says why the prompt was computed again, and that the conversation goes in circles."""
         request = self.compiled.request
         if request.lost_prefix is not None:
-            self._counters.note_lost_prefix(request.lost_prefix.part.value)
-            usage = reply.usage
-            counts = f"{usage.cached_tokens} of {usage.prompt_tokens} tokens were cached"
+            counts = f"{record.cached_tokens} of {record.prompt_tokens} tokens were cached"
             LOG.warning("the prefix was lost (%s): %s", counts, request.lost_prefix)
-        if request.repeated_calls:
-            self._counters.note_repeated_calls()
-            for name, count in request.repeated_calls:
-                LOG.warning("the conversation has the same call of %s %d times", name, count)
+        for name, count in request.repeated_calls:
+            LOG.warning("the conversation has the same call of %s %d times", name, count)
 
     def cancel(self) -> None:
         """Ends the turns within one step; does nothing if they are over."""
@@ -120,10 +140,12 @@ async def start(service: Service, request: TurnRequest) -> ActiveRequest:
         Error: as in `Model.call`.
     """
     seconds_left = count_down(service.settings.timeout)
+    began = time.monotonic()
     compiled = await compile_request(service, request, seconds_left())
+    compile_seconds = time.monotonic() - began
     streams = launch(service, request.generation, [compiled.turn], timeout=seconds_left())
     _log(compiled)
-    return ActiveRequest(compiled, streams)
+    return ActiveRequest(compiled, streams, compile_seconds=compile_seconds)
 
 
 def launch(
@@ -202,21 +224,6 @@ def _log(compiled: CompiledRequest) -> None:
         LOG.warning("ignored fields: %s", ", ".join(map(repr, compiled.request.ignored_fields)))
     if compiled.service.settings.log_prompts:
         LOG.info("prompt: %r", turn.prompt.text)
-
-
-def _log_reply(reply: Reply) -> None:
-    usage, timings = reply.usage, reply.timings
-    seconds = timings.generation_seconds
-    LOG.info(
-        "reply of %d tokens (%s) to %d (%d cached) in %.2f + %.2f s, %.1f tokens/s",
-        usage.completion_tokens,
-        reply.finish_reason,
-        usage.prompt_tokens,
-        usage.cached_tokens,
-        timings.prompt_seconds,
-        seconds,
-        usage.completion_tokens / seconds if seconds else 0.0,
-    )
 
 
 async def _follow(stream: AsyncStream[Reply]) -> AsyncIterator[TurnEvent]:

@@ -6,6 +6,7 @@ from constrained.model.model import Model
 from server.ids import CallIds
 from server.metrics import Counters
 from server.observe.prefix_watch import PrefixWatch
+from server.observe.telemetry import Telemetry
 from server.settings import Settings
 from server.turns.stable_prompts import ConversationDates
 
@@ -21,6 +22,7 @@ class Service:
         dates: when conversations began.
         prefixes: what the last requests were made of.
         counters: what `/metrics` shows.
+        telemetry: takes a span for each reply; None: nobody does.
         name: what clients know the model as.
     """
 
@@ -30,4 +32,5 @@ class Service:
     dates: ConversationDates = field(default_factory=ConversationDates)
     prefixes: PrefixWatch = field(default_factory=PrefixWatch)
     counters: Counters = field(default_factory=Counters)
+    telemetry: Telemetry | None = None
     name: str = "demo"

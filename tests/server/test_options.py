@@ -35,6 +35,7 @@ SETTINGS = {
     "date": ("--date 2026-01-31", "date", datetime(2026, 1, 31)),
     "show_grammar": ("--show-grammar", "show_grammar", True),
     "log_prompts": ("--log-prompts", "log_prompts", True),
+    "otel": ("--otel", "otel", True),
     "share_cache": ("--share-cache", "share_cache", True),
     "lenient_tools": ("--lenient-tools", "lenient_tools", True),
     "max_body": ("--max-body 5", "max_body", 5 * MIB),
@@ -54,7 +55,7 @@ SETTINGS = {
 }
 """Options that are settings of the server: the command line, the setting, its value."""
 OF_THE_PROCESS = frozenset(
-    "host port log_level verbose ignored max_waiting api_key_file run json alias models_dir "
+    "host port log_level log_format verbose ignored max_waiting api_key_file run json alias models_dir "
     "models_preset models_max models_memory sleep_idle_seconds".split()
 )
 LLAMA_SERVER_LINES = (

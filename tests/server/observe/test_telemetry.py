@@ -1,0 +1,120 @@
+"""One record for each reply: as a line of the log, as metrics, as a span."""
+
+import json
+import logging
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from constrained.metrics import Amount, Metrics
+from grammars.byte_cache import CacheSize
+from server.logs import JsonFormatter
+from server.metrics import MOST_TOOLS, OTHER, Counters
+from server.observe.request_record import Durations, RequestRecord
+from server.observe.telemetry import NANOSECONDS, Telemetry
+from tests.scripted_model import scripted
+from tests.server.running_server import running
+from tests.templates import PING, hermes_call
+
+RECORD = RequestRecord(
+    model="m",
+    format="hermes",
+    finish="tool_calls",
+    prompt_tokens=100,
+    cached_tokens=64,
+    completion_tokens=10,
+    reasoning_tokens=0,
+    discarded_tokens=0,
+    drafted_tokens=4,
+    accepted_tokens=3,
+    forward_passes=7,
+    durations=Durations(compile=0.1, queue=0.2, prefill=0.3, generation=0.4),
+    calls=(("f", "valid"), ("g", "unfit")),
+)
+DEPLOY = Path(__file__).parents[3] / "examples" / "deploy"
+NO_METRICS = Metrics(1, Amount(), Amount(), Amount())
+ASK: dict[str, Any] = {"messages": [{"role": "user", "content": "hi"}], "tools": [PING]}
+
+
+def test_a_span():
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    Telemetry(provider.get_tracer("t"), clock=lambda: 1000.0).note(RECORD)
+    [span] = exporter.get_finished_spans()
+    assert span.name == "chat m"
+    assert (span.start_time, span.end_time) == (999 * NANOSECONDS, 1000 * NANOSECONDS)
+    assert [event.name for event in span.events] == ["compile", "queue", "prefill", "generation"]
+    attributes = dict(span.attributes or {})
+    assert attributes["gen_ai.operation.name"] == "chat"
+    assert attributes["gen_ai.usage.input_tokens"] == 100
+    assert attributes["gen_ai.usage.cache_read.input_tokens"] == 64
+    assert attributes["gen_ai.response.finish_reasons"] == ("tool_calls",)
+    assert attributes["constrained.calls"] == ("f", "g")
+    assert attributes["constrained.outcomes"] == ("valid", "unfit")
+    assert attributes["constrained.queue_seconds"] == 0.2
+
+
+def test_a_line_of_json():
+    record = logging.LogRecord("n", logging.INFO, "f", 1, "%s\n", (RECORD,), None)
+    record.fields = RECORD.fields
+    line = JsonFormatter().format(record)
+    assert "\n" not in line
+    shown = json.loads(line)
+    assert shown["level"] == "info"
+    assert shown["cached_tokens"] == 64
+    assert shown["generation_seconds"] == 0.4
+    assert shown["calls"][1] == {"name": "g", "outcome": "unfit"}
+
+
+def test_metrics():
+    counters = Counters()
+    counters.note_record(RECORD)
+    counters.note_record(replace(RECORD, lost_prefix="system", repeated_calls=2))
+    text = counters.write(NO_METRICS).decode()
+    assert 'constrained_calls_total{outcome="unfit",tool="g"} 2.0' in text
+    assert "constrained_queue_seconds_sum 0.4" in text
+    assert 'constrained_prefix_lost_total{part="system"} 1.0' in text
+    assert "constrained_repeated_calls_total 1.0" in text
+    assert "constrained_token_seconds_count 2.0" in text
+
+
+def test_names_of_tools_are_bounded():
+    counters = Counters()
+    for number in range(MOST_TOOLS + 50):
+        counters.note_record(replace(RECORD, calls=((f"tool_{number}", "valid"),)))
+    text = counters.write(NO_METRICS).decode()
+    assert text.count('constrained_calls_total{outcome="valid"') == MOST_TOOLS + 1
+    assert f'constrained_calls_total{{outcome="valid",tool="{OTHER}"}} 50.0' in text
+
+
+def test_what_a_server_notes(caplog: pytest.LogCaptureFixture):
+    with running(scripted(hermes_call("ping"))) as client, caplog.at_level(logging.INFO):
+        client.post("/v1/chat/completions", json=ASK)
+        metrics = client.get("/metrics").text
+    [fields] = [record.fields for record in caplog.records if hasattr(record, "fields")]
+    assert fields["calls"] == [{"name": "ping", "outcome": "valid"}]
+    assert fields["compile_seconds"] > 0
+    assert fields["grammar_hash"] != ""
+    assert fields["tools"] == 1
+    assert 'constrained_calls_total{outcome="valid",tool="ping"} 1.0' in metrics
+
+
+def test_the_dashboard_asks_for_metrics_that_exist():
+    counters = Counters()
+    counters.note_record(replace(RECORD, lost_prefix="system"))
+    counters.note_request("/", 200)
+    metrics = replace(NO_METRICS, caches={"turns": CacheSize(1, 1)})
+    known = set(re.findall(r"^([a-z_]+)[ {]", counters.write(metrics).decode(), re.MULTILINE))
+    dashboard = json.loads((DEPLOY / "grafana.json").read_text("utf-8"))
+    for panel in dashboard["panels"]:
+        for target in panel["targets"]:
+            asked = set(re.findall(r"(?:constrained|process)_[a-z_]+", target["expr"]))
+            assert asked
+            assert asked <= known, panel["title"]
