@@ -57,7 +57,7 @@ PATIENCE = 0.02  # seconds between two looks at whether a grammar is still wante
 # makes new ones, up to 200 kB for each ms. A grammar by itself has 50 to 60 bytes a character.
 COMPILED_BYTES, CHARACTER_BYTES = 200_000, 60
 MASK_BYTES, SECOND_BYTES = 2_000, 200_000_000
-KNOWN_STATES = 0.0001  # seconds; a mask that takes longer makes new ones
+KNOWN_STATES = 0.0005  # seconds; a mask that takes longer makes new ones, also on a busy machine
 HEADER = "%llguidance {}\n"
 _stack_size = threading.Lock()
 _room = threading.BoundedSemaphore(AT_ONCE)
@@ -91,7 +91,9 @@ class _Learnt:
 
     def note_mask(self, seconds: float) -> None:
         """A mask has taken so long. Two threads may note at once: one of them is lost at worst."""
-        self.bytes += MASK_BYTES + int(max(0, seconds - KNOWN_STATES) * SECOND_BYTES)
+        self.bytes += MASK_BYTES
+        if seconds > KNOWN_STATES:
+            self.bytes += int(seconds * SECOND_BYTES)
 
 
 class Matcher:

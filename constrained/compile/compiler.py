@@ -50,9 +50,9 @@ from grammars.turn import (
 from grammars.wire.format import Format
 
 _GRAMMAR, _REGEX = "/grammar", "/regex"
-MATCHERS = 128 * MIB  # those of compiled grammars; one of three tools takes 0.3 MB at first
+MATCHERS = 64 * MIB  # those of compiled grammars; one of three tools takes 0.3 MB at first
 LARGEST = MATCHERS // 2  # of one grammar; when its lexer has learnt more, it is compiled anew
-COMPLETERS = 64 * MIB
+COMPLETERS = 32 * MIB
 COMPLETER_BYTES, CHARACTER_BYTES = 20_000, 60  # of a completer and its grammar; of its text
 KNOWN = 256  # grammars that were compiled last, by name
 MOST_STEPS = 400_000

@@ -251,12 +251,14 @@ def test_arguments_that_nest_too_deeply(compiler: Compiler):
 
 @given(st.integers(0, 5))
 def test_old_turns_go_first(most: int):
-    size = 6 + 4 + OVERHEAD
-    cache = TurnCache(most=most * size)
+    message = {"content": "a"}
+    whole = CachedTurn(None, array("i", [1] * 4), array("i", [0] * 6), message)
+    assert whole.size > 4 + 6 + OVERHEAD  # the message counts
+    cache = TurnCache(most=most * whole.size)
     for number in range(5):
         history = cache.recall(b"", [{"role": "user", "content": str(number)}])
         data = array("i", [1] * 4), array("i", [number] * 6)
-        cache.keep(history.key, CachedTurn(None, *data, {"content": "a"}))
+        cache.keep(history.key, CachedTurn(None, *data, message))
     answer = {"role": "assistant", "content": "a"}
     for number in range(5):
         messages = [{"role": "user", "content": str(number)}, answer]
