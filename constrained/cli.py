@@ -95,7 +95,7 @@ class UnavailableCommand:
         parser = subparsers.add_parser(
             self._name, help="not available here", add_help=False, prefix_chars="\0"
         )
-        parser.add_argument("arguments", nargs="*")
+        parser.add_argument("arguments", nargs="*", default=[])
         parser.set_defaults(run=self._run)
 
     def _run(self, options: argparse.Namespace) -> int:

@@ -34,7 +34,7 @@ def run(url: str, *command: str) -> str:
 @pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
 def test_curl(url: str) -> None:
     printed = run(url, "bash", "examples/server/chat.sh")
-    assert '"name": "get_weather"' in printed
+    assert '"name":"get_weather"' in printed
     assert printed.rstrip().endswith("data: [DONE]")
 
 

@@ -34,7 +34,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--max-calls", type=int, metavar="N", help="maximum number of calls in a turn"
     )
-    help = "most tokens of a value that repeats itself; -1: any number (default %(default)s)"
+    help = f"most tokens of a value that repeats itself; -1: any number; default: {MOST_REPEATED}"
     parser.add_argument("--max-repetition", type=int, metavar="N", default=MOST_REPEATED, help=help)
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from constrained.errors import RequestError
 from constrained.terminal.input import read_lines
 from constrained.terminal.output import print_text
-from constrained.trace.turn_trace import VERSION
 
 if TYPE_CHECKING:
     from constrained.reply import Reply
@@ -70,6 +69,8 @@ def _read_traces(path: str) -> list[dict[str, Any]]:
     Raises:
         RequestError: it holds none, or a line is no trace.
     """
+    from constrained.trace.turn_trace import VERSION
+
     traces: list[dict[str, Any]] = []
     for number, line in enumerate(read_lines(path, "FILE"), 1):
         if not line.strip():

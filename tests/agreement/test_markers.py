@@ -69,8 +69,9 @@ class Walk:
             mask = self.matcher.mask()
             self.check(mask)
             for token in self._choose(mask):
-                if not self.matcher.takes([token]) or self.matcher.ends(token):
+                if not self.matcher.accepts([token]) or self.matcher.ends(token):
                     break
+                self.matcher.commit(token)
                 self.place.commit(self.vocabulary.tokens[token], self.markers.get(token))
 
     def check(self, mask: np.ndarray) -> None:

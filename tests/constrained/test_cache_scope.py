@@ -62,7 +62,7 @@ def test_python_callers_get_the_error_too(salt: Any) -> None:
             lambda: model.compile_text("Hello", cache_salt=salt),
             lambda: model.compile(Job([{"role": "user", "content": "Hi"}], cache_salt=salt)),
         ):
-            with pytest.raises(RequestError, match="no text") as caught:
+            with pytest.raises(RequestError, match="not text") as caught:
                 ask()
             assert caught.value.where == "/cache_salt"
 

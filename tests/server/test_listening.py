@@ -205,9 +205,9 @@ def test_requests_end_with_an_error_that_says_why(path: str) -> None:
     asking.join()
     _, log = process.communicate(timeout=PATIENCE)
     ended = [json.loads(line[6:]) for line in lines if line.startswith("data: {")][-1]
-    assert "the model stops" in json.dumps(ended)
+    assert "the model shuts down" in json.dumps(ended)
     assert whole[0].status_code == 503
-    assert "the model stops" in whole[0].text
+    assert "the model shuts down" in whole[0].text
     assert "Traceback" not in log
 
 

@@ -210,7 +210,10 @@ def test_each_option_has_its_effect(
 
 
 def test_no_option_is_forgotten() -> None:
-    for command, own in ((call, {*OF_CALL, "system"}), (chat, {"json", "system"})):
+    for command, own in (
+        (call, {*OF_CALL, "system", "trace"}),
+        (chat, {"json", "system", "trace"}),
+    ):
         parser = argparse.ArgumentParser()
         command.add(parser)
         words = ["hi"] if command is call else []

@@ -9,6 +9,11 @@ from grammars.ir.completion import Completer
 from tests.scripted_model import scripted
 
 GREEDY = Sampling(temperature=0)
+OPTIONS: dict[str, Any] = {
+    "tool_choice": "required",
+    "sampling": GREEDY,
+    "max_repetition": None,  # a loop would be ended before its tokens run out
+}
 KINDS = [f"kind {number}" for number in range(200)]
 TOOL: dict[str, Any] = {
     "name": "pick",
@@ -38,15 +43,14 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_with_plenty_of_tokens_none_is_looked_for(looks: list[str]) -> None:
     model = scripted(CALL % ("x" * 500))
     looks.clear()  # those that its format was inferred with
-    reply = model.call("Go.", [TOOL], tool_choice="required", max_tokens=5_000, sampling=GREEDY)
+    reply = model.call("Go.", [TOOL], max_tokens=5_000, **OPTIONS)
     assert reply.calls[0].arguments == {"text": "x" * 500, "kind": "kind 7"}
     assert len(looks) == 1  # in front of the turn
 
 
 @pytest.mark.parametrize("max_tokens", [200, 500, 999, 1_500])
 def test_a_turn_whose_tokens_run_out_is_still_a_call(max_tokens: int) -> None:
-    reply = scripted(CALL % ("x" * 5_000)).call(
-        "Go.", [TOOL], tool_choice="required", max_tokens=max_tokens, sampling=GREEDY
-    )
+    model = scripted(CALL % ("x" * 5_000))
+    reply = model.call("Go.", [TOOL], max_tokens=max_tokens, **OPTIONS)
     assert reply.calls[0].arguments["kind"] in KINDS
     assert max_tokens - 10 < reply.usage.completion_tokens <= max_tokens

@@ -182,14 +182,14 @@ def test_half_a_marker_stays_text() -> None:
     assert allowed(b"<tool_calls") == allowed(b"<tool ") == everything
     logits = np.full(len(VOCABULARY.tokens), -np.inf, np.float32)
     logits[ord(">")] = 0
-    with pytest.raises(GrammarError, match="cannot be spelled"):
+    with pytest.raises(GrammarError, match="cannot be continued"):
         healing.forbid(logits, b"<tool_call")
 
 
 def test_nothing_left_is_an_error() -> None:
     logits = np.zeros(len(VOCABULARY.tokens), np.float32)
     logits[[*find_spellings(b"lo", VOCABULARY)]] = -np.inf
-    with pytest.raises(GrammarError, match="cannot be spelled"):
+    with pytest.raises(GrammarError, match="cannot be continued"):
         TokenHealing(AssistantPrefix(healed="lo"), VOCABULARY).forbid(logits, b"")
 
 

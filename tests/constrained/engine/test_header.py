@@ -163,9 +163,9 @@ def test_choice_of_a_template(names: str, with_tools: bool, name: str | None, ch
     [
         ({}, None, "the model has no chat template. Name a file"),
         ({}, "rag", "the model has no chat template. Name a file"),
-        ({"": "x", "rag": "y"}, "tools", "no template 'tools'. There is default, rag"),
-        ({"tool_use": "x"}, None, "no default chat template. There is tool_use"),
-        ({"tool_use": "x"}, "default", "no default chat template. There is tool_use"),
+        ({"": "x", "rag": "y"}, "tools", "no template 'tools'. Available: default, rag"),
+        ({"tool_use": "x"}, None, "no default chat template. Available: tool_use"),
+        ({"tool_use": "x"}, "default", "no default chat template. Available: tool_use"),
     ],
 )
 def test_templates_that_are_not_there(templates: dict[str, str], name: str | None, message: str):
