@@ -6,7 +6,7 @@ in one major version and httpx2 in the next.
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http.client import HTTPException, HTTPMessage
 from typing import IO, Any
@@ -62,12 +62,20 @@ class ChatClient:
         url: of the server, with or without `/v1` or `/v1/chat/completions`.
         api_key: for the header Authorization; "" for none.
         model: as the server calls it; "": the only one that it has.
+        clock: tells the time in seconds.
 
     Raises:
         RequestError: the URL is none of HTTP.
     """
 
-    def __init__(self, url: str, api_key: str = "", model: str = ""):
+    def __init__(
+        self,
+        url: str,
+        *,
+        api_key: str = "",
+        model: str = "",
+        clock: Callable[[], float] = time.perf_counter,
+    ):
         try:
             parts = urlsplit(url)
             is_usable = parts.scheme in ("http", "https") and bool(parts.hostname)
@@ -82,6 +90,7 @@ class ChatClient:
         self.base = base
         self.asked = 0
         """Chat completions that were asked for."""
+        self._clock = clock
         self._headers = {"Content-Type": "application/json"}
         if api_key:
             self._headers["Authorization"] = f"Bearer {api_key}"
@@ -100,9 +109,9 @@ class ChatClient:
         if tools:
             body["tools"] = tools
         self.asked += 1
-        begun = time.perf_counter()
+        begun = self._clock()
         told = self._send("/v1/chat/completions", body)
-        seconds = time.perf_counter() - begun
+        seconds = self._clock() - begun
         return read_reply(told, seconds)
 
     def find_template(self) -> Json | None:
@@ -164,8 +173,8 @@ def _explain(error: HTTPError, url: str) -> RequestError:
 
 
 def read_reply(told: Json, seconds: float) -> ChatReply:
-    """What a reply says of its prompt: in the fields of OpenAI (vLLM, this project), of llama-server
-    and of Ollama.
+    """What a reply says of its prompt: in the fields of OpenAI, which vLLM and this project have,
+    of llama-server, and of Ollama.
 
     Args:
         told: its JSON.

@@ -1,7 +1,7 @@
 """By what a server tells how much of a prompt it has read from its cache.
 
-A prompt is sent twice. The first of these that differs between the two is what is read from then on:
-a count of cached tokens; the count of the prompt's tokens (of older Ollamas, those computed); time.
+A prompt is sent twice. What differs between the two is read from then on, the first of: a count of
+cached tokens; the count of the prompt's tokens (older Ollamas count those computed); the time.
 """
 
 from collections.abc import Callable, Sequence
@@ -167,7 +167,7 @@ def _find_count(cold: ChatReply, repeated: ChatReply) -> Meter | None:
 
 
 def _find_time(pairs: Sequence[tuple[ChatReply, ChatReply]], guess: int) -> Meter | None:
-    """The meter of the times, if even the slowest repeated prompt was quicker than all cold ones."""
+    """The meter of the times, if the slowest repeated prompt was quicker than all cold ones."""
     cold = min(pair[0].seconds for pair in pairs)
     repeated = max(pair[1].seconds for pair in pairs)
     if repeated > _SHORTER * cold or cold - repeated < _LEAST_SECONDS:

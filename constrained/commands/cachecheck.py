@@ -33,7 +33,8 @@ def _run(options: argparse.Namespace) -> int:
     key = options.server_key
     if key is None:
         key = os.environ.get("LLAMA_API_KEY", "").partition(",")[0]
-    report = check_server(ChatClient(options.url, key, options.served_model))
+    client = ChatClient(options.url, api_key=key, model=options.served_model)
+    report = check_server(client)
     if options.json:
         print_json(report.to_json())
     else:
