@@ -60,9 +60,10 @@ def test_of_several_models_one_has_to_be_named():
 
 
 def test_what_the_server_refuses_is_told_in_its_words():
-    with serving(ServedCache(refuses_tools=True)) as url:
-        with pytest.raises(RefusedError, match="status 400: .*takes no tools"):
-            ChatClient(url).ask(QUESTION, ({"type": "function"},))
+    cache = ServedCache(refuses_tools=True)
+    expected = r"status 400: .*takes no tools"
+    with serving(cache) as url, pytest.raises(RefusedError, match=expected):
+        ChatClient(url).ask(QUESTION, ({"type": "function"},))
 
 
 def test_a_wrong_key_is_no_refusal_of_a_shape():
