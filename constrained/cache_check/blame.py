@@ -9,7 +9,7 @@ from constrained.doctor.checks.cache import list_cases
 from constrained.doctor.subject import Subject
 from constrained.errors import TemplateError
 from constrained.template.clauses import Clause, find_clause
-from constrained.template.tracing import TracedTemplate
+from constrained.template.tracing import Trace, TracedTemplate
 from grammars.errors import Error
 from grammars.wire.format import count_common
 
@@ -27,21 +27,33 @@ class BlamedTemplate:
     def find_clause(self, earlier: Conversation, later: Conversation) -> Clause | None:
         """The clause by which the prompt of a request does not begin with that of an earlier one;
         None: it does, or the clause is not known."""
-        if self._traced is None:
+        traces = self._trace(earlier, later)
+        if traces is None:
             return None
-        try:
-            one = self._traced.trace(earlier.messages, earlier.tools)
-            other = self._traced.trace(later.messages, later.tools)
-        except TemplateError:
-            return None
+        one, other = traces
         if other.text.startswith(one.text):
             return None
         return find_clause(one, other, count_common(one.text, other.text))
+
+    def goes_on(self, earlier: Conversation, later: Conversation) -> bool:
+        """Whether the prompt of a request begins with that of an earlier one; False where the
+        template refuses one of them."""
+        traces = self._trace(earlier, later)
+        return traces is not None and traces[1].text.startswith(traces[0].text)
 
     def find_cure(self, shape: str) -> Mapping[str, Any] | None:
         """Variables of the template with which every prompt of a shape begins with the last one;
         None: there are none."""
         return self._cures.get(shape)
+
+    def _trace(self, earlier: Conversation, later: Conversation) -> tuple[Trace, Trace] | None:
+        if self._traced is None:
+            return None
+        try:
+            one = self._traced.trace(earlier.messages, earlier.tools)
+            return one, self._traced.trace(later.messages, later.tools)
+        except TemplateError:
+            return None
 
     @cached_property
     def _traced(self) -> TracedTemplate | None:

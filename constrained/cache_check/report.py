@@ -39,6 +39,7 @@ class CacheCost:
         advice: what to do; "" if nothing is lost.
         clause: of the template, by which they were lost; None: it is not known.
         cure: variables of the template by which nothing would be lost; None: there are none.
+        is_unseen: the template does not write what the habit changes.
         refused: why the server does not take the requests; "" if it does.
     """
 
@@ -51,6 +52,7 @@ class CacheCost:
     advice: str = ""
     clause: Clause | None = None
     cure: Mapping[str, Any] | None = None
+    is_unseen: bool = False
     refused: str = ""
 
     def explain(self) -> str:
@@ -84,6 +86,7 @@ class CacheCost:
             "advice": self.advice,
             "clause": clause,
             "chat_template_kwargs": self.cure,
+            "is_unseen": self.is_unseen,
             "refused": self.refused,
         }
 
@@ -212,11 +215,15 @@ def _sum_up(
         expected=sum(step.expected for step in steps),
         lost=sum(step.lost for step in steps),
     )
-    if not cost.lost:
-        return cost
-    cost = replace(cost, advice=experiment.advice)
+    if cost.lost:
+        cost = replace(cost, advice=experiment.advice)
     if template is None:
         return cost
+    if not cost.lost:
+        is_unseen = experiment.kind is Kind.HABIT and all(
+            template.goes_on(step.earlier, step.later) for step in steps
+        )
+        return replace(cost, is_unseen=is_unseen)
     worst = max(steps, key=lambda step: step.lost)
     clause = template.find_clause(worst.earlier, worst.later)
     cure = template.find_cure(experiment.name) if experiment.kind is Kind.SHAPE else None

@@ -65,6 +65,9 @@ def _warn(report: "CacheReport") -> str:
 
 
 def _make_row(cost: "CacheCost") -> dict[str, Any]:
+    todo = cost.advice or "nothing"
+    if cost.is_unseen:
+        todo = "nothing: the template does not write it"
     if cost.refused:
         numbers = dict.fromkeys(_NUMBERS)
         return {"shape or habit": cost.name, **numbers, "what to do": "the server refuses it"}
@@ -74,7 +77,7 @@ def _make_row(cost: "CacheCost") -> dict[str, Any]:
         "cached": cost.cached,
         "expected": cost.expected,
         "lost": cost.lost,
-        "what to do": cost.advice or "nothing",
+        "what to do": todo,
     }
 
 

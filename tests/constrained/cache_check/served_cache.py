@@ -46,6 +46,7 @@ class ServedCache:
         refuses_tools: requests with tools are status 400.
         models: their names.
         block: tokens that are reused as a whole or not at all.
+        forgets: prompts with this text are not kept; "" for none.
         clock: the time, which goes on with each token that is computed.
     """
 
@@ -56,7 +57,9 @@ class ServedCache:
     refuses_tools: bool = False
     models: tuple[str, ...] = ("some-model",)
     block: int = 1
+    forgets: str = ""
     clock: float = 0.0
+    asked: int = 0
     prompts: list[str] = field(default_factory=list[str])
 
     def answer(self, body: Json) -> Json:
@@ -65,7 +68,9 @@ class ServedCache:
         known = [count_common(prompt, earlier) for earlier in self.prompts]
         cached = max(known, default=0) if self.has_cache else 0
         cached = min(cached, len(prompt) - 1) // self.block * self.block
-        self.prompts.append(prompt)
+        self.asked += 1
+        if not self.forgets or self.forgets not in prompt:
+            self.prompts.append(prompt)
         total, computed = len(prompt), len(prompt) - cached
         self.clock += _OVERHEAD + _PER_TOKEN * computed
         usage: Json = {"prompt_tokens": total, "completion_tokens": 1}

@@ -26,7 +26,7 @@ COSTLY = {
 def check(cache: ServedCache) -> CacheReport:
     with serving(cache) as url:
         report = check_server(ChatClient(url, clock=lambda: cache.clock))
-    assert report.requests == len(cache.prompts) <= 42
+    assert report.requests == cache.asked <= 42
     return report
 
 
@@ -96,6 +96,22 @@ def test_without_the_template_costs_are_told_all_the_same():
     assert not report.has_template
     assert find_lost(report) == COSTLY | {"reasoning kept"}
     assert {cost.clause for cost in report.costs} == {None}
+
+
+def test_what_the_template_does_not_write_costs_nothing_and_is_told():
+    plain = "{% for message in messages %}{{ message.content }}|{% endfor %}"
+    costs = {cost.name: cost for cost in check(ServedCache(source=plain)).costs}
+    for name in ("tools in another order", "arguments spelled anew", "an id that changes"):
+        assert (costs[name].lost, costs[name].is_unseen) == (0, True)
+    assert not costs["a header that rotates"].is_unseen
+    assert not costs["plain chat"].is_unseen
+
+
+def test_a_prompt_that_the_server_has_forgotten_is_no_fault_of_the_template():
+    costs = check(ServedCache(forgets="capital of Italy?")).costs
+    assert costs[0].lost
+    assert costs[0].clause is None
+    assert "the server has not kept it" in costs[0].explain()
 
 
 def test_a_shape_that_the_server_refuses_does_not_end_the_check():
