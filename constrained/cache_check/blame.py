@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
-from constrained.cache_check.experiments import Conversation
+from constrained.cache_check.experiments import SentConversation
 from constrained.doctor.checks.cache import list_cases
 from constrained.doctor.subject import Subject
 from constrained.errors import TemplateError
@@ -24,7 +24,7 @@ class BlamedTemplate:
     def __init__(self, subject: Subject):
         self._subject = subject
 
-    def find_clause(self, earlier: Conversation, later: Conversation) -> Clause | None:
+    def find_clause(self, earlier: SentConversation, later: SentConversation) -> Clause | None:
         """The clause by which the prompt of a request does not begin with that of an earlier one;
         None: it does, or the clause is not known."""
         traces = self._trace(earlier, later)
@@ -35,7 +35,7 @@ class BlamedTemplate:
             return None
         return find_clause(one, other, count_common(one.text, other.text))
 
-    def goes_on(self, earlier: Conversation, later: Conversation) -> bool:
+    def goes_on(self, earlier: SentConversation, later: SentConversation) -> bool:
         """Whether the prompt of a request begins with that of an earlier one; False where the
         template refuses one of them."""
         traces = self._trace(earlier, later)
@@ -46,7 +46,9 @@ class BlamedTemplate:
         None: there are none."""
         return self._cures.get(shape)
 
-    def _trace(self, earlier: Conversation, later: Conversation) -> tuple[Trace, Trace] | None:
+    def _trace(
+        self, earlier: SentConversation, later: SentConversation
+    ) -> tuple[Trace, Trace] | None:
         if self._traced is None:
             return None
         try:

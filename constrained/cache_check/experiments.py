@@ -39,7 +39,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Conversation:
+class SentConversation:
     """A request, as far as its prompt is concerned.
 
     Args:
@@ -50,13 +50,13 @@ class Conversation:
     messages: tuple[Message, ...]
     tools: tuple[Message, ...] = ()
 
-    def salted(self, salt: str) -> "Conversation":
+    def salted(self, salt: str) -> "SentConversation":
         """The same with a text in front of the first message and of each description, wherever the
         template puts tools: no prompt of another salt begins in the same way."""
         first, *rest = self.messages
         first = {**first, "content": f"[{salt}] {first['content']}"}
         tools = tuple(_describe(tool, f"[{salt}] ") for tool in self.tools)
-        return Conversation((first, *rest), tools)
+        return SentConversation((first, *rest), tools)
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Experiment:
 
     name: str
     kind: Kind
-    requests: tuple[Conversation, ...]
+    requests: tuple[SentConversation, ...]
     advice: str
 
 
@@ -86,16 +86,16 @@ def list_experiments() -> list[Experiment]:
     return experiments
 
 
-def make_sample() -> Conversation:
+def make_sample() -> SentConversation:
     """A conversation to find out by what a server tells how much was cached."""
     return replace(_request(6), tools=())
 
 
 def _walk(shape: Shape) -> Experiment:
     """A shape, turn by turn. The model's part is fixed, so that all servers read the same."""
-    requests: list[Conversation] = []
+    requests: list[SentConversation] = []
     for count in (*shape.turns, len(shape.messages)):
-        requests.append(Conversation(_write(shape.sent[:count]), shape.tools))
+        requests.append(SentConversation(_write(shape.sent[:count]), shape.tools))
     advice = "change the template, or a variable of it"
     if any(message.get("reasoning_content") for message in shape.messages):
         advice = "have the template keep reasoning, or expect this at each question"
@@ -107,16 +107,16 @@ def _drop_reasoning() -> Experiment:
     kept = next(shape for shape in SHAPES if shape.name == "reasoning kept")
     dropped = next(shape for shape in SHAPES if not shape.returns_reasoning)
     requests = (
-        Conversation(_write(kept.sent[:4]), kept.tools),
-        Conversation(_write(dropped.sent[:4]), dropped.tools),
+        SentConversation(_write(kept.sent[:4]), kept.tools),
+        SentConversation(_write(dropped.sent[:4]), dropped.tools),
     )
     return Experiment(dropped.name, Kind.SHAPE, requests, "send reasoning_content back as it came")
 
 
-def _request(count: int) -> Conversation:
+def _request(count: int) -> SentConversation:
     """The first messages of the tool loop."""
     loop = next(shape for shape in SHAPES if shape.name == "tool loop")
-    return Conversation(_write(loop.sent[:count]), loop.tools)
+    return SentConversation(_write(loop.sent[:count]), loop.tools)
 
 
 def _write(messages: Sequence[Message]) -> tuple[Message, ...]:
@@ -138,13 +138,13 @@ def _describe(tool: Message, before: str = "", behind: str = "") -> Message:
     return {**tool, "function": {**function, "description": description}}
 
 
-_Change = Callable[[Conversation], Conversation]
+_Change = Callable[[SentConversation], SentConversation]
 
 
 def _head(text: str) -> _Change:
     """Puts a line in front of the system message."""
 
-    def change(request: Conversation) -> Conversation:
+    def change(request: SentConversation) -> SentConversation:
         system, *rest = request.messages
         return replace(request, messages=(_add(system, before=f"{text}\n"), *rest))
 
@@ -154,7 +154,7 @@ def _head(text: str) -> _Change:
 def _tail(text: str) -> _Change:
     """Puts a line behind the system message."""
 
-    def change(request: Conversation) -> Conversation:
+    def change(request: SentConversation) -> SentConversation:
         system, *rest = request.messages
         return replace(request, messages=(_add(system, behind=f"\n{text}"), *rest))
 
@@ -165,20 +165,20 @@ def _add(message: Message, before: str = "", behind: str = "") -> Message:
     return {**message, "content": f"{before}{message['content']}{behind}"}
 
 
-def _keep(request: Conversation) -> Conversation:
+def _keep(request: SentConversation) -> SentConversation:
     return request
 
 
-def _turn_tools(request: Conversation) -> Conversation:
+def _turn_tools(request: SentConversation) -> SentConversation:
     return replace(request, tools=tuple(reversed(TOOLS)))
 
 
-def _edit_tool(request: Conversation) -> Conversation:
+def _edit_tool(request: SentConversation) -> SentConversation:
     first, *rest = request.tools
     return replace(request, tools=(_describe(first, behind=", now for 14 days"), *rest))
 
 
-def _respell(request: Conversation) -> Conversation:
+def _respell(request: SentConversation) -> SentConversation:
     """Arguments in another order of keys, without spaces."""
 
     def respell(call: Message) -> None:
@@ -189,7 +189,7 @@ def _respell(request: Conversation) -> Conversation:
     return _change_calls(request, respell)
 
 
-def _rename_call(request: Conversation) -> Conversation:
+def _rename_call(request: SentConversation) -> SentConversation:
     """Another id, in the call and in its result."""
     other = make_call("get_weather", 2)["id"]
 
@@ -203,7 +203,7 @@ def _rename_call(request: Conversation) -> Conversation:
     return changed
 
 
-def _change_calls(request: Conversation, change: Callable[[Message], None]) -> Conversation:
+def _change_calls(request: SentConversation, change: Callable[[Message], None]) -> SentConversation:
     messages: tuple[Message, ...] = tuple(copy_json(message) for message in request.messages)
     for message in messages:
         for call in message.get("tool_calls") or ():

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from constrained.cache_check.chat_client import ChatReply
-from constrained.cache_check.experiments import Conversation
+from constrained.cache_check.experiments import SentConversation
 
 BLOCK = 16
 """Tokens that most servers reuse as a whole or not at all, as vLLM does by default."""
@@ -132,7 +132,7 @@ class TimeMeter:
         return BLOCK + int(_DOUBT * expected)
 
 
-def find_meter(send: Callable[[str], ChatReply], sample: Conversation) -> Meter | None:
+def find_meter(send: Callable[[str], ChatReply], sample: SentConversation) -> Meter | None:
     """What tells cold prompts from repeated ones; None: nothing does.
 
     Args:
@@ -151,7 +151,7 @@ def find_meter(send: Callable[[str], ChatReply], sample: Conversation) -> Meter 
     return _find_time(pairs, guess_tokens(sample))
 
 
-def guess_tokens(conversation: Conversation) -> int:
+def guess_tokens(conversation: SentConversation) -> int:
     """About how many tokens a prompt has."""
     return max(1, len(repr(conversation)) // _LETTERS)
 

@@ -10,9 +10,9 @@ from typing import Any
 from constrained.cache_check.blame import BlamedTemplate, read_template
 from constrained.cache_check.chat_client import ChatClient, ChatReply, RefusedError
 from constrained.cache_check.experiments import (
-    Conversation,
     Experiment,
     Kind,
+    SentConversation,
     list_experiments,
     make_sample,
 )
@@ -170,7 +170,7 @@ def _measure_all(
 
 
 @dataclass(frozen=True)
-class _Step:
+class _MeasuredRequest:
     """A request behind the first, and the one before.
 
     Args:
@@ -180,16 +180,16 @@ class _Step:
         lost: those of them that it computed again.
     """
 
-    earlier: Conversation
-    later: Conversation
+    earlier: SentConversation
+    later: SentConversation
     measure: Measure
     expected: int
     lost: int
 
 
 def _send_all(
-    client: ChatClient, meter: Meter, requests: Sequence[Conversation]
-) -> Iterator[_Step]:
+    client: ChatClient, meter: Meter, requests: Sequence[SentConversation]
+) -> Iterator[_MeasuredRequest]:
     first = client.ask(requests[0].messages, requests[0].tools)
     total = first.prompt_tokens or guess_tokens(requests[0])
     per_guess = total / guess_tokens(requests[0])
@@ -200,12 +200,12 @@ def _send_all(
         lost = max(0, expected - measure.cached)
         if lost <= meter.tolerate(expected):
             lost = 0
-        yield _Step(earlier, later, measure, expected, lost)
+        yield _MeasuredRequest(earlier, later, measure, expected, lost)
         total = measure.prompt_tokens
 
 
 def _sum_up(
-    experiment: Experiment, steps: Sequence[_Step], template: BlamedTemplate | None
+    experiment: Experiment, steps: Sequence[_MeasuredRequest], template: BlamedTemplate | None
 ) -> CacheCost:
     cost = CacheCost(
         experiment.name,
