@@ -87,8 +87,9 @@ def list_experiments() -> list[Experiment]:
 
 
 def make_sample() -> SentConversation:
-    """A conversation to find out by what a server tells how much was cached."""
-    return replace(_request(6), tools=())
+    """A conversation to find out by what a server tells how much was cached: one that any template
+    takes."""
+    return SentConversation(_write(SHAPES[0].sent))
 
 
 def _walk(shape: Shape) -> Experiment:

@@ -13,6 +13,9 @@ COUNTED = {
     Style.LLAMA_SERVER: CACHE_N,
     Style.OLD_LLAMA_SERVER: PROMPT_N,
 }
+REFUSES_TOOLS = """{% for message in messages %}
+{%- if message.role not in ('user', 'assistant') %}{{ raise_exception('no such role') }}{% endif %}
+{{- message.content }}|{% endfor %}"""
 COSTLY = {
     "reasoning dropped",
     "a header that rotates",
@@ -115,7 +118,8 @@ def test_a_prompt_that_the_server_has_forgotten_is_no_fault_of_the_template():
 
 
 def test_a_shape_that_the_server_refuses_does_not_end_the_check():
-    with serving(ServedCache(refuses_tools=True)) as url:
+    cache = ServedCache(source=REFUSES_TOOLS, refuses_tools=True)
+    with serving(cache) as url:
         report = check_server(ChatClient(url))
     plain, *others = report.costs
     assert plain.cached
