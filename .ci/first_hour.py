@@ -263,6 +263,9 @@ def run_commands(stranger: Stranger, commands: Sequence[str]) -> None:
         if command.startswith("constrained serve"):
             with stranger.serving(command) as url:
                 stranger.run(f"python ask.py {url}")
+        elif SERVER in command:
+            with stranger.serving("constrained serve") as url:
+                stranger.run(command.replace(SERVER, url))
         else:
             stranger.run(command)
 

@@ -1,0 +1,208 @@
+"""Asks a server that speaks OpenAI Chat Completions, and reads what its replies say of the cache.
+
+The standard library sends the requests: the HTTP client that huggingface-hub brings along is httpx
+in one major version and httpx2 in the next.
+"""
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from http.client import HTTPException, HTTPMessage
+from typing import IO, Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import quote, urlsplit
+from urllib.request import HTTPRedirectHandler, Request, build_opener
+
+from constrained.errors import DeadlineError, RequestError
+
+CACHED_TOKENS = "usage.prompt_tokens_details.cached_tokens"
+CACHE_N = "timings.cache_n"
+PROMPT_N = "timings.prompt_n"
+_MOST_BYTES = 16 * 2**20  # of a reply
+_MOST_SHOWN = 300  # characters of an error
+_PATIENCE = 300  # seconds
+_ENDINGS = ("/chat/completions", "/v1")
+_UNUSABLE = (400, 404, 422, 500, 501)  # how servers refuse a shape: llama-server's templates by 500
+Json = Mapping[str, Any]
+
+
+class RefusedError(RequestError):
+    """A request that the server does not take, while it may well take others."""
+
+
+@dataclass(frozen=True)
+class ChatReply:
+    """What a reply says of its prompt.
+
+    Args:
+        prompt_tokens: of the prompt, as the server counts them; None: it does not say.
+        cached: by field of the reply, how many of them were read from the cache.
+        seconds: until the reply, which has one token, was there.
+    """
+
+    prompt_tokens: int | None
+    cached: Mapping[str, int] = field(default_factory=dict[str, int])
+    seconds: float = 0.0
+
+
+class _KeepHere(HTTPRedirectHandler):
+    """Follows no redirect: the key is for this server alone."""
+
+    def redirect_request(
+        self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
+    ) -> None:
+        return None
+
+
+class ChatClient:
+    """A client of one server.
+
+    Args:
+        url: of the server, with or without `/v1` or `/v1/chat/completions`.
+        api_key: for the header Authorization; "" for none.
+        model: as the server calls it; "": the only one that it has.
+        clock: tells the time in seconds.
+
+    Raises:
+        RequestError: the URL is none of HTTP.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        api_key: str = "",
+        model: str = "",
+        clock: Callable[[], float] = time.perf_counter,
+    ):
+        try:
+            parts = urlsplit(url)
+            is_usable = parts.scheme in ("http", "https") and bool(parts.hostname)
+        except ValueError:
+            is_usable = False
+        if not is_usable:
+            hint = "Name a server, such as http://127.0.0.1:8080"
+            raise RequestError(f"{url!r} is no URL of HTTP", hint=hint)
+        base = url.partition("?")[0].rstrip("/")
+        for ending in _ENDINGS:
+            base = base.removesuffix(ending)
+        self.base = base
+        self.asked = 0
+        """Chat completions that were asked for."""
+        self._clock = clock
+        self._headers = {"Content-Type": "application/json"}
+        if api_key:
+            self._headers["Authorization"] = f"Bearer {api_key}"
+        self._opener = build_opener(_KeepHere)
+        self.model = model or self._find_model()
+
+    def ask(self, messages: Sequence[Json], tools: Sequence[Json]) -> ChatReply:
+        """The prompt of a conversation, answered with one token.
+
+        Raises:
+            RefusedError: the server does not take it.
+            RequestError, DeadlineError: the server cannot be asked.
+        """
+        body: dict[str, Any] = {"model": self.model, "messages": messages}
+        body |= {"max_tokens": 1, "temperature": 0, "stream": False}
+        if tools:
+            body["tools"] = tools
+        self.asked += 1
+        begun = self._clock()
+        told = self._send("/v1/chat/completions", body)
+        seconds = self._clock() - begun
+        return read_reply(told, seconds)
+
+    def find_template(self) -> Json | None:
+        """What `/props` says, with the chat template; None where the server does not tell it."""
+        try:
+            told = self._send(f"/props?model={quote(self.model, safe='')}")
+        except RequestError:
+            return None
+        return told if isinstance(told.get("chat_template"), str) else None
+
+    def _find_model(self) -> str:
+        told = self._send("/v1/models").get("data")
+        names: list[str] = []
+        for item in told if isinstance(told, list) else ():
+            if isinstance(item, dict) and isinstance(item.get("id"), str):
+                names.append(item["id"])
+        if len(names) != 1:
+            found = ", ".join(names[:20]) or "none"
+            raise RequestError(
+                f"{self.base}/v1/models has {len(names)} models: {found}", hint="Choose by --model"
+            )
+        return names[0]
+
+    def _send(self, path: str, body: Json | None = None) -> Json:
+        url = self.base + path
+        data = None if body is None else json.dumps(body).encode()
+        request = Request(url, data, self._headers)
+        try:
+            with self._opener.open(request, timeout=_PATIENCE) as response:
+                text = response.read(_MOST_BYTES)
+        except HTTPError as e:
+            raise _explain(e, url) from e
+        except TimeoutError as e:
+            raise DeadlineError(f"{url} took more than {_PATIENCE} s") from e
+        except (URLError, HTTPException, OSError) as e:
+            reason = e.reason if isinstance(e, URLError) else e
+            if isinstance(reason, TimeoutError):
+                raise DeadlineError(f"{url} took more than {_PATIENCE} s") from e
+            hint = "Start the server, and check host and port"
+            raise RequestError(f"{url} cannot be reached: {reason}", hint=hint) from e
+        try:
+            told = json.loads(text)
+        except (ValueError, RecursionError) as e:
+            raise RequestError(f"{url} answers with what is no JSON: {e}") from e
+        if not isinstance(told, dict):
+            raise RequestError(f"{url} answers with no JSON object")
+        return told
+
+
+def _explain(error: HTTPError, url: str) -> RequestError:
+    with error:
+        text = error.read(_MOST_BYTES).decode("utf-8", "replace").strip()
+    message = f"{url}: status {error.code}: {text[:_MOST_SHOWN] or error.reason}"
+    if error.code in (401, 403):
+        return RequestError(message, hint="Give the key by --api-key or LLAMA_API_KEY")
+    if error.code in _UNUSABLE:
+        return RefusedError(message)
+    return RequestError(message)
+
+
+def read_reply(told: Json, seconds: float) -> ChatReply:
+    """What a reply says of its prompt: in the fields of OpenAI, which vLLM and this project have,
+    of llama-server, and of Ollama.
+
+    Args:
+        told: its JSON.
+        seconds: that it took.
+    """
+    usage, timings = _read_object(told, "usage"), _read_object(told, "timings")
+    total = _read_count(usage, "prompt_tokens")
+    if total is None:
+        total = _read_count(told, "prompt_eval_count")
+    cached: dict[str, int] = {}
+    counted = _read_count(_read_object(usage, "prompt_tokens_details"), "cached_tokens")
+    if counted is not None:
+        cached[CACHED_TOKENS] = counted
+    reused, computed = _read_count(timings, "cache_n"), _read_count(timings, "prompt_n")
+    if computed is not None and reused is not None:
+        cached[CACHE_N] = reused
+        total = total or reused + computed
+    elif computed is not None and total is not None and total >= computed:
+        cached[PROMPT_N] = total - computed
+    return ChatReply(total, cached, seconds)
+
+
+def _read_object(told: Json, key: str) -> Json:
+    value = told.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def _read_count(told: Json, key: str) -> int | None:
+    value = told.get(key)
+    is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return value if is_count else None

@@ -1,0 +1,176 @@
+"""By what a server tells how much of a prompt it has read from its cache.
+
+A prompt is sent twice. What differs between the two is read from then on, the first of: a count of
+cached tokens; the count of the prompt's tokens (older Ollamas count those computed); the time.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from constrained.cache_check.chat_client import ChatReply
+from constrained.cache_check.experiments import SentConversation
+
+BLOCK = 16
+"""Tokens that most servers reuse as a whole or not at all, as vLLM does by default."""
+_PAIRS = 3  # prompts that are sent twice to compare times
+_SHORTER = 0.7  # what a repeated prompt takes at most of the cold one, if its time is to tell much
+_LEAST_SECONDS = 0.005  # between the two
+_DOUBT = 0.25  # of a prompt, by which an estimate may be wrong
+_LETTERS = 4  # characters of a token, where nobody counts tokens
+
+
+@dataclass(frozen=True)
+class Measure:
+    """How much of a prompt was cached.
+
+    Args:
+        prompt_tokens: of the whole prompt.
+        cached: those that were read from the cache.
+    """
+
+    prompt_tokens: int
+    cached: int
+
+
+class Meter(Protocol):
+    """Reads off a reply how much of its prompt was cached."""
+
+    @property
+    def source(self) -> str:
+        """What is read, in a few words."""
+        ...
+
+    @property
+    def is_estimate(self) -> bool:
+        """Whether it is no count of the server."""
+        ...
+
+    def measure(self, reply: ChatReply, guess: int) -> Measure:
+        """What the reply says.
+
+        Args:
+            guess: the tokens of the prompt, for servers that do not count all of them.
+        """
+        ...
+
+    def tolerate(self, expected: int) -> int:
+        """Tokens of so many expected ones that may be missing for other reasons."""
+        ...
+
+
+@dataclass(frozen=True)
+class CountMeter:
+    """A count of cached tokens.
+
+    Args:
+        source: the field.
+        rest: tokens that are computed even of a prompt that is known.
+    """
+
+    source: str
+    rest: int
+
+    @property
+    def is_estimate(self) -> bool:
+        return False
+
+    def measure(self, reply: ChatReply, guess: int) -> Measure:
+        return Measure(reply.prompt_tokens or guess, reply.cached.get(self.source, 0))
+
+    def tolerate(self, expected: int) -> int:
+        return BLOCK + self.rest
+
+
+@dataclass(frozen=True)
+class ComputedMeter:
+    """The count of the prompt's tokens, which leaves out what is cached: older versions of Ollama
+    have it in `prompt_eval_count`, and so in `usage.prompt_tokens`."""
+
+    @property
+    def source(self) -> str:
+        return "usage.prompt_tokens, which leaves out what is cached"
+
+    @property
+    def is_estimate(self) -> bool:
+        return True
+
+    def measure(self, reply: ChatReply, guess: int) -> Measure:
+        computed = guess if reply.prompt_tokens is None else reply.prompt_tokens
+        return Measure(max(guess, computed), max(0, guess - computed))
+
+    def tolerate(self, expected: int) -> int:
+        return BLOCK + int(_DOUBT * expected)
+
+
+@dataclass(frozen=True)
+class TimeMeter:
+    """The time until the first token, between that of a cold prompt and that of a repeated one.
+
+    Args:
+        repeated: seconds of a prompt that is cached.
+        per_token: seconds for each token that is not.
+    """
+
+    repeated: float
+    per_token: float
+
+    @property
+    def source(self) -> str:
+        return "the time until the first token"
+
+    @property
+    def is_estimate(self) -> bool:
+        return True
+
+    def measure(self, reply: ChatReply, guess: int) -> Measure:
+        total = reply.prompt_tokens or guess
+        computed = round((reply.seconds - self.repeated) / self.per_token)
+        return Measure(total, total - min(total, max(0, computed)))
+
+    def tolerate(self, expected: int) -> int:
+        return BLOCK + int(_DOUBT * expected)
+
+
+def find_meter(send: Callable[[str], ChatReply], sample: SentConversation) -> Meter | None:
+    """What tells cold prompts from repeated ones; None: nothing does.
+
+    Args:
+        send: sends the sample with this salt.
+        sample: to guess tokens by its length, where nobody counts them.
+    """
+    send("warm-up")
+    pairs: list[tuple[ChatReply, ChatReply]] = []
+    for number in range(_PAIRS):
+        salt = f"sample {number}"
+        cold, repeated = send(salt), send(salt)
+        found = _find_count(cold, repeated)
+        if found is not None:
+            return found
+        pairs.append((cold, repeated))
+    return _find_time(pairs, guess_tokens(sample))
+
+
+def guess_tokens(conversation: SentConversation) -> int:
+    """About how many tokens a prompt has."""
+    return max(1, len(repr(conversation)) // _LETTERS)
+
+
+def _find_count(cold: ChatReply, repeated: ChatReply) -> Meter | None:
+    for source, count in repeated.cached.items():
+        if count > cold.cached.get(source, 0):
+            return CountMeter(source, max(0, (repeated.prompt_tokens or count) - count))
+    first, second = cold.prompt_tokens, repeated.prompt_tokens
+    if first is not None and second is not None and second < _SHORTER * first:
+        return ComputedMeter()
+    return None
+
+
+def _find_time(pairs: Sequence[tuple[ChatReply, ChatReply]], guess: int) -> Meter | None:
+    """The meter of the times, if the slowest repeated prompt was quicker than all cold ones."""
+    cold = min(pair[0].seconds for pair in pairs)
+    repeated = max(pair[1].seconds for pair in pairs)
+    if repeated > _SHORTER * cold or cold - repeated < _LEAST_SECONDS:
+        return None
+    tokens = pairs[0][0].prompt_tokens or guess
+    return TimeMeter(repeated, (cold - repeated) / tokens)
