@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from constrained import embedded
 from constrained.commands import options as shared
+from constrained.commands.configuration import Parsed
 from constrained.commands.options import LOCAL_HOST, MOST_MODELS, PORT
 from constrained.deadline import check_timeout
 from constrained.engine.host import available_memory, bound_heap, keep_returning
@@ -212,6 +213,15 @@ def _add_limits(add: Callable[..., Any]) -> None:
         add(option, type=int, default=default, metavar="KIB", help=help)
 
 
+def _tell_config(options: argparse.Namespace) -> None:
+    """Says which options are from a configuration file."""
+    parsed: Parsed | None = getattr(options, "parsed", None)
+    if parsed is None or not parsed.of_file:
+        return
+    given = ", ".join(f"{name} ({parsed.sources[name]})" for name in sorted(parsed.of_file))
+    LOG.info("options of a configuration file: %s", given)
+
+
 def _run(options: argparse.Namespace) -> int:
     check_timeout(options.timeout)
     shared.complete(options)
@@ -220,6 +230,7 @@ def _run(options: argparse.Namespace) -> int:
     shared.choose_sequences(options, SEQUENCES)
     read_options(shared.read_engine_options(options))
     set_up_log("debug" if options.verbose else options.log_level, options.log_format)
+    _tell_config(options)
     if options.ignored:
         LOG.info("without effect here: %s", " ".join(options.ignored))
     if settings.api_keys == () and options.host not in LOCAL:

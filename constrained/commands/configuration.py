@@ -25,6 +25,11 @@ SECRET = ("TOKEN", "KEY")
 """What arguments are called in the help whose values are not shown."""
 MODEL = frozenset({"model", "hf_repo", "hf_file"})
 """Options that together name one model: where one source names it, others do not add to it."""
+RISKY = frozenset(
+    "host allowed_hosts cors_origin api_key api_key_file hf_token log_prompts share_cache".split()
+)
+"""Options that open a server, or give secrets away: a file that lies in the current folder, which
+may be somebody else's, cannot set them."""
 NOT_IN_FILES = ("help", "config", "show_config", "json")
 
 
@@ -42,10 +47,12 @@ class Config:
     Attributes:
         path: of the file.
         tables: what it says.
+        is_of_folder: it was found in the current folder, and nobody has named it.
     """
 
     path: Path
     tables: Mapping[str, Any]
+    is_of_folder: bool = False
 
 
 @dataclass(frozen=True)
@@ -166,6 +173,8 @@ def parse(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Nam
     config = find_config(getattr(options, "config", None))
     if config is not None:
         values = _read_config(config, parser, command)
+        if config.is_of_folder:
+            _refuse_risky(config, values)
         for name in [*given, *command.list_rivals(given)]:
             values.pop(name, None)
     sources = {name: value.place for name, value in values.items()}
@@ -180,6 +189,15 @@ def parse(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Nam
             name = "/".join(action.option_strings) or action.metavar or action.dest
             command.parser.error(f"the following arguments are required: {name}")
     return options
+
+
+def _refuse_risky(config: Config, values: Mapping[str, FileValue]) -> None:
+    for name in values:
+        if name in RISKY:
+            option = name.replace("_", "-")
+            message = f"{config.path}: {option} is not taken from a file of the current folder"
+            hint = f"Name the file, if you trust it: --config {config.path.absolute()}"
+            raise RequestError(message, hint=hint)
 
 
 def _refuse_unknown(words: Sequence[str], command: ParsedCommand) -> None:
@@ -211,6 +229,7 @@ def find_config(given: str | None) -> Config | None:
     Raises:
         RequestError: it cannot be read, or is not TOML.
     """
+    is_named = given is not None
     base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
     for path in (Path(NAME), Path(base, "constrained", "config.toml")):
         if given is None and path.is_file():
@@ -219,7 +238,8 @@ def find_config(given: str | None) -> Config | None:
         return None
     try:
         with open(given, "rb") as file:
-            return Config(Path(given), tomllib.load(file))
+            is_of_folder = not is_named and given == NAME
+            return Config(Path(given), tomllib.load(file), is_of_folder=is_of_folder)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         hint = 'Write lines of option = value; text goes into quotes: host = "127.0.0.1"'
         raise RequestError(f"{given} is not TOML: {error}", hint=hint) from error

@@ -220,6 +220,8 @@ class TokenTrace:
         """The turn has only its first `count` tokens now."""
         for index in self._live[count:]:
             self.tokens[index] = replace(self.tokens[index], is_discarded=True)
+        if self.tokens and self.tokens[-1].is_end:  # the turn goes on: it was no end
+            self.tokens[-1] = replace(self.tokens[-1], is_discarded=True)
         del self._live[count:]
 
 

@@ -4,6 +4,7 @@ llama.cpp believes what it reads: a count of layers of 0 or 2^32 - 1 ends the pr
 layout: docs/gguf.md of ggml.
 """
 
+import glob
 import math
 import mmap
 import re
@@ -109,6 +110,8 @@ def read_facts(path: Path) -> ModelFacts:
         ModelError: it cannot be read.
     """
     files = list_parts(path)
+    if not files:
+        raise ModelError(f"{path} cannot be read: it is not there any more")
     parts = [_read(file) for file in files]
     found = parts[0].metadata
     weights = Counter[int]()
@@ -131,7 +134,8 @@ def list_parts(path: Path) -> list[Path]:
     split = _LATER_PARTS.search(path.stem)
     if split is None:
         return [path]
-    return sorted(path.parent.glob(f"{path.stem[: split.start()]}-?????-of-{split[1]}.gguf"))
+    name = glob.escape(path.stem[: split.start()])
+    return sorted(path.parent.glob(f"{name}-?????-of-{split[1]}.gguf"))
 
 
 def _find_text(found: dict[str, Value], key: str) -> str:

@@ -53,7 +53,7 @@ def _check(row: Any) -> dict[str, Any]:
         raise row
     if not isinstance(row, Mapping):
         raise RequestError("the row is not an object", where="")
-    text = _read_text(row)
+    text = read_text(row)
     reasoning_format = read_option(row, "reasoning_format", ("auto", "deepseek", "none"))
     context = read_context(row)
     format = context.format
@@ -103,7 +103,12 @@ def build_row_grammar(row: Mapping[str, Any], context: ReplayContext) -> RowGram
     return RowGrammar(grammar, state)
 
 
-def _read_text(row: Mapping[str, Any]) -> str:
+def read_text(row: Mapping[str, Any]) -> str:
+    """What the model wrote.
+
+    Raises:
+        RequestError: there is no such text, or it cannot be written.
+    """
     text = row.get("text")
     if not isinstance(text, str):
         raise RequestError("the row has no text", where="/text")

@@ -11,7 +11,7 @@ from typing import Any
 from constrained.errors import RequestError
 from constrained.format_selection.selection import select_format
 from constrained.mask import Matcher
-from constrained.replay.check import build_row_grammar, check_rows
+from constrained.replay.check import build_row_grammar, check_rows, read_text
 from constrained.replay.replay_context import DEFAULT_MESSAGES, ReplayContext, read_context
 from constrained.tools.reports import report_tools
 from constrained.tools.shapes import as_openai
@@ -87,11 +87,12 @@ def inspect_row(row: Mapping[str, Any]) -> dict[str, Any]:
         "refusal": None,
     }
     if row.get("text") is not None:
+        text = read_text(row)
         (answer,) = check_rows([row])
         found["check"] = answer
         if not answer["complete"]:
             matcher = Matcher.compile(context.tokenizer, built.grammar)
-            found["refusal"] = find_refusal(matcher, context, row["text"]).to_json()
+            found["refusal"] = find_refusal(matcher, context, text).to_json()
     return found
 
 

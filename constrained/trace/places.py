@@ -158,5 +158,13 @@ class JsonPath:
         if not self._is_key_next:
             return
         self._is_key_next = False
-        self._steps.append(json.loads(self._key))
+        self._steps.append(_read_key(self._key))
         self._has_key[-1] = True
+
+
+def _read_key(spelled: str) -> str:
+    """The key that a JSON string spells; one that is no JSON stays as it is written."""
+    try:
+        return str(json.loads(spelled, strict=False))
+    except ValueError:
+        return spelled[1:-1]

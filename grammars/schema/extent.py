@@ -88,7 +88,7 @@ class _Bounds:
             case String(least, _, pattern):
                 total = SCALAR + 6 * least  # each character may have to be written as \uXXXX
                 if pattern:
-                    total += _measure_pattern(pattern)
+                    total += self._measure_pattern(pattern)
                 return total
             case Array():
                 return self._measure_array(node)
@@ -124,17 +124,21 @@ class _Bounds:
         longest = 0  # of the members that nothing asks for: only one of them is under way
         for declared in node.properties:
             size = _measure_constant(declared.key) + self.measure(declared.node)
-            if declared.required or node.presence != FREE:
+            if declared.required or node.presence != FREE or not self._is_whole:
                 total += size
+                continue
             longest = max(longest, size)
         return total + longest
 
     def _measure_extra(self, extra: Extra) -> int:
-        return self.measure(extra.node) + sum(map(_measure_pattern, extra.keys.parts))
+        return self.measure(extra.node) + sum(map(self._measure_pattern, extra.keys.parts))
 
-
-def _measure_pattern(pattern: str) -> int:
-    return PATTERN + len(pattern)
+    def _measure_pattern(self, pattern: str) -> int:
+        """Bytes of a short text that fits; the rest of a text that has begun to fit has no bound
+        that is seen at a glance: `x|y{400}`."""
+        if self._is_whole:
+            raise _EndlessError
+        return PATTERN + len(pattern)
 
 
 def _measure_constant(value: Json) -> int:

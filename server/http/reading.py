@@ -52,7 +52,7 @@ class _Read(Generic[T]):
 
 
 async def read_request(
-    request: Request, kind: type[M], read: Callable[[M, Service], T]
+    request: Request, kind: type[M], read: Callable[[M, Service], T], *, quick: bool = True
 ) -> tuple[Service, M, T]:
     """Reads a request, as long as its client waits for it: the model that it asks for, its fields,
     and what `read` makes of them.
@@ -62,6 +62,7 @@ async def read_request(
     Args:
         kind: the request of a dialect.
         read: makes what the server works on of it.
+        quick: that takes no time to speak of where the fields do not say otherwise.
 
     Raises:
         HttpError, Error: something in it cannot be, there is no such model, it cannot be loaded, or
@@ -81,7 +82,7 @@ async def read_request(
     def read_all() -> tuple[M, _Read[T] | None]:
         value = read_object(data, settings) if known is None else known
         body = validate_fields(value, kind, settings)
-        if is_short and not _is_quick(body):
+        if is_short and not (quick and _is_quick(body)):
             return body, None
         return body, _Read(read(body, service))
 

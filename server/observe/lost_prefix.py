@@ -47,6 +47,14 @@ class LostPrefix:
     after: str = ""
 
     def __str__(self) -> str:
+        return self.describe()
+
+    def describe(self, *, shows_text: bool = True) -> str:
+        """The change in words.
+
+        Args:
+            shows_text: with the characters that have changed, which are a part of the prompt.
+        """
         match self.part:
             case ChangedPart.TOOL_ADDED:
                 return f"{self.name} is new"
@@ -54,6 +62,8 @@ class LostPrefix:
                 return f"{self.name} is gone"
             case ChangedPart.TOOLS_REORDERED:
                 return f"the order of the tools has changed, from {self.name} on"
+            case _ if not shows_text:
+                return f"{self.name} has changed at character {self.offset}"
             case _:
                 change = f"{self.before!r} is {self.after!r} now"
                 return f"{self.name} has changed at character {self.offset}: {change}"
@@ -131,14 +141,33 @@ def _read_name(tool: Any) -> str:
 
 def measure_kinship(earlier: PromptParts, later: PromptParts) -> int:
     """How likely two requests belong to one conversation, or one agent: 0 if nothing says so."""
-    kinship = 0
-    if earlier.messages and later.messages and earlier.messages[0] == later.messages[0]:
-        kinship += 2 + sum(a == b for a, b in zip(earlier.messages, later.messages, strict=False))
+    same = sum(a == b for a, b in zip(earlier.messages, later.messages, strict=False))
+    is_begun_alike = earlier.messages[:1] == later.messages[:1]
     names = {name for name, _ in earlier.tools}
     shared = names & {name for name, _ in later.tools}
-    if names and len(shared) * 2 >= len(names):
-        kinship += 1
-    return kinship
+    has_tools = bool(names) and len(shared) * 2 >= len(names)
+    # Many conversations begin with "Hello".
+    if is_begun_alike and (same > 1 or has_tools or _are_alike(earlier.system, later.system)):
+        return 2 + same + has_tools
+    return int(has_tools)
+
+
+def _are_alike(earlier: str, later: str) -> bool:
+    """True if half of either text is the same from its beginning, or from its end."""
+    if not earlier or not later:
+        return False
+    same = max(_count_same(earlier, later), _count_same(earlier[::-1], later[::-1]))
+    return same * 2 >= max(len(earlier), len(later))
+
+
+def _count_same(earlier: str, later: str) -> int:
+    """The characters from the beginning that are the same."""
+    count = 0
+    for old, new in zip(earlier, later, strict=False):
+        if old != new:
+            break
+        count += 1
+    return count
 
 
 def find_lost_prefix(earlier: PromptParts, later: PromptParts) -> LostPrefix | None:
@@ -166,6 +195,8 @@ def _compare_tools(
     earlier: Sequence[tuple[str, str]], later: Sequence[tuple[str, str]]
 ) -> LostPrefix | None:
     before, after = dict(earlier), dict(later)
+    if len(before) < len(earlier) or len(after) < len(later):  # names do not tell them apart
+        return _compare_places(earlier, later)
     for index, (name, _) in enumerate(later):
         if name not in before:
             return LostPrefix(ChangedPart.TOOL_ADDED, _name_tool(index, name))
@@ -182,16 +213,29 @@ def _compare_tools(
     return None
 
 
+def _compare_places(
+    earlier: Sequence[tuple[str, str]], later: Sequence[tuple[str, str]]
+) -> LostPrefix | None:
+    """Compares tools by their place alone."""
+    for index, (old, new) in enumerate(zip(earlier, later, strict=False)):
+        if old != new:
+            name = _name_tool(index, new[0])
+            return _compare(ChangedPart.TOOL_EDITED, name, old[1], new[1])
+    if len(later) > len(earlier):
+        index = len(earlier)
+        return LostPrefix(ChangedPart.TOOL_ADDED, _name_tool(index, later[index][0]))
+    if len(later) < len(earlier):
+        index = len(later)
+        return LostPrefix(ChangedPart.TOOL_REMOVED, _name_tool(index, earlier[index][0]))
+    return None
+
+
 def _name_tool(index: int, name: str) -> str:
     return f"tool {index + 1} ({name})"
 
 
 def _compare(part: ChangedPart, name: str, before: str, after: str) -> LostPrefix:
-    offset = 0
-    for old, new in zip(before, after, strict=False):
-        if old != new:
-            break
-        offset += 1
+    offset = _count_same(before, after)
     return LostPrefix(
         part,
         name,

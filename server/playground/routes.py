@@ -114,7 +114,7 @@ async def show_trace_page() -> HTMLResponse:
 async def inspect(request: Request) -> Response:
     """What a template, tools and a text of a model have to do with each other: prompt, format,
     grammar, report of the schemas, and the byte at which the grammar refuses the text."""
-    _, _, found = await read_request(request, InspectRequest, _inspect)
+    _, _, found = await read_request(request, InspectRequest, _inspect, quick=False)
     return JSONResponse(found)
 
 

@@ -118,7 +118,9 @@ class ActiveRequest:
         request = self.compiled.request
         if request.lost_prefix is not None:
             counts = f"{record.cached_tokens} of {record.prompt_tokens} tokens were cached"
-            LOG.warning("the prefix was lost (%s): %s", counts, request.lost_prefix)
+            shows_text = self.compiled.service.settings.log_prompts
+            change = request.lost_prefix.describe(shows_text=shows_text)
+            LOG.warning("the prefix was lost (%s): %s", counts, change)
         for name, count in request.repeated_calls:
             LOG.warning("the conversation has the same call of %s %d times", name, count)
 

@@ -9,6 +9,7 @@ import pytest
 from constrained.cli import make_parser
 from constrained.commands import COMMANDS
 from constrained.commands.configuration import NOT_IN_FILES, find_option, list_commands
+from constrained.terminal.exit_codes import ExitCode
 from tests.command_line import Run, write
 
 
@@ -157,3 +158,15 @@ def test_every_option_can_be_in_a_file():
                     assert option in found_action.option_strings
                     found += 1
     assert found > 100
+
+
+@pytest.mark.parametrize("line", ['host = "0.0.0.0"', "log-prompts = true", 'cors-origin = ["*"]'])
+def test_what_opens_a_server_is_not_taken_from_the_folder(
+    run: Run, folder: Path, line: str
+) -> None:
+    write(folder / "constrained.toml", f"[serve]\n{line}")
+    code, _, err = run("serve", "--show-config")
+    assert code == ExitCode.USAGE
+    assert "is not taken from a file of the current folder" in err
+    code, _, _ = run("serve", "--show-config", "--config", "constrained.toml")
+    assert code == ExitCode.DONE

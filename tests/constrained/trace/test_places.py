@@ -101,3 +101,9 @@ def test_a_character_may_be_several_tokens():
     turn = Turn("é😀")
     places = place_all(HERMES, turn, [tool("f", {})])
     assert places[-1].part is TracedPart.CONTENT
+
+
+def test_a_key_that_is_no_json_stays_as_it_is_written():
+    path = JsonPath()
+    path.feed('{"a\\x": 1')
+    assert path.pointer == "/a\\x"

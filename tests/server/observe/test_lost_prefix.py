@@ -133,3 +133,27 @@ def test_log_metrics_and_reply(caplog: pytest.LogCaptureFixture):
     assert "constrained_repeated_calls_total 2.0" in metrics
     assert "the system message has changed at character 7" in caplog.text
     assert "same call of a 3 times" in caplog.text
+
+
+def test_a_greeting_alone_is_no_kinship():
+    watch = PrefixWatch()
+    hello = {"role": "user", "content": "Hello"}
+    watch.note([{"role": "system", "content": "The password is swordfish"}, hello], (), None)
+    assert watch.note([{"role": "system", "content": "You sell shoes"}, hello], (), None) is None
+    assert watch.note([hello], (), None) is None
+
+
+def test_tools_without_names_are_told_apart_by_their_place():
+    watch = PrefixWatch()
+    tools = [{"type": "a"}, {"type": "b"}]
+    watch.note(TALK, tools, None)
+    assert watch.note(TALK, tools, None) is None
+    lost = watch.note(TALK, tools[:1], None)
+    assert lost is not None
+    assert lost.part is ChangedPart.TOOL_REMOVED
+
+
+def test_the_log_shows_no_prompt():
+    lost = compare([{"role": "system", "content": "You help. Build 18."}, *TALK[1:]], TOOLS)
+    assert "8." in lost.describe()
+    assert "8." not in lost.describe(shows_text=False)
