@@ -26,7 +26,6 @@ from grammars.schema.nodes import Json
 LONGEST_PERIOD = 64  # tokens
 FEWEST_PERIODS = 3
 FEWEST_TOKENS = 16  # of a loop, however few are left
-SHARE = 3  # a loop may take so many times the tokens that are left behind it
 EARLY = 3  # at this part of its bound, a loop is looked at that may take more and more to end
 
 
@@ -203,7 +202,7 @@ class EndlessValues(TurnPart):
         if self._seen < self._patience:
             return
         left = max(0, turn.limit - self._seen - (self._behind or 0))
-        most = max(FEWEST_TOKENS, min(self._most, SHARE * left) >> len(self._ended))
+        most = max(FEWEST_TOKENS, min(self._most, left) >> len(self._ended))
         loop = self._finder.find(max(FEWEST_TOKENS, most // EARLY))
         if loop is None:
             self._behind = None

@@ -177,7 +177,7 @@ class Stubborn:
 
 
 @settings(max_examples=5)
-@given(HEADS, CYCLES)
+@given(HEADS, CYCLES.filter(lambda cycle: not set("[{") & set(cycle)))
 @example('"any": ', "[")
 @example('"any": {"a": [', '"b", ')
 def test_a_model_that_insists_on_its_loops_ends_its_turn(head: str, cycle: str) -> None:
