@@ -7,12 +7,11 @@ Each user holds conversations of a few turns, about the tools of the samples. So
 cancelled while they wait, while the prompt is read or in the middle of the answer; some streams are
 left, some have deadlines that they miss. Printed are how the requests ended, replies that do not
 fit their schemas, and after each tenth of the requests what could leak: memory of the process,
-threads, sequences in use. Exit code 1 if memory grew by more than 2 % over the second half, if a
-reply is not valid, or if anything is in use at the end.
+threads, sequences in use; and what the caches hold. Exit code 1 if memory beside the caches grew by
+more than 2 % over the second half, if a reply is not valid, or if anything is in use at the end.
 
 With `--conversations` there are so many short ones in place of these, each with a system message
-and a tool of its own, so that nothing of one is of use to another; and what the caches hold of them
-is printed, too. Memory is flat once all caches are full.
+and a tool of its own, so that nothing of one is of use to another.
 """
 
 import argparse
@@ -136,15 +135,17 @@ def talk_once(model: Model, tally: Tally, number: int) -> None:
             messages.append({"role": "tool", "tool_call_id": call.id, "content": "ok"})
 
 
-def show_caches(model: Model) -> None:
-    """Prints what is kept, in MB, and the memory that malloc holds."""
+def show_caches(model: Model) -> int:
+    """Prints what is kept, in MB, and the memory that malloc holds; the bytes that are kept."""
     caches = {**model.metrics().caches, **measure_shared()}
     kept = [f"{name} {size.bytes / 1e6:.1f} ({size.count:,})" for name, size in caches.items()]
-    kept.append(f"snapshots {model.metrics().memory.bytes / 1e6:.1f}")
+    snapshots = model.metrics().memory.bytes
+    kept.append(f"snapshots {snapshots / 1e6:.1f}")
     heap = measure_heap()
     if heap is not None:
         kept.append(f"malloc {heap.used / 1e6:.1f} + {heap.free / 1e6:.1f} free")
     print("      ", ", ".join(kept), flush=True)
+    return snapshots + sum(size.bytes for size in caches.values())
 
 
 def _leave(stream: Any, after: int) -> tuple[str, Reply | None]:
@@ -168,9 +169,10 @@ def measure() -> int:
 
 def run(
     model: Model, hold: Callable[[Tally, int], None], conversations: int, users: int
-) -> tuple[Tally, list[int]]:
-    """All conversations, by number; the memory after each tenth of them."""
-    tally, memory = Tally(), list[int]()
+) -> tuple[Tally, list[int], list[int]]:
+    """All conversations, by number; the memory after each tenth of them, and the memory beside what
+    the caches hold."""
+    tally, memory, beside = Tally(), list[int](), list[int]()
     for part in range(10):
         numbers = range(part * conversations // 10, (part + 1) * conversations // 10)
         with ThreadPoolExecutor(users) as pool:
@@ -181,8 +183,8 @@ def run(
         print(
             f"{tally.total:6} requests, {memory[-1] / 1e6:8.1f} MB, {threads} threads", flush=True
         )
-        show_caches(model)
-    return tally, memory
+        beside.append(memory[-1] - show_caches(model))
+    return tally, memory, beside
 
 
 def main() -> int:
@@ -205,13 +207,14 @@ def main() -> int:
             hold, count = partial(talk_once, model), options.conversations
         else:
             hold, count = partial(converse, model, sets, turns=TURNS), options.requests // TURNS
-        tally, memory = run(model, hold, count, options.users)
+        tally, memory, beside = run(model, hold, count, options.users)
         used = model.metrics().running + model.metrics().waiting
-    growth = memory[-1] / memory[4] - 1
+    growth = (beside[-1] - beside[4]) / memory[4]
     for end, count in sorted(tally.ends.items()):
         print(f"{count:6} {end}")
     print(
-        f"memory over the second half: {growth:+.2%}; in use at the end: {used} sequences, "
+        f"memory over the second half: {memory[-1] / memory[4] - 1:+.2%}, beside the caches "
+        f"{growth:+.2%}; in use at the end: {used} sequences, "
         f"{threading.active_count() - before} threads"
     )
     print(f"{len(tally.faults)} faults", *tally.faults[:10], sep="\n")

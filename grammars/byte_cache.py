@@ -18,6 +18,7 @@ from typing import Any, Generic, ParamSpec, Protocol, TypeVar
 
 MIB = 1 << 20
 REWEIGHED = 8
+ATTRIBUTE_BYTES = 8
 OVERHEAD = 300  # bytes of an entry's place in the dictionary, and of its bookkeeping
 _COMMON = (type, ModuleType, FunctionType, BuiltinFunctionType, MethodType, CodeType, Enum)
 """What values refer to and do not have for themselves."""
@@ -50,8 +51,11 @@ def measure_bytes(value: object) -> int:
         if id(part) in seen or isinstance(part, _COMMON):
             continue
         seen.add(id(part))
+        parts = gc.get_referents(part)
         total += sys.getsizeof(part)
-        queue += gc.get_referents(part)
+        if type(part).__dictoffset__:  # its attributes stand in a block that getsizeof leaves out
+            total += ATTRIBUTE_BYTES * len(parts)
+        queue += parts
     return total
 
 

@@ -21,7 +21,7 @@ from grammars.turn import Choice, Policy, Think, Tool
 
 _SCHEMA_KEYS = ("parameters", "input_schema", "inputSchema")
 MOST_TOOLS = 1000  # in one request
-SCHEMAS, TEXTS = 32 * MIB, 16 * MIB  # those of tools that are kept: 5 and 2 kB of each, mostly
+SCHEMAS, TEXTS = 64 * MIB, 16 * MIB  # of tools: 5 to 30 kB and 1 to 2 kB each, mostly
 _JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 
 
