@@ -123,7 +123,10 @@ class ChatClient:
         return told if isinstance(told.get("chat_template"), str) else None
 
     def _find_model(self) -> str:
-        told = self._send("/v1/models").get("data")
+        try:
+            told = self._send("/v1/models").get("data")
+        except RefusedError as e:  # not all servers list their models
+            raise RequestError(e.message, hint="Name the model by --model") from e
         names: list[str] = []
         for item in told if isinstance(told, list) else ():
             if isinstance(item, dict) and isinstance(item.get("id"), str):

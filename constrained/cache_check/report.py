@@ -24,6 +24,8 @@ NO_CACHE = (
     "leave out --no-cache-prompt; a proxy: send the requests of a conversation to one server"
 )
 
+_FORGOTTEN = "the prompt begins as before, so the server has not kept it: give its cache more room"
+
 
 @dataclass(frozen=True)
 class CacheCost:
@@ -225,9 +227,8 @@ def _sum_up(
         )
         return replace(cost, is_unseen=is_unseen)
     worst = max(steps, key=lambda step: step.lost)
+    if template.goes_on(worst.earlier, worst.later):
+        return replace(cost, advice=_FORGOTTEN)
     clause = template.find_clause(worst.earlier, worst.later)
     cure = template.find_cure(experiment.name) if experiment.kind is Kind.SHAPE else None
-    if clause is None and experiment.kind is Kind.SHAPE:
-        advice = "the prompt is the same, so the server has not kept it: give it more room"
-        return replace(cost, advice=advice)
     return replace(cost, clause=clause, cure=cure)
