@@ -196,7 +196,7 @@ def install(stranger: Stranger, wheel: Path) -> float:
     steps = [
         f"{sys.executable} -m venv {stranger.venv} && echo made",
         f"{ROOT}/.ci/install_engine {stranger.venv}/bin/python && echo installed",
-        f"pip install --progress-bar off '{wheel}[server]'",
+        f"pip install --progress-bar off '{wheel}[otel,server]'",
         'constrained call "Hello!"',
     ]
     seconds = sum(stranger.run(step, patience=1800).seconds for step in steps)
@@ -224,8 +224,8 @@ def write_files(stranger: Stranger, blocks: Sequence[tuple[str, Snippet]]) -> No
         "models.ini": shown["server", "ini"].replace("/models/", f"{models}/"),
         "requests.jsonl": json.dumps(request),
         "chat_template.jinja": (ROOT / "examples/templates/hermes.jinja").read_text("utf-8"),
-        "turns.jsonl": read_head(ROOT / "tests/regressions/threads.jsonl"),
         "schemas.jsonl": read_head(ROOT / "tests/data/schemas.jsonl"),
+        "tokenizer_config.json": json.dumps({"chat_template": "{{ messages[0].content }}"}),
     }
     for name, text in files.items():
         (stranger.work / name).write_text(text, encoding="utf-8")

@@ -84,7 +84,7 @@ def test_from_the_chat_to_the_workbench_and_back_by_a_link(watched: Watched):
         check_width(page)
         check_access(page)
     page.click("#share")
-    page.wait_for_function("location.hash.startsWith('#w=')")
+    page.wait_for_url("**#w=*")
     link = page.url
     page.goto("about:blank")
     page.goto(link)
