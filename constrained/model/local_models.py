@@ -15,12 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from constrained.engine.gguf_metadata import list_parts
+
 OLLAMA, LM_STUDIO, LLAMA_CPP = "Ollama", "LM Studio", "llama.cpp"
 OLLAMA_WEIGHTS = "application/vnd.ollama.image.model"
 OLLAMA_DEFAULTS = ("registry.ollama.ai/", "library/")
 """What Ollama leaves out of names: its registry, and the folder of its own models there."""
 _LATER_PART = re.compile(r"-(?!00001)\d{5}-of-\d{5}$")
-_FIRST_PART = re.compile(r"-00001-of-(\d{5})$")
+_FIRST_PART = re.compile(r"-00001-of-\d{5}$")
 _PROJECTOR = "mmproj"
 
 
@@ -116,9 +118,4 @@ def measure_files(path: str | None) -> int:
     """Bytes of a model's files, of all parts; 0 if that is not known yet."""
     if not path or not Path(path).is_file():
         return 0
-    first = Path(path)
-    split = _FIRST_PART.search(first.stem)
-    if split is None:
-        return first.stat().st_size
-    pattern = f"{first.stem[: split.start()]}-?????-of-{split[1]}.gguf"
-    return sum(part.stat().st_size for part in first.parent.glob(pattern))
+    return sum(part.stat().st_size for part in list_parts(Path(path)))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from constrained.model.local_models import LocalModel, list_local
+from constrained.model.local_models import LocalModel, list_local, measure_files
 
 
 @pytest.fixture
@@ -61,3 +61,9 @@ def test_folders_of_files(home: Path, monkeypatch: pytest.MonkeyPatch):
     assert found(list_local()) == [("LM Studio", "publisher/Model-GGUF/Model-Q8_0", 10)]
     monkeypatch.setenv("LLAMA_CACHE", str(home / "cache"))
     assert found(list_local())[1:] == [("llama.cpp", "a_b_c-Q4_0", 3)]
+
+
+def test_the_parts_of_a_model_whose_name_looks_like_a_pattern(tmp_path: Path):
+    for number in (1, 2):
+        (tmp_path / f"m[1]-0000{number}-of-00002.gguf").write_bytes(b"x" * number)
+    assert measure_files(str(tmp_path / "m[1]-00001-of-00002.gguf")) == 3
