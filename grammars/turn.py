@@ -1,6 +1,7 @@
 """An assistant turn: tools, calls, the events of a turn as it is parsed, the state
 that the prompt leaves it in, and the policy of a request."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -27,6 +28,23 @@ class Tool:
     schema: Schema
     description: str = ""
     strict: bool = True
+
+
+def decode_arguments(arguments: object) -> object:
+    """Returns the arguments of a call as a value.
+
+    Args:
+        arguments: a value, or its JSON text, as OpenAI's API has it.
+
+    Returns:
+        The value. Text that is not JSON, or nests too deeply to be read, stays text.
+    """
+    if not isinstance(arguments, str):
+        return arguments
+    try:
+        return json.loads(arguments)
+    except (RecursionError, ValueError):
+        return arguments
 
 
 @dataclass(frozen=True, repr=False)

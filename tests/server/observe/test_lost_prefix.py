@@ -116,6 +116,16 @@ def test_repeated_calls():
     assert find_repeated_calls([call("f", "{"), call("f", "{")], 2) == [("f", 2)]
 
 
+@pytest.mark.parametrize("depth", [700, 100_000])
+def test_calls_that_nest_deeply_cost_no_request(depth: int):
+    arguments = '{"a":' + "[" * depth + "]" * depth + "}"
+    find_repeated_calls([call("f", arguments)] * 3, 3)
+    messages = [TALK[1], call("f", arguments), {"role": "tool", "content": "?"}, TALK[1]]
+    with running(scripted("Hi.")) as client:
+        reply = client.post("/v1/chat/completions", json={"messages": messages})
+    assert reply.status_code in (200, 400)
+
+
 def test_log_metrics_and_reply(caplog: pytest.LogCaptureFixture):
     calls = [call("a", json.dumps({"x": "1"})) for _ in range(3)]
     for number, message in enumerate(calls):
