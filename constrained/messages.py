@@ -1,5 +1,6 @@
 """Conversations in OpenAI's form: read into one normal form, written as templates want them."""
 
+import json
 import marshal
 from collections.abc import Mapping, Sequence
 from typing import Any
