@@ -19,6 +19,7 @@ commands are asked without a client: blocks ask one with the clients that the do
 import json
 import os
 import re
+import resource
 import shlex
 import shutil
 import signal
@@ -317,10 +318,13 @@ def check_types(stranger: Stranger) -> None:
 
 def report(stranger: Stranger, answers: Mapping[str, float], *, seconds: float) -> None:
     """Prints what it came to; ends the program where something failed."""
-    for way, seconds in answers.items():
-        print(f"The first answer, {way}: {seconds:.0f} seconds")
+    for way, until_answer in answers.items():
+        print(f"The first answer, {way}: {until_answer:.0f} seconds")
     failed = [ran for ran in stranger.ran if not ran.is_good]
-    print(f"{len(stranger.ran)} commands in {seconds:.0f} seconds, {len(failed)} failed")
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = used.ru_utime + used.ru_stime
+    counts = f"{len(stranger.ran)} commands, {len(failed)} failed"
+    print(f"{counts}; {seconds:.0f} seconds, {cpu:.0f} of the CPU")
     if failed:
         raise SystemExit("\n".join(ran.command for ran in failed))
 

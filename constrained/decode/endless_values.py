@@ -31,11 +31,11 @@ EARLY = 3  # at this part of its bound, a loop is looked at that may take more a
 
 @dataclass(frozen=True)
 class EndedValue:
-    """A value that repeated itself, and was ended.
+    """A value that repeated itself and was therefore ended (see the option `max_repetition`).
 
     Args:
-        where: JSON pointer into the reply, to the argument or the content that has the value.
-        tokens: of the turn, before the end.
+        where: JSON pointer into the reply, to the argument or the content with the value.
+        tokens: number of tokens that the turn had at that point.
     """
 
     where: str
