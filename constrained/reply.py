@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
-from constrained.answers import read_answer
+from constrained.answers import CHECKED_ONLY, read_answer
 from constrained.compile.compiled_turn import CompiledTurn
 from constrained.deadline import Timings
 from constrained.decode.endless_values import EndedValue
@@ -250,7 +250,7 @@ def _check(call: ToolCall, tools: Sequence[Tool]) -> None:
     raise ReplyError(
         f"the call {call.name}({_shorten(call.arguments)}) does not fit: {_shorten(unfit.message)}",
         where=unfit.pointer,
-        hint="The schema has a keyword that is only checked: see the tool's report",
+        hint=CHECKED_ONLY,
     )
 
 

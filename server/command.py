@@ -123,11 +123,11 @@ def _add_server_options(parser: argparse.ArgumentParser) -> None:
     add("--batch-dir", metavar="FOLDER", help=help)
     help = "allow web pages of this origin (CORS; repeatable); *: any"
     add("--cors-origin", action="append", metavar="ORIGIN", default=[], help=help)
-    help = "keep text that agents change in every request; prompts are then computed anew"
+    help = "keep text that agents change in every request; prompts are then computed again"
     add("--keep-volatile", action="store_true", help=help)
     help = "date in prompts, YYYY-MM-DD; default: the day the conversation began"
     add("--date", metavar="DATE", help=help)
-    help = "share caches between API keys; response times then tell what others asked"
+    help = "share caches between API keys; response times then reveal what others asked"
     add("--share-cache", action="store_true", help=help)
     add("--show-grammar", action="store_true", help="put the grammar into replies")
     add("--log-prompts", action="store_true", help="write prompts to the log")
@@ -234,7 +234,8 @@ def _run(options: argparse.Namespace) -> int:
     if options.ignored:
         LOG.info("without effect here: %s", " ".join(options.ignored))
     if settings.api_keys == () and options.host not in LOCAL:
-        LOG.warning("anybody who reaches %s may ask: there is no --api-key", options.host)
+        text = "no --api-key is set: anybody who can reach %s can use this server"
+        LOG.warning(text, options.host)
     return _serve(options, settings)
 
 

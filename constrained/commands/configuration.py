@@ -289,7 +289,7 @@ def _read_common(
             raise RequestError(message, hint=f"Write [{key}] and its options below")
     for key, value in config.tables.get(COMMON, {}).items():
         if key in common:
-            message = f"{config.path}: {key} stands twice, at the top and in [{COMMON}]"
+            message = f"{config.path}: {key} is set twice, at the top and in [{COMMON}]"
             raise RequestError(message, hint="Remove one of them")
         common[key] = value
     everything = ParsedCommand(parsers=tuple(command.parser for command in commands.values()))

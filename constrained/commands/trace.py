@@ -80,10 +80,10 @@ def _read_traces(path: str) -> list[dict[str, Any]]:
         except (ValueError, RecursionError) as e:
             raise RequestError(f"{path}, line {number} is not JSON: {e}", hint=HINT) from e
         if not isinstance(trace, dict) or trace.get("version") != VERSION or "tokens" not in trace:
-            raise RequestError(f"{path}, line {number} is no trace of this version", hint=HINT)
+            raise RequestError(f"{path}, line {number} is not a trace of this version", hint=HINT)
         traces.append(trace)
     if not traces:
-        raise RequestError(f"{path} holds no trace", hint=HINT)
+        raise RequestError(f"{path} has no trace", hint=HINT)
     return traces
 
 

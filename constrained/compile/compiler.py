@@ -409,7 +409,7 @@ class Compiler:
             return None
         for marker in format.reserved:
             if marker in job.reasoning_close:
-                message = f"it holds the marker {marker}"
+                message = f"it contains the marker {marker}"
                 raise RequestError(message, where="/reasoning_close", hint="Leave it out")
         return make_budget(
             job.reasoning_budget,

@@ -85,14 +85,14 @@ class Subject:
             TemplateError: the template fails on a plain message, or there is none.
         """
         if self.template is None:
-            raise TemplateError("there is no chat template that could be used")
+            raise TemplateError("there is no usable chat template")
         return select_format(self.template, special_tokens=self.special)
 
     @cached_property
     def block(self) -> Reasoning | None:
         """The reasoning block that the template writes or prefills; raises as `teaching`."""
         if self.template is None:
-            raise TemplateError("there is no chat template that could be used")
+            raise TemplateError("there is no usable chat template")
         with limit_work(MOST_DETECTION_STEPS):
             return find_block(self.template)
 
@@ -172,7 +172,7 @@ def _read_config(path: Path, text: str) -> Subject:
     except (ValueError, RecursionError) as e:
         raise RequestError(f"{path} is not JSON: {e}", hint=_HINT) from e
     if not isinstance(config, dict):
-        raise RequestError(f"{path} is no JSON object", hint=_HINT)
+        raise RequestError(f"{path} is not a JSON object", hint=_HINT)
     source, names = _find_source(config.get("chat_template"))
     beside = path.with_name(TEMPLATE_FILE)
     if source is None and beside.is_file():

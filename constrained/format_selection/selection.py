@@ -154,8 +154,8 @@ def _select_meant(template: ChatTemplate, found: Detection) -> SelectedFormat:
         meant = "each is meant to be written as the first one"
     notice = (
         f"{template.name}: {found.slip}; {meant}, in which "
-        "the calls of the history are written into their messages (mend the template, and name it "
-        "with --chat-template-file)"
+        "the calls of the history are written into their messages (correct the template, and name "
+        "it with --chat-template-file)"
     )
     return SelectedFormat(teacher, found.format, found.origin, notice=notice)
 

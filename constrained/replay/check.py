@@ -32,7 +32,7 @@ def check_rows(rows: Iterable[Mapping[str, Any] | Error]) -> Iterator[dict[str, 
         rows: `{id, template | format | model, tools, text, messages?, tool_choice?,
             parallel_tool_calls?, response_format?, chat_template_kwargs?, reasoning_format?,
             tool_format?, markers?, bos_token?, eos_token?}`; `text` is what the model wrote
-            behind the generation prompt. An error stands for a row that could not be read.
+            bfter the generation prompt. An error stands for a row that could not be read.
 
     Yields:
         one answer for each row, in order: `{id, accepted, accepted_bytes, complete, format,
@@ -250,7 +250,7 @@ def _find_first_error(turn: Turn) -> str | None:
 
 
 def read_rows(lines: Iterable[str | bytes]) -> Iterator[dict[str, Any] | Error]:
-    """Reads JSON Lines, without blank ones; an error stands for a line that is no JSON object."""
+    """Reads JSON Lines, without blank ones; an error for each that is no JSON object."""
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue

@@ -108,7 +108,7 @@ def check_self_contained(row: Mapping[str, Any]) -> None:
     template = row.get("template")
     if isinstance(template, str) and "{" not in template:
         hint = "Paste the template itself, not its path"
-        raise RequestError("it is no template", where="/template", hint=hint)
+        raise RequestError("it is not a template", where="/template", hint=hint)
     for name in ("format", "tool_format"):
         value = row.get(name)
         if isinstance(value, str) and find_format(value, FORMATS) is None:

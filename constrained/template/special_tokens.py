@@ -314,7 +314,7 @@ class _Guard:
     def _check(self, value: Any, path: Path) -> Any:
         if isinstance(value, str) and self.markers.starts.search(value):
             where = "/" + "/".join(map(str, path))
-            raise TemplateError(f"a {path[-1]} that holds a marker", where=where)
+            raise TemplateError(f"a {path[-1]} that contains a marker", where=where)
         return value
 
 

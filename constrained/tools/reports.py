@@ -15,7 +15,7 @@ from grammars.wire.format import Format
 
 STATES = tuple(part.name for part in fields(Report))  # "enforced" is the first
 _WORDS = {
-    "enforced": "held by the mask",
+    "enforced": "enforced by the mask",
     "checked": "checked after generation",
     "repaired": "repaired",
     "narrowed": "refused in part by the mask",
@@ -83,7 +83,7 @@ class ToolReport:
         if self.error is not None:
             yield f"{self.name}: refused: {self.error}"
             return
-        yield f"{self.name}: {len(self.report.enforced)} keywords held by the mask"
+        yield f"{self.name}: {len(self.report.enforced)} keywords enforced by the mask"
         for line in describe_report(self.report, STATES[1:]):
             yield f"  {line}"
 

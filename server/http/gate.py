@@ -130,7 +130,7 @@ class Gate:
 
     def _find_fault(self, path: str, headers: dict[bytes, bytes]) -> HttpError | None:
         if self._keys and path not in OPEN and not self._knows(headers):
-            return HttpError(401, "the API key is missing or not known", "invalid_api_key")
+            return HttpError(401, "the API key is missing or invalid", "invalid_api_key")
         size = headers.get(b"content-length", b"0")
         most = self._find_most(path)
         if size.isdigit() and int(size) > most:

@@ -8,8 +8,8 @@ from constrained.doctor.subject import Subject
 from constrained.doctor.verdicts import Level, Verdict
 from constrained.errors import ModelError
 
-_AGAIN = "Download the file again, or convert the model anew"
-_CONVERT = "Convert the model anew, with the tokenizer of its own repository"
+_AGAIN = "Download the file again, or convert the model again"
+_CONVERT = "Convert the model again, with the tokenizer of its own repository"
 _LAYER = re.compile(r"blk\.(\d+)\.")
 _SPECIAL = ("bos", "eos", "eot", "eom", "unknown", "padding")
 # Families whose vocabulary and architecture are their own: pre-tokenizers, architectures (how their
@@ -56,7 +56,7 @@ def _find_damage(contents: GgufContents) -> Iterator[Verdict]:
     ends = [contents.data + tensor.offset + (tensor.bytes or 0) for tensor in contents.tensors]
     missing = max(ends, default=0) - contents.size
     if missing > 0:
-        text = f"the file is cut: {missing:,} of its bytes are missing"
+        text = f"the file is truncated: {missing:,} of its bytes are missing"
         yield Verdict(Level.FAILURE, text, "Download it again", {"missing": missing})
     unknown = sorted({tensor.kind for tensor in contents.tensors if tensor.kind not in TYPES})
     if unknown:
@@ -97,7 +97,7 @@ def _check_tokens(contents: GgufContents) -> Iterator[Verdict]:
             text = f"{name}_token_id is {number:,}, but there are {count:,} tokens"
             yield Verdict(Level.FAILURE, text, _CONVERT)
     if contents.number("tokenizer.ggml.eos_token_id") is None:
-        text = "the file does not say which token ends a text (tokenizer.ggml.eos_token_id)"
+        text = "the file does not state which token ends a text (tokenizer.ggml.eos_token_id)"
         yield Verdict(Level.WARNING, text, "gguf-py's gguf_set_metadata.py can set it")
 
 

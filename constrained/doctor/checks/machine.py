@@ -38,7 +38,8 @@ def check_machine(subject: Subject) -> Iterator[Verdict]:
 def _tell_context(contents: GgufContents) -> Iterator[Verdict]:
     length = contents.own("context_length")
     if length is None:
-        yield Verdict(Level.WARNING, "the file does not say how long a context it was trained on")
+        text = "the file does not state the context length that it was trained on"
+        yield Verdict(Level.WARNING, text)
         return
     level, remedy = Level.OK, ""
     if length < _FEW_TOKENS:

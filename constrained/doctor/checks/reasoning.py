@@ -12,7 +12,7 @@ from grammars.turn import Start
 _STARTS = {
     Start.PLAIN: "at its beginning: the model decides whether it reasons",
     Start.OPEN: "inside a reasoning block: it always reasons",
-    Start.CLOSED: "behind a closed reasoning block: it does not reason",
+    Start.CLOSED: "after a closed reasoning block: it does not reason",
 }
 
 
@@ -26,7 +26,7 @@ def check_reasoning(subject: Subject) -> Iterator[Verdict]:
         yield Verdict(Level.OK, "the template knows no reasoning block")
     else:
         markers = [block.opener.text, block.closer.text]
-        text = f"reasoning stands between {markers[0]} and {markers[1]}"
+        text = f"reasoning is written between {markers[0]} and {markers[1]}"
         yield Verdict(Level.OK, text, facts={"markers": markers})
         start = switches.default.start
         facts: dict[str, Any] = {"start": start.value, "prompt": switches.prompt}

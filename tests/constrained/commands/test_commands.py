@@ -110,7 +110,7 @@ def test_a_grammar_with_a_note(run: Run, tmp_path: Path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("", "nothing says in which format calls are written. Give --format"),
+        ("", "no wire format, chat template or model is given. Give --format"),
         ("--format json", "unknown format 'json' (at /format). Known: hermes"),
         ("--format hermes --tool-format hermes", "--format and --tool-format cannot be combined"),
         ("--format hermes -m MODEL", "--format cannot be combined with a model or template"),

@@ -130,7 +130,7 @@ def test_what_a_command_needs_may_be_in_the_file(run: Run, folder: Path):
         ("model = 2026-01-01", 'model is "2026-01-01", not a text in quotes'),
         ('flash-attn = "maybe"', "[default]: -fa/--flash-attn: there is no 'maybe'"),
         ('gpu-layers = "many"', "[default]: gpu-layers is 'many', not a number, auto or all"),
-        ("seed = 1\n[default]\nseed = 2", "seed stands twice, at the top and in [default]"),
+        ("seed = 1\n[default]\nseed = 2", "seed is set twice, at the top and in [default]"),
         ("seed = \n", "constrained.toml is not TOML: Invalid value (at line 1"),
         ('config = "x"', "there is no option 'config'"),
     ],

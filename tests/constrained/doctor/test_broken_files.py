@@ -81,7 +81,7 @@ BROKEN: dict[str, tuple[Callable[[Path], Path], Level, str]] = {
     "cut in its weights": (
         lambda path: cut(write(path), write(path).stat().st_size - 1000),
         Level.FAILURE,
-        "the file is cut: 1,000 of its bytes are missing",
+        "the file is truncated: 1,000 of its bytes are missing",
     ),
     "cut in its metadata": (
         lambda path: cut(write(path), 5_000),
@@ -118,7 +118,7 @@ BROKEN: dict[str, tuple[Callable[[Path], Path], Level, str]] = {
     "a template that drops the question": (
         lambda path: write(path, "{{ 'You are a model.' }}"),
         Level.FAILURE,
-        "it does not write what the user says",
+        "it drops the user's message",
     ),
     "the template of another model": (
         lambda path: write(path, OTHER_FAMILY),
@@ -158,7 +158,7 @@ BROKEN: dict[str, tuple[Callable[[Path], Path], Level, str]] = {
     "no end token": (
         lambda path: write_header(path, "qwen3", TOKENS, eos=False),
         Level.WARNING,
-        "the file does not say which token ends a text",
+        "the file does not state which token ends a text",
     ),
     "the vocabulary of Qwen on the architecture of Llama": (
         lambda path: write_header(path, "llama", replace(TOKENS, pre="qwen2")),

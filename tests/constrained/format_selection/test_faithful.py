@@ -50,7 +50,7 @@ def test_what_a_template_writes_is_enforced(name: str) -> None:
         ("role_message_prompted", "the generation prompt has written a part of this turn"),
         ("name_as_tag", "one call is not written as the first, or the last, of two calls"),
         ("trims_strings", "with a text with white space around it"),
-        ("yaml_lines", "nothing of its own stands around an argument"),
+        ("yaml_lines", "an argument has no text of its own around it"),
     ],
 )
 def test_what_no_format_says_is_explained(name: str, reason: str) -> None:

@@ -1,4 +1,4 @@
-"""Conditions on which keys are present: held by the mask in any order, and by the completer."""
+"""Conditions on which keys are present: enforced by the mask in any order, and by the completer."""
 
 import random
 from itertools import combinations

@@ -1,4 +1,4 @@
-"""Values in every style: spelled, held by the mask, read back, completed from any cut."""
+"""Values in every style: spelled, enforced by the mask, read back, completed from any cut."""
 
 import json
 import math
