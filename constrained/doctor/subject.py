@@ -2,18 +2,24 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from constrained.doctor.conversations import say
-from constrained.doctor.gguf_contents import GgufContents, read_contents
 from constrained.doctor.switches import Switches, find_switches
 from constrained.engine.header import Header, choose_template, find_templates
 from constrained.engine.host import GGUF
 from constrained.errors import ModelError, RequestError, TemplateError
 from constrained.format_selection.selection import SelectedFormat, find_block, select_format
+from constrained.gguf.contents import (
+    VOCABULARY,
+    GgufContents,
+    join_parts,
+    list_parts,
+    read_contents,
+)
 from constrained.template.chat_template import ChatTemplate
 from constrained.template.work_limits import MOST_DETECTION_STEPS, limit_work
 from grammars.wire.format import Reasoning
@@ -34,7 +40,9 @@ class Subject:
         templates: the names of further templates that are there.
         added_tokens: of a tokenizer_config.json, the text of each added token, and whether it is
             special; None: not known.
-        contents: of a GGUF file; None: it is none.
+        contents: of a GGUF file, its parts taken together; None: it is none.
+        parts: of a split GGUF file, the contents of each part that is there, by the name of its
+            file; of another one, of that file.
         header: of a GGUF file, as llama.cpp reads it; an error: it does not. None: nobody asked.
         bandwidth: bytes a second of the memory, as the user states it; None: it is measured.
     """
@@ -46,6 +54,7 @@ class Subject:
     templates: tuple[str, ...] = ()
     added_tokens: Mapping[str, bool] | None = None
     contents: GgufContents | None = None
+    parts: Mapping[str, GgufContents] = field(default_factory=dict[str, GgufContents])
     header: Header | ModelError | None = None
     bandwidth: float | None = None
 
@@ -133,7 +142,8 @@ def read_subject(path: str) -> Subject:
 
 
 def _read_gguf(path: Path) -> Subject:
-    contents = read_contents(path)
+    parts = {file.name: read_contents(file, VOCABULARY) for file in list_parts(path)}
+    contents = join_parts([*parts.values()])
     metadata = {key: value for key, value in contents.metadata.items() if isinstance(value, str)}
     templates = find_templates(metadata)
     source = None
@@ -142,7 +152,8 @@ def _read_gguf(path: Path) -> Subject:
             source = choose_template(templates, with_tools=True)
         except TemplateError:  # there are some, but no default
             source = next(iter(templates.values()))
-    header = None if contents.damage else _read_header(path)
+    is_whole = len(parts) == (contents.number("split.count") or 1)
+    header = _read_header(path) if is_whole and not contents.damage else None
     bos, eos = contents.token("bos"), contents.token("eos")
     if isinstance(header, Header):
         bos, eos = header.bos_text, header.eos_text
@@ -153,6 +164,7 @@ def _read_gguf(path: Path) -> Subject:
         eos_text=eos,
         templates=tuple(name or "default" for name in templates),
         contents=contents,
+        parts=parts,
         header=header,
     )
 

@@ -13,7 +13,7 @@ from enum import StrEnum
 from functools import partial
 from pathlib import Path
 
-from constrained.engine.gguf_metadata import NO_FACTS, read_facts
+from constrained.engine.model_facts import NO_FACTS, read_facts
 from constrained.errors import ModelError
 from constrained.metrics import Metrics, add_metrics
 from constrained.model.model import Model

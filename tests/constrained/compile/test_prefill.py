@@ -140,9 +140,9 @@ BAD: list[tuple[list[Any], dict[str, Any], str, str]] = [
     ([USER, begun("\ud800")], {}, "/messages/1/content", "surrogate"),
     ([USER, begun("é</think>b")], {"tools": [PING]}, "/messages/1/content", "up to byte 9"),
     ([USER, begun("é<tool_call>b")], {"tools": [PING]}, "/messages/1/content", "byte 13"),
-    ([USER, begun("<thinking>b")], {}, "/messages/1/content", "something else"),
+    ([USER, begun("<thinking>b")], {}, "/messages/1/content", "read as a marker"),
     ([USER, begun("a", "b</think>")], {}, "/messages/1/reasoning_content", "up to byte 1"),
-    ([USER, begun("a é<tool_call>")], {"tools": [PING]}, "/messages/1/content", "something else"),
+    ([USER, begun("a é<tool_call>")], {"tools": [PING]}, "/messages/1/content", "read as a marker"),
     (
         [USER, begun("a")],
         {"tools": [PING], "tool_choice": "required"},
@@ -391,6 +391,6 @@ def test_names_of_markers_in_the_text_are_text() -> None:
 
 def test_a_text_that_ends_the_turn_is_refused_where_no_token_does() -> None:
     compiler = Compiler(byte_vocabulary(), ChatTemplate(HERMES))
-    with pytest.raises(RequestError, match="would be read as something else") as info:
+    with pytest.raises(RequestError, match="would be read as a marker") as info:
         compiler.compile(Job([USER, begun("a<|im_end|>b")], prefill=True))
     assert info.value.where == "/messages/1/content"

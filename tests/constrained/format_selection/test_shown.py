@@ -136,7 +136,7 @@ def test_the_vocabulary_of_a_file_confirms_the_format(tmp_path: Path, run: Run) 
     path = write_small_model(tmp_path / "model.gguf", MARKERS)
     with load(path, threads=1) as model:
         assert model.compiler.format.name == "lfm2"
-        assert "tells of the tool format lfm2" in model.notices[-1]
+        assert "indicates the tool format lfm2" in model.notices[-1]
     code, out, err = run("formats", "detect", path)
     assert (code, err) == (0, "")
     assert out.startswith("lfm2: shown\n")

@@ -178,13 +178,13 @@ def test_values_are_generated(model: Model):
 
 
 def test_what_cannot_be_generated_is_said(model: Model):
-    with pytest.raises(RequestError, match="0 targets"):
+    with pytest.raises(RequestError, match="0 forms"):
         model.generate("?")
     with pytest.raises(RequestError, match="asked for twice"):
         model.generate("?", choice=["a"], response_format={"type": "json_object"})
     with pytest.raises(RequestError, match="max_tokens of 1 or more"):
         model.call("?", max_tokens=None)  # pyright: ignore[reportArgumentType]
-    with pytest.raises(RequestError, match="2 targets"):
+    with pytest.raises(RequestError, match="2 forms"):
         model.generate("?", regex="a", choice=["a"])
     with pytest.raises(PolicyError, match="cannot be enforced"):
         model.generate("?", regex=r"a(?=b)")
@@ -250,7 +250,7 @@ def test_the_reasoning_budget(model: Model):
         with pytest.raises(RequestError) as info:
             model.call("Hi", reasoning_budget=value)
         assert info.value.where == where
-    with pytest.raises(RequestError, match="holds the marker </think>"):
+    with pytest.raises(RequestError, match="contains the marker </think>"):
         model.call("Hi", reasoning_budget=1, reasoning_close="x</think>y")
     with pytest.raises(RequestError, match="its budget is 0"):
         model.call("Hi", reasoning_budget=0, think=Think.REQUIRED)
