@@ -39,7 +39,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tests.hub_server import Hub, serve  # noqa: E402
+from tests.hub_server import Hub, serve  # noqa: E402  of the checkout
 from tests.snippets import RUN_EACH, Snippet, read_commands, read_pages, read_snippets  # noqa: E402
 
 SERVER = "http://127.0.0.1:8080"

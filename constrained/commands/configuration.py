@@ -383,8 +383,8 @@ def _write_words(action: argparse.Action, key: str, value: Any, *, place: str) -
         case str() if action.type not in (int, float):
             return [f"{option}={value}"]
         case _:
-            kinds = {int: "a whole number", float: "a number"}
-            raise refuse(kinds.get(action.type, "a text in quotes"))  # type: ignore[arg-type]
+            kinds: dict[Any, str] = {int: "a whole number", float: "a number"}
+            raise refuse(kinds.get(action.type, "a text in quotes"))
 
 
 def describe(options: argparse.Namespace) -> list[dict[str, Any]]:

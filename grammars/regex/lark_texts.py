@@ -12,6 +12,8 @@ from typing import Any
 from lark import Token
 from lark.exceptions import LarkError
 from lark.grammar import NonTerminal, Terminal
+
+# lark does not annotate this function.
 from lark.load_grammar import load_grammar  # pyright: ignore[reportUnknownVariableType]
 
 from grammars.errors import SchemaError

@@ -71,7 +71,7 @@ whole text, or an object with `feed` and `close`. The function and `close` retur
 `Turn` or the rest of the events; `feed` returns the events of `grammars.turn`, or nothing."""
 
 
-class ParserFailure(AssertionError):  # noqa: N818
+class ParserFailure(AssertionError):  # noqa: N818  what a test reports, and no error of ours
     """A parser did what none should.
 
     Args:

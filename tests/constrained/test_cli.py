@@ -148,7 +148,9 @@ def test_answers(
     }
     words = [files.get(word, word) for word in options]
     given = ["-m", model, "-n", "40", "--reasoning", "off", "--seed", "1"]
-    code, out, err = run("call", "hi", *given, *words, *(["--stream"] if stream else []))
+    if stream:
+        words.append("--stream")
+    code, out, err = run("call", "hi", *given, *words)
     assert (code, err) == (0, "")
     if "ran out" not in out:
         assert re.fullmatch(expression, out.strip())

@@ -150,7 +150,7 @@ def test_formats(run: Run):
     assert listed["hermes"]["markers"][:2] == ["<tool_call>", "</tool_call>"]
     assert listed["hermes"]["reasoning"] == ["<think>", "</think>"]
     for format in listed.values():
-        single = find_format(format["name"], FORMATS).single  # type: ignore[union-attr]
+        single = find_format(format["name"], FORMATS).single
         assert "Paris" in format["one_call"]
         assert single == (format["two_calls"] is None)
         assert single or "Rome" in format["two_calls"]

@@ -48,7 +48,8 @@ def options(**given: Any) -> dict[str, Any]:
 
 def test_events_add_up_to_the_reply(model: Model):
     stream = model.stream("Paint!", [PAINT, WRITE], **options(tool_choice="required"))
-    events, partial = [], dict[int, list[dict[str, Any]]]()
+    events = []
+    partial = dict[int, list[dict[str, Any]]]()
     for event in stream:
         events.append(event)
         if isinstance(event, ArgumentsDelta):
@@ -183,7 +184,7 @@ def test_what_cannot_be_generated_is_said(model: Model):
     with pytest.raises(RequestError, match="asked for twice"):
         model.generate("?", choice=["a"], response_format={"type": "json_object"})
     with pytest.raises(RequestError, match="max_tokens of 1 or more"):
-        model.call("?", max_tokens=None)  # pyright: ignore[reportArgumentType]
+        model.call("?", max_tokens=None)
     with pytest.raises(RequestError, match="2 forms"):
         model.generate("?", regex="a", choice=["a"])
     with pytest.raises(PolicyError, match="cannot be enforced"):
@@ -203,7 +204,7 @@ def test_what_cannot_be_generated_is_said(model: Model):
         model.generate("?", schema=Picky, **options())
     assert info.value.where == "/x"
     with pytest.raises(TypeError, match="unknown option 'temperature'"):
-        model.call("?", temperature=1)  # pyright: ignore[reportCallIssue]
+        model.call("?", temperature=1)
 
 
 def test_a_call_or_an_answer_that_fits(model: Model):
@@ -304,7 +305,7 @@ def test_an_open_llama_is_borrowed(path: Path):
             assert reply.text == same.text
     llama.reset()
     after = llama("a b c", max_tokens=4, temperature=0)
-    assert before["choices"] == after["choices"]  # pyright: ignore
+    assert before["choices"] == after["choices"]
     llama.close()
     with pytest.raises(ModelError):
         from_llama(llama)

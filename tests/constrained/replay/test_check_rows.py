@@ -190,4 +190,4 @@ def test_lines_that_are_no_rows():
         "line 8 is not JSON",
     ]
     assert [a["id"] for a in answers] == [None] * 4 + [1, None, None]
-    assert "the row is not an object" in next(check_rows([5]))["error"]  # type: ignore[list-item]
+    assert "the row is not an object" in next(check_rows([5]))["error"]

@@ -38,7 +38,8 @@ def list_scalars(value: Any, steps: tuple[str | int, ...] = ()) -> list[str]:
 
 @given(VALUES)
 def test_the_path_of_each_scalar_is_met_in_order(value: Any):
-    path, met = JsonPath(), [""]
+    path = JsonPath()
+    met = [""]
     for char in json.dumps(value):
         path.feed(char)
         if path.pointer != met[-1]:

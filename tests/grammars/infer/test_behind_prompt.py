@@ -163,7 +163,8 @@ def test_a_call_may_go_on_with_the_header_of_the_turn() -> None:
     format = detect(template.render).format
     assert format.opening == (Marker("calls tools"), Literal("\n["))
     assert (format.closing, format.ends) == ((Literal("]"),), ("<end>", "<stop>"))
-    first, second = '{"name": "ping", "arguments": {"a": "x"}}', '{"name": "ping", "arguments": {}}'
+    first = '{"name": "ping", "arguments": {"a": "x"}}'
+    second = '{"name": "ping", "arguments": {}}'
     two = f" calls tools\n[{first}, {second}]"
     for choice in Choice.AUTO, Choice.REQUIRED:
         assert Completer(build_turn(format, [PING], Policy(choice))).complete(two) == ""

@@ -49,7 +49,8 @@ def matcher_of(grammar: Grammar) -> Matcher:
 
 def takes(matcher: Matcher, text: str) -> bool:
     """Is the text one of the grammar?"""
-    fork, tokens = matcher.fork(), VOCABULARY.encode(text)
+    fork = matcher.fork()
+    tokens = VOCABULARY.encode(text)
     if fork.accepts(tokens) < len(tokens):
         return False
     for token in tokens:
@@ -101,7 +102,8 @@ def grammars(draw: Callable[..., Expression]) -> Grammar:
 @settings(max_examples=150)
 @given(grammar=grammars(), seed=st.integers(0, 2**16))
 def test_each_beginning_is_completed_in_the_shortest_way(grammar: Grammar, seed: int) -> None:
-    matcher, draw = matcher_of(grammar), random.Random(seed)
+    matcher = matcher_of(grammar)
+    draw = random.Random(seed)
     completer = Completer(grammar)
     text = ""
     for _ in range(8):
@@ -125,7 +127,8 @@ def test_each_beginning_is_completed_in_the_shortest_way(grammar: Grammar, seed:
     grammar=grammars(), cuts=st.lists(st.integers(0, 12), max_size=4), seed=st.integers(0, 2**16)
 )
 def test_what_was_read_before_changes_nothing(grammar: Grammar, cuts: list[int], seed: int) -> None:
-    matcher, draw = matcher_of(grammar), random.Random(seed)
+    matcher = matcher_of(grammar)
+    draw = random.Random(seed)
     text = ""
     while len(text) < 12:
         legal = [c for c in LETTERS + "()!" if begins(matcher, text + c)]
