@@ -26,6 +26,9 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="PAGE",
         help="the page to write; default: FILE with the ending .html; -: stdout",
     )
+    help = "only the replies to this request of a server (header x-request-id)"
+    parser.add_argument("--request", metavar="ID", help=help)
+    parser.add_argument("--last", type=int, metavar="N", help="only the last N traces")
     parser.add_argument("--text", action="store_true", help="print the traces instead of a page")
 
 
@@ -55,7 +58,7 @@ def _name_failure(error: OSError, option: str, path: str) -> RequestError:
 
 
 def _run(options: argparse.Namespace) -> int:
-    traces = _read_traces(options.file)
+    traces = _select(_read_traces(options.file), options)
     if options.text:
         _print_traces(traces)
         return 0
@@ -85,6 +88,27 @@ def _read_traces(path: str) -> list[dict[str, Any]]:
     if not traces:
         raise RequestError(f"{path} holds no trace", hint=HINT)
     return traces
+
+
+def _select(
+    traces: list[dict[str, Any]], options: argparse.Namespace
+) -> list[dict[str, Any]]:
+    """The traces that are asked for.
+
+    Raises:
+        RequestError: there are none.
+    """
+    if options.last is not None and options.last < 1:
+        message = f"--last is {options.last}, must be 1 or more"
+        raise RequestError(message, where="/last", hint="Leave it out to show all traces")
+    selected = traces
+    if options.request is not None:
+        selected = [one for one in traces if one.get("request", {}).get("id") == options.request]
+        if not selected:
+            message = f"{options.file} has no trace of request {options.request}"
+            hint = "A server's older traces are in FILE.1"
+            raise RequestError(message, where="/request", hint=hint)
+    return selected if options.last is None else selected[-options.last :]
 
 
 def _print_traces(traces: list[dict[str, Any]]) -> None:
