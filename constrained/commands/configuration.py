@@ -26,8 +26,8 @@ SECRET = ("TOKEN", "KEY")
 MODEL = frozenset({"model", "hf_repo", "hf_file"})
 """Options that together name one model: where one source names it, others do not add to it."""
 RISKY = frozenset("host allowed_hosts cors_origin log_prompts share_cache trace".split())
-"""Options that open a server, or tell others or keep what is asked: a file that lies in the current folder,
-which may be somebody else's, cannot set them."""
+"""Options that open a server, tell others what is asked, or write it down: a file that lies in the
+current folder, which may be somebody else's, cannot set them."""
 NOT_IN_FILES = ("help", "config", "show_config", "json")
 
 

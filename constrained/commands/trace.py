@@ -30,6 +30,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--request", metavar="ID", help=help)
     parser.add_argument("--last", type=int, metavar="N", help="only the last N traces")
     parser.add_argument("--text", action="store_true", help="print the traces instead of a page")
+    help = "with --text: list each token with its place and the rule of the grammar"
+    parser.add_argument("--tokens", action="store_true", help=help)
 
 
 def add_option(parser: argparse.ArgumentParser) -> None:
@@ -60,7 +62,7 @@ def _name_failure(error: OSError, option: str, path: str) -> RequestError:
 def _run(options: argparse.Namespace) -> int:
     traces = _select(_read_traces(options.file), options)
     if options.text:
-        _print_traces(traces)
+        _print_traces(traces, lists_tokens=options.tokens)
         return 0
     _write_page(traces, options)
     return 0
@@ -90,9 +92,7 @@ def _read_traces(path: str) -> list[dict[str, Any]]:
     return traces
 
 
-def _select(
-    traces: list[dict[str, Any]], options: argparse.Namespace
-) -> list[dict[str, Any]]:
+def _select(traces: list[dict[str, Any]], options: argparse.Namespace) -> list[dict[str, Any]]:
     """The traces that are asked for.
 
     Raises:
@@ -111,7 +111,7 @@ def _select(
     return selected if options.last is None else selected[-options.last :]
 
 
-def _print_traces(traces: list[dict[str, Any]]) -> None:
+def _print_traces(traces: list[dict[str, Any]], *, lists_tokens: bool) -> None:
     from constrained.terminal.show import Screen
     from constrained.trace.text_view import write_text
 
@@ -119,7 +119,7 @@ def _print_traces(traces: list[dict[str, Any]]) -> None:
     for number, trace in enumerate(traces, 1):
         if len(traces) > 1:
             print_text(f"turn {number}")
-        for line in write_text(trace, is_coloured=is_coloured):
+        for line in write_text(trace, is_coloured=is_coloured, lists_tokens=lists_tokens):
             print(line)  # the text is escaped already; print_text would escape the colours
 
 

@@ -106,9 +106,7 @@ class ActiveRequest:
         service = self.compiled.service
         if reply.trace is None or service.traces is None:
             return reply
-        request = TracedRequest(
-            self._request_id, service.name, choice=number, key=self._key_name
-        )
+        request = TracedRequest(self._request_id, service.name, choice=number, key=self._key_name)
         service.traces.note(request, reply.trace)
         if self.compiled.request.generation.trace:
             return reply

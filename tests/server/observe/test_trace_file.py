@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 
 from constrained.errors import RequestError
-from constrained.trace.turn_trace import TurnTrace
+from constrained.trace.turn_trace import TurnSource, TurnTrace
+from grammars.formats import HERMES
+from grammars.parse.parser import Parser
+from grammars.turn import State
 from server.observe.trace_file import TracedRequest, TraceFile, name_key
 from server.settings import MIB, Settings
 from tests.scripted_model import scripted
@@ -19,7 +22,6 @@ from tests.templates import PING, hermes_call
 ASK: dict[str, Any] = {"messages": [{"role": "user", "content": "hi"}], "tools": [PING]}
 EMPTY = TurnTrace(
     tokens=(),
-    places=(),
     prompt="x" * 1000,
     format="hermes",
     start="plain",
@@ -28,6 +30,7 @@ EMPTY = TurnTrace(
     answer=None,
     vocabulary=10,
     finish="stop",
+    source=TurnSource(lambda: Parser(HERMES, (), State())),
 )
 
 
