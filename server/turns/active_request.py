@@ -22,6 +22,7 @@ from server.turns.service import Service
 from server.turns.turn_request import GenerationOptions, TurnRequest
 
 LOG = logging.getLogger("constrained.server")
+MOSTLY = 0.9  # of a prompt that was in the cache: nothing worth a warning was lost
 LEAST = 1e-3  # seconds; the library refuses a timeout of 0, and reports a tiny one as exceeded
 TurnEvent: TypeAlias = StreamEvent | Reply
 """An event of a turn; the reply comes last."""
@@ -133,7 +134,7 @@ class ActiveRequest:
     def _warn(self, record: RequestRecord) -> None:
         """Says why the prompt was computed again, and that the conversation goes in circles."""
         request = self.compiled.request
-        if request.lost_prefix is not None:
+        if request.lost_prefix is not None and record.lost_prefix:
             counts = f"{record.cached_tokens} of {record.prompt_tokens} tokens were cached"
             shows_text = self.compiled.service.settings.log_prompts
             change = request.lost_prefix.describe(shows_text=shows_text)
@@ -316,6 +317,8 @@ def make_record(
     usage, timings, turn = reply.usage, reply.timings, compiled.turn
     decoding = timings.prompt_seconds + timings.generation_seconds
     lost = compiled.request.lost_prefix
+    if usage.cached_tokens > MOSTLY * usage.prompt_tokens:
+        lost = None  # what has changed is not in the prompt, or at its end
     return RequestRecord(
         model=compiled.service.name,
         format=turn.format.name,
