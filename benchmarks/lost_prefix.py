@@ -6,7 +6,8 @@ Each row has `tools` and `messages` in OpenAI's form, such as those of BFCL. The
 requests of clients with one habit each: questions that have nothing to do with each other, or agent
 loops of three steps, four of them side by side. A loop calls the first tool of its row.
 
-Not each wrong warning is one: of BFCL's rows some have the tools of others with changed descriptions.
+Not each wrong warning is one: some of BFCL's rows have the tools of others with changed
+descriptions.
 """
 
 import argparse
