@@ -131,6 +131,11 @@ def _add_server_options(parser: argparse.ArgumentParser) -> None:
     add("--share-cache", action="store_true", help=help)
     add("--show-grammar", action="store_true", help="put the grammar into replies")
     add("--log-prompts", action="store_true", help="write prompts to the log")
+    help = "append a trace of each reply to FILE: what decided about each token (constrained trace)"
+    add("--trace", metavar="FILE", help=help)
+    size = Settings.max_trace_bytes >> 20
+    help = f"size at which that file becomes FILE.1, and a new one begins; default: {size}"
+    add("--trace-size", type=int, default=size, metavar="MIB", help=help)
     levels = ("debug", "info", "warning", "error")
     add("--log-level", choices=levels, default="info", help="default: info")
     help = "form of the log: lines of text, or of JSON with the figures of each reply"
@@ -410,6 +415,8 @@ def read_settings(options: argparse.Namespace) -> Settings:
         lenient_tools=options.lenient_tools,
         show_grammar=options.show_grammar,
         log_prompts=options.log_prompts,
+        trace=None if options.trace is None else Path(options.trace),
+        max_trace_bytes=options.trace_size << 20,
         otel=options.otel,
     )
 

@@ -25,9 +25,9 @@ SECRET = ("TOKEN", "KEY")
 """What arguments are called in the help whose values are not shown."""
 MODEL = frozenset({"model", "hf_repo", "hf_file"})
 """Options that together name one model: where one source names it, others do not add to it."""
-RISKY = frozenset("host allowed_hosts cors_origin log_prompts share_cache".split())
-"""Options that open a server, or tell others what is asked: a file that lies in the current folder,
-which may be somebody else's, cannot set them."""
+RISKY = frozenset("host allowed_hosts cors_origin log_prompts share_cache trace".split())
+"""Options that open a server, tell others what is asked, or write it down: a file that lies in the
+current folder, which may be somebody else's, cannot set them."""
 NOT_IN_FILES = ("help", "config", "show_config", "json")
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from constrained.doctor.conversations import say
+from constrained.doctor.remembered_prompts import RememberedPrompts
 from constrained.doctor.switches import Switches, find_switches
 from constrained.engine.header import Header, choose_template, find_templates
 from constrained.engine.host import GGUF
@@ -65,7 +66,7 @@ class Subject:
             return None
         tokens = {"bos_token": self.bos_text, "eos_token": self.eos_text}
         try:
-            return ChatTemplate(self.source, name=self.name, **tokens)
+            return RememberedPrompts(self.source, name=self.name, **tokens)
         except TemplateError as e:
             return e
 

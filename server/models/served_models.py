@@ -24,6 +24,7 @@ from server.metrics import Counters
 from server.models.source import ModelSource
 from server.observe.prefix_watch import PrefixWatch
 from server.observe.telemetry import Telemetry
+from server.observe.trace_file import TraceFile
 from server.settings import Settings
 from server.turns.service import Service
 from server.turns.stable_prompts import ConversationDates
@@ -72,7 +73,9 @@ class ServedModel:
         source: ModelSource,
         settings: Settings,
         counters: Counters,
+        *,
         telemetry: Telemetry | None,
+        traces: TraceFile | None,
     ):
         self.source = source
         self.facts = NO_FACTS
@@ -92,6 +95,7 @@ class ServedModel:
             prefixes=PrefixWatch(),
             counters=counters,
             telemetry=telemetry,
+            traces=traces,
             name=source.name,
         )
         self._timer: asyncio.TimerHandle | None = None
@@ -152,6 +156,7 @@ class ServedModels:
         bounds: on what is loaded at a time.
         counters: what `/metrics` shows.
         telemetry: takes a span for each reply; None: nobody does.
+        traces: takes a trace of each reply; None: nobody does.
         address: where the server listens, for the log.
 
     Attributes:
@@ -166,10 +171,14 @@ class ServedModels:
         *,
         counters: Counters | None = None,
         telemetry: Telemetry | None = None,
+        traces: TraceFile | None = None,
         address: str = "",
     ):
         settings, counters = settings or Settings(), counters or Counters()
-        self._models = [ServedModel(source, settings, counters, telemetry) for source in sources]
+        self._models: list[ServedModel] = []
+        for source in sources:
+            model = ServedModel(source, settings, counters, telemetry=telemetry, traces=traces)
+            self._models.append(model)
         self.readers = Workers("read", settings.max_waiting)
         self._bounds = bounds or ModelBounds()
         self._address = address

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.observe.lost_prefix import ChangedPart, find_lost_prefix, read_parts
+from server.observe.kinship import Kin, Relation
+from server.observe.lost_prefix import ChangedPart, find_lost_prefix
 from server.observe.prefix_watch import PrefixWatch
+from server.observe.prompt_parts import read_parts
 from server.observe.repeated_calls import find_repeated_calls
 from tests.scripted_model import scripted
 from tests.server.running_server import running
@@ -90,7 +92,8 @@ def test_any_changed_character_of_the_system_message_is_found(position: int, cha
 
 @given(st.permutations(TOOLS), st.lists(st.sampled_from(TOOLS), unique_by=str))
 def test_tools_are_the_same_or_differ(first: list[Any], second: list[Any]):
-    lost = find_lost_prefix(read_parts(TALK, first), read_parts(TALK, second))
+    earlier = Kin(read_parts(TALK, first), Relation.CONTINUED)
+    lost = find_lost_prefix(earlier, read_parts(TALK, second))
     assert (lost is None) == (first == second)
 
 
