@@ -241,6 +241,15 @@ class CachedFunction(Protocol[P, R]):
 _SHARED: list[tuple[str, ByteCache[Any]]] = []
 
 
+def share_cache(
+    name: str, most: int, weigh: Callable[[Any], int] | None = None
+) -> "ByteCache[Any]":
+    """A cache of the whole process, which `measure_shared` tells of; see `keep_results`."""
+    cache: ByteCache[Any] = ByteCache(most, weigh)
+    _SHARED.append((name, cache))
+    return cache
+
+
 def keep_results(
     name: str, most: int, weigh: Callable[[Any], int] | None = None
 ) -> Callable[[Callable[P, T]], CachedFunction[P, T]]:
@@ -252,8 +261,7 @@ def keep_results(
         most: bytes of all results together, see `ByteCache`.
         weigh: the bytes of a result, see `ByteCache`.
     """
-    cache: ByteCache[Any] = ByteCache(most, weigh)
-    _SHARED.append((name, cache))
+    cache = share_cache(name, most, weigh)
 
     def decorate(compute: Callable[P, T]) -> CachedFunction[P, T]:
         @functools.wraps(compute)
@@ -273,7 +281,7 @@ def keep_results(
 
 
 def measure_shared() -> dict[str, CacheSize]:
-    """What the decorated functions of this process hold, by name."""
+    """What the caches of the whole process hold, by name."""
     sizes: dict[str, CacheSize] = {}
     for name, cache in _SHARED:
         sizes[name] = sizes.get(name, CacheSize()) + cache.size

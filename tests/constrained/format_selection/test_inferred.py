@@ -30,7 +30,7 @@ def probed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return render(self, *args, **kwargs)  # pyright: ignore
 
     monkeypatch.setattr(ChatTemplate, "render", spy)
-    selection._remember.cache_clear()  # pyright: ignore
+    selection._FACTS.clear()  # pyright: ignore
     return rendered
 
 
