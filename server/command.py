@@ -22,6 +22,7 @@ from constrained.errors import RequestError
 from constrained.own_packages import install_command
 from constrained.terminal.input import read_text
 from constrained.terminal.output import print_error
+from grammars.byte_cache import MIB, bound_caches
 from server.logs import FORMATTERS, set_up_log
 from server.settings import ReasoningField, Settings
 
@@ -111,6 +112,8 @@ def _add_server_options(parser: argparse.ArgumentParser) -> None:
     add("--max-waiting", type=int, default=MOST_WAITING, metavar="N", help=help)
     help = f"maximum size of a request; default: {Settings.max_body >> 20}"
     add("--max-body", type=int, default=Settings.max_body >> 20, metavar="MIB", help=help)
+    help = "maximum memory of all other caches together; default: as in docs/server.md; 0: none"
+    add("--cache-memory", type=int, metavar="MIB", help=help)
     _add_limits(add)
     help = "do not enforce schemas of tools that say strict: false"
     add("--lenient-tools", action="store_true", help=help)
@@ -230,6 +233,8 @@ def _tell_config(options: argparse.Namespace) -> None:
 def _run(options: argparse.Namespace) -> int:
     check_timeout(options.timeout)
     shared.complete(options)
+    if options.cache_memory is not None and options.cache_memory < 0:
+        raise RequestError(f"cache_memory is {options.cache_memory}, must be 0 or more")
     settings = read_settings(options)
     shared.read_sampling(options, Sampling())
     shared.choose_sequences(options, SEQUENCES)
@@ -265,6 +270,8 @@ def _serve(options: argparse.Namespace, settings: Settings) -> int:
 
     bound_heap()
     keep_returning()
+    if options.cache_memory is not None:
+        bound_caches(options.cache_memory * MIB)
     # A thread that compiles a large schema lets others run after so long, not after 5 ms: a request
     # passes from thread to thread dozens of times.
     sys.setswitchinterval(SWITCH_SECONDS)

@@ -56,11 +56,15 @@ class ModelBounds:
     idle_seconds: float | None = None
 
 
+NO_VERSION = (0, 0)  # of a file that is not there
+
+
 class ServedModel:
     """A model of a server, loaded or not.
 
     Attributes:
         facts: what its file says of it, once `ServedModels.read_facts` has looked.
+        unreadable: the version of its file that says nothing.
         service: None while it is not loaded.
         failure: why it could not be loaded, the last time; None if it could.
         start_failure: the same, where the server was to start with it.
@@ -79,6 +83,7 @@ class ServedModel:
     ):
         self.source = source
         self.facts = NO_FACTS
+        self.unreadable = NO_VERSION
         self.service: Service | None = None
         self.failure: Exception | None = None
         self.start_failure: Exception | None = None
@@ -182,6 +187,7 @@ class ServedModels:
         self.readers = Workers("read", settings.max_waiting)
         self._bounds = bounds or ModelBounds()
         self._address = address
+        self._reading = asyncio.Lock()  # held by whoever looks what files say
         self._room = asyncio.Lock()  # held by whoever makes room for a model
         self._freed = asyncio.Event()  # somebody has let go of a model
         self._tasks = set[asyncio.Task[None]]()
@@ -429,12 +435,21 @@ class ServedModels:
 
     async def read_facts(self) -> None:
         """Looks what the files of the models say of them, for those that were not looked at. Of one
-        that cannot be read nothing is known; whoever asks for it gets the error."""
-        for model in self._models:
-            if model.facts is NO_FACTS and model.path is not None:
-                reading = self.readers.submit(partial(read_facts, model.path))
-                with suppress(ModelError):
-                    model.facts = await asyncio.wrap_future(reading)
+        that cannot be read nothing is known until it changes; whoever asks for it gets the
+        error."""
+        async with self._reading:
+            for model in self._models:
+                if model.facts is NO_FACTS and model.path is not None:
+                    await self._read_facts(model, model.path)
+
+    async def _read_facts(self, model: ServedModel, path: Path) -> None:
+        version = _find_version(path)
+        if version == model.unreadable:
+            return
+        try:
+            model.facts = await asyncio.wrap_future(self.readers.submit(partial(read_facts, path)))
+        except ModelError:
+            model.unreadable = version
 
     def drain(self, seconds: float) -> None:
         """Ends all requests within so many seconds, see `Model.drain`. For any thread."""
@@ -450,6 +465,15 @@ class ServedModels:
     def measure(self) -> Metrics:
         """The figures of all loaded models together."""
         return add_metrics([service.model.metrics() for service in self.services])
+
+
+def _find_version(path: Path) -> tuple[int, int]:
+    """What tells that a file has changed: when it was written, and its size."""
+    try:
+        found = path.stat()
+    except OSError:
+        return NO_VERSION
+    return found.st_mtime_ns, found.st_size
 
 
 def _check_start(model: ServedModel) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TypeAlias
@@ -17,13 +17,13 @@ from grammars.turn import ToolCall
 from server.caller import find_key, find_owner, find_request_id, is_background
 from server.observe.request_record import Durations, RequestRecord
 from server.observe.trace_file import TracedRequest, name_key
+from server.time_left import find_time_left
 from server.turns.compiled_request import CompiledRequest, compile_request
 from server.turns.service import Service
 from server.turns.turn_request import GenerationOptions, TurnRequest
 
 LOG = logging.getLogger("constrained.server")
 MOSTLY = 0.9  # of a prompt that was in the cache: nothing worth a warning was lost
-LEAST = 1e-3  # seconds; the library refuses a timeout of 0, and reports a tiny one as exceeded
 TurnEvent: TypeAlias = StreamEvent | Reply
 """An event of a turn; the reply comes last."""
 
@@ -159,11 +159,11 @@ async def start(service: Service, request: TurnRequest) -> ActiveRequest:
     Raises:
         Error: as in `Model.call`.
     """
-    seconds_left = count_down(service.settings.timeout)
+    time_left = find_time_left(service.settings.timeout)
     began = time.monotonic()
-    compiled = await compile_request(service, request, seconds_left())
+    compiled = await compile_request(service, request, time_left.measure())
     compile_seconds = time.monotonic() - began
-    streams = launch(service, request.generation, [compiled.turn], timeout=seconds_left())
+    streams = launch(service, request.generation, [compiled.turn], timeout=time_left.measure())
     _log(compiled)
     return ActiveRequest(compiled, streams, compile_seconds=compile_seconds)
 
@@ -220,18 +220,6 @@ def _vary_seed(sampling: Sampling, number: int) -> Sampling:
     if sampling.seed is None or number == 0:
         return sampling
     return replace(sampling, seed=(sampling.seed + number) % SEEDS)
-
-
-def count_down(seconds: float | None) -> Callable[[], float | None]:
-    """A function that says how many of these seconds are left from now on; None: any number."""
-    started = time.monotonic()
-
-    def seconds_left() -> float | None:
-        if seconds is None:
-            return None
-        return max(LEAST, seconds - (time.monotonic() - started))
-
-    return seconds_left
 
 
 def _log(compiled: CompiledRequest) -> None:

@@ -30,7 +30,7 @@ def probed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return render(self, *args, **kwargs)
 
     monkeypatch.setattr(ChatTemplate, "render", spy)
-    selection._remember.cache_clear()
+    selection._FACTS.clear()
     return rendered
 
 

@@ -152,7 +152,7 @@ def test_a_matcher_that_failed_is_not_used_again(monkeypatch: pytest.MonkeyPatch
     assert failed["error"] == "the grammar failed: too many states"
     assert judged(failed) == "--v"
     assert calls(failed) == [("ping", {}, True)]
-    assert check._compile.cache_info().currsize == 0
+    assert check._compile.cache.size.count == 0
     monkeypatch.setattr(Matcher, "accepts", accepts)
     assert judged(answer_to(CALL)) == "acv"
 
