@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from constrained.engine.gguf_metadata import ModelFacts, read_facts
+from constrained.engine.model_facts import ModelFacts, read_facts
 from constrained.errors import ModelError
 from constrained.model.model import Model
 from server.errors import HttpError
