@@ -6,8 +6,8 @@ One long answer under a grammar and one free text, each at temperature 0 with a 
 known, without a trace and with one in turn. The figures are medians of milliseconds of the CPU a
 token, and of the ratios of neighbours: llama.cpp has one thread, which does not wait for others, so
 that a busy machine changes little. A row of its own has what a trace takes once it is written as
-JSON, which no turn waits for. Without -m the demo model writes; "-m smollm2" takes that of the extra
-`real`.
+JSON, which no turn waits for. Without -m the demo model writes; "-m smollm2" takes that of the
+extra `real`.
 """
 
 import argparse

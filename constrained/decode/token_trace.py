@@ -162,7 +162,6 @@ class Position:
             steered_by=tuple(self._steered),
         )
 
-
     def _find_best(self, count: int) -> np.ndarray:
         """The most likely tokens, best first."""
         # A sort of all tokens would take longer than the mask. Only likely ones are looked at, and
