@@ -17,6 +17,7 @@ const EXAMPLE_TOOLS = [{
 }];
 const EXAMPLE_MOCKS = { get_weather: { weather: "sunny", temperature: 21 } };
 const REJECTED = { error: "the user did not allow this call" };
+const EXAMPLE_QUESTION = "What's the weather in Paris?";
 byId("tools").value = JSON.stringify(EXAMPLE_TOOLS, null, 2);
 byId("mocks").value = JSON.stringify(EXAMPLE_MOCKS, null, 2);
 
@@ -90,6 +91,7 @@ class CallCard {
     this.id = "";
     this.name = "";
     this.text = "";
+    this.isDrawn = false;
     this.element = make("div", "call");
     this.title = make("h2");
     this.table = make("table");
@@ -100,9 +102,12 @@ class CallCard {
     if (delta.id) this.id = delta.id;
     if (delta.function?.name) this.name = delta.function.name;
     this.text += delta.function?.arguments || "";
+    this.isDrawn = false;
   }
 
   draw() {
+    if (this.isDrawn) return;
+    this.isDrawn = true;
     this.title.textContent = this.name;
     const tool = this.tools.find((one) => nameOf(one) === this.name);
     const properties = (tool && schemaOf(tool).properties) || {};
@@ -188,7 +193,10 @@ class TurnView {
     if (this.content && !this.contentText) this.element.append(this.contentText = make("div", "content"));
     for (const part of ["reasoning", "content"]) { // what is there stays: only the rest is added
       const rest = this[part].slice(this.drawn[part]);
-      if (rest) this[`${part}Text`].append(rest);
+      if (!rest) continue;
+      const target = this[`${part}Text`];
+      if (target.lastChild) target.lastChild.appendData(rest);
+      else target.append(rest);
       this.drawn[part] = this[part].length;
     }
     for (const call of this.calls) {
@@ -226,7 +234,25 @@ class TurnView {
   }
 }
 
+/* What stands in the log while nobody has asked, and which buttons have something to do. */
+function showEmpty() {
+  const isEmpty = !byId("log").querySelector(".turn");
+  byId("undo").disabled = !starts.length;
+  byId("clear").disabled = isEmpty;
+  byId("log").classList.toggle("is-empty", isEmpty);
+  if (!isEmpty) byId("log").querySelector(".empty")?.remove();
+  if (!isEmpty || byId("log").querySelector(".empty")) return;
+  const empty = make("div", "empty");
+  empty.append(make("p", "", "Ask something. Calls of tools appear as cards that fill while the model writes."));
+  empty.append(makeButton(EXAMPLE_QUESTION, () => {
+    byId("message").value = EXAMPLE_QUESTION;
+    byId("message").focus();
+  }));
+  byId("log").append(empty);
+}
+
 function addTurn(who, text) {
+  byId("log").querySelector(".empty")?.remove();
   const element = make("article", `turn ${who}`);
   element.append(make("div", "who", who), make("div", "content", text));
   byId("log").append(element);
@@ -336,9 +362,10 @@ byId("ask").addEventListener("submit", (event) => {
   const text = byId("message").value.trim();
   if (!text || running) return;
   byId("message").value = "";
-  starts.push([messages.length, byId("log").childElementCount]);
+  starts.push([messages.length, byId("log").querySelectorAll(".turn").length]);
   messages.push({ role: "user", content: text });
   addTurn("user", text);
+  showEmpty();
   answer();
 });
 
@@ -355,6 +382,8 @@ byId("clear").addEventListener("click", () => {
   messages = [];
   starts = [];
   byId("log").replaceChildren();
+  showEmpty();
+  byId("message").focus();
 });
 
 byId("undo").addEventListener("click", () => {
@@ -365,5 +394,8 @@ byId("undo").addEventListener("click", () => {
   byId("message").value = messages[count].content;
   messages = messages.slice(0, count);
   while (byId("log").childElementCount > elements) byId("log").lastElementChild.remove();
+  showEmpty();
   byId("message").focus();
 });
+
+showEmpty();

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from constrained import load
+from constrained.trace.page import write_page
 from tests.browser.conftest import Watched
 
 pytestmark = pytest.mark.browser
@@ -92,6 +93,21 @@ def test_from_the_chat_to_the_workbench_and_back_by_a_link(watched: Watched):
     assert page.input_value("#w-text") == text.replace('"Paris"', "Paris")
 
 
+def test_an_empty_chat_says_what_to_do(watched: Watched):
+    page = watched.page
+    page.goto(f"{watched.address}/playground")
+    for button in ("#undo", "#clear"):
+        assert page.locator(button).is_disabled()
+    page.locator(".empty button").click()
+    assert page.input_value("#message")
+    page.keyboard.press("Enter")  # the message has the focus
+    page.locator(".turn").nth(1).get_by_role("button", name="Trace").wait_for()
+    assert page.locator(".empty").count() == 0
+    page.click("#clear")
+    assert page.locator(".empty").is_visible()
+    assert page.locator("#clear").is_disabled()
+
+
 def test_mistakes_are_told(watched: Watched):
     page = watched.page
     page.goto(f"{watched.address}/playground")
@@ -150,9 +166,36 @@ def test_the_page_of_a_trace(watched: Watched, tmp_path: Path):
     page.keyboard.press("Home")
     page.keyboard.press("ArrowRight")
     assert "number 2 of" in page.locator("#details").inner_text()
+    assert "place" in page.locator("#details").inner_text()
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
         for width, height in SIZES:
             page.set_viewport_size({"width": width, "height": height})
             check_width(page)
             check_access(page)
+
+
+def test_a_page_of_many_traces(watched: Watched, tmp_path: Path):
+    with load() as model:
+        tool = {"name": "ping", "input_schema": {"type": "object", "properties": {}}}
+        reply = model.call("Ping.", [tool], tool_choice="required", trace=True)
+    assert reply.trace is not None
+    shown = reply.trace.to_json()
+    requests = [{"id": f"req_{n}", "time": "2026-01-31T10:00:00", "model": "m"} for n in range(30)]
+    path = tmp_path / "turns.html"
+    path.write_text(write_page([{"request": request, **shown} for request in requests]), "utf-8")
+    page = watched.page
+    page.goto(path.as_uri())
+    assert "request req_29" in page.locator("#summary").inner_text()
+    assert page.locator("#next").is_disabled()
+    page.click("#previous")
+    assert "request req_28" in page.locator("#summary").inner_text()
+    page.select_option("#turn", "0")
+    assert page.locator("#previous").is_disabled()
+    page.locator(".token", has_text="ping").last.click()
+    assert "tool name of call 1" in page.locator("#details").inner_text()
+    assert "rule" in page.locator("#details").inner_text()
+    for width, height in SIZES:
+        page.set_viewport_size({"width": width, "height": height})
+        check_width(page)
+        check_access(page)
