@@ -7,11 +7,11 @@ from typing import Any, Self
 import jinja2
 
 from constrained.errors import TemplateError
-from constrained.template.chat_template import ChatTemplate
+from constrained.template.chat_template import ChatTemplate, read_frozen
 
 
 class RememberedPrompts(ChatTemplate):
-    """A chat template for one examination, within which the date does not change.
+    """A chat template for one examination, within which the date changes by `freeze` alone.
 
     Args and attributes: as in `ChatTemplate`.
     """
@@ -33,7 +33,7 @@ class RememberedPrompts(ChatTemplate):
         add_generation_prompt: bool,
     ) -> str:
         # Not as JSON: 1, 1.0 and true are told apart, and the order of keys.
-        key = repr((messages, tools, kwargs, add_generation_prompt))
+        key = repr((messages, tools, kwargs, add_generation_prompt, read_frozen()))
         known = self._known.get(key)
         if known is None:
             try:

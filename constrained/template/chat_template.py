@@ -121,6 +121,11 @@ def read_now() -> datetime:
     return _frozen.get() or datetime.now()
 
 
+def read_frozen() -> datetime | None:
+    """The moment that `freeze` has set; None: time goes on."""
+    return _frozen.get()
+
+
 @contextmanager
 def freeze(moment: datetime | None) -> Iterator[None]:
     """Templates take this moment for the present; None: the present. A prompt that has the date in
