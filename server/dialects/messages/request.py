@@ -23,6 +23,7 @@ from server.turns.compiled_request import complete_request
 from server.turns.offered_tools import OfferedTools, read_offered_tools
 from server.turns.openai_fields import find_ignored, replace_given
 from server.turns.reasoning import Effort, ReasoningRequest
+from server.turns.repetition_fields import RepetitionFields
 from server.turns.request_checks import check_size, renaming_place
 from server.turns.request_lists import Objects, Texts
 from server.turns.service import Service
@@ -77,7 +78,7 @@ class ToolChoice(BaseModel):
     """One call at most."""
 
 
-class CountRequest(CacheFields):
+class CountRequest(CacheFields, RepetitionFields):
     """A request to /v1/messages/count_tokens: one to /v1/messages that need not say how long the
     reply may be."""
 
@@ -130,6 +131,7 @@ class CountRequest(CacheFields):
             tools=tools.functions,
             tool_choice=self._read_choice(),
             max_identical_calls=limit_identical(self._asks_for_parallel()),
+            max_repetition=self.read_max_repetition(service.settings),
             answer=self._read_answer(service),
             prefill=conversation.prefill,
             cache_salt=self.cache_salt,

@@ -18,6 +18,7 @@ from server.turns.compiled_request import complete_request
 from server.turns.offered_tools import OfferedTools, read_offered_tools
 from server.turns.openai_fields import SamplingFields, find_ignored, replace_given
 from server.turns.reasoning import Effort, ReasoningRequest
+from server.turns.repetition_fields import RepetitionFields
 from server.turns.request_checks import UNREADABLE, check_size, renaming_place
 from server.turns.request_lists import Objects
 from server.turns.service import Service
@@ -43,7 +44,7 @@ FORMAT = "/response_format/json_schema/schema"
 """Where the library says that a mistake in the schema is."""
 
 
-class ModelOptions(SamplingFields):
+class ModelOptions(SamplingFields, RepetitionFields):
     """Ollama's `options`: how tokens are drawn, and how many."""
 
     top_k: int | None = Field(None, ge=0)
@@ -141,6 +142,7 @@ class OllamaRequest(CacheFields):
             messages=kept,
             tools=tools.functions,
             answer=self.read_answer(service),
+            max_repetition=self._options.read_max_repetition(service.settings, "/options"),
             prefill=bool(kept) and kept[-1].get("role") == "assistant",
             cache_salt=self.cache_salt,
             cache_prompt=self.cache_prompt is not False,
@@ -238,6 +240,7 @@ class OllamaGenerateRequest(OllamaRequest):
             job = Job(
                 messages=(),
                 answer=self.read_answer(service),
+                max_repetition=self._options.read_max_repetition(service.settings, "/options"),
                 cache_salt=self.cache_salt,
                 cache_prompt=self.cache_prompt is not False,
             )

@@ -21,6 +21,7 @@ from server.turns.openai_fields import (
     find_ignored,
     read_reasoning,
 )
+from server.turns.repetition_fields import RepetitionFields
 from server.turns.request_checks import check_size
 from server.turns.request_lists import Objects, Texts, stop_at_first
 from server.turns.service import Service
@@ -53,7 +54,7 @@ class TextOptions(BaseModel):
     """Comes back as it is; nothing else depends on it."""
 
 
-class ResponsesRequest(SamplingFields, CacheFields):
+class ResponsesRequest(SamplingFields, CacheFields, RepetitionFields):
     """A request to /v1/responses."""
 
     input: str | Objects = ""
@@ -135,6 +136,7 @@ class ResponsesRequest(SamplingFields, CacheFields):
                 tool_choice=choice,
                 parallel=self.parallel_tool_calls is not False,
                 max_identical_calls=limit_identical(self.parallel_tool_calls),
+                max_repetition=self.read_max_repetition(settings),
                 template_kwargs=self.chat_template_kwargs or {},
                 answer=read_response_format(text.format),
                 cache_salt=self.cache_salt,
