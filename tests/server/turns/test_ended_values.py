@@ -99,34 +99,35 @@ def read_ended(client: Any, path: str, body: dict[str, Any]) -> list[int]:
 
 
 @pytest.mark.parametrize(("path", "body", "place"), BODIES)
-def test_a_request_sets_the_bound(path: str, body: dict[str, Any], place: str) -> None:
-    with running(make_model(place, path)) as client:
-        (default,) = read_ended(client, path, body)
-        (sooner,) = read_ended(client, path, say(body, path, 20))
-        assert sooner < default - 20
-        assert read_ended(client, path, say(body, path, None)) == []
-        refused = client.post(path, json=say(body, path, 0))
-        assert refused.status_code == 400
-        assert "max_repetition" in refused.text
-
-
-@pytest.mark.parametrize(("path", "body", "place"), BODIES)
-def test_the_operator_sets_default_and_limit(path: str, body: dict[str, Any], place: str) -> None:
-    with running(make_model(place, path), Settings(max_repetition=None)) as client:
-        assert read_ended(client, path, body) == []
-        (given,) = read_ended(client, path, say(body, path, 20))
+def test_requests_and_operator_set_the_bound(path: str, body: dict[str, Any], place: str) -> None:
     settings = Settings(max_repetition=20, max_repetition_limit=30)
     with running(make_model(place, path), settings) as client:
-        assert read_ended(client, path, body) == [given]
-        assert read_ended(client, path, say(body, path, 30))[0] > given
+        (default,) = read_ended(client, path, body)
+        assert read_ended(client, path, say(body, path, 20)) == [default]
+        (later,) = read_ended(client, path, say(body, path, 30))
+        assert default < later < default + 20
         for wrong in (31, None):
             refused = client.post(path, json=say(body, path, wrong))
             assert refused.status_code == 400
             assert "raise --max-repetition-limit" in refused.text
             pointer = "/options/max_repetition" if path.startswith("/api/") else "/max_repetition"
             assert pointer in refused.text
-    with running(make_model(place, path), Settings(max_repetition_limit=20)) as client:
-        assert read_ended(client, path, body) == [given]
+
+
+@pytest.mark.parametrize(("path", "body", "place"), BODIES[::3])
+def test_null_is_any_repetition(path: str, body: dict[str, Any], place: str) -> None:
+    with running(make_model(place, path)) as client:
+        assert read_ended(client, path, say(body, path, None)) == []
+        refused = client.post(path, json=say(body, path, 0))
+    assert refused.status_code == 400
+    assert "max_repetition" in refused.text
+
+
+def test_the_default_is_within_the_limit() -> None:
+    assert Settings(max_repetition=20, max_repetition_limit=30).default_repetition == 20
+    assert Settings(max_repetition_limit=30).default_repetition == 30
+    assert Settings(max_repetition=None, max_repetition_limit=30).default_repetition == 30
+    assert Settings(max_repetition=None).default_repetition is None
 
 
 def test_each_choice_is_told_apart() -> None:
