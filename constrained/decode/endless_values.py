@@ -11,10 +11,10 @@ that rest through, until the grammar cannot go back into the loop. The model wri
 Three kinds of loops need more than that:
 
 - One that nests, each period of which makes the rest longer, is closed as far as it was opened.
-- A model that insists begins another loop where the last one was left. Of two that brought the rest
-  no nearer to its end, the next is left only where the rest is shorter than behind either of them:
-  the value around it is over, then the one around that. Where tokens are left for hardly another
-  loop, the turn ends.
+- A model that insists begins another loop where the last one was left. Once two were left without
+  bringing the end nearer, the next one is left only where the rest is shorter than behind any of
+  them: behind the value around it, then behind the one around that. Where few tokens are left, the
+  turn ends.
 - One that the grammar bounds, such as a list of `maxItems`, may take as many tokens as its bound
   needs, if the rest still fits behind it.
 
