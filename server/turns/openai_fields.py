@@ -15,10 +15,9 @@ from constrained.vocabulary.vocabulary import Vocabulary
 from grammars.turn import Answer
 from server.errors import HttpError
 from server.settings import Settings
-from server.turns.cache_fields import CacheFields
+from server.turns.common_fields import CacheFields, RepetitionFields
 from server.turns.progress import NO_WISHES, ProgressWishes
 from server.turns.reasoning import Effort, ReasoningRequest
-from server.turns.repetition_fields import RepetitionFields
 from server.turns.request_checks import check_size
 from server.turns.request_lists import Texts, stop_at_first
 

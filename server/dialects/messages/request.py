@@ -18,12 +18,11 @@ from grammars.turn import Answer
 from server.dialects.messages.conversation import Conversation, is_marked, read_conversation
 from server.errors import HttpError
 from server.settings import Settings
-from server.turns.cache_fields import CacheFields
+from server.turns.common_fields import CacheFields, RepetitionFields
 from server.turns.compiled_request import complete_request
 from server.turns.offered_tools import OfferedTools, read_offered_tools
 from server.turns.openai_fields import find_ignored, replace_given
 from server.turns.reasoning import Effort, ReasoningRequest
-from server.turns.repetition_fields import RepetitionFields
 from server.turns.request_checks import check_size, renaming_place
 from server.turns.request_lists import Objects, Texts
 from server.turns.service import Service

@@ -13,12 +13,11 @@ from constrained.answers import read_response_format
 from constrained.job import Job
 from grammars.turn import Answer
 from server.errors import HttpError
-from server.turns.cache_fields import CacheFields
+from server.turns.common_fields import CacheFields, RepetitionFields
 from server.turns.compiled_request import complete_request
 from server.turns.offered_tools import OfferedTools, read_offered_tools
 from server.turns.openai_fields import SamplingFields, find_ignored, replace_given
 from server.turns.reasoning import Effort, ReasoningRequest
-from server.turns.repetition_fields import RepetitionFields
 from server.turns.request_checks import UNREADABLE, check_size, renaming_place
 from server.turns.request_lists import Objects
 from server.turns.service import Service

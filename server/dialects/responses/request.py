@@ -12,7 +12,7 @@ from constrained.job import Job, limit_identical
 from constrained.tools.shapes import read_policy
 from server.dialects.responses.items import find_unread_items
 from server.errors import HttpError
-from server.turns.cache_fields import CacheFields
+from server.turns.common_fields import CacheFields, RepetitionFields
 from server.turns.compiled_request import complete_request
 from server.turns.offered_tools import read_offered_tools
 from server.turns.openai_fields import (
@@ -21,7 +21,6 @@ from server.turns.openai_fields import (
     find_ignored,
     read_reasoning,
 )
-from server.turns.repetition_fields import RepetitionFields
 from server.turns.request_checks import check_size
 from server.turns.request_lists import Objects, Texts, stop_at_first
 from server.turns.service import Service
