@@ -2,9 +2,11 @@
 
     python .ci/build_packages.py FOLDER
 
-Both hold the files of our packages that git knows, and nothing else: no tests, no leftovers.
+Both hold the files of our packages that git knows, and nothing else: no tests, no leftovers. The
+description that the package index shows has no link to a file, which would lead nowhere there.
 """
 
+import re
 import subprocess
 import sys
 import tarfile
@@ -15,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("grammars", "constrained", "server")
 BESIDE = {".gitignore", "CHANGELOG.md", "LICENSE", "PKG-INFO", "README.md", "pyproject.toml"}
 """What else an sdist has."""
+RELATIVE_LINK = re.compile(r"\]\((?!https?:|#)[^)]*\)|(?:src|href)=[\"'](?!https?:|#)[^\"']*")
 
 
 def list_tracked() -> set[str]:
@@ -44,6 +47,16 @@ def compare(path: Path, found: set[str], expected: set[str]) -> None:
         raise SystemExit("\n".join(lines))
 
 
+def check_description(wheel: Path) -> None:
+    """Ends the program if the long description is missing or has a relative link or picture."""
+    with zipfile.ZipFile(wheel) as files:
+        [name] = [name for name in files.namelist() if name.endswith(".dist-info/METADATA")]
+        description = files.read(name).decode("utf-8").partition("\n\n")[2]
+    links = RELATIVE_LINK.findall(description)
+    if links or not description.startswith("# "):
+        raise SystemExit(f"{wheel.name}: relative links in the description: {links}")
+
+
 def main() -> None:
     """Builds and checks in the folder that the command line names."""
     folder = Path(sys.argv[1])
@@ -55,6 +68,7 @@ def main() -> None:
         raise SystemExit(done.stdout + done.stderr)
     (wheel,) = folder.glob("*.whl")
     (sdist,) = folder.glob("*.tar.gz")
+    check_description(wheel)
     tracked = list_tracked()
     compare(wheel, read_wheel(wheel), tracked)
     compare(sdist, read_sdist(sdist), tracked | BESIDE)

@@ -11,11 +11,15 @@ pyright, both strict, check a program against the installed wheel.
 Prints a table: seconds, exit code, command; and the time to the first answer. pip takes the wheel
 of llama-cpp-python from its cache where it has one, else it compiles, which shows in the times. The
 tests (`make test`) are not run again: `.ci/run` does that.
+
+To keep this short, the Python blocks share a process, each with its own names, and servers of
+commands are asked without a client: blocks ask one with the clients that the documents name.
 """
 
 import json
 import os
 import re
+import resource
 import shlex
 import shutil
 import signal
@@ -30,12 +34,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tests.hub_server import Hub, serve  # noqa: E402
-from tests.snippets import Snippet, read_commands, read_pages, read_snippets  # noqa: E402
+from tests.hub_server import Hub, serve  # noqa: E402  of the checkout
+from tests.snippets import RUN_EACH, Snippet, read_commands, read_pages, read_snippets  # noqa: E402
 
 SERVER = "http://127.0.0.1:8080"
 PATIENCE = 300  # seconds for one command; far more than any of them takes
@@ -45,15 +50,6 @@ OF_THE_HUB = re.compile(r"([\w.-]+/[\w.-]+):(Q\w+)")
 TYPED = "typed_program.py"
 FURTHER = ("constrained --help", "python -m constrained --version", "python -m server --help")
 """Commands that no page tells to run."""
-ASK = """
-import sys
-from openai import OpenAI
-client = OpenAI(base_url=f"{sys.argv[1]}/v1", api_key="secret")
-name = client.models.list().data[0].id
-messages = [{"role": "user", "content": "Hello!"}]
-reply = client.chat.completions.create(model=name, messages=messages, temperature=0, max_tokens=40)
-print(name, reply.choices[0].message.content)
-"""
 
 
 @dataclass(frozen=True)
@@ -165,6 +161,28 @@ def is_ready(url: str) -> bool:
         return False
 
 
+def fetch(url: str, body: object = None) -> Any:
+    """Sends a request with the key of the documents, and reads the JSON of the response."""
+    headers = {"Authorization": "Bearer secret", "Content-Type": "application/json"}
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, data, headers)
+    with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+        return json.load(answer)
+
+
+def ask(url: str) -> Ran:
+    """Asks the first model of a server."""
+    begun = time.monotonic()
+    try:
+        name = fetch(f"{url}/v1/models")["data"][0]["id"]
+        body = {"model": name, "messages": [{"role": "user", "content": "Hello!"}]}
+        reply = fetch(f"{url}/v1/chat/completions", {**body, "temperature": 0, "max_tokens": 40})
+        code, output = 0, reply["choices"][0]["message"]["content"]
+    except OSError as e:
+        code, output = 1, str(e)
+    return Ran(f"a question to {url}", time.monotonic() - begun, code, output)
+
+
 def read_documents() -> tuple[list[str], list[tuple[str, Snippet]]]:
     """The `constrained` commands of all pages, each once, and all blocks with the names of their
     pages."""
@@ -212,7 +230,9 @@ def write_files(stranger: Stranger, blocks: Sequence[tuple[str, Snippet]]) -> No
     models.mkdir()
     for name in (stranger.work / "model.gguf", models / "qwen3-0.6b-q8_0.gguf"):
         name.symlink_to(demo)
-    shown = {(page, one.language): one.code for page, one in reversed(blocks)}
+    tools, row = [one.code for page, one in blocks if (page, one.language) == ("cli", "json")]
+    [models_ini] = [one.code for _, one in blocks if one.language == "ini"]
+    template = (ROOT / "examples/templates/hermes.jinja").read_text("utf-8")
     request = {
         "custom_id": "1",
         "method": "POST",
@@ -220,12 +240,13 @@ def write_files(stranger: Stranger, blocks: Sequence[tuple[str, Snippet]]) -> No
         "body": {"messages": [{"role": "user", "content": "Hello!"}]},
     }
     files = {
-        "tools.json": shown["cli", "json"],
-        "models.ini": shown["server", "ini"].replace("/models/", f"{models}/"),
+        "tools.json": tools,
+        "turns.jsonl": row,
+        "models.ini": models_ini.replace("/models/", f"{models}/"),
         "requests.jsonl": json.dumps(request),
-        "chat_template.jinja": (ROOT / "examples/templates/hermes.jinja").read_text("utf-8"),
+        "chat_template.jinja": template,
         "schemas.jsonl": read_head(ROOT / "tests/data/schemas.jsonl"),
-        "tokenizer_config.json": json.dumps({"chat_template": "{{ messages[0].content }}"}),
+        "tokenizer_config.json": json.dumps({"chat_template": template, "eos_token": "<|im_end|>"}),
     }
     for name, text in files.items():
         (stranger.work / name).write_text(text, encoding="utf-8")
@@ -258,11 +279,10 @@ def make_runnable(line: str) -> str:
 
 def run_commands(stranger: Stranger, commands: Sequence[str]) -> None:
     """Runs what ends by itself; of servers, asks each one by the package `openai`."""
-    (stranger.work / "ask.py").write_text(ASK)
     for command in (*map(make_runnable, commands), *FURTHER):
         if command.startswith("constrained serve"):
             with stranger.serving(command) as url:
-                stranger.run(f"python ask.py {url}")
+                stranger.note(ask(url))
         elif SERVER in command:
             with stranger.serving("constrained serve") as url:
                 stranger.run(command.replace(SERVER, url))
@@ -272,15 +292,18 @@ def run_commands(stranger: Stranger, commands: Sequence[str]) -> None:
 
 def run_blocks(stranger: Stranger, blocks: Sequence[tuple[str, Snippet]]) -> None:
     """Runs each Python block, and those that call curl, as they are pasted."""
+    (stranger.work / "run_each.py").write_text(RUN_EACH)
+    programs: list[str] = []
     with stranger.serving("python -m server") as url:
         for page, block in blocks:
             code = block.code.replace(SERVER, url)
             if block.language == "python":
                 program = stranger.work / f"{page}_line_{block.line}.py"
                 program.write_text(code, encoding="utf-8")
-                stranger.run(f"python {program.name} && echo done")
+                programs.append(program.name)
             elif block.language == "sh" and code.startswith("curl "):
                 stranger.run(code.replace("curl ", "curl -sSf ", 1))
+        stranger.run(shlex.join(["python", "run_each.py", *programs]))
 
 
 def check_types(stranger: Stranger) -> None:
@@ -293,19 +316,22 @@ def check_types(stranger: Stranger) -> None:
     stranger.run(f"python {TYPED}")
 
 
-def report(stranger: Stranger, answers: Mapping[str, float]) -> None:
+def report(stranger: Stranger, answers: Mapping[str, float], *, seconds: float) -> None:
     """Prints what it came to; ends the program where something failed."""
-    for way, seconds in answers.items():
-        print(f"The first answer, {way}: {seconds:.0f} seconds")
+    for way, until_answer in answers.items():
+        print(f"The first answer, {way}: {until_answer:.0f} seconds")
     failed = [ran for ran in stranger.ran if not ran.is_good]
-    spent = sum(ran.seconds for ran in stranger.ran)
-    print(f"{len(stranger.ran)} commands in {spent:.0f} seconds, {len(failed)} failed")
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = used.ru_utime + used.ru_stime
+    counts = f"{len(stranger.ran)} commands, {len(failed)} failed"
+    print(f"{counts}; {seconds:.0f} seconds, {cpu:.0f} of the CPU")
     if failed:
         raise SystemExit("\n".join(ran.command for ran in failed))
 
 
 def main() -> None:
     """Spends the hour."""
+    begun = time.monotonic()
     (wheel,) = Path(sys.argv[1]).resolve().glob("*.whl")
     find_cache = [sys.executable, "-m", "pip", "cache", "dir"]
     cache = subprocess.check_output(find_cache, text=True).strip()
@@ -325,7 +351,7 @@ def main() -> None:
             run_commands(stranger, commands)
         run_blocks(stranger, blocks)
         check_types(stranger)
-        report(stranger, answers)
+        report(stranger, answers, seconds=time.monotonic() - begun)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""What the doctor says of many chat templates: a table, and the seconds that it took.
+"""What the doctor says of many chat templates: a table, and the seconds of CPU that it took.
 
-    python -m benchmarks.doctor [FOLDER or ROWS.jsonl ...] [--clauses]
+    python -m benchmarks.doctor [FOLDER or ROWS.jsonl ...] [--clauses] [-j 2]
 
 A row tells the worst verdict, the format, and which of the five shapes have prompts that all begin
 with the last one: `+` they do, `(+)` this project makes up for it, `-` something is read anew, `r`
@@ -11,8 +11,11 @@ templates are those of llama.cpp.
 
 import argparse
 import json
+import os
 import time
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 from constrained.doctor.conversations import SHAPES
@@ -82,29 +85,54 @@ def list_clauses(diagnosis: Diagnosis) -> Iterator[str]:
     yield from told
 
 
+@dataclass(frozen=True)
+class Row:
+    """What is printed of a template.
+
+    Args:
+        name: of the template.
+        cells: behind the name.
+        clauses: those that are to blame.
+        seconds: of the CPU that the diagnosis took.
+    """
+
+    name: str
+    cells: list[str]
+    clauses: list[str]
+    seconds: float
+
+
+def examine_one(subject: Subject) -> Row:
+    """The row of a template."""
+    started = time.process_time()
+    diagnosis = examine(subject)
+    seconds = time.process_time() - started
+    return Row(subject.name, describe(diagnosis), [*list_clauses(diagnosis)], seconds)
+
+
 def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("sources", nargs="*", type=Path, metavar="FOLDER or ROWS.jsonl")
     parser.add_argument("--clauses", action="store_true", help="also name the clauses to blame")
+    parser.add_argument("-j", "--processes", type=int, default=os.cpu_count(), metavar="N")
     options = parser.parse_args()
     sources = options.sources or [models_directory() / "templates"]
-    begun, worked = time.perf_counter(), time.process_time()
-    count, slowest = 0, 0.0
+    subjects = [subject for source in sources for subject in read_sources(source)]
+    begun = time.perf_counter()
+    seconds: list[float] = []
     print(" | ".join(HEADS))
-    for source in sources:
-        for subject in read_sources(source):
-            started = time.perf_counter()
-            diagnosis = examine(subject)
-            seconds = time.perf_counter() - started
-            slowest, count = max(slowest, seconds), count + 1
-            print(" | ".join([subject.name, *describe(diagnosis), f"{seconds:.2f}"]), flush=True)
+    with ProcessPoolExecutor(options.processes) as pool:
+        for row in pool.map(examine_one, subjects):
+            seconds.append(row.seconds)
+            print(" | ".join([row.name, *row.cells, f"{row.seconds:.2f}"]), flush=True)
             if options.clauses:
-                for line in list_clauses(diagnosis):
+                for line in row.clauses:
                     print(line)
-    spent, worked = time.perf_counter() - begun, time.process_time() - worked
+    spent = time.perf_counter() - begun
     print(
-        f"{count} templates in {spent:.1f} s ({worked:.1f} s of CPU), {slowest:.1f} s the slowest"
+        f"{len(subjects)} templates in {spent:.1f} s ({sum(seconds):.1f} s of CPU), "
+        f"{max(seconds):.1f} s the slowest"
     )
 
 

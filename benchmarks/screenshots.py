@@ -9,6 +9,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+# Of the extra `browser`, which need not be installed where types are checked.
 from playwright.sync_api import sync_playwright  # pyright: ignore[reportMissingImports]
 
 from constrained import load

@@ -1,13 +1,14 @@
 """A server under mixed load with attackers: nothing is lost, nothing stays in use, memory is flat.
 
-    python -m benchmarks.siege [--minutes 60] [--keys 10]
+    python -m benchmarks.siege [--minutes 60] [--keys 10] [--cache-memory 32]
 
 Ten clients with a key each ask for one thing after the other: replies, calls, streams. One request
 in twenty is an attack (`benchmarks.attacks`), of one in twenty the client leaves in the middle.
 Printed are the answers by kind with their latencies, and each tenth of the time what could leak:
-memory, descriptors and threads of the server. Exit code 1 if an answer is status 500, none at all,
-or a call that does not fit its schema, if something is in use at the end, or if memory grew by more
-than 5 % over the second half.
+memory, descriptors and threads of the server, and what its caches hold. These have little room, so
+that they are full before the second half, and what grows then is no cache. Exit code 1 if an answer
+is status 500, none at all, or a call that does not fit its schema, if something is in use at the
+end, or if memory grew by more than 5 % over the second half.
 """
 
 import argparse
@@ -37,6 +38,7 @@ HOSTILE, LEAVING = 0.05, 0.05
 LARGEST = 4 << 20  # bytes of an attack: larger ones would keep this very process busy
 GROWTH = 0.05
 PARTS = 10
+KEPT = r"cache_bytes\{.*\}|memory_bytes"
 CHAT = "/v1/chat/completions"
 WORDS = "weather Paris tomorrow list open issues send mail convert nine miles please thanks".split()
 
@@ -166,11 +168,11 @@ def count_threads(pid: int) -> int:
     return len(os.listdir(f"/proc/{pid}/task"))
 
 
-def find_in_use(served: Served) -> dict[str, float]:
-    """Requests that run or wait, by the server's own metrics."""
+def find_figures(served: Served, pattern: str) -> dict[str, float]:
+    """Figures of the server's own metrics whose names fit a regular expression."""
     headers = {"Authorization": "Bearer key-0"}
     text = httpx.get(f"{served.url}/metrics", headers=headers, timeout=SECONDS).text
-    found = re.findall(r"^constrained_(running|waiting) ([\d.]+)$", text, re.MULTILINE)
+    found = re.findall(rf"^constrained_({pattern}) (\S+)$", text, re.MULTILINE)
     return {name: float(value) for name, value in found}
 
 
@@ -180,9 +182,11 @@ def watch(served: Served, seconds: float) -> list[int]:
     for part in range(PARTS):
         time.sleep(seconds / PARTS)
         memory.append(served.measure())
+        kept = sum(find_figures(served, KEPT).values())
         print(
             f"{(part + 1) * seconds / PARTS / 60:6.1f} min {memory[-1] / 1e6:8.1f} MB "
-            f"{count_descriptors(served.pid):4} descriptors {count_threads(served.pid):4} threads",
+            f"{count_descriptors(served.pid):4} descriptors {count_threads(served.pid):4} threads "
+            f"{kept / 1e6:8.1f} MB in caches",
             flush=True,
         )
     return memory
@@ -203,6 +207,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="A server under mixed load with attackers.")
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--keys", type=int, default=10)
+    help = "MiB of the caches beside snapshots"
+    parser.add_argument("--cache-memory", type=int, default=32, help=help)
     options = parser.parse_args()
     attacks = prepare_attacks()
     sets = [row["tools"][:3] for row in read_rows(sample_paths())][:40]
@@ -211,8 +217,8 @@ def main() -> int:
         keys += ["--api-key", f"key-{key}"]
     tally = Tally()
     seconds = options.minutes * 60
-    # Memory is flat once the cache is full, which a small one is soon.
-    with serve([*keys, "--log-level", "error", "--cache-ram", "64"]) as served:
+    caches = ("--cache-ram", "64", "--cache-memory", str(options.cache_memory))
+    with serve([*keys, "--log-level", "error", *caches]) as served:
         end = time.monotonic() + seconds
         threads: list[threading.Thread] = []
         for key in range(options.keys):
@@ -224,7 +230,7 @@ def main() -> int:
         for thread in threads:
             thread.join()
         time.sleep(2)
-        in_use = find_in_use(served)
+        in_use = find_figures(served, "running|waiting")
     return report(tally, memory, in_use)
 
 

@@ -1,15 +1,19 @@
-"""What a trace costs: the time of a token without one and with one.
+"""What a trace costs: the CPU time of a token without one and with one.
 
     python -m benchmarks.tracing [-m MODEL.gguf] [--tokens 200] [--repeats 5]
 
 One long answer under a grammar and one free text, each at temperature 0 with a prompt that is
-known, without a trace and with one in turn. The figures are medians of milliseconds a token, and of
-the ratios of neighbours. Without -m the demo model writes; "-m smollm2" takes that of the extra
+known, without a trace and with one in turn. The figures are medians of milliseconds of the CPU a
+token, and of the ratios of neighbours: llama.cpp has one thread, which does not wait for others, so
+that a busy machine changes little. A row of its own has what a trace takes once it is written as
+JSON, which no turn waits for. Without -m the demo model writes; "-m smollm2" takes that of the extra
 `real`.
 """
 
 import argparse
+import json
 import statistics
+import time
 from typing import Any
 
 from constrained.engine.protocol import Sampling
@@ -27,15 +31,25 @@ KINDS = ("answer", "free text")
 
 
 def measure(model: Model, kind: str, tokens: int, *, trace: bool) -> float:
-    """Milliseconds a token of one reply, the prompt left out."""
+    """Milliseconds of the CPU a token of one reply, the prompt left out as far as it is known."""
     options: dict[str, Any] = {"max_tokens": tokens, "sampling": Sampling(temperature=0)}
     if kind == "answer":
         options["response_format"] = {
             "type": "json_schema",
             "json_schema": {"name": "answer", "schema": ANSWER},
         }
+    began = time.process_time()
     reply = model.call(QUESTION, trace=trace, **options)
-    return 1000 * reply.timings.generation_seconds / reply.usage.completion_tokens
+    return 1000 * (time.process_time() - began) / reply.usage.completion_tokens
+
+
+def measure_json(model: Model, tokens: int) -> float:
+    """Milliseconds of the CPU a token that the JSON of a trace takes."""
+    reply = model.call(QUESTION, trace=True, max_tokens=tokens)
+    assert reply.trace is not None
+    began = time.process_time()
+    json.dumps(reply.trace.to_json())
+    return 1000 * (time.process_time() - began) / reply.usage.completion_tokens
 
 
 def main() -> None:
@@ -45,7 +59,7 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=200)
     parser.add_argument("--repeats", type=int, default=5)
     options = parser.parse_args()
-    with load(options.model) as model:
+    with load(options.model, threads=1) as model:
         print(f"{model!r}, {len(model.engine.vocabulary.tokens)} tokens in the vocabulary")
         for kind in KINDS:
             measure(model, kind, options.tokens, trace=True)  # warms up
@@ -57,6 +71,10 @@ def main() -> None:
                 ratios.append(traced / without[-1])
             plain, ratio = statistics.median(without), statistics.median(ratios)
             print(f"{kind}: {plain:.2f} ms a token without a trace; with one {ratio:.3f} times")
+        written = statistics.median(
+            measure_json(model, options.tokens) for _ in range(options.repeats)
+        )
+        print(f"written as JSON: {written:.2f} ms a token more")
 
 
 if __name__ == "__main__":

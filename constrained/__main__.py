@@ -33,7 +33,8 @@ def _open_streams() -> None:
     nothing. In this order, each gets the number that was its own."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
+            null = open(os.devnull, mode, encoding="utf-8")  # noqa: SIM115  until the process ends
+            setattr(sys, name, null)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from grammars.spelling.coerce import read_json
 from grammars.turn import Answer, ChoiceAnswer, GrammarAnswer, JsonAnswer, RegexAnswer
 
 _WHERE = "/response_format"
+CHECKED_ONLY = "A keyword of the schema is only checked: `constrained schema` lists those"
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ def read_target(
     given = [schema is not None, regex is not None, choice is not None, grammar is not None]
     if sum(given) != 1:
         hint = "Give one of schema, regex, choice and grammar"
-        raise RequestError(f"{sum(given)} targets are given", where="/", hint=hint)
+        raise RequestError(f"{sum(given)} forms of the value are given", where="/", hint=hint)
     if regex is not None:
         return Target(RegexAnswer(regex), str)
     if choice is not None:
@@ -151,6 +152,6 @@ def read_answer(answer: Answer | None, content: str) -> Any:
         raise ReplyError(
             f"the answer {reprlib.repr(json.dumps(value))} does not fit: {unfit.message}",
             where=unfit.pointer,
-            hint="The schema has a keyword that is only checked: see its report",
+            hint=CHECKED_ONLY,
         )
     return settle(value, answer.schema)

@@ -13,11 +13,11 @@ LONGEST = 1e9  # seconds
 
 @dataclass(frozen=True)
 class Timings:
-    """The time that a turn took, in seconds on the clock of the schedule, without the wait for it.
+    """How long a turn took, without the time in the queue.
 
     Args:
-        prompt_seconds: from when it was admitted until the first token was drawn.
-        generation_seconds: from then on until it was over.
+        prompt_seconds: time to process the prompt, until the first token is sampled.
+        generation_seconds: time from then on until the turn ended.
     """
 
     prompt_seconds: float = 0.0

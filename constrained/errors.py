@@ -7,28 +7,32 @@ SHORTEN = "Shorten the conversation or the tools, or raise the context length (-
 
 
 class ModelError(Error):
-    """A model file that is missing, damaged or not usable."""
+    """The model file is missing, damaged or not supported, or the model is closed."""
 
 
 class TemplateError(Error):
-    """A chat template that cannot be parsed, or that refuses the messages."""
+    """The chat template is not valid Jinja, is missing, or rejects the messages."""
 
 
 class RequestError(Error):
-    """A request that cannot be carried out as it stands."""
+    """The request or one of its options is not valid."""
 
 
 class GrammarError(Error):
-    """The grammar or its matcher failed; the request ends, nothing goes on unconstrained."""
+    """The grammar could not be compiled or enforced.
+
+    The request fails: generation never continues without its grammar.
+    """
 
 
 class ContextError(Error):
-    """The prompt and the answer do not fit into the context.
+    """The prompt and the reply do not fit into the context.
 
     Args:
-        message, hint: as of `Error`.
-        tokens: of the prompt, at least; None: it is not the prompt that is too long.
-        room: the tokens of the context.
+        message: what is wrong.
+        hint: what to do about it.
+        tokens: the length of the prompt, at least; None if the prompt is not what is too long.
+        room: the length of the context, in tokens.
     """
 
     def __init__(
@@ -53,20 +57,20 @@ def check_count(count: int, context_length: int | None) -> None:
 
 
 class BusyError(Error):
-    """Too many requests are waiting."""
+    """Too many requests are waiting already; try again later."""
 
 
 class DeadlineError(Error, TimeoutError):
-    """A request whose time was over before it was done. It is a `TimeoutError`, too."""
+    """The request took longer than its `timeout`. Also a `TimeoutError`."""
 
 
 class AbandonedError(Error):
-    """A request that nobody waits for any more."""
+    """The request was cancelled by its caller."""
 
 
 class ReplyError(Error):
-    """A finished reply that does not fit what was asked for."""
+    """The reply is complete, but does not fit what was asked for, so it is withheld."""
 
 
 class CallError(Error):
-    """A call that cannot be carried out: no such function, or arguments that it does not take."""
+    """A tool call cannot be executed: no such function, or arguments that it does not accept."""

@@ -159,20 +159,22 @@ def check_job(job: Job) -> None:
     for name in ("max_calls", "max_identical_calls", "max_repetition"):
         count = getattr(job, name)
         if count is not None and (type(count) is not int or count < 1):
-            raise RequestError(f"it is {count!r}", where=f"/{name}", hint="Use a number from 1 on")
+            message = f"{name} is {count!r}, must be 1 or more"
+            raise RequestError(message, where=f"/{name}")
     budget = job.reasoning_budget
     if budget is not None and (type(budget) is not int or budget < 0):
-        hint = "Use a number of tokens, 0 or more, or nothing"
-        raise RequestError(f"it is {budget!r}", where="/reasoning_budget", hint=hint)
+        message = f"reasoning_budget is {budget!r}, must be 0 or more, or absent"
+        raise RequestError(message, where="/reasoning_budget")
     name_scope(job.cache_salt)
     _check_breakpoints(job)
 
 
 def _check_breakpoints(job: Job) -> None:
     if not isinstance(job.breakpoints, (tuple, list)):
-        raise RequestError("it is no list", where="/breakpoints", hint="Give numbers of messages")
+        hint = "Give numbers of messages"
+        raise RequestError("it is not a list", where="/breakpoints", hint=hint)
     most = len(job.messages) if isinstance(job.messages, Sequence) else 0
     for index, count in enumerate(job.breakpoints):
         if type(count) is not int or not 0 <= count <= most:
-            hint = "Use numbers of messages from the first one on, at most all of them"
-            raise RequestError(f"it is {count!r}", where=f"/breakpoints/{index}", hint=hint)
+            message = f"a breakpoint is {count!r}, must be from 0 to {most}, the number of messages"
+            raise RequestError(message, where=f"/breakpoints/{index}")

@@ -12,14 +12,14 @@ LEAST = -9999.0  # the logarithm that is shown of what is impossible
 
 @dataclass(frozen=True)
 class TokenDrawn:
-    """A token of a turn, and how likely it was.
+    """A sampled token and its probability, if the request has `logprobs`.
 
     Args:
-        token: its id.
-        text: the bytes that it spells.
-        logprob: the logarithm of its probability, as the model sees it: before the mask, biases,
-            penalties and the temperature; 0.0 if nobody asked the model.
-        top: the most likely tokens there and their logarithms, best first.
+        token: the id of the token.
+        text: the bytes of the token.
+        logprob: its log probability according to the model alone, before mask, bias, penalties and
+            temperature. 0.0 if the model was not evaluated for this token.
+        top: ids and log probabilities of the most likely tokens at this position, best first.
     """
 
     token: int
@@ -28,7 +28,7 @@ class TokenDrawn:
     top: tuple[tuple[int, float], ...] = ()
 
     def to_json(self) -> dict[str, Json]:
-        """As JSON, which knows no infinity."""
+        """Returns the same as JSON; minus infinity becomes -9999."""
         text = self.text.decode("utf-8", "replace")
         shown: dict[str, Json] = {"token": self.token, "text": text}
         return shown | {

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from constrained.errors import TemplateError
+from grammars.turn import decode_arguments
 
 MARSHAL = 2  # the last version that writes equal values equally
 SYSTEM_ROLES = ("system", "developer")
@@ -82,10 +83,7 @@ def _functions(message: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _as_object(arguments: Any) -> Any:
-    try:
-        value = json.loads(arguments or "{}")
-    except (TypeError, ValueError):  # not a string (most often an object already), or not JSON
-        return arguments
+    value = decode_arguments(arguments or "{}")
     return value if isinstance(value, dict) else arguments
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
-from constrained.answers import read_answer
+from constrained.answers import CHECKED_ONLY, read_answer
 from constrained.compile.compiled_turn import CompiledTurn
 from constrained.deadline import Timings
 from constrained.decode.endless_values import EndedValue
@@ -29,23 +29,28 @@ ID_LENGTH = 9  # what Mistral's templates insist on, and all others take
 
 @dataclass(frozen=True, repr=False)
 class Reply:
-    """An assistant turn; of one that went on with a text, what is new.
+    """The reply of a model: one assistant turn. With `prefill`, only the new text.
 
     Args:
-        calls: complete calls only; each names an offered tool and fits its schema, or is marked
-            as not valid where the tool is not strict. A truncated one was closed when the tokens
-            ran out.
-        finish_reason: "tool_calls", "stop", "length" where the tokens ran out, or "cancelled".
-        unfinished: the text of a call that was cut when the tokens ran out; "" otherwise.
-        text: all that the model wrote, as it wrote it.
-        parsed: the value of a JSON answer, if one was asked for, with the text that the turn went
-            on with; None where there are calls.
-        refused: the tools that were not offered, because their schemas cannot be enforced.
-        stop_sequence: the stop text that has ended the turn, if one has; `text` has it, too.
-        logprobs: how likely each token of the turn was, if that was asked for; up to the stop text.
-        ended_values: where a value repeated itself, and was ended.
-        timings: how long it took; does not count where replies are compared.
-        trace: what decided about each token, if that was asked for; likewise.
+        content: the text for the user.
+        reasoning: the text of the reasoning; "" if there is none.
+        calls: the complete tool calls. Each names an offered tool, and its arguments fit the
+            schema; for tools with `strict=False`, check `call.valid`. `call.truncated` marks a call
+            that had to be closed because the tokens ran out.
+        finish_reason: "stop", "tool_calls", "length" (the tokens ran out) or "cancelled".
+        usage: how many tokens it took.
+        unfinished: the text of a call that was cut off when the tokens ran out, and could not be
+            closed; "" otherwise.
+        text: everything that the model wrote, in its wire format.
+        parsed: the value of the JSON answer that `response_format` asks for, prefill included; None
+            if the reply has calls.
+        refused: the tools that were dropped because their schemas cannot be enforced.
+        stop_sequence: the stop text that ended the turn, or None. `text` includes it.
+        logprobs: the sampled tokens and their probabilities, up to the stop text; empty without
+            the option `logprobs`.
+        ended_values: values that repeated themselves and were ended.
+        timings: how long the turn took. Ignored by `==`.
+        trace: what decided about each token; None without the option `trace`. Ignored by `==`.
     """
 
     content: str
@@ -89,7 +94,7 @@ class Reply:
         return "\n\n".join(sections)
 
     def to_json(self) -> dict[str, Json]:
-        """The reply as JSON, empty parts left out."""
+        """Returns the reply as JSON, without empty fields."""
         parts: dict[str, Any] = {
             "reasoning_content": self.reasoning,
             "content": self.content,
@@ -104,7 +109,10 @@ class Reply:
         return kept | {"finish_reason": self.finish_reason, "usage": vars(self.usage)}
 
     def message(self) -> dict[str, Json]:
-        """The turn as a message of the conversation, in OpenAI form, arguments as objects."""
+        """Returns the turn as a message in OpenAI's form, to append to the conversation.
+
+        The arguments of calls are objects, not JSON text.
+        """
         message: dict[str, Json] = {"role": "assistant", "content": self.content}
         if self.reasoning:
             message["reasoning_content"] = self.reasoning
@@ -242,7 +250,7 @@ def _check(call: ToolCall, tools: Sequence[Tool]) -> None:
     raise ReplyError(
         f"the call {call.name}({_shorten(call.arguments)}) does not fit: {_shorten(unfit.message)}",
         where=unfit.pointer,
-        hint="The schema has a keyword that is only checked: see the tool's report",
+        hint=CHECKED_ONLY,
     )
 
 

@@ -9,6 +9,7 @@ import functools
 import gc
 import sys
 import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
@@ -27,6 +28,63 @@ V = TypeVar("V")
 T = TypeVar("T")
 R = TypeVar("R", covariant=True)
 P = ParamSpec("P")
+
+
+class _Rooms:
+    """The rooms of all caches of the process, and what they may come to."""
+
+    def __init__(self) -> None:
+        self._bound: int | None = None
+        self._claimed = 0
+        self._lock = threading.RLock()  # a finalizer may run wherever memory is asked for
+
+    def claim(self, owner: object, room: int) -> None:
+        """There is one more cache, until its owner is gone."""
+        self._add(room)
+        weakref.finalize(owner, self._add, -room).atexit = False
+
+    def _add(self, room: int) -> None:
+        with self._lock:
+            self._claimed += room
+
+    def bound(self, most: int | None) -> None:
+        self._bound = most
+
+    def share(self, room: int) -> int:
+        if self._bound is None:
+            return room
+        return room * self._bound // max(1, self._claimed)
+
+
+_ROOMS = _Rooms()
+
+
+def bound_caches(most: int | None) -> None:
+    """Bounds what all caches of this process hold together; each gets its share, as large as its
+    own room is among those of all. For the start of a program.
+
+    Args:
+        most: bytes; 0: nothing is kept. None: each cache has its own room, whatever the others
+            have.
+    """
+    _ROOMS.bound(most)
+
+
+class Room:
+    """The bytes that a cache may take, as long as this is referred to.
+
+    Args:
+        own: as many, where all caches together have no bound (`bound_caches`).
+    """
+
+    def __init__(self, own: int):
+        self._own = own
+        _ROOMS.claim(self, own)
+
+    @property
+    def bytes(self) -> int:
+        """How many these are now."""
+        return _ROOMS.share(self._own)
 
 
 @dataclass(frozen=True)
@@ -76,11 +134,11 @@ class ByteCache(Generic[V]):
     """Keeps the values that were wanted last, as far as they have room. For several threads.
 
     Args:
-        most: bytes of all entries together.
+        most: bytes of all entries together, see `Room`.
         weigh: the bytes of a value. It is asked again, some `REWEIGHED` times for each value that
             comes, so what grows has to answer quickly; None: what was measured when it came.
-        largest: bytes of one entry. One that has grown beyond is forgotten, so that it does not
-            take the room of all others; None: as many as there are for all.
+        largest: the part of the room that one entry may take. One that has grown beyond is
+            forgotten, so that it does not take the room of all others.
     """
 
     def __init__(
@@ -88,10 +146,10 @@ class ByteCache(Generic[V]):
         most: int,
         weigh: Callable[[V], int] | None = None,
         *,
-        largest: int | None = None,
+        largest: float = 1,
     ):
-        self._most = most
-        self._largest = most if largest is None else largest
+        self._room = Room(most)
+        self._largest = largest
         self._weigh = weigh
         self._kept: OrderedDict[Hashable, _Weighed[V]] = OrderedDict()
         self._bytes = 0
@@ -138,28 +196,32 @@ class ByteCache(Generic[V]):
         before = self._kept.pop(key, None)
         if before is not None:
             self._bytes -= before.bytes
-        if entry.bytes > self._largest:
+        if self._is_too_large(entry):
             return
         self._kept[key] = entry
         self._bytes += entry.bytes
         self._make_room()
 
     def _reweigh(self) -> None:
-        """Weighs all, also what was not found again but goes on growing."""
+        """Weighs all, also what was not found again but goes on growing; and there may be less room
+        than there was."""
         self._come = 0
-        if self._weigh is None:
-            return
-        for key, entry in [*self._kept.items()]:
-            weighed = replace(entry, weight=self._weigh(entry.value))
-            self._bytes += weighed.bytes - entry.bytes
-            self._kept[key] = weighed
-            if weighed.bytes > self._largest:
-                del self._kept[key]
-                self._bytes -= weighed.bytes
+        if self._weigh is not None:
+            for key, entry in [*self._kept.items()]:
+                weighed = replace(entry, weight=self._weigh(entry.value))
+                self._bytes += weighed.bytes - entry.bytes
+                self._kept[key] = weighed
+                if self._is_too_large(weighed):
+                    del self._kept[key]
+                    self._bytes -= weighed.bytes
         self._make_room()
 
+    def _is_too_large(self, entry: _Weighed[V]) -> bool:
+        return entry.bytes > self._largest * self._room.bytes
+
     def _make_room(self) -> None:
-        while self._bytes > self._most:
+        most = self._room.bytes
+        while self._bytes > most:
             _, oldest = self._kept.popitem(last=False)
             self._bytes -= oldest.bytes
 
@@ -179,6 +241,15 @@ class CachedFunction(Protocol[P, R]):
 _SHARED: list[tuple[str, ByteCache[Any]]] = []
 
 
+def share_cache(
+    name: str, most: int, weigh: Callable[[Any], int] | None = None
+) -> "ByteCache[Any]":
+    """A cache of the whole process, which `measure_shared` tells of; see `keep_results`."""
+    cache: ByteCache[Any] = ByteCache(most, weigh)
+    _SHARED.append((name, cache))
+    return cache
+
+
 def keep_results(
     name: str, most: int, weigh: Callable[[Any], int] | None = None
 ) -> Callable[[Callable[P, T]], CachedFunction[P, T]]:
@@ -190,8 +261,7 @@ def keep_results(
         most: bytes of all results together, see `ByteCache`.
         weigh: the bytes of a result, see `ByteCache`.
     """
-    cache: ByteCache[Any] = ByteCache(most, weigh)
-    _SHARED.append((name, cache))
+    cache = share_cache(name, most, weigh)
 
     def decorate(compute: Callable[P, T]) -> CachedFunction[P, T]:
         @functools.wraps(compute)
@@ -211,7 +281,7 @@ def keep_results(
 
 
 def measure_shared() -> dict[str, CacheSize]:
-    """What the decorated functions of this process hold, by name."""
+    """What the caches of the whole process hold, by name."""
     sizes: dict[str, CacheSize] = {}
     for name, cache in _SHARED:
         sizes[name] = sizes.get(name, CacheSize()) + cache.size

@@ -2,11 +2,14 @@
 
 
 class Error(ValueError):
-    """Base of every error that a user can cause.
+    """Base class of all errors of this project.
+
+    `str(error)` has all three parts in one sentence.
 
     Args:
         message: what is wrong.
-        where: a JSON pointer into the user's input ("" is its root), a byte offset, or None.
+        where: where it is: a JSON pointer into the input ("" is its root), or a byte offset; None
+            if it has no place.
         hint: what to do about it, or None.
     """
 
@@ -26,28 +29,28 @@ class Error(ValueError):
 
 
 class SchemaError(Error):
-    """A schema that is not valid or cannot be enforced; `where` is the JSON pointer."""
+    """A JSON schema is not valid or cannot be enforced; `where` is a JSON pointer into it."""
 
 
 class ToolError(Error):
-    """A list of tools, or one tool in it, that cannot be used."""
+    """A tool, or the list of tools, cannot be used; `where` is a JSON pointer into the list."""
 
 
 class PolicyError(Error):
-    """A policy that the tools or the start state cannot satisfy."""
+    """The request asks for what its tools cannot give, such as a call of a tool that is missing."""
 
 
 class RenderError(Error):
-    """A turn that a wire format cannot write unambiguously."""
+    """A turn cannot be written in this wire format without being misread."""
 
 
 class CoerceError(Error):
-    """Raw text that no type admitted by its schema can hold."""
+    """A text is no value of any type that the schema allows."""
 
 
 class DetectError(Error):
-    """A chat template whose wire format is not known."""
+    """The wire format of a chat template cannot be detected."""
 
 
 class FormatError(Error):
-    """A description of a wire format that cannot be read; `where` is the JSON pointer."""
+    """The description of a wire format is not valid; `where` is a JSON pointer into it."""

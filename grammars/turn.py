@@ -1,6 +1,7 @@
 """An assistant turn: tools, calls, the events of a turn as it is parsed, the state
 that the prompt leaves it in, and the policy of a request."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -18,9 +19,14 @@ THINKING_TAGS = ("<thinking>", "</thinking>")
 
 @dataclass(frozen=True)
 class Tool:
-    """A tool on offer: its name, and the lowered schema of its arguments.
+    """A tool that the model may call.
 
-    A call of a tool that is not strict is delivered also where it fails a check.
+    Args:
+        name: the name of the tool.
+        schema: the schema of its arguments, as read by `grammars.lowering`.
+        description: what it does, for the prompt.
+        strict: if False, calls that fail a check after generation are delivered nevertheless, with
+            `errors`.
     """
 
     name: str
@@ -29,18 +35,36 @@ class Tool:
     strict: bool = True
 
 
-@dataclass(frozen=True, repr=False)
-class ToolCall:
-    """A call as it was parsed.
+def decode_arguments(arguments: object) -> object:
+    """Returns the arguments of a call as a value.
 
     Args:
-        name: the name that was written, also when no such tool was offered.
-        arguments: typed values; raw strings where they fit no type.
-        errors: why the call is not valid, with pointers into the call (`/name`,
-            `/arguments/...`); empty if it is.
-        id: the call's id, where the format has one or the caller gave one.
-        truncated: the tokens ran out inside the call, and it was closed in the shortest way: its
-            arguments fit the schema, but may not be all that the model meant to write.
+        arguments: a value, or its JSON text, as OpenAI's API has it.
+
+    Returns:
+        The value. Text that is not JSON, or nests too deeply to be read, stays text.
+    """
+    if not isinstance(arguments, str):
+        return arguments
+    try:
+        return json.loads(arguments)
+    except (RecursionError, ValueError):
+        return arguments
+
+
+@dataclass(frozen=True, repr=False)
+class ToolCall:
+    """A tool call of an assistant turn.
+
+    Args:
+        name: the name that the model wrote, even if no such tool was offered.
+        arguments: the arguments by name. A value that fits no type of the schema is a string.
+        errors: why the call is not valid, each with a JSON pointer into the call (`/name`,
+            `/arguments/...`). Empty if the call is valid.
+        id: the id of the call; None if it has none.
+        truncated: True if the tokens ran out inside the call. The call was then closed in the
+            shortest way that the schema allows: the arguments are valid, but may not be all that
+            the model meant to write.
     """
 
     name: str
@@ -59,13 +83,20 @@ class ToolCall:
 
     @property
     def valid(self) -> bool:
-        """Was the tool offered, and do the arguments fit its schema?"""
+        """True if the tool was offered and the arguments fit its schema."""
         return not self.errors
 
 
 @dataclass(frozen=True)
 class Turn:
-    """A whole assistant turn. `unfinished` is the text of a call that was cut short."""
+    """An assistant turn.
+
+    Args:
+        content: the text for the user.
+        reasoning: the text of the reasoning.
+        calls: the tool calls, in order.
+        unfinished: the text of a call that was cut off; "" if there is none.
+    """
 
     content: str = ""
     reasoning: str = ""
@@ -75,21 +106,34 @@ class Turn:
 
 @dataclass(frozen=True)
 class ReasoningDelta:
-    """More reasoning text."""
+    """Event: the reasoning continues.
+
+    Args:
+        text: the new piece of text.
+    """
 
     text: str
 
 
 @dataclass(frozen=True)
 class ContentDelta:
-    """More content."""
+    """Event: the content continues.
+
+    Args:
+        text: the new piece of text.
+    """
 
     text: str
 
 
 @dataclass(frozen=True)
 class CallOpened:
-    """A call has begun, its name is known; `index` counts the calls of the turn from 0."""
+    """Event: a tool call begins.
+
+    Args:
+        index: the number of the call in this turn, from 0.
+        name: the name of the tool.
+    """
 
     index: int
     name: str
@@ -97,14 +141,23 @@ class CallOpened:
 
 @dataclass(frozen=True)
 class ArgumentStart:
-    """The value of this argument comes next."""
+    """The value of an argument begins; part of `ArgumentsDelta.boundaries`.
+
+    Args:
+        key: the name of the argument.
+    """
 
     key: str
 
 
 @dataclass(frozen=True)
 class ArgumentEnd:
-    """The value of this argument is complete."""
+    """The value of an argument is complete; part of `ArgumentsDelta.boundaries`.
+
+    Args:
+        key: the name of the argument.
+        value: its value.
+    """
 
     key: str
     value: Json
@@ -115,12 +168,15 @@ Boundary: TypeAlias = ArgumentStart | ArgumentEnd
 
 @dataclass(frozen=True)
 class ArgumentsDelta:
-    """More of the JSON text of a call's arguments, as one object.
+    """Event: the arguments of a call continue.
+
+    The texts of all deltas of a call, joined, are one JSON object, whatever the wire format of the
+    model is.
 
     Args:
-        index: the number of the call, from 0.
-        text: what follows the text of the delta before.
-        boundaries: the arguments whose values begin and end in this text, in order.
+        index: the number of the call in this turn, from 0.
+        text: the new piece of JSON.
+        boundaries: which arguments begin and end in this piece, in order.
     """
 
     index: int
@@ -130,7 +186,12 @@ class ArgumentsDelta:
 
 @dataclass(frozen=True)
 class CallRead:
-    """A call is complete; `index` counts the calls of the turn from 0."""
+    """Event: a tool call is complete.
+
+    Args:
+        index: the number of the call in this turn, from 0.
+        call: the call with all of its arguments.
+    """
 
     index: int
     call: ToolCall
@@ -138,7 +199,11 @@ class CallRead:
 
 @dataclass(frozen=True)
 class CallCut:
-    """The text ended inside a call; `text` is all of it, opener included."""
+    """Event: the turn ended inside a call, which is therefore not delivered.
+
+    Args:
+        text: the text of the call so far, as the model wrote it.
+    """
 
     text: str
 
@@ -193,7 +258,7 @@ class State:
 
 
 class Choice(StrEnum):
-    """Whether the turn calls a tool."""
+    """Whether the turn calls a tool; the values are those of OpenAI's `tool_choice`."""
 
     AUTO = "auto"
     NONE = "none"
@@ -201,7 +266,10 @@ class Choice(StrEnum):
 
 
 class Think(StrEnum):
-    """Whether the turn reasons first."""
+    """Whether the model reasons before it answers.
+
+    `OPTIONAL` leaves it to the model; `REQUIRED` and `FORBIDDEN` are enforced by the mask.
+    """
 
     OPTIONAL = "optional"
     REQUIRED = "required"

@@ -3,6 +3,7 @@
 A new dialect is a package under `server.dialects`, and a row of `DIALECTS`.
 """
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -39,6 +40,7 @@ from server.models.leases import ModelLeases
 from server.models.served_models import ModelBounds, ServedModels
 from server.models.source import ModelSource
 from server.observe.telemetry import Telemetry, find_tracer
+from server.observe.trace_file import TraceFile
 from server.playground import routes as playground
 from server.settings import Settings
 
@@ -89,8 +91,17 @@ def make_app(
     if not isinstance(sources, Sequence):
         sources = [ModelSource(name, sources, preloaded=True)]
     telemetry = Telemetry(find_tracer()) if settings.otel else None
+    traces = None
+    if settings.trace is not None:
+        traces = TraceFile(settings.trace, settings.max_trace_bytes)
     models = ServedModels(
-        sources, settings, bounds, counters=counters, telemetry=telemetry, address=address
+        sources,
+        settings,
+        bounds,
+        counters=counters,
+        telemetry=telemetry,
+        traces=traces,
+        address=address,
     )
 
     @asynccontextmanager
@@ -100,6 +111,8 @@ def make_app(
         yield
         await app.state.batches.stop()
         await models.close()
+        if traces is not None:
+            await asyncio.to_thread(traces.close)
 
     app = FastAPI(
         title="constrained",

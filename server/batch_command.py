@@ -52,7 +52,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def _run(options: argparse.Namespace) -> int:
     _check(options)
     try:
-        from server.app import make_routes  # noqa: F401
+        from server.app import make_routes  # noqa: F401  fails without the extra
         from server.batches import batch_input
     except ModuleNotFoundError as error:
         hint = f"Run: {install_command('server')}"

@@ -13,13 +13,18 @@ class _Caller:
     key: Hashable | None = None
     owner: Hashable | None = None
     background: bool = False
+    request_id: str = ""
 
 
 _caller: ContextVar[_Caller] = ContextVar("caller", default=_Caller())  # noqa: B039  it is frozen
 
 
 def set_caller(
-    key: Hashable | None, *, owner: Hashable | None = None, background: bool = False
+    key: Hashable | None,
+    *,
+    owner: Hashable | None = None,
+    background: bool = False,
+    request_id: str = "",
 ) -> None:
     """Says who sends the request under way.
 
@@ -27,8 +32,9 @@ def set_caller(
         key: the API key; None: there are no keys.
         owner: who takes turns with the others, if it is not the holder of the key.
         background: the request is in no hurry.
+        request_id: names the request, to the client and in the log.
     """
-    _caller.set(_Caller(key, owner, background))
+    _caller.set(_Caller(key, owner, background, request_id))
 
 
 def as_caller(work: Callable[[], T]) -> Callable[[], T]:
@@ -49,6 +55,16 @@ def as_caller(work: Callable[[], T]) -> Callable[[], T]:
 def is_background() -> bool:
     """True if the request under way is in no hurry."""
     return _caller.get().background
+
+
+def find_request_id() -> str:
+    """The id of the request under way; "" if it has none."""
+    return _caller.get().request_id
+
+
+def find_key() -> Hashable | None:
+    """The API key of the request under way; None: there are no keys."""
+    return _caller.get().key
 
 
 def find_owner() -> Hashable:

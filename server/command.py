@@ -22,6 +22,7 @@ from constrained.errors import RequestError
 from constrained.own_packages import install_command
 from constrained.terminal.input import read_text
 from constrained.terminal.output import print_error
+from grammars.byte_cache import MIB, bound_caches
 from server.logs import FORMATTERS, set_up_log
 from server.settings import ReasoningField, Settings
 
@@ -111,6 +112,8 @@ def _add_server_options(parser: argparse.ArgumentParser) -> None:
     add("--max-waiting", type=int, default=MOST_WAITING, metavar="N", help=help)
     help = f"maximum size of a request; default: {Settings.max_body >> 20}"
     add("--max-body", type=int, default=Settings.max_body >> 20, metavar="MIB", help=help)
+    help = "maximum memory of all other caches together; default: as in docs/server.md; 0: none"
+    add("--cache-memory", type=int, metavar="MIB", help=help)
     _add_limits(add)
     help = "do not enforce schemas of tools that say strict: false"
     add("--lenient-tools", action="store_true", help=help)
@@ -123,14 +126,19 @@ def _add_server_options(parser: argparse.ArgumentParser) -> None:
     add("--batch-dir", metavar="FOLDER", help=help)
     help = "allow web pages of this origin (CORS; repeatable); *: any"
     add("--cors-origin", action="append", metavar="ORIGIN", default=[], help=help)
-    help = "keep text that agents change in every request; prompts are then computed anew"
+    help = "keep text that agents change in every request; prompts are then computed again"
     add("--keep-volatile", action="store_true", help=help)
     help = "date in prompts, YYYY-MM-DD; default: the day the conversation began"
     add("--date", metavar="DATE", help=help)
-    help = "share caches between API keys; response times then tell what others asked"
+    help = "share caches between API keys; response times then reveal what others asked"
     add("--share-cache", action="store_true", help=help)
     add("--show-grammar", action="store_true", help="put the grammar into replies")
     add("--log-prompts", action="store_true", help="write prompts to the log")
+    help = "append a trace of each reply to FILE: what decided about each token (constrained trace)"
+    add("--trace", metavar="FILE", help=help)
+    size = Settings.max_trace_bytes >> 20
+    help = f"size at which that file becomes FILE.1, and a new one begins; default: {size}"
+    add("--trace-size", type=int, default=size, metavar="MIB", help=help)
     levels = ("debug", "info", "warning", "error")
     add("--log-level", choices=levels, default="info", help="default: info")
     help = "form of the log: lines of text, or of JSON with the figures of each reply"
@@ -230,6 +238,8 @@ def _tell_config(options: argparse.Namespace) -> None:
 def _run(options: argparse.Namespace) -> int:
     check_timeout(options.timeout)
     shared.complete(options)
+    if options.cache_memory is not None and options.cache_memory < 0:
+        raise RequestError(f"cache_memory is {options.cache_memory}, must be 0 or more")
     settings = read_settings(options)
     shared.read_sampling(options, Sampling())
     shared.choose_sequences(options, SEQUENCES)
@@ -239,7 +249,8 @@ def _run(options: argparse.Namespace) -> int:
     if options.ignored:
         LOG.info("without effect here: %s", " ".join(options.ignored))
     if settings.api_keys == () and options.host not in LOCAL:
-        LOG.warning("anybody who reaches %s may ask: there is no --api-key", options.host)
+        text = "no --api-key is set: anybody who can reach %s can use this server"
+        LOG.warning(text, options.host)
     return _serve(options, settings)
 
 
@@ -264,6 +275,8 @@ def _serve(options: argparse.Namespace, settings: Settings) -> int:
 
     bound_heap()
     keep_returning()
+    if options.cache_memory is not None:
+        bound_caches(options.cache_memory * MIB)
     # A thread that compiles a large schema lets others run after so long, not after 5 ms: a request
     # passes from thread to thread dozens of times.
     sys.setswitchinterval(SWITCH_SECONDS)
@@ -416,6 +429,8 @@ def read_settings(options: argparse.Namespace) -> Settings:
         lenient_tools=options.lenient_tools,
         show_grammar=options.show_grammar,
         log_prompts=options.log_prompts,
+        trace=None if options.trace is None else Path(options.trace),
+        max_trace_bytes=options.trace_size << 20,
         otel=options.otel,
     )
 

@@ -122,6 +122,10 @@ class Settings:
     """Replies have the grammar that constrained them."""
     log_prompts: bool = False
     """The log has what was asked and answered."""
+    trace: Path | None = None
+    """The file that the trace of each reply is appended to; None: nothing is traced unasked."""
+    max_trace_bytes: int = 64 * MIB
+    """Of the file of traces; when it is full, it takes the place of an older one (FILE.1)."""
     otel: bool = False
     """A span of OpenTelemetry is exported for each reply."""
 
@@ -144,6 +148,7 @@ class Settings:
             "max_files",
             "max_files_bytes",
             "max_batches",
+            "max_trace_bytes",
             "idle_seconds",
             "ping_seconds",
         )

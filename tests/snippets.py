@@ -6,6 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+RUN_EACH = """
+import runpy, sys
+for path in sys.argv[1:]:
+    print(path, file=sys.stderr)
+    runpy.run_path(path, run_name="__main__")
+"""
+"""Runs programs in one process, each with its own names."""
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

@@ -17,16 +17,10 @@ from constrained.cli import make_parser
 from constrained.commands import COMMANDS
 from server.commands import BATCH, SERVE
 from tests.server.running_server import running
-from tests.snippets import ROOT, read_commands, read_pages, read_snippets
+from tests.snippets import ROOT, RUN_EACH, read_commands, read_pages, read_snippets
 
 MOST_WORDS = 900
 SERVER = "http://127.0.0.1:8080"
-RUN_EACH = """
-import runpy, sys
-for path in sys.argv[1:]:
-    print(path, file=sys.stderr)
-    runpy.run_path(path, run_name="__main__")
-"""
 TOOLS = [
     {
         "name": "get_weather",

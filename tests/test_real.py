@@ -38,7 +38,8 @@ def test_rows_come_one_of_each_kind_in_turn_and_are_always_the_same() -> None:
 
 
 def test_kept_answers_are_not_asked_again(tmp_path: Path) -> None:
-    path, question = tmp_path / "answers.jsonl", make_question(times=[2])
+    path = tmp_path / "answers.jsonl"
+    question = make_question(times=[2])
     rings = Outcome([RINGS], cut=False, seconds=1.0, tokens=5, text="é")
     asked: list[str] = []
 

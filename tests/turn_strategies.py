@@ -119,12 +119,15 @@ def cases(
     """A request and a turn that it allows; turns that the format cannot write are rejected."""
     keys = KEYS if Name() in format.call else KEYS + UNTAGGED_KEYS
     offer = draw(tool_sets(keys) if offers is None else offers)
-    tools, shapes = tuple(tool for tool, _ in offer), {t.name: shape for t, shape in offer}
+    tools = tuple(tool for tool, _ in offer)
+    shapes = {t.name: shape for t, shape in offer}
     state = draw(states(format))
     policy = draw(policies(list(shapes), format, state))
     selected = policy.select(tools)
     fewest = int(policy.choice is Choice.REQUIRED)
-    most = (3 if policy.parallel and not format.single else 1) if selected else 0
+    most = 0
+    if selected:
+        most = 3 if policy.parallel and not format.single else 1
     calls = [
         ToolCall(tool.name, draw(ordered(shapes[tool.name], policy.key_order)))
         for _ in range(draw(st.integers(fewest, most)))

@@ -19,11 +19,11 @@ from starlette.datastructures import State
 from benchmarks.fuzzing import bases
 from benchmarks.fuzzing.inputs import ODD_VALUES, damaged_bytes, damaged_json, damaged_text
 from constrained.answers import read_target
-from constrained.engine.gguf_metadata import check_metadata
 from constrained.engine.header import Header
 from constrained.engine.protocol import Sampling
 from constrained.engine.scripted import ScriptedEngine
 from constrained.format_selection.selection import select_format
+from constrained.gguf.metadata_limits import check_metadata
 from constrained.kv.snapshot_files import MAGIC, PREFIX, SnapshotFiles
 from constrained.kv.snapshots import Outline, Snapshot
 from constrained.model.model import Model

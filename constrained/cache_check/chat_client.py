@@ -83,7 +83,7 @@ class ChatClient:
             is_usable = False
         if not is_usable:
             hint = "Name a server, such as http://127.0.0.1:8080"
-            raise RequestError(f"{url!r} is no URL of HTTP", hint=hint)
+            raise RequestError(f"{url!r} is not an HTTP URL", hint=hint)
         base = url.partition("?")[0].rstrip("/")
         for ending in _ENDINGS:
             base = base.removesuffix(ending)
@@ -158,9 +158,9 @@ class ChatClient:
         try:
             told = json.loads(text)
         except (ValueError, RecursionError) as e:
-            raise RequestError(f"{url} answers with what is no JSON: {e}") from e
+            raise RequestError(f"{url} does not answer with JSON: {e}") from e
         if not isinstance(told, dict):
-            raise RequestError(f"{url} answers with no JSON object")
+            raise RequestError(f"{url} does not answer with a JSON object")
         return told
 
 

@@ -228,7 +228,7 @@ _HABITS: tuple[tuple[str, str, _Change, _Change], ...] = (
     ("tools in another order", "sort the tools, by name for instance", _keep, _turn_tools),
     (
         "an edited description",
-        "keep descriptions as they are, and tell news in a message",
+        "keep descriptions as they are, and put news into a message",
         _keep,
         _edit_tool,
     ),

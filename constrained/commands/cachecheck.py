@@ -47,7 +47,7 @@ def _show(report: "CacheReport") -> None:
 
     print_text(f"{report.url}, {report.model}: {report.requests} requests")
     if report.meter is None:
-        print_text("Nothing is read from a cache, as far as usage and times tell")
+        print_text("No cache reads were found, judging by usage and times")
         print_text(f"  -> {NO_CACHE}")
         return
     print_text(f"Read from {report.meter.source}" + _warn(report))
@@ -87,4 +87,5 @@ def _tell_remedies(report: "CacheReport") -> Iterator[str]:
         if told:
             yield f"  -> {told}"
     if not report.has_template and any(cost.lost for cost in report.costs):
-        yield "The server does not tell its template: `constrained doctor` finds the clause in it"
+        text = "The server does not publish its chat template"
+        yield f"{text}: `constrained doctor` finds the clause in it"

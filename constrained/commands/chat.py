@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 HELP = """\
 /clear  forget the conversation, but for the system message
-/undo   forget the last message and what came of it
+/undo   forget the last message and its reply
 /help   show this
 /exit   end, as Ctrl-D does
 Ctrl-C cancels the turn under way. A space in front sends a line that begins with "/".
-When the model calls a tool, type the result, text or JSON; an empty line: there is none."""
+When the model calls a tool, type the result, text or JSON; an empty line means no result."""
 SKIPPED = '{"error": "not executed: the user gives no result"}'
 
 
@@ -94,7 +94,7 @@ class ChatSession:
     def run(self) -> None:
         """Goes on until the user ends it, or there are no more lines."""
         if self._lines.is_typed:
-            self._screen.say("/help tells what there is, /exit ends the chat")
+            self._screen.say("/help lists the commands, /exit ends the chat")
         with suppress(EOFError):
             while (line := self._read_line()) != "/exit":
                 if line.startswith("/"):

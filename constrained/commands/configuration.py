@@ -25,9 +25,9 @@ SECRET = ("TOKEN", "KEY")
 """What arguments are called in the help whose values are not shown."""
 MODEL = frozenset({"model", "hf_repo", "hf_file"})
 """Options that together name one model: where one source names it, others do not add to it."""
-RISKY = frozenset("host allowed_hosts cors_origin log_prompts share_cache".split())
-"""Options that open a server, or tell others what is asked: a file that lies in the current folder,
-which may be somebody else's, cannot set them."""
+RISKY = frozenset("host allowed_hosts cors_origin log_prompts share_cache trace".split())
+"""Options that open a server, tell others what is asked, or write it down: a file that lies in the
+current folder, which may be somebody else's, cannot set them."""
 NOT_IN_FILES = ("help", "config", "show_config", "json")
 
 
@@ -289,7 +289,7 @@ def _read_common(
             raise RequestError(message, hint=f"Write [{key}] and its options below")
     for key, value in config.tables.get(COMMON, {}).items():
         if key in common:
-            message = f"{config.path}: {key} stands twice, at the top and in [{COMMON}]"
+            message = f"{config.path}: {key} is set twice, at the top and in [{COMMON}]"
             raise RequestError(message, hint="Remove one of them")
         common[key] = value
     everything = ParsedCommand(parsers=tuple(command.parser for command in commands.values()))
@@ -383,8 +383,8 @@ def _write_words(action: argparse.Action, key: str, value: Any, *, place: str) -
         case str() if action.type not in (int, float):
             return [f"{option}={value}"]
         case _:
-            kinds = {int: "a whole number", float: "a number"}
-            raise refuse(kinds.get(action.type, "a text in quotes"))  # type: ignore[arg-type]
+            kinds: dict[Any, str] = {int: "a whole number", float: "a number"}
+            raise refuse(kinds.get(action.type, "a text in quotes"))
 
 
 def describe(options: argparse.Namespace) -> list[dict[str, Any]]:

@@ -24,7 +24,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     shared.add_hub_options(parser.add_argument)
     help = "memory bandwidth in GB/s, for the estimate of the speed; default: measured on the CPU"
     parser.add_argument("--bandwidth", type=float, metavar="GB/S", help=help)
-    help = "say more: also what is well, and why"
+    help = "also show what is fine, and why"
     parser.add_argument("-v", "--verbose", action="store_true", help=help)
     parser.add_argument("--json", action="store_true", help="print JSON")
 

@@ -78,7 +78,7 @@ def _read_context(options: argparse.Namespace) -> "ReplayContext":
     template = shared.read_template(options)
     if not model and template is None:
         hint = "Give --format, --chat-template-file, -m or -hf"
-        raise RequestError("nothing says in which format calls are written", hint=hint)
+        raise RequestError("no wire format, chat template or model is given", hint=hint)
     if model and options.markers:
         raise RequestError(
             "--markers has no effect with a model",

@@ -26,7 +26,12 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="PAGE",
         help="the page to write; default: FILE with the ending .html; -: stdout",
     )
+    help = "only the replies to this request of a server (header x-request-id)"
+    parser.add_argument("--request", metavar="ID", help=help)
+    parser.add_argument("--last", type=int, metavar="N", help="only the last N traces")
     parser.add_argument("--text", action="store_true", help="print the traces instead of a page")
+    help = "with --text: list each token with its place and the rule of the grammar"
+    parser.add_argument("--tokens", action="store_true", help=help)
 
 
 def add_option(parser: argparse.ArgumentParser) -> None:
@@ -55,9 +60,9 @@ def _name_failure(error: OSError, option: str, path: str) -> RequestError:
 
 
 def _run(options: argparse.Namespace) -> int:
-    traces = _read_traces(options.file)
+    traces = _select(_read_traces(options.file), options)
     if options.text:
-        _print_traces(traces)
+        _print_traces(traces, lists_tokens=options.tokens)
         return 0
     _write_page(traces, options)
     return 0
@@ -80,14 +85,33 @@ def _read_traces(path: str) -> list[dict[str, Any]]:
         except (ValueError, RecursionError) as e:
             raise RequestError(f"{path}, line {number} is not JSON: {e}", hint=HINT) from e
         if not isinstance(trace, dict) or trace.get("version") != VERSION or "tokens" not in trace:
-            raise RequestError(f"{path}, line {number} is no trace of this version", hint=HINT)
+            raise RequestError(f"{path}, line {number} is not a trace of this version", hint=HINT)
         traces.append(trace)
     if not traces:
-        raise RequestError(f"{path} holds no trace", hint=HINT)
+        raise RequestError(f"{path} has no trace", hint=HINT)
     return traces
 
 
-def _print_traces(traces: list[dict[str, Any]]) -> None:
+def _select(traces: list[dict[str, Any]], options: argparse.Namespace) -> list[dict[str, Any]]:
+    """The traces that are asked for.
+
+    Raises:
+        RequestError: there are none.
+    """
+    if options.last is not None and options.last < 1:
+        message = f"--last is {options.last}, must be 1 or more"
+        raise RequestError(message, where="/last", hint="Leave it out to show all traces")
+    selected = traces
+    if options.request is not None:
+        selected = [one for one in traces if one.get("request", {}).get("id") == options.request]
+        if not selected:
+            message = f"{options.file} has no trace of request {options.request}"
+            hint = "A server's older traces are in FILE.1"
+            raise RequestError(message, where="/request", hint=hint)
+    return selected if options.last is None else selected[-options.last :]
+
+
+def _print_traces(traces: list[dict[str, Any]], *, lists_tokens: bool) -> None:
     from constrained.terminal.show import Screen
     from constrained.trace.text_view import write_text
 
@@ -95,7 +119,7 @@ def _print_traces(traces: list[dict[str, Any]]) -> None:
     for number, trace in enumerate(traces, 1):
         if len(traces) > 1:
             print_text(f"turn {number}")
-        for line in write_text(trace, is_coloured=is_coloured):
+        for line in write_text(trace, is_coloured=is_coloured, lists_tokens=lists_tokens):
             print(line)  # the text is escaped already; print_text would escape the colours
 
 

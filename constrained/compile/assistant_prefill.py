@@ -204,9 +204,9 @@ class _PrefilledTurn:
             return
         is_content = not prefill.reasoning or read.reasoning == prefill.reasoning
         raise RequestError(
-            "a part of the text would be read as something else: a marker, or thoughts",
+            "part of the text would be read as a marker or as reasoning",
             where=prefill.where(is_content=is_content),
-            hint="Leave what stands for a marker out, and give reasoning as reasoning_content",
+            hint="Remove the marker, and give reasoning as reasoning_content",
         )
 
     def _cut(self, before: Sequence[_Part], parts: Sequence[_Part]) -> AssistantPrefix:
@@ -274,7 +274,7 @@ def _join_texts(parts: Sequence[_Part]) -> str:
 def _refuse(prefill: AssistantPrefill, size: int, *, is_content: bool) -> RequestError:
     """The error of a request that does not admit the text: so many bytes of it fit."""
     return RequestError(
-        f"the request does not admit this text: it fits up to byte {size}",
+        f"the prefilled text does not fit the request: it is valid up to byte {size}",
         where=prefill.where(is_content=is_content),
         hint="Cut it there, or ask for something else",
     )

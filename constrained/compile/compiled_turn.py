@@ -131,7 +131,7 @@ class CompiledTurn:
         """
         if self.policy.select(self.tools):
             message = "with tools, the turn would be call after call"
-            hint = "Leave ignore_eos or the tools out, or say tool_choice: none"
+            hint = "Leave ignore_eos or the tools out, or use tool_choice: none"
             raise RequestError(message, where="/ignore_eos", hint=hint)
         if self.text_ends:
             message = f"turns of this chat template end with a text, {self.text_ends[0]!r}"

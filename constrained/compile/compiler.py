@@ -29,7 +29,7 @@ from constrained.tools.shapes import read_policy
 from constrained.vocabulary.vocabulary import Tokenizer, Vocabulary, build_tokenizer
 from grammars.build.answer import read_regex
 from grammars.build.turn import build_turn
-from grammars.byte_cache import MIB, ByteCache, CacheSize
+from grammars.byte_cache import MIB, ByteCache, CacheSize, measure_bytes
 from grammars.errors import SchemaError, ToolError
 from grammars.ir.completion import Completer
 from grammars.ir.grammar import Grammar
@@ -51,7 +51,7 @@ from grammars.wire.format import Format
 
 _GRAMMAR, _REGEX = "/grammar", "/regex"
 MATCHERS = 64 * MIB  # those of compiled grammars; one of three tools takes 0.3 MB at first
-LARGEST = MATCHERS // 2  # of one grammar; when its lexer has learnt more, it is compiled anew
+LARGEST = 0.5  # of these is one grammar; when its lexer has learnt more, it is compiled anew
 COMPLETERS = 32 * MIB
 COMPLETER_BYTES, CHARACTER_BYTES = 20_000, 60  # of a completer and its grammar; of its text
 KNOWN = 256  # grammars that were compiled last, by name
@@ -91,6 +91,24 @@ class GrammarSource:
         )
 
 
+@dataclass(frozen=True)
+class _KeptGrammar:
+    """A completer with its grammar, and the tools that these are of.
+
+    Schemas are known by their `id`, so they are kept, too: no other one may get it. Nobody else may
+    have them any more, so they count.
+    """
+
+    tools: Sequence[Tool]
+    tools_bytes: int
+    completer: Completer
+
+    def measure(self) -> int:
+        """The bytes of all of it, about."""
+        text = CHARACTER_BYTES * len(self.completer.grammar.lark)
+        return self.tools_bytes + COMPLETER_BYTES + text + self.completer.measure()
+
+
 class GrammarCache:
     """Builds grammars, and keeps the last ones: the same tools come again with each turn of a
     conversation.
@@ -101,10 +119,7 @@ class GrammarCache:
 
     def __init__(self, markers: Mapping[str, int]):
         self._markers = markers
-        # Schemas are known by their `id`, so they are kept, too: no other one may get it.
-        self._kept: ByteCache[tuple[Sequence[Tool], Completer]] = ByteCache(
-            COMPLETERS, lambda kept: _measure_completer(kept[1])
-        )
+        self._kept: ByteCache[_KeptGrammar] = ByteCache(COMPLETERS, _KeptGrammar.measure)
 
     @property
     def size(self) -> CacheSize:
@@ -123,16 +138,11 @@ class GrammarCache:
         key = (source.scope, schemas, source_key)
         kept = self._kept.find(key, None)
         if kept is not None:
-            return kept[1]
+            return kept.completer
         completer = Completer(source.build(self._markers))
-        self._kept.keep(key, (source.tools, completer))
+        kept = _KeptGrammar(source.tools, measure_bytes(source.tools), completer)
+        self._kept.keep(key, kept)
         return completer
-
-
-def _measure_completer(completer: Completer) -> int:
-    """The bytes of a completer and its grammar, about."""
-    text = CHARACTER_BYTES * len(completer.grammar.lark)
-    return COMPLETER_BYTES + text + completer.measure()
 
 
 _NO_GRAMMAR = b""
@@ -409,7 +419,7 @@ class Compiler:
             return None
         for marker in format.reserved:
             if marker in job.reasoning_close:
-                message = f"it holds the marker {marker}"
+                message = f"it contains the marker {marker}"
                 raise RequestError(message, where="/reasoning_close", hint="Leave it out")
         return make_budget(
             job.reasoning_budget,

@@ -26,6 +26,8 @@ shortest text that ends it, if it knows one."""
 MOST_SPELLINGS = 8  # tries, for data that spell markers
 COSTLY = 2_000  # tokens of an ending; a longer one is not looked for at every step
 PATIENCE = 32  # tokens kept in hand while no ending is known
+MOST_UNREAD = 512
+"""Tokens between two looks: each look reads what came since the last one, and others wait."""
 
 
 class CompletionReserve(TurnPart):
@@ -143,6 +145,7 @@ class CompletionReserve(TurnPart):
             self._safe = max(self._safe, slack - 2 * self._longest_rest - PATIENCE)
         if len(self.ending) > COSTLY:
             self._safe = max(self._safe, min(slack // 2, COSTLY // 32))
+        self._safe = min(self._safe, MOST_UNREAD)
 
     def find_ending(self, progress: TurnProgress) -> list[int] | TooLong | None:
         """An ending that the matcher takes from here."""

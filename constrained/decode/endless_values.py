@@ -44,11 +44,11 @@ LAST_TOKENS = 4 * FEWEST_TOKENS  # beside the rest; with fewer, a turn that had 
 
 @dataclass(frozen=True)
 class EndedValue:
-    """A value that repeated itself, and was ended.
+    """A value that repeated itself and was therefore ended (see the option `max_repetition`).
 
     Args:
-        where: JSON pointer into the reply, to the argument or the content that has the value.
-        tokens: of the turn, before the end.
+        where: JSON pointer into the reply, to the argument or the content with the value.
+        tokens: number of tokens that the turn had at that point.
     """
 
     where: str

@@ -122,18 +122,18 @@ class Finish(StrEnum):
 
 @dataclass(frozen=True)
 class Usage:
-    """Counts of tokens, and of the decodes that they took.
+    """How many tokens a turn took.
 
     Args:
-        prompt_tokens: those that the model read before it generated.
-        completion_tokens: all that were generated.
-        forward_passes: decodes that this turn took part in, those of the prompt included.
-        reasoning_tokens: those inside the reasoning block, without the ones that close it.
-        discarded_tokens: those generated for a value that did not fit, and was written again, or
-            behind the last call that the turn may have.
-        cached_tokens: those of the prompt that were in the KV cache, and not computed.
-        drafted_tokens: those that prompt lookup proposed, for the model to look at together.
-        accepted_tokens: those of the drafted ones that are part of the turn.
+        prompt_tokens: tokens of the prompt, cached ones included.
+        completion_tokens: generated tokens, discarded ones included.
+        forward_passes: forward passes of the model, those of the prompt included.
+        reasoning_tokens: generated tokens inside the reasoning block.
+        discarded_tokens: generated tokens that are not part of the reply: of values that failed a
+            check and were generated again, or after the last call that the turn may have.
+        cached_tokens: prompt tokens taken from the KV cache.
+        drafted_tokens: tokens proposed by prompt lookup (speculative decoding).
+        accepted_tokens: proposed tokens that the model confirmed.
     """
 
     prompt_tokens: int

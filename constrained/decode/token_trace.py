@@ -147,9 +147,7 @@ class Position:
         """
         is_allowed = logits > -np.inf
         total = float(self._weights.sum())
-        # A sort of all tokens would take longer than the mask: only likely ones are sorted.
-        likely = np.flatnonzero(self._logits > self._most - NEGLIGIBLE)
-        best = likely[np.argsort(-self._logits[likely], kind="stable")[:count]]
+        best = self._find_best(count)
         alternatives: list[Alternative] = []
         for token in best.tolist():
             share = float(self._weights[token]) / total
@@ -157,12 +155,24 @@ class Position:
             alternatives.append(Alternative(token, text, share, bool(is_allowed[token])))
         return Observation(
             allowed=int(np.count_nonzero(is_allowed)),
-            mass=float(self._weights[is_allowed].sum()) / total,
+            mass=float(self._weights @ is_allowed.astype(np.float32)) / total,
             logits=self._logits,
             log_total=self._most + float(np.log(total)),
             alternatives=tuple(alternatives),
             steered_by=tuple(self._steered),
         )
+
+
+    def _find_best(self, count: int) -> np.ndarray:
+        """The most likely tokens, best first."""
+        # A sort of all tokens would take longer than the mask. Only likely ones are looked at, and
+        # where the model is undecided these are most.
+        likely = np.flatnonzero(self._logits > self._most - NEGLIGIBLE)
+        values = self._logits[likely]
+        if len(likely) > count:
+            chosen = np.sort(np.argpartition(-values, count)[:count])
+            likely, values = likely[chosen], values[chosen]
+        return likely[np.argsort(-values, kind="stable")]
 
 
 class TokenTrace:

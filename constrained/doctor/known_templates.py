@@ -117,7 +117,7 @@ def compare_known(source: str) -> Iterator[Verdict]:
     digests = [part.digest for part in parts]
     nearest = find_nearest(digests)
     if nearest is None:
-        yield Verdict(Level.OK, "it is like no template that is known here", facts=facts)
+        yield Verdict(Level.OK, "it resembles none of the known templates", facts=facts)
         return
     added, missing = _compare(parts, digests, nearest)
     facts |= {"known": nearest.name, "same": False, "missing": missing}

@@ -2,18 +2,25 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from constrained.doctor.conversations import say
-from constrained.doctor.gguf_contents import GgufContents, read_contents
+from constrained.doctor.remembered_prompts import RememberedPrompts
 from constrained.doctor.switches import Switches, find_switches
 from constrained.engine.header import Header, choose_template, find_templates
 from constrained.engine.host import GGUF
 from constrained.errors import ModelError, RequestError, TemplateError
 from constrained.format_selection.selection import SelectedFormat, find_block, select_format
+from constrained.gguf.contents import (
+    VOCABULARY,
+    GgufContents,
+    join_parts,
+    list_parts,
+    read_contents,
+)
 from constrained.template.chat_template import ChatTemplate
 from constrained.template.work_limits import MOST_DETECTION_STEPS, limit_work
 from grammars.wire.format import Reasoning
@@ -34,7 +41,9 @@ class Subject:
         templates: the names of further templates that are there.
         added_tokens: of a tokenizer_config.json, the text of each added token, and whether it is
             special; None: not known.
-        contents: of a GGUF file; None: it is none.
+        contents: of a GGUF file, its parts taken together; None: it is none.
+        parts: of a split GGUF file, the contents of each part that is there, by the name of its
+            file; of another one, of that file.
         header: of a GGUF file, as llama.cpp reads it; an error: it does not. None: nobody asked.
         bandwidth: bytes a second of the memory, as the user states it; None: it is measured.
     """
@@ -46,6 +55,7 @@ class Subject:
     templates: tuple[str, ...] = ()
     added_tokens: Mapping[str, bool] | None = None
     contents: GgufContents | None = None
+    parts: Mapping[str, GgufContents] = field(default_factory=dict[str, GgufContents])
     header: Header | ModelError | None = None
     bandwidth: float | None = None
 
@@ -56,7 +66,7 @@ class Subject:
             return None
         tokens = {"bos_token": self.bos_text, "eos_token": self.eos_text}
         try:
-            return ChatTemplate(self.source, name=self.name, **tokens)
+            return RememberedPrompts(self.source, name=self.name, **tokens)
         except TemplateError as e:
             return e
 
@@ -85,14 +95,14 @@ class Subject:
             TemplateError: the template fails on a plain message, or there is none.
         """
         if self.template is None:
-            raise TemplateError("there is no chat template that could be used")
+            raise TemplateError("there is no usable chat template")
         return select_format(self.template, special_tokens=self.special)
 
     @cached_property
     def block(self) -> Reasoning | None:
         """The reasoning block that the template writes or prefills; raises as `teaching`."""
         if self.template is None:
-            raise TemplateError("there is no chat template that could be used")
+            raise TemplateError("there is no usable chat template")
         with limit_work(MOST_DETECTION_STEPS):
             return find_block(self.template)
 
@@ -133,7 +143,8 @@ def read_subject(path: str) -> Subject:
 
 
 def _read_gguf(path: Path) -> Subject:
-    contents = read_contents(path)
+    parts = {file.name: read_contents(file, VOCABULARY) for file in list_parts(path)}
+    contents = join_parts([*parts.values()])
     metadata = {key: value for key, value in contents.metadata.items() if isinstance(value, str)}
     templates = find_templates(metadata)
     source = None
@@ -142,7 +153,8 @@ def _read_gguf(path: Path) -> Subject:
             source = choose_template(templates, with_tools=True)
         except TemplateError:  # there are some, but no default
             source = next(iter(templates.values()))
-    header = None if contents.damage else _read_header(path)
+    is_whole = len(parts) == (contents.number("split.count") or 1)
+    header = _read_header(path) if is_whole and not contents.damage else None
     bos, eos = contents.token("bos"), contents.token("eos")
     if isinstance(header, Header):
         bos, eos = header.bos_text, header.eos_text
@@ -153,6 +165,7 @@ def _read_gguf(path: Path) -> Subject:
         eos_text=eos,
         templates=tuple(name or "default" for name in templates),
         contents=contents,
+        parts=parts,
         header=header,
     )
 
@@ -172,7 +185,7 @@ def _read_config(path: Path, text: str) -> Subject:
     except (ValueError, RecursionError) as e:
         raise RequestError(f"{path} is not JSON: {e}", hint=_HINT) from e
     if not isinstance(config, dict):
-        raise RequestError(f"{path} is no JSON object", hint=_HINT)
+        raise RequestError(f"{path} is not a JSON object", hint=_HINT)
     source, names = _find_source(config.get("chat_template"))
     beside = path.with_name(TEMPLATE_FILE)
     if source is None and beside.is_file():

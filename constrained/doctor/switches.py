@@ -1,8 +1,9 @@
 """The variables of a chat template that a request can set (`chat_template_kwargs`), and what each
 of them changes. Found by trying out; no name is known here."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from jinja2 import nodes
@@ -10,6 +11,7 @@ from jinja2 import nodes
 from constrained.doctor.conversations import SHAPES
 from constrained.errors import TemplateError
 from constrained.template.chat_template import RESERVED, ChatTemplate
+from constrained.template.clauses import shorten
 from grammars.infer.reasoning import find_prompt, find_state
 from grammars.turn import Start, State
 from grammars.wire.format import Format
@@ -20,7 +22,12 @@ _GIVEN = frozenset(
 _MOST_VALUES = 8
 _TRIED = (True, False)
 _WORDS = ("low", "high")
+GRADES = ("minimal", "low", "medium", "high", "xhigh", "max")
+"""The words of efforts that APIs and templates know."""
+_OF_REASONING = r"(?:reason|think|thought|effort)[^\n<>]{,30}?"
+"""What stands in front of a grade on its line; special tokens do not count."""
 _LOOP = SHAPES[3]
+_LINE = 80  # characters of a line that are shown
 
 
 @dataclass(frozen=True)
@@ -49,6 +56,23 @@ class Setting:
 
 
 @dataclass(frozen=True)
+class Effort:
+    """A variable that tells the model how much to reason.
+
+    Args:
+        name: of the variable.
+        values: the grades that change something.
+        evidence: how that is known.
+        beside: the variables that have to be set, too.
+    """
+
+    name: str
+    values: tuple[str, ...]
+    evidence: str
+    beside: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
 class Switches:
     """What the variables of a template change.
 
@@ -57,12 +81,14 @@ class Switches:
         prompt: the generation prompt if none is set.
         settings: those that change something.
         without_effect: variables that the template reads, of which no value changed anything.
+        effort: what takes an effort; None: nothing does.
     """
 
     default: State
     prompt: str
     settings: tuple[Setting, ...]
     without_effect: tuple[str, ...]
+    effort: Effort | None = None
 
     def modes(self) -> dict[str, dict[str, Any]]:
         """Thinking as it is by default, switched on, and switched off."""
@@ -112,7 +138,66 @@ def find_switches(template: ChatTemplate, format: Format) -> Switches:
         settings += found
         if not found:
             without_effect.append(name)
-    return Switches(default.state, default.prompt, tuple(settings), tuple(without_effect))
+    found = Switches(default.state, default.prompt, tuple(settings), tuple(without_effect))
+    return replace(found, effort=_find_effort(probe, found))
+
+
+def _find_effort(probe: "_SwitchProbe", switches: Switches) -> Effort | None:
+    """The variable that grades the reasoning, whatever it is called: the template compares it with
+    grades or has one for its default, or writes it into a line about reasoning. It is tried as the
+    turn is by default, then with thinking switched on."""
+    tree = probe.template.tree
+    for beside in (switches.modes()[""], switches.modes()["on"]):
+        default = probe.render(beside)
+        if default is None:
+            continue
+        for name in sorted(list_variables(probe.template) - beside.keys()):
+            if _is_list(tree, name):
+                continue
+            known = [grade for grade in GRADES if grade in _list_related(tree, name)]
+            changed: dict[str, _Rendered] = {}
+            for grade in GRADES:
+                made = probe.render({**beside, name: grade})
+                if made is not None and made != default:
+                    changed[grade] = made
+            if not changed:
+                continue
+            if known:
+                evidence = f"the template knows {', '.join(known)}"
+                return Effort(name, tuple(changed), evidence, beside)
+            if any(isinstance(value, str) for value in _list_compared(tree, name)):
+                continue  # a switch that is written as it is: on, off
+            line = _find_line(changed, default)
+            if line:
+                return Effort(name, tuple(changed), f"the prompt says {line!r}", beside)
+    return None
+
+
+def _find_line(changed: Mapping[str, "_Rendered"], default: "_Rendered") -> str:
+    """A line about reasoning that a grade stands in, and that is not there without it; ""."""
+    usual = {*default.text.splitlines()}
+    for grade, made in changed.items():
+        graded = re.compile(rf"{_OF_REASONING}\b{grade}\b", re.IGNORECASE)
+        for line in made.text.splitlines():
+            if line not in usual and graded.search(line):
+                return shorten(line.strip(), _LINE)
+    return ""
+
+
+def _list_related(tree: nodes.Template, name: str) -> set[Any]:
+    """What the template compares a variable with, or has in its place where it is not set."""
+    related = {*_list_compared(tree, name)}
+    for choice in tree.find_all(nodes.CondExpr):
+        if _reads(choice, name) and choice.expr2 is not None:
+            related.update(_list_constants(choice.expr2))
+    for asked in tree.find_all(nodes.Filter):
+        if asked.name in ("default", "d") and asked.node is not None and _reads(asked.node, name):
+            for argument in asked.args:
+                related.update(_list_constants(argument))
+    for written in tree.find_all(nodes.Assign):
+        if isinstance(written.target, nodes.Name) and written.target.name == name:
+            related.update(_list_constants(written.node))
+    return related
 
 
 def list_variables(template: ChatTemplate) -> frozenset[str]:
@@ -157,6 +242,11 @@ class _Rendered:
     history: str
     prompt: str
     state: State
+
+    @property
+    def text(self) -> str:
+        """All that is written."""
+        return "\n".join((self.question, self.history, self.prompt))
 
 
 @dataclass(frozen=True)
@@ -207,13 +297,17 @@ class _SwitchProbe:
 
 def _list_values(tree: nodes.Template, name: str) -> list[Any]:
     """What to try: both booleans, and what the template compares the variable with."""
+    return [*_TRIED, *dict.fromkeys(_list_compared(tree, name))][:_MOST_VALUES]
+
+
+def _list_compared(tree: nodes.Template, name: str) -> list[Any]:
     found: list[Any] = []
     for compare in tree.find_all(nodes.Compare):
         parts = [compare.expr, *(operand.expr for operand in compare.ops)]
         if any(_reads(part, name) for part in parts):
             for part in parts:
                 found += _list_constants(part)
-    return [*_TRIED, *dict.fromkeys(found)][:_MOST_VALUES]
+    return found
 
 
 def _is_list(tree: nodes.Template, name: str) -> bool:

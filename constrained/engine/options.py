@@ -30,7 +30,7 @@ FLAGS = ("kv_offload", "mmap", "mlock")
 
 
 class LoadOptions(TypedDict, total=False):
-    """The arguments of `EngineOptions`, by name."""
+    """Options of `load`; `EngineOptions` explains them."""
 
     context_length: int | None
     sequences: int
@@ -52,47 +52,53 @@ class LoadOptions(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """The options of loading and running a model.
+    """How a model is loaded and run; the options of llama-server by their long names.
+
+    Args:
+        context_length: tokens of each sequence, at most the length that the model was trained on,
+            which 0 selects. None: the same, but at most 65,536, and at most half of the free memory
+            (at least 4,096); `model.notices` tells if that is less.
+        sequences: how many requests are decoded together, up to 256. Each has its own context, or
+            all share one if llama.cpp cannot allocate as much memory.
+        threads: CPU threads; None or 0: one per physical core.
+        threads_batch: CPU threads for prompts; None or 0: as `threads`.
+        batch_size: maximum number of tokens in one forward pass. Other requests wait for a long
+            prompt no longer than that.
+        ubatch_size: how many of these tokens are computed at once. More is faster on a GPU, but
+            takes memory.
+        flash_attention: switch flash attention on or off; None: llama.cpp decides.
+        cache_type_k: type of the keys in the KV cache.
+        cache_type_v: type of the values in the KV cache; quantised types need flash attention.
+        gpu_layers: number of layers on the GPU, if there is one; -1: all.
+        split_mode: how several GPUs share the model.
+        main_gpu: the GPU for the whole model if it is not split, or for small tensors if it is
+            split by row.
+        tensor_split: proportions of several GPUs, such as (3, 1); empty: according to their memory.
+        kv_offload: keep the KV cache on the GPU.
+        mmap: map the file into memory instead of reading it, where possible.
+        mlock: lock the model in memory, so that it is never swapped out.
 
     Raises:
-        RequestError: a value is not one of those that there are, or two do not go together;
-            `where` names the option.
+        RequestError: a value is not valid, or two options contradict each other; `where` names the
+            option.
     """
 
     context_length: int | None = None
-    """Tokens of each sequence, at most what the model was trained on; 0: that; None: that, up to
-    65,536 and half of the memory that is free, and at least 4,096. `notices` say if it is less."""
     sequences: int = 1
-    """Up to 256 are decoded together. Each has its own full context, or all share one where
-    llama.cpp cannot allocate as much."""
     threads: int | None = None
-    """None or 0 for one per physical core."""
     threads_batch: int | None = None
-    """For prompts; None or 0 for as many as `threads`."""
     batch_size: int = 512
-    """Tokens of one decode, at most: so long does a prompt keep the others waiting."""
     ubatch_size: int = 512
-    """Tokens of those that are computed at once: more is faster on a GPU, and takes memory."""
     flash_attention: bool | None = None
-    """None lets llama.cpp decide."""
     cache_type_k: CacheType = "f16"
-    """The type of the keys of the context."""
     cache_type_v: CacheType = "f16"
-    """The type of the values of the context; a quantised one needs flash attention."""
     gpu_layers: int = -1
-    """Layers on the GPU, if there is one; -1: all."""
     split_mode: SplitMode = "layer"
-    """The way in which several GPUs share the model."""
     main_gpu: int = 0
-    """The GPU for the model where it is not split; for small tensors where it is split by row."""
     tensor_split: tuple[float, ...] = ()
-    """The parts of the model that the GPUs get, such as (3, 1); empty: by their memory."""
     kv_offload: bool = True
-    """Keep the context on the GPU, too."""
     mmap: bool = True
-    """Map the file, where that can be done, instead of reading it."""
     mlock: bool = False
-    """Keep the model in memory, never swapped out."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tensor_split", _as_tuple(self.tensor_split))

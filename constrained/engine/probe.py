@@ -17,8 +17,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from constrained import embedded
-from constrained.engine.gguf_metadata import check_metadata
 from constrained.errors import ModelError
+from constrained.gguf.metadata_limits import check_metadata
 
 NO_PROBE = "CONSTRAINED_NO_PROBE"  # an environment variable: files are trusted
 _SECONDS = 120  # and the time that a slow disk takes:

@@ -21,35 +21,38 @@ Biases: TypeAlias = tuple[tuple[int, float], ...]
 
 @dataclass(frozen=True)
 class Sampling:
-    """The options of drawing a token from logits; the defaults are llama-server's.
+    """How tokens are sampled. Samplers and defaults are those of llama-server.
+
+    Args:
+        temperature: from 0 to 1,000; 0: always the most likely token.
+        top_k: keep only this many of the most likely tokens; 0: all.
+        top_p: keep only the most likely tokens whose probabilities add up to this; 1: all.
+        min_p: keep only tokens whose probability is at least this part of that of the most likely
+            one; 0: all.
+        seed: makes sampling repeatable; None: a random seed.
+        repeat_penalty: divides the logits of tokens that appeared before, or multiplies them if
+            they are negative; 1: none.
+        frequency_penalty: subtracted from the logit of a token for each time that it appeared.
+        presence_penalty: subtracted once from the logit of a token that appeared.
+        penalty_last_n: the penalties consider this many of the last tokens, prompt included; 0:
+            none, -1: the whole context.
+        logit_bias: added to the logits of tokens, by token id. -inf: never sample this token,
+            unless the grammar allows no other. A bias cannot override the mask.
 
     Raises:
-        RequestError: a value is out of its range; `where` names the field.
+        RequestError: a value is out of range; `where` names the field.
     """
 
     temperature: float = 0.8
-    """Up to 1,000; 0, or less than a millionth: always the most likely token."""
     top_k: int = 40
-    """Only this many of the most likely tokens; 0: all."""
     top_p: float = 0.95
-    """Only the most likely tokens whose probabilities reach this sum; 1: all."""
     min_p: float = 0.05
-    """Only tokens at least this likely, compared with the most likely one; 0: all."""
     seed: int | None = None
-    """The same seed draws the same; None draws the seed too."""
     repeat_penalty: float = 1.0
-    """Divides the logits of tokens that were there before (multiplies those below 0); 1: none."""
     frequency_penalty: float = 0.0
-    """Subtracted from the logit of a token for each time that it was there before."""
     presence_penalty: float = 0.0
-    """Subtracted once from the logit of a token that was there before."""
     penalty_last_n: int = 64
-    """The penalties look at so many tokens before, those of the prompt included; 0: they do
-    nothing, -1: all of the context."""
     logit_bias: Mapping[int, float] | Biases = ()
-    """Added to the logits of tokens, by id; -inf: never such a token, unless nothing else
-    may follow. Kept as pairs in the order of the tokens. No bias lets through what the mask
-    forbids."""
 
     def __post_init__(self) -> None:
         fits = _is_within(self.temperature, 0, MOST_TEMPERATURE)
@@ -74,28 +77,35 @@ class Sampling:
 
     @property
     def biases(self) -> Biases:
-        """`logit_bias` as pairs of a token and what is added, in the order of the tokens."""
+        """`logit_bias` as pairs of token id and bias, ordered by token id."""
         assert isinstance(self.logit_bias, tuple)
         return self.logit_bias
 
     @property
     def is_greedy(self) -> bool:
-        """True if the most likely token is always drawn."""
+        """True if always the most likely token is sampled."""
         return self.temperature < LEAST_TEMPERATURE
 
     @property
     def banned(self) -> list[int]:
-        """The tokens whose bias is -inf."""
+        """The ids of tokens whose bias is -inf."""
         return [token for token, bias in self.biases if bias == -math.inf]
 
     @property
     def has_penalties(self) -> bool:
-        """True if earlier tokens change what is drawn."""
+        """True if a penalty has an effect."""
         penalties = (self.repeat_penalty, self.frequency_penalty, self.presence_penalty)
         return self.penalty_last_n != 0 and penalties != (1, 0, 0)
 
     def check_tokens(self, count: int) -> None:
-        """Raises RequestError unless a vocabulary of so many tokens has all those with a bias."""
+        """Checks that the tokens of `logit_bias` exist.
+
+        Args:
+            count: number of tokens in the vocabulary.
+
+        Raises:
+            RequestError: there is no such token.
+        """
         for token, _ in self.biases:
             if token >= count:
                 hint = f"The model has the tokens 0 to {count - 1}"
@@ -103,12 +113,16 @@ class Sampling:
                 raise RequestError(f"there is no token {token}", where=where, hint=hint)
 
     def count_last(self, context_length: int) -> int:
-        """The number of tokens that the penalties look at, in a context of this length."""
+        """Returns how many tokens the penalties consider.
+
+        Args:
+            context_length: the length of the context, in tokens.
+        """
         last = self.penalty_last_n
         return context_length if last == -1 else min(last, context_length)
 
     def some_seed(self) -> int:
-        """Returns the seed, or a random one."""
+        """Returns the seed, or a random one if there is none."""
         return secrets.randbelow(SEEDS) if self.seed is None else self.seed
 
 

@@ -8,8 +8,8 @@ describe the tools, the prompt does so with instructions; see `generic`.
 import hashlib
 import os
 from collections.abc import Collection
-from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from constrained.errors import RequestError, TemplateError
@@ -22,6 +22,7 @@ from constrained.format_selection.generic import (
 )
 from constrained.template.chat_template import ChatTemplate
 from constrained.template.work_limits import MOST_DETECTION_STEPS, limit_work
+from grammars.byte_cache import MIB, ByteCache, share_cache
 from grammars.errors import DetectError, FormatError, RenderError
 from grammars.format_text import load_format
 from grammars.formats import FORMATS, GENERIC, SIGNS
@@ -33,7 +34,7 @@ from grammars.infer.stated import find_stated
 from grammars.schema.nodes import Json
 from grammars.wire.format import Content, Format, Marker, Reasoning, find_format
 
-REMEMBERED = 64  # templates
+TEMPLATES = 32 * MIB
 _PROBE = "probe_of_a_tool"
 _HINT = "Leave the tool format out, or use another one (generic, hermes)"
 _OWN_HINT = "Leave the tool format out: this model keeps its own"
@@ -157,8 +158,8 @@ def _select_meant(template: ChatTemplate, found: Detection) -> SelectedFormat:
         meant = "each is meant to be written as the first one"
     notice = (
         f"{template.name}: {found.slip}; {meant}, in which "
-        "the calls of the history are written into their messages (mend the template, and name it "
-        "with --chat-template-file)"
+        "the calls of the history are written into their messages (correct the template, and name "
+        "it with --chat-template-file)"
     )
     return SelectedFormat(teacher, found.format, found.origin, notice=notice)
 
@@ -273,6 +274,10 @@ class _TemplateFacts:
     def __init__(self, template: ChatTemplate):
         self._template = template
 
+    def measure(self) -> int:
+        """The bytes of it and its template, about."""
+        return self._template.measure()
+
     @cached_property
     def detection(self) -> Detection | DetectError:
         """The format, or why none is known."""
@@ -346,6 +351,9 @@ class _TemplateFacts:
         )
 
 
+_FACTS: "ByteCache[_TemplateFacts]" = share_cache("templates", TEMPLATES, _TemplateFacts.measure)
+
+
 def _find_facts(template: ChatTemplate) -> _TemplateFacts:
     """Probing takes some 0.4 s, so its findings are kept for the next template of that text."""
     if type(template) is not ChatTemplate:
@@ -353,20 +361,12 @@ def _find_facts(template: ChatTemplate) -> _TemplateFacts:
     texts = [template.source]
     texts += [f"{name}={text}" for name, text in sorted(template.tokens.items())]
     digests = [hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest() for text in texts]
-    return _remember(_TemplateKey(b"".join(digests), template))
-
-
-@dataclass(frozen=True)
-class _TemplateKey:
-    """Equal for templates of the same text and tokens; the name, which errors tell, may differ."""
-
-    digests: bytes
-    template: ChatTemplate = field(compare=False)
-
-
-@lru_cache(maxsize=REMEMBERED)
-def _remember(key: _TemplateKey) -> _TemplateFacts:
-    return _TemplateFacts(key.template)
+    key = b"".join(digests)  # without the name, which errors tell
+    facts = _FACTS.find(key, None)
+    if facts is None:
+        facts = _TemplateFacts(template)
+        _FACTS.keep(key, facts)
+    return facts
 
 
 def read_tool_format(given: str | os.PathLike[str] | Format) -> Format:

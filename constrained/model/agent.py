@@ -27,7 +27,18 @@ Approve: TypeAlias = Callable[[ToolCall], Verdict | Awaitable[Verdict]]
 
 
 class RunOptions(Options, total=False):
-    """The options of `run`, beside its messages and tools."""
+    """Options of `Model.run`: these, and those of a call (`Options`).
+
+    Attributes:
+        max_steps: maximum number of turns. The calls of the last one are still executed.
+            Default: 8.
+        max_repeats: after this many identical results of the same call in a row, the call is not
+            executed again, and the model is told so. If it repeats the call once more, it has to
+            answer without calls. Default: 2.
+        approve: a function that is asked before each call is executed. True allows the call;
+            anything else declines it, and the model is told so, with the text if it is one. If the
+            model makes a declined call again, the run ends. May be async in `arun`.
+    """
 
     max_steps: int
     max_repeats: int
@@ -47,36 +58,53 @@ class ChatModel(Protocol):
 
 
 class Reason(StrEnum):
-    """The reason why a run ended."""
+    """Why a run ended.
 
-    STOP = "stop"  # the model has answered
-    LENGTH = "length"  # the tokens ran out
+    Attributes:
+        STOP: the model answered.
+        LENGTH: the tokens ran out.
+        MAX_STEPS: the limit `max_steps` was reached.
+        REPEATED: the model kept repeating a call, and had to answer.
+        DECLINED: the model repeated a call that was declined.
+        TOOL_CALLS: the model called a tool that has no function; see `Run.pending`.
+    """
+
+    STOP = "stop"
+    LENGTH = "length"
     MAX_STEPS = "max_steps"
-    REPEATED = (
-        "repeated"  # it was warned that it repeats itself, and did so again: it had to answer
-    )
-    DECLINED = "declined"  # the model made a call again that had been declined
-    TOOL_CALLS = "tool_calls"  # calls of tools without a function are left to the caller
+    REPEATED = "repeated"
+    DECLINED = "declined"
+    TOOL_CALLS = "tool_calls"
 
 
 class Outcome(StrEnum):
-    """The outcome of a call."""
+    """What became of a call.
+
+    Attributes:
+        DONE: the function returned.
+        FAILED: the function raised an exception, or the arguments do not fit.
+        DECLINED: not executed, `approve` declined it.
+        REPEATED: not executed, it had the same result `max_repeats` times in a row.
+        CUT: not executed, the tokens ran out in this turn.
+    """
 
     DONE = "done"
     FAILED = "failed"
     DECLINED = "declined"
-    REPEATED = "repeated"  # not executed: it has had the same result so often
-    CUT = "cut"  # not executed: the tokens ran out
+    REPEATED = "repeated"
+    CUT = "cut"
 
 
 @dataclass(frozen=True)
 class CallResult:
-    """A call and what became of it.
+    """A call and its result.
 
     Args:
-        content: the result as the model reads it.
-        result: what the function returned.
-        error: what it raised, or why its arguments do not fit.
+        call: the call.
+        outcome: whether it was executed, and how that ended.
+        content: the text that the model reads as the result.
+        result: what the function returned; None if it was not executed or failed.
+        error: the exception that the function raised, or why its arguments do not fit.
     """
 
     call: ToolCall
@@ -88,14 +116,14 @@ class CallResult:
 
 @dataclass(frozen=True)
 class Run:
-    """A finished run.
+    """A finished run of the agent loop.
 
     Args:
-        messages: the whole conversation in OpenAI form; a further run can go on with it.
-        reply: the last turn.
-        steps: how many turns the model generated.
-        reason: why it ended.
-        calls: all calls that were answered, in order.
+        messages: the whole conversation in OpenAI's form, to pass to the next `run` or `call`.
+        reply: the last reply of the model.
+        steps: number of turns that the model generated.
+        reason: why the run ended.
+        calls: all executed or declined calls with their results, in order.
     """
 
     messages: list[Mapping[str, Any]]
@@ -106,12 +134,13 @@ class Run:
 
     @property
     def content(self) -> str:
-        """The text of the last turn."""
+        """The content of the last reply."""
         return self.reply.content
 
     @property
     def pending(self) -> tuple[ToolCall, ...]:
-        """The calls that are left to the caller: all of the last turn, or none."""
+        """The calls of the last turn if you have to execute them yourself, because a tool has no
+        function; otherwise empty."""
         if self.reason is not Reason.TOOL_CALLS:
             return ()
         return self.reply.calls
@@ -127,27 +156,19 @@ def run(
     approve: Approve | None = None,
     **options: Any,
 ) -> Run:
-    """Calls the model, executes its calls, and shows it the results, until it answers.
-
-    Where a function raises, the model is told what, and may mend its call. If a turn calls a tool
-    without a function, none of its calls is executed: they are left to the caller. Nor are those
-    of a turn that ran out of tokens.
+    """Runs the agent loop; `Model.run` explains it.
 
     Args:
-        model: what answers.
-        messages: the conversation, or the text of a user message.
-        tools: functions, and all else that `read_tools` reads.
-        max_steps: generate at most so many turns; the calls of the last one are executed, too.
-        max_repeats: a call that has had the same result so many times in a row is not executed
-            again, but the model is told so; if it makes that call once more, its next turn is the
-            last one and has no calls (`tool_choice` "none", held by the mask).
-        approve: is asked before a call is executed. Whatever it returns but True declines: the
-            model is told, with the text if it is one. The same call again ends the run.
-        options: handed to the model. A `tool_choice` that requires a call holds for the first
-            turn only, and is "auto" from then on: the model could never answer otherwise.
+        model: the model, or anything with its `call`.
+        messages: as for `Model.run`.
+        tools: as for `Model.run`.
+        max_steps: see `RunOptions`.
+        max_repeats: see `RunOptions`.
+        approve: see `RunOptions`.
+        options: passed to `model.call`.
 
     Raises:
-        Error: what the model raises; RequestError for limits below 1.
+        Error: an error of the model; `RequestError` for limits below 1.
     """
     loop = _Loop(messages, tools, options, max_steps=max_steps, max_repeats=max_repeats)
     while loop.reason is None:
@@ -167,9 +188,10 @@ async def arun(
     approve: Approve | None = None,
     **options: Any,
 ) -> Run:
-    """As `run`; the calls of one turn run concurrently.
+    """Like `run`, for asyncio; the calls of one turn run concurrently.
 
-    `approve` may be async; it is asked about one call after the other, before any is executed.
+    `approve` may be async. It is asked about all calls of a turn, one after the other, before any
+    of them is executed.
     """
     loop = _Loop(messages, tools, options, max_steps=max_steps, max_repeats=max_repeats)
     while loop.reason is None:

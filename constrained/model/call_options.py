@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Literal, TypedDict, TypeVar
+from typing import Any, Literal, TypedDict, TypeVar, get_args
 
 from constrained.answers import Target, read_response_format
 from constrained.assistant_prefill import read_message
@@ -29,7 +29,7 @@ RecallName = Literal["auto", "keep", "drop"]
 
 
 class TurnOptions(TypedDict, total=False):
-    """The options of generating a turn; see `Options`."""
+    """Options of decoding a turn; `Options` explains them."""
 
     max_tokens: int
     sampling: Sampling | None
@@ -44,61 +44,65 @@ class TurnOptions(TypedDict, total=False):
 
 
 class Options(TurnOptions, total=False):
-    """The options of a request, beside its messages and tools.
+    """Options of a request, besides its messages and tools.
 
-    tool_choice: "auto", "none", "required", or a tool, in the OpenAI or Anthropic form.
-    parallel: whether one turn may hold several calls.
-    max_calls: how many calls one turn may hold; any number if not given.
-    max_identical_calls: how often one turn may hold the same call: in front of one more, it ends; 1
-        if not given, None for any number of times.
-    max_repetition: how many tokens of a call or an answer may repeat themselves (a list of equal
-        items, a string that says the same again), if as many are left; 1,024 if not given. The
-        value is ended then, and the turn goes on; `ended_values` of the reply tells where. None for
-        any number.
-    response_format: what an answer has to be, in the OpenAI form, or a pydantic model.
-    max_tokens: generate at most so many tokens; 1,024 if not given.
-    sampling: how tokens are drawn; as the model's file recommends if not given.
-    think: whether the turn reasons first: "optional" (if not given), "required" or "forbidden".
-    reasoning_budget: at most so many tokens of reasoning; if not given, as many as the model likes,
-        but half of `max_tokens` where a call or an answer is required.
-    reasoning_close: a sentence that ends a reasoning whose budget is spent.
-    template_kwargs: variables for the chat template (`enable_thinking`).
-    thinking_tags: whether `<thinking>` at the head of a turn is reasoning; it is if not given.
-    require_nonempty: a required string argument has at least one character.
-    drop_tools: leave out tools whose schemas cannot be enforced, and name them in the reply, which
-        is what happens if not given; False: they are an error.
-    key_order: in which order objects have their declared keys; "any" if not given, or "schema".
-    recall: whether the model sees the reasoning of its earlier turns: "keep", "drop" (as the chat
-        template wants it), or, if not given, "auto": until the next message of the user.
-    date: what the chat template takes for the present, where it writes the date; the present if not
-        given. A prompt with a date that does not change stays known.
-    prefill: the turn goes on with the last message, which is of the assistant: with its content, or
-        where it has none, with its reasoning. Only what is new comes back. Of a `run`, its first
-        turn does so; of `generate`, the value is the whole.
-    breakpoints: numbers of first messages that other conversations are likely to share; what is
-        computed of them is kept longest.
-    timeout: seconds from when the request is made; if it is not done by then, it fails with a
-        DeadlineError. Any time if not given. Of a `run`, for each turn.
-    stop: a text, or up to 16: the content ends in front of the first of them, and the turn with it,
-        whatever it might have called afterwards. Reasoning and arguments may have them.
-    logprobs: tell how likely each token was, and so many of the most likely ones in its place (0 to
-        20). The model is asked about each token then, which is slower.
-    progress: streams have a `ProgressMade` while the prompt is read, and in front of the events of
-        each token.
-    ignore_eos: the model does not end the turn by itself: it ends where the grammar leaves nothing
-        else, at a stop text, or with the tokens. Not beside tools.
-    trace: note what decided about each token; the reply has it as `trace`. Forced and drafted
-        tokens stay so; with `logprobs`, the model is asked about each token, and the trace has
-        probabilities of all of them.
-    owner: who asks, such as an API key: where several wait, they are admitted by turns, however
-        many requests each has. If not given, the request is on its own.
-    cache_salt: what was computed for a request (KV cache, snapshots, turns, grammars) is found by
-        requests of the same salt alone. Nobody can then tell from times or counts what was asked
-        under another one. If not given, by those that have none.
-    cache_prompt: whether what was computed of the prompt is taken over from earlier requests and
-        kept for later ones; it is if not given. False: neither.
-    background: the request is in no hurry: others are admitted first, and while one of them is
-        under way, its prompt is read in small pieces. Other requests may keep it waiting for good.
+    Attributes:
+        tool_choice: "auto" (the default), "none", "required", or one tool, in the form of OpenAI or
+            Anthropic. The mask enforces it; the prompt stays the same.
+        parallel: allow several calls in one turn. Default: True.
+        max_calls: maximum number of calls in one turn. Default: None, no limit.
+        max_identical_calls: how often one turn may hold the same call with the same arguments;
+            before one more, the turn ends. Default: 1. None: no limit.
+        max_repetition: how many tokens of a call or an answer may repeat themselves, such as a list
+            of equal items. The value is then ended, and the turn continues; `reply.ended_values`
+            lists it. Default: 1,024. None: no limit.
+        response_format: what the answer must be: OpenAI's `response_format`, or a pydantic model.
+            With tools, the reply is calls or such an answer. Default: any text.
+        max_tokens: maximum number of generated tokens. Default: 1,024.
+        sampling: how tokens are sampled. Default: what the model file recommends, else
+            `Sampling()`.
+        think: whether the model reasons first: "optional" (the default), "required" or "forbidden".
+        reasoning_budget: maximum number of reasoning tokens. Default: None: no limit, but half of
+            `max_tokens` where a call or an answer is required.
+        reasoning_close: a sentence that is written before the reasoning ends because its budget is
+            spent. Default: "".
+        template_kwargs: variables for the chat template, such as `{"enable_thinking": False}`.
+        thinking_tags: treat `<thinking>` at the start of a turn as reasoning, even if the chat
+            template has no such block. Default: True.
+        require_nonempty: do not allow empty strings for required properties. Default: False.
+        drop_tools: drop tools whose schemas cannot be enforced, and list them in `reply.refused`.
+            False: raise an error instead. Default: True.
+        key_order: order of the declared keys in objects: "any" (the default) or "schema".
+        recall: whether reasoning of earlier turns stays in the prompt: "keep", "drop" (as the chat
+            template does), or "auto" (the default): keep it until the next user message.
+        date: the date for chat templates that write one into the prompt. Default: None, now. With a
+            fixed date, the prompt stays the same from day to day, and cached.
+        prefill: continue the last message, which must be the assistant's: its content or, if that
+            is empty, its reasoning. The reply has only the new text; `generate` returns the whole
+            value. In `run`, this applies to the first turn. Default: False.
+        breakpoints: numbers of messages: after the first 2 and the first 5 messages, for example.
+            Prompts that other conversations will share up to there stay in the cache longest.
+        timeout: seconds until the request fails with a `DeadlineError`, the time in the queue
+            included. In `run`, for each turn. Default: None, no limit.
+        stop: a text, or up to 16 of them. The content ends before the first one that appears, and
+            the turn ends with it. Reasoning and arguments may contain them.
+        logprobs: return the probability of each token and of this many of the most likely tokens
+            (0 to 20). Slower: the model is then evaluated for each token. Default: None.
+        progress: send `ProgressMade` events in streams: while the prompt is processed, and before
+            the events of each token. Default: False.
+        ignore_eos: do not let the model end the turn. It ends where the grammar allows nothing
+            else, at a stop text, or after `max_tokens`. Not with tools. Default: False.
+        trace: record what decided about each token, in `reply.trace`. Tokens that the grammar
+            forces or that are drafted have no probabilities, unless `logprobs` is given as well.
+            Default: False.
+        owner: identifies the client, such as an API key. Waiting clients take turns, however many
+            requests each of them has. Default: None: each request is a client of its own.
+        cache_salt: share cached prompts, turns and grammars only with requests of the same salt, so
+            that other clients cannot find out by timing what was asked. Default: None: share with
+            all requests without a salt.
+        cache_prompt: reuse what is cached of the prompt, and cache it. Default: True.
+        background: low priority: other requests are admitted first, and while they run, this
+            prompt is processed in small pieces. It may wait forever. Default: False.
     """
 
     tool_choice: Any
@@ -124,15 +128,22 @@ class Options(TurnOptions, total=False):
 
 
 def explain_options(method: Method) -> Method:
-    """Puts the options of a request into the docstring of a method that takes them, so that `help`
-    lists them."""
-    options = inspect.getdoc(Options) or ""
-    method.__doc__ = f"{inspect.getdoc(method)}\n\n{options}"
+    """Adds the options that a method takes to its docstring, so that `help` lists them."""
+    [kind] = get_args(method.__annotations__["options"])  # of Unpack[...]
+    listed = [_list_attributes(kind)]
+    if kind is not Options:
+        listed.append(_list_attributes(Options))
+    method.__doc__ = "\n".join([f"{inspect.getdoc(method)}\n\nOptions:", *listed])
     return method
 
 
+def _list_attributes(kind: type) -> str:
+    """What a docstring lists below its heading `Attributes`."""
+    return (inspect.getdoc(kind) or "").partition("\nAttributes:\n")[2]
+
+
 class GeneratedTextOptions(Options, total=False):
-    """The options of a request for a text of a certain form; see `read_target`."""
+    """Options of a request for a text of a certain form; `Model.generate` explains them."""
 
     regex: str | None
     choice: Sequence[str] | None

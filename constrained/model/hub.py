@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from huggingface_hub import HfApi, constants, errors, hf_hub_download
+
+# The base of its errors is that of its HTTP client, which it does not list as its own name.
 from huggingface_hub.errors import HTTPError  # pyright: ignore[reportPrivateImportUsage]
 from huggingface_hub.file_download import repo_folder_name
 from huggingface_hub.utils import tqdm

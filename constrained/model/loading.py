@@ -48,36 +48,39 @@ def load(
     """Loads a model.
 
     Args:
-        source: a GGUF file, or `hf:user/repo[:quant]` for one of the Hugging Face Hub, which is
-            downloaded once, or the name of a model that a package brings: `demo`, or `smollm2`
-            of the extra `real` (a file of that name goes first). None: what the environment
-            variable LLAMA_ARG_MODEL names, else the demo model, which then answers at
-            temperature 0; `notices` of the model say so.
-        chat_template: Jinja text to use in place of those in the file.
-        tool_format: how calls are written, in place of what the template teaches: the name of a
-            known format, or a file of `formats detect --save`. Where the template does not teach
-            it, the prompt does.
-        deterministic: the same request with the same seed gives the same reply, whatever else runs
-            or was cached. It is slower, and there are no drafts.
-        cache_ram: MiB of memory for prompts and replies that others have taken the place of, so
-            that they are not computed again; 0: none, -1: without a limit.
-        cache_dir: a folder where these are kept too (8 GiB at most) and found by the next process.
-            Whoever can read it can read what the prompts said. None: there is none.
-        draft: where a turn repeats a text of the prompt, let the model look at several tokens of it
-            together, and keep those that it would have written anyway. The reply is the same.
-        max_waiting: how many requests may wait; further ones fail with a BusyError.
-        token: for the Hub; None for HF_TOKEN or the saved login.
-        offline: look for a model of the Hub in the cache alone.
-        progress: called with the part downloaded, then the part loaded, 0 to 1.
-        options: how the model is run, such as `context_length`, `sequences`, `threads` and
-            `gpu_layers`; see `EngineOptions`.
+        source: a GGUF file; `hf:user/repo[:quant]` for a model of the Hugging Face Hub, downloaded
+            once; or the name of a model that a package contains: `demo`, or `smollm2` of the extra
+            `real` (a file of that name takes precedence). Default: the environment variable
+            LLAMA_ARG_MODEL, else the demo model at temperature 0.
+        chat_template: Jinja text to use in place of the chat template of the file.
+        tool_format: wire format of calls, in place of the one of the chat template: the name of a
+            known format, or a file written by `constrained formats detect --save`. If the template
+            does not explain it to the model, the prompt does.
+        deterministic: give the same reply to the same request and seed, whatever else runs or was
+            cached. Slower, and without drafts.
+        cache_ram: MiB of memory for prompts and replies that no longer fit into the KV cache;
+            0: none, -1: no limit.
+        cache_dir: a folder for the same (at most 8 GiB), which the next process can use. Whoever
+            can read the folder can read the prompts. None: no folder.
+        draft: speculative decoding where a turn repeats a text of the prompt (prompt lookup). The
+            reply is the same.
+        max_waiting: maximum number of waiting requests; further ones fail with a `BusyError`.
+        token: a token for the Hub. Default: HF_TOKEN, else the saved login.
+        offline: do not ask the Hub; use models that are downloaded already.
+        progress: called with the part that is downloaded, then with the part that is loaded, from
+            0 to 1.
+        options: the fields of `EngineOptions`, such as `context_length`, `sequences`, `threads` and
+            `gpu_layers`.
+
+    Returns:
+        The model. `model.notices` has notes, such as options without effect.
 
     Raises:
-        ModelError: the file is missing, damaged or not supported, the Hub does not give it, or its
-            package is not installed.
-        TemplateError: its chat template is broken.
-        RequestError: the tool format is not known, or cannot be taught to this model; an option is
-            not one of those that there are; the folder cannot be used.
+        ModelError: the file is missing, damaged or not supported, the download failed, or the
+            package of the model is not installed.
+        TemplateError: the chat template is not valid.
+        RequestError: an option has an invalid value, or the model cannot use the tool format.
+        TypeError: there is no such option.
     """
     from constrained.engine.llamacpp import load as load_engine
 
@@ -105,14 +108,23 @@ def load(
 def from_llama(
     llama: Any, *, chat_template: str | None = None, tool_format: str | Format | None = None
 ) -> Model:
-    """A model on a `llama_cpp.Llama` of the caller, who keeps it open and leaves it alone.
+    """Makes a model of an open `llama_cpp.Llama`.
 
-    Its context is emptied. Closing the model leaves it open.
+    Its KV cache is cleared. Do not use the `Llama` for anything else while the model is open, and
+    close it yourself afterwards: closing the model leaves it open.
+
+    Args:
+        llama: the open `Llama`.
+        chat_template: see `load`.
+        tool_format: see `load`.
+
+    Returns:
+        The model.
 
     Raises:
-        ModelError: it is closed, or its context serves embeddings alone.
-        TemplateError: its chat template is broken.
-        RequestError: the tool format is not known, or cannot be taught to this model.
+        ModelError: the `Llama` is closed, or was opened for embeddings only.
+        TemplateError: the chat template is not valid.
+        RequestError: the model cannot use the tool format.
     """
     from constrained.engine.llamacpp import borrow
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from constrained.engine.gguf_metadata import list_parts
+from constrained.gguf.contents import list_parts
 
 OLLAMA, LM_STUDIO, LLAMA_CPP = "Ollama", "LM Studio", "llama.cpp"
 OLLAMA_WEIGHTS = "application/vnd.ollama.image.model"

@@ -69,28 +69,34 @@ def _has_own_ids(generation: Generation, reply: Reply) -> bool:
 
 
 class Model:
-    """One model in this process. Requests of several threads or tasks queue for it.
+    """A loaded model; make one with `load` or `from_llama`.
+
+    `call` generates one turn, `run` is the agent loop, `generate` returns a value, `stream` gives
+    events; `acall`, `arun`, `agenerate` and `astream` are the same for asyncio. All are safe to use
+    from several threads. A model is a context manager: `with load() as model:` closes it.
 
     Args:
         engine: runs the model.
-        template: its chat template.
-        tool_template: what is used in its place where tools are offered.
-        sampling: how tokens are drawn where a request does not say.
-        notices: what whoever loads the model should know.
-        tool_format: the format of calls, in place of the one that the template teaches.
-        deterministic: the same request with the same seed gives the same reply, whatever else runs
-            or was cached; slower.
-        step: tokens of one decode, at most.
-        clock: what timeouts are measured with, in seconds.
-        cache: how much is kept of prompts and replies that others have taken the place of.
-        draft: where a turn repeats a text, let the model look at several tokens of it together.
-        max_waiting: how many requests may wait to be compiled, and how many to be admitted; further
-            ones fail with a BusyError.
+        template: the chat template.
+        tool_template: the chat template for requests with tools, if the file has one.
+        sampling: how tokens are sampled if a request does not say.
+        notices: notes for the user about this model.
+        tool_format: wire format of calls, in place of the one of the chat template.
+        deterministic: give the same reply to the same request and seed, whatever else runs or was
+            cached; slower.
+        step: maximum number of tokens in one forward pass.
+        clock: measures timeouts, in seconds.
+        cache: where prompts and replies are kept that no longer fit into the KV cache.
+        draft: speculative decoding where a turn repeats a text of the prompt.
+        max_waiting: maximum number of waiting requests; further ones fail with a `BusyError`.
+
+    Attributes:
+        notices: notes for the user, such as options without effect.
+        sampling: how tokens are sampled if a request does not say.
 
     Raises:
-        TemplateError: the template is broken.
-        RequestError: the format cannot be taught to this model, or the folder of the cache cannot
-            be used.
+        TemplateError: the chat template is not valid.
+        RequestError: the model cannot use this wire format, or the cache folder cannot be used.
     """
 
     def __init__(
@@ -142,16 +148,20 @@ class Model:
     def call(
         self, messages: Messages, tools: Sequence[Any] | None = None, **options: Unpack[Options]
     ) -> Reply:
-        """Generates one assistant turn.
+        """Generates one assistant turn. Tools are not executed: see `run`.
 
         Args:
-            messages: the conversation, or the text of a user message.
-            tools: what may be called: functions, pydantic models, or JSON in the shapes of OpenAI,
-                Anthropic and MCP.
-            options: see `Options`.
+            messages: the conversation in OpenAI's form, or the text of a user message.
+            tools: functions, pydantic models, dataclasses, or JSON in the form of OpenAI, Anthropic
+                or MCP.
+            options: listed below.
+
+        Returns:
+            The reply: content, reasoning and calls. The names of the calls exist, and their
+            arguments fit the schemas.
 
         Raises:
-            Error: one of `constrained.errors` or `grammars.errors`; says what, where, what to do.
+            Error: one of its subclasses; it says what is wrong, where, and what to do.
         """
         return run(partial(self._start, self._read_call(messages, tools, options)))
 
@@ -159,22 +169,33 @@ class Model:
     async def acall(
         self, messages: Messages, tools: Sequence[Any] | None = None, **options: Unpack[Options]
     ) -> Reply:
-        """As `call`. Cancelling the task ends the turn within one step."""
+        """Like `call`, for asyncio. Cancelling the task cancels the turn."""
         return await arun(partial(self._start, self._read_call(messages, tools, options)))
 
     @explain_options
     def stream(
         self, messages: Messages, tools: Sequence[Any] | None = None, **options: Unpack[Options]
     ) -> Stream[Reply]:
-        """As `call`, with the events of `grammars.turn` as they come, and a `TokenDrawn` for each
-        token if `logprobs` are asked for; `result` is the reply."""
+        """Like `call`, but returns a stream of events at once.
+
+        Args:
+            messages: as for `call`.
+            tools: as for `call`.
+            options: listed below.
+
+        Returns:
+            The stream. Iterate over it for the events; `result` is the reply.
+
+        Raises:
+            Error: a request that is not valid, at once; other errors while you iterate.
+        """
         return Stream(partial(self._start, self._read_call(messages, tools, options)))
 
     @explain_options
     def astream(
         self, messages: Messages, tools: Sequence[Any] | None = None, **options: Unpack[Options]
     ) -> AsyncStream[Reply]:
-        """As `stream`, for `async for`."""
+        """Like `stream`, for `async for`."""
         return AsyncStream(partial(self._start, self._read_call(messages, tools, options)))
 
     @overload
@@ -199,13 +220,22 @@ class Model:
         grammar: str | None = None,
         **options: Unpack[Options],
     ) -> Any:
-        """Generates a value: see `read_target` for what can be asked for.
+        """Generates a value of a given form. Give exactly one of the four forms.
+
+        Args:
+            messages: as for `call`.
+            schema: a JSON schema as a dict, a pydantic model, or another type that pydantic knows,
+                such as `list[int]`.
+            regex: a regular expression that matches the whole text.
+            choice: the texts to choose from.
+            grammar: a grammar, in llguidance's Lark dialect or in GBNF.
+            options: listed below.
 
         Returns:
-            a JSON value, or an instance of the pydantic model or type; text otherwise.
+            For `schema`, an instance of the model or type, or the JSON value; otherwise the text.
 
         Raises:
-            Error: as in `call`; ReplyError also if the tokens ran out.
+            Error: as for `call`; `ReplyError` also if the tokens ran out before the value ended.
         """
         target = read_target(schema, regex=regex, choice=choice, grammar=grammar)
         call = self._read_call(messages, None, options, target=target)
@@ -238,7 +268,7 @@ class Model:
         grammar: str | None = None,
         **options: Unpack[Options],
     ) -> Any:
-        """As `generate`. Cancelling the task ends the turn within one step."""
+        """Like `generate`, for asyncio. Cancelling the task cancels the turn."""
         target = read_target(schema, regex=regex, choice=choice, grammar=grammar)
         call = self._read_call(messages, None, options, target=target)
         reply = await arun(partial(self._start, call))
@@ -246,29 +276,54 @@ class Model:
 
     @explain_options
     def run(self, messages: Messages, tools: Sequence[Any], **options: Unpack[RunOptions]) -> Run:
-        """Calls the model and the functions it asks for, until it answers; see `agent.run`."""
+        """Runs the agent loop: calls the model, executes its calls, shows it the results, and
+        repeats that until it answers.
+
+        If a function raises an exception, the model reads the message and can correct its call. If
+        a turn calls a tool that has no function, or the tokens run out, the run ends and none of
+        the calls of that turn is executed.
+
+        A `tool_choice` that requires a call applies to the first turn; it is "auto" afterwards, as
+        the model could never answer otherwise.
+
+        Args:
+            messages: the conversation in OpenAI's form, or the text of a user message.
+            tools: as for `call`; functions, models and `FunctionTool`s can be executed.
+            options: listed below.
+
+        Returns:
+            The run: the last reply, all calls with their results, and the whole conversation.
+
+        Raises:
+            Error: as for `call`. Exceptions of your functions are not raised.
+        """
         return agent.run(self, messages, tools, **options)
 
     @explain_options
     async def arun(
         self, messages: Messages, tools: Sequence[Any], **options: Unpack[RunOptions]
     ) -> Run:
-        """As `run`; the calls of one turn run concurrently."""
+        """Like `run`, for asyncio; functions may be async, and the calls of one turn run
+        concurrently."""
         return await agent.arun(self, messages, tools, **options)
 
     def compile(
         self, job: Job, timeout: float | None = None, *, client: Hashable = None
     ) -> CompiledTurn:
-        """The prompt and the grammar of a job; see `Compiler.compile`.
+        """Compiles a request into a prompt and a grammar, without generating anything.
 
         Args:
-            timeout: seconds that it may take, others that are compiled before it included; any
-                time if not given.
-            client: who asks; clients have their turns, whatever each of them asks for.
+            job: the request.
+            timeout: seconds until it fails, time in the queue included; None: no limit.
+            client: identifies the client; waiting clients take turns.
+
+        Returns:
+            The compiled turn, for `complete`, `stream_turn` and `astream_turn`.
 
         Raises:
-            BusyError: too many wait already.
-            DeadlineError: its time was over.
+            Error: a request that is not valid.
+            BusyError: too many requests are waiting.
+            DeadlineError: the timeout is over.
         """
         is_known = self.compiler.knows(job)
         return run(self._queue_job(job, timeout, client, is_known=is_known))
@@ -281,11 +336,14 @@ class Model:
         client: Hashable = None,
         is_known: bool | None = None,
     ) -> CompiledTurn:
-        """As `compile`. Cancelling the task ends the work.
+        """Like `compile`, for asyncio.
 
         Args:
-            is_known: what `Compiler.knows` says of the job; None: it is asked, which takes
-                milliseconds where there are many tools.
+            job: the request.
+            timeout: see `compile`.
+            client: see `compile`.
+            is_known: the answer of `Compiler.knows`, if you have it: True if the grammar is in the
+                cache. None: look it up.
         """
         if is_known is None:
             is_known = self.compiler.knows(job)
@@ -301,8 +359,22 @@ class Model:
         cache_salt: str | None = None,
         cache_prompt: bool = True,
     ) -> CompiledTurn:
-        """A turn behind a prompt that no template writes; see `Compiler.compile_text`, and
-        `compile` for the rest."""
+        """Compiles a raw prompt, without a chat template.
+
+        Args:
+            prompt: the text, or its token ids.
+            answer: the form of the generated text; None: any text.
+            timeout: see `compile`.
+            client: see `compile`.
+            cache_salt: see `Options`.
+            cache_prompt: see `Options`.
+
+        Returns:
+            The compiled turn.
+
+        Raises:
+            Error: as for `compile`.
+        """
         work = partial(
             self.compiler.compile_text,
             prompt,
@@ -322,7 +394,7 @@ class Model:
         cache_salt: str | None = None,
         cache_prompt: bool = True,
     ) -> CompiledTurn:
-        """As `compile_text`."""
+        """Like `compile_text`, for asyncio."""
         work = partial(
             self.compiler.compile_text,
             prompt,
@@ -340,13 +412,16 @@ class Model:
         client: Hashable = None,
         quick: bool = True,
     ) -> T:
-        """Reads a request in a thread that compiles; cancelling the task ends that.
+        """Runs a function in one of the threads that compile, in the order of the queue.
 
         Args:
-            read: what is done.
-            timeout: as in `compile`.
-            client: as in `compile`.
-            quick: there is no schema or grammar in it.
+            read: the function, which reads a request.
+            timeout: see `compile`.
+            client: see `compile`.
+            quick: False if the request has a schema or grammar to compile.
+
+        Returns:
+            What the function returns.
         """
         deadline = set_deadline(timeout, self._clock)
 
@@ -359,12 +434,19 @@ class Model:
     def complete(
         self, turns: Sequence[CompiledTurn], *, force: bool = True, **options: Unpack[TurnOptions]
     ) -> list[Reply]:
-        """Generates several turns together; see `generate` and `make_reply` for the errors.
+        """Generates several compiled turns together, as one batch.
 
         Args:
-            force: take fast-forward tokens (those that the grammar forces) without asking the
-                model.
-            options: see `Options`; the timeout is that of all of them.
+            turns: the results of `compile`.
+            force: append tokens that the grammar forces (fast-forward tokens) without evaluating
+                the model for them.
+            options: those of `TurnOptions`, which `Options` explains.
+
+        Returns:
+            The replies, in the order of the turns.
+
+        Raises:
+            Error: as for `call`.
         """
         call_options = read_call_options(options, self._decode_defaults, force=force)
         starts = self._prepare(turns, call_options)
@@ -376,17 +458,18 @@ class Model:
                 stream.cancel()
 
     def stream_turn(self, turn: CompiledTurn, **options: Unpack[TurnOptions]) -> Stream[Reply]:
-        """As `complete` for one turn, with its events as they come."""
+        """Like `complete` for one turn, but returns a stream of events at once."""
         (start,) = self._prepare([turn], read_call_options(options, self._decode_defaults))
         return Stream(start)
 
     def astream_turn(
         self, turn: CompiledTurn, **options: Unpack[TurnOptions]
     ) -> AsyncStream[Reply]:
-        """As `stream_turn`, for `async for`.
+        """Like `stream_turn`, for `async for`.
 
         Raises:
-            BusyError, ModelError: at once: too many requests wait, or the model is closed.
+            BusyError: too many requests are waiting.
+            ModelError: the model is closed.
         """
         (start,) = self._prepare([turn], read_call_options(options, self._decode_defaults))
         return AsyncStream(start)
@@ -491,18 +574,20 @@ class Model:
                 self._workers.submit(self.compiler.forget, order)
 
     def metrics(self) -> Metrics:
-        """The figures of requests under way, of the KV cache (sequences, snapshots in memory and on
-        disk), and of the other caches."""
+        """Returns the number of running and waiting requests, and the size of all caches."""
         return replace(self._runner.metrics, caches=self.compiler.measure_caches())
 
     def drain(self, seconds: float) -> None:
-        """Ends all requests within so many seconds: those that are not done by then fail with a
-        `ModelError`, and so does what comes later. For a process that is about to end."""
+        """Prepares to stop: refuses new requests, and gives running ones time to finish.
+
+        Args:
+            seconds: requests that take longer fail with a `ModelError`, as do new ones.
+        """
         self._end = Deadline(self._clock() + seconds, seconds)
         self._runner.drain(self._end)
 
     def close(self) -> None:
-        """Frees the model when the requests in the queue are done."""
+        """Waits for the requests in the queue, then frees the model."""
         self._workers.close()
         try:
             self._runner.close()

@@ -32,8 +32,8 @@ class Missed(StrEnum):
     LAST = "no message follows that is another's"
     REFUSED = "the template takes no other text there"
     END = "the end of the turn is not found"
-    FRONT = "the template changes what is in front of the turn"
-    BEHIND = "the template changes what is behind the turn"
+    FRONT = "the template changes what comes before the turn"
+    BEHIND = "the template changes what comes after the turn"
 
 
 @dataclass(frozen=True)

@@ -305,6 +305,6 @@ def _check_tokens(prompt: Sequence[int], count: int) -> tuple[int, ...]:
         raise RequestError("the prompt is neither text nor tokens", where=_RAW, hint=hint)
     for i, token in enumerate(prompt):
         if type(token) is not int or not 0 <= token < count:
-            message = f"{token!r} is no token: the model has those from 0 to {count - 1}"
+            message = f"{token!r} is not a token id: the model has 0 to {count - 1}"
             raise RequestError(message, where=f"{_RAW}/{i}")
     return tuple(prompt)

@@ -27,7 +27,7 @@ from constrained.messages import (
     pack_json,
     read_reasoning,
 )
-from grammars.byte_cache import CacheSize, measure_bytes
+from grammars.byte_cache import CacheSize, Room, measure_bytes
 from grammars.wire.format import CallId, CallIndex, Format, JsonCall
 
 MOST_TOKENS = 4_000_000  # 16 MB
@@ -229,12 +229,12 @@ class TurnCache:
     """The turns that one model has generated; the ones not used for the longest time go first.
 
     Args:
-        most: tokens, those of `OVERHEAD` included.
+        most: tokens, those of `OVERHEAD` included; see `Room`.
         with_ids: see `CachedTurn.is_said_by`.
     """
 
     def __init__(self, most: int = MOST_TOKENS, *, with_ids: bool = False):
-        self._most = most
+        self._room = Room(TOKEN_BYTES * most)
         self._with_ids = with_ids
         self._size = 0
         self._lock = threading.Lock()
@@ -295,12 +295,13 @@ class TurnCache:
         """Keeps what came of the conversation of this key, in place of one with the same tokens."""
         with self._lock:
             self._drop((key, turn.name))
-            if turn.size > self._most:
+            most = self._room.bytes // TOKEN_BYTES
+            if turn.size > most:
                 return
             self._kept[key, turn.name] = turn
             self._of.setdefault(key, {})[turn.name] = turn
             self._size += turn.size
-            while self._size > self._most:
+            while self._size > most:
                 self._drop(next(iter(self._kept)))
 
     def _drop(self, turn_key: _TurnKey) -> None:

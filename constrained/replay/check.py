@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 from constrained.answers import read_response_format
@@ -19,10 +18,13 @@ from constrained.replay.replay_context import (
 from constrained.tools.shapes import as_openai, read_policy, read_tools
 from constrained.vocabulary.vocabulary import Tokenizer
 from grammars.build.turn import build_grammar
+from grammars.byte_cache import MIB, keep_results
 from grammars.errors import Error
 from grammars.parse.parser import parse
 from grammars.turn import Policy, State, Tool, ToolCall, Turn
 from grammars.wire.format import Format
+
+MATCHERS = 16 * MIB
 
 
 def check_rows(rows: Iterable[Mapping[str, Any] | Error]) -> Iterator[dict[str, Any]]:
@@ -32,7 +34,7 @@ def check_rows(rows: Iterable[Mapping[str, Any] | Error]) -> Iterator[dict[str, 
         rows: `{id, template | format | model, tools, text, messages?, tool_choice?,
             parallel_tool_calls?, response_format?, chat_template_kwargs?, reasoning_format?,
             tool_format?, markers?, bos_token?, eos_token?}`; `text` is what the model wrote
-            behind the generation prompt. An error stands for a row that could not be read.
+            bfter the generation prompt. An error stands for a row that could not be read.
 
     Yields:
         one answer for each row, in order: `{id, accepted, accepted_bytes, complete, format,
@@ -190,12 +192,12 @@ def _match(text: str, grammar: str, context: ReplayContext) -> tuple[int, bool]:
             matcher.commit(token)
         complete = count == len(tokens) and matcher.is_complete
     except GrammarError:
-        _compile.cache_clear()  # llguidance: a failure spoils all forks of a matcher
+        _compile.cache.clear()  # llguidance: a failure spoils all forks of a matcher
         raise
     return len(context.vocabulary.text(tokens[:count])), complete
 
 
-@lru_cache(maxsize=16)
+@keep_results("checked_matchers", MATCHERS, Matcher.measure)
 def _compile(tokenizer: Tokenizer, grammar: str) -> Matcher:
     return Matcher.compile(tokenizer, grammar)
 
@@ -250,7 +252,7 @@ def _find_first_error(turn: Turn) -> str | None:
 
 
 def read_rows(lines: Iterable[str | bytes]) -> Iterator[dict[str, Any] | Error]:
-    """Reads JSON Lines, without blank ones; an error stands for a line that is no JSON object."""
+    """Reads JSON Lines, without blank ones; an error for each that is no JSON object."""
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue

@@ -3,15 +3,20 @@
 import os
 import reprlib
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 from constrained.engine.header import choose_template
-from constrained.errors import RequestError
+from constrained.errors import RequestError, TemplateError
 from constrained.format_selection.generic import CHATML
-from constrained.format_selection.selection import read_tool_format, select_format
+from constrained.format_selection.selection import (
+    SelectedFormat,
+    read_tool_format,
+    select_format,
+)
 from constrained.template.chat_template import ChatTemplate, check_kwargs
 from constrained.vocabulary.vocabulary import (
     Tokenizer,
@@ -19,6 +24,8 @@ from constrained.vocabulary.vocabulary import (
     build_tokenizer,
     byte_vocabulary,
 )
+from grammars.byte_cache import MIB, keep_results
+from grammars.errors import DetectError, Error
 from grammars.formats import FORMATS
 from grammars.infer.reasoning import find_state
 from grammars.turn import State
@@ -26,6 +33,8 @@ from grammars.wire.format import Format, find_format
 
 T = TypeVar("T")
 _TYPE_NAMES = {str: "a string", bool: "true or false", dict: "an object"}
+TEMPLATES = 32 * MIB
+FAILURE_BYTES = 1_000
 DEFAULT_MESSAGES = [{"role": "user", "content": "Hello"}]
 
 
@@ -34,15 +43,22 @@ class ReplayContext:
     """The format, template and vocabulary that a recorded turn is checked with.
 
     Args:
-        template: what wrote the prompt; None where a row names the format alone.
+        selected: what wrote the prompt, and the format that it teaches; None where a row names the
+            format alone.
+        format: of the turn.
         ends: the texts that end a turn.
     """
 
-    template: ChatTemplate | None
+    selected: SelectedFormat | None
     format: Format
     vocabulary: Vocabulary
     tokenizer: Tokenizer
     ends: tuple[str, ...]
+
+    @property
+    def template(self) -> ChatTemplate | None:
+        """What wrote the prompt; None where a row names the format alone."""
+        return None if self.selected is None else self.selected.template
 
     @property
     def ids(self) -> dict[str, int]:
@@ -115,11 +131,12 @@ def read_context(row: Mapping[str, Any]) -> ReplayContext:
     if model:
         return _read_model(model, _read_source(source), chosen)
     markers = read_option(row, "markers", ("text", "token"))
-    template = None
+    selected = None
     if row.get("template") is not None:
         bos = read_field(row, "bos_token", default="<s>")
         eos = read_field(row, "eos_token", default="</s>")
-        template, format = _read_template(_read_source(source), bos=bos, eos=eos, chosen=chosen)
+        selected = _read_template(_read_source(source), bos=bos, eos=eos, chosen=chosen)
+        format = selected.format
     elif chosen:
         hint = "Leave it out, or name a template or a model in place of the format"
         raise RequestError("nothing to teach it to", where="/tool_format", hint=hint)
@@ -127,7 +144,7 @@ def read_context(row: Mapping[str, Any]) -> ReplayContext:
         format = _find_format(read_field(row, "format", default=""))
     vocabulary, tokenizer = byte_tokenizer(format.atoms if markers == "token" else ())
     return ReplayContext(
-        template, format, vocabulary=vocabulary, tokenizer=tokenizer, ends=format.ends
+        selected, format, vocabulary=vocabulary, tokenizer=tokenizer, ends=format.ends
     )
 
 
@@ -153,7 +170,6 @@ def _read_source(source: str) -> str:
     return source
 
 
-@lru_cache(maxsize=128)
 def _read_template(
     source: str,
     *,
@@ -161,11 +177,33 @@ def _read_template(
     eos: str,
     chosen: str,
     special_tokens: frozenset[str] | None = None,
-) -> tuple[ChatTemplate, Format]:
-    template = ChatTemplate(source, bos_token=bos, eos_token=eos)
-    format = read_tool_format(chosen) if chosen else None
-    selected = select_format(template, format, special_tokens=special_tokens)
-    return selected.template, selected.format
+) -> SelectedFormat:
+    """The template and the format that it teaches, or the one that is chosen.
+
+    Raises:
+        RequestError, TemplateError, DetectError: there is none.
+    """
+    read = _try_template(source, bos=bos, eos=eos, chosen=chosen, special_tokens=special_tokens)
+    if isinstance(read, SelectedFormat):
+        return read
+    raise copy(read)  # each has a traceback of its own
+
+
+def _weigh_template(read: SelectedFormat | Error) -> int:
+    return read.template.measure() if isinstance(read, SelectedFormat) else FAILURE_BYTES
+
+
+@keep_results("templates", TEMPLATES, _weigh_template)
+def _try_template(
+    source: str, *, bos: str, eos: str, chosen: str, special_tokens: frozenset[str] | None
+) -> SelectedFormat | Error:
+    """The same, or why there is none: to find out takes as long."""
+    try:
+        template = ChatTemplate(source, bos_token=bos, eos_token=eos)
+        format = read_tool_format(chosen) if chosen else None
+        return select_format(template, format, special_tokens=special_tokens)
+    except (RequestError, TemplateError, DetectError) as e:
+        return copy(e)  # without what it refers to: frames, and all in them
 
 
 @lru_cache(maxsize=64)
@@ -184,7 +222,7 @@ def _read_model(path: str, source: str, chosen: str) -> ReplayContext:
     if not source and header.chat_templates:
         source = choose_template(header.chat_templates, with_tools=True)
     vocabulary = header.vocabulary
-    template, format = _read_template(
+    selected = _read_template(
         source or CHATML,
         bos=header.bos_text,
         eos=header.eos_text,
@@ -193,8 +231,9 @@ def _read_model(path: str, source: str, chosen: str) -> ReplayContext:
     )
     # A GGUF often has more ends of generation than its template writes; recorded turns have any.
     names = [vocabulary.names[token] for token in vocabulary.end if token in vocabulary.names]
+    format = selected.format
     return ReplayContext(
-        template,
+        selected,
         format,
         vocabulary=vocabulary,
         tokenizer=build_tokenizer(vocabulary, vocabulary.find_markers(format.texts)),

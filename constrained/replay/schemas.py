@@ -10,7 +10,7 @@ from constrained.tools.reports import STATES, explain_refusal, show_report
 from grammars.errors import Error, SchemaError
 from grammars.lowering.lower import lower
 
-_HINT = "Write it as a schema of 2020-12; `pointer` says where it is none"
+_HINT = "Write it as a JSON Schema of draft 2020-12; `pointer` says where it is not valid"
 
 
 def check_schemas(

@@ -8,20 +8,23 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from constrained.errors import RequestError
-from constrained.format_selection.selection import select_format
+from constrained.errors import GrammarError, RequestError
+from constrained.format_selection.selection import SelectedFormat
 from constrained.mask import Matcher
 from constrained.replay.check import build_row_grammar, check_rows, read_text
 from constrained.replay.replay_context import DEFAULT_MESSAGES, ReplayContext, read_context
+from constrained.template.work_limits import MOST_DETECTION_STEPS, limit_work
 from constrained.tools.reports import report_tools
 from constrained.tools.shapes import as_openai
 from grammars.formats import FORMATS
 from grammars.schema.nodes import Json
+from grammars.steps import StepsError, limit_steps
 from grammars.wire.format import find_format
 
 SHOWN = 60  # bytes around a refusal
 LISTED = 40  # special tokens that could have come
 ASCII = 128
+MOST_STEPS = 400_000  # of all schemas of a row
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,15 @@ def inspect_row(row: Mapping[str, Any]) -> dict[str, Any]:
         Error: the template, the format or the tools cannot be used; says what and where.
     """
     check_self_contained(row)
+    try:
+        with limit_work(MOST_DETECTION_STEPS), limit_steps(MOST_STEPS):
+            return _inspect(row)
+    except StepsError as error:
+        message = "its schemas take too many steps to look at"
+        raise GrammarError(message, where="/tools", hint="Simplify them") from error
+
+
+def _inspect(row: Mapping[str, Any]) -> dict[str, Any]:
     context = read_context(row)
     given = row.get("tools") or []
     reports = report_tools(given)
@@ -79,7 +91,7 @@ def inspect_row(row: Mapping[str, Any]) -> dict[str, Any]:
         "prompt": _render(context, row),
         "start_state": built.state.start.value,
         "format": context.format.name,
-        **_tell_origin(context),
+        **_tell_origin(context.selected),
         "markers": list(context.format.markers),
         "grammar": built.grammar,
         "tools": [report.to_json() for report in reports],
@@ -108,7 +120,7 @@ def check_self_contained(row: Mapping[str, Any]) -> None:
     template = row.get("template")
     if isinstance(template, str) and "{" not in template:
         hint = "Paste the template itself, not its path"
-        raise RequestError("it is no template", where="/template", hint=hint)
+        raise RequestError("it is not a template", where="/template", hint=hint)
     for name in ("format", "tool_format"):
         value = row.get(name)
         if isinstance(value, str) and find_format(value, FORMATS) is None:
@@ -126,10 +138,9 @@ def _render(context: ReplayContext, row: Mapping[str, Any]) -> str | None:
     return context.template.render(messages, tools, add_generation_prompt=True, **kwargs)
 
 
-def _tell_origin(context: ReplayContext) -> dict[str, str]:
-    if context.template is None:
+def _tell_origin(selected: SelectedFormat | None) -> dict[str, str]:
+    if selected is None:
         return {"origin": "named by the row", "notice": ""}
-    selected = select_format(context.template)
     return {"origin": selected.origin.value, "notice": selected.notice}
 
 

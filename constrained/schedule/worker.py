@@ -93,14 +93,21 @@ class _TurnStream:
                 pass
 
     def arguments(self, index: int) -> dict[str, Json]:
-        """The arguments of a call as far as the events have brought them, typed."""
+        """Returns the arguments of a call as far as they have arrived, parsed.
+
+        Args:
+            index: the number of the call in this turn, from 0.
+
+        Returns:
+            The arguments by name; the last one may be incomplete.
+        """
         if index in self._whole:
             return self._whole[index]
         text = "".join(self._texts.get(index, ()))
         return from_json(text, allow_partial="trailing-strings") if text else {}
 
     def cancel(self) -> None:
-        """Ends the turn within one step; does nothing if it is over."""
+        """Cancels the turn; does nothing if it has ended."""
         self._cancelled.set()
 
     def _is_wanted(self) -> bool:
@@ -108,12 +115,11 @@ class _TurnStream:
 
 
 class Stream(_TurnStream, Generic[T]):
-    """The events of a turn while it is generated. Iterate over it; then `result` is there.
+    """The events of a turn while it is generated; iterate over it.
 
-    Where `logprobs` are asked for, each token is an event as well (`TokenDrawn`), in front of those
-    that it brings.
-
-    Leaving the loop early, or `cancel`, ends the turn within one step.
+    With `logprobs`, there is a `TokenDrawn` for each token, before the events of that token.
+    Leaving the loop early cancels the turn, as `cancel` does. `arguments(index)` returns the
+    arguments of a call as far as they have arrived.
     """
 
     def __init__(self, start: Start[T]):
@@ -138,7 +144,7 @@ class Stream(_TurnStream, Generic[T]):
 
     @property
     def result(self) -> T:
-        """The result of the work; waits for it, and raises what it raises."""
+        """The reply. Waits until the turn has ended; raises its error if it failed."""
         return self._future.result()
 
 
@@ -186,7 +192,7 @@ def _find_outbox(loop: asyncio.AbstractEventLoop) -> _Outbox:
 
 
 class AsyncStream(_TurnStream, Generic[T]):
-    """As `Stream`, for `async for`; `await stream.result()` at the end."""
+    """Like `Stream`, for `async for`; `await stream.result()` returns the reply."""
 
     def __init__(self, start: Start[T]):
         outbox = _find_outbox(asyncio.get_running_loop())
@@ -211,7 +217,8 @@ class AsyncStream(_TurnStream, Generic[T]):
             self.cancel()
 
     async def result(self) -> T:
-        """The result of the work; cancelling the wait cancels the work."""
+        """Returns the reply. Waits until the turn has ended; raises its error if it failed.
+        Cancelling the task cancels the turn."""
         return await wait(self._future, self.cancel)
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from copy import copy
 from datetime import datetime
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, NamedTuple, Self, TypeVar
 
 import jinja2
@@ -29,6 +29,7 @@ from constrained.messages import (
 from constrained.template.sandbox import CountingEnvironment, find_variables, sum_numbers
 from constrained.template.simplify import simplify_tools
 from constrained.template.work_limits import TemplateLimitError, limit_work, spend_text
+from grammars.byte_cache import MIB, keep_results
 
 _PROBE = "PROBE-OF-A-TEXT"
 _PROBE_ARGUMENTS = {"probe_key": "probe value"}
@@ -44,7 +45,8 @@ _PROBE_CALL = {
     ],
 }
 _WORDS_OF_NONE = ("None", "null", "none")
-MOST_COMPILED = 128  # templates that are kept for the next model with the same one
+TEMPLATES = 32 * MIB  # those that are kept for the next model with the same one
+TEMPLATE_BYTES, CHARACTER_BYTES = 20_000, 200  # of a syntax tree, and what renders it; at most
 RESERVED = ("messages", "tools", "add_generation_prompt", "bos_token", "eos_token")
 
 _FAILURES = (
@@ -178,14 +180,16 @@ class _Compiled(NamedTuple):
     tree: nodes.Template
     variables: frozenset[str]
     template: jinja2.Template
+    bytes: int
 
 
-@lru_cache(maxsize=MOST_COMPILED)
+@keep_results("templates", TEMPLATES, lambda compiled: compiled.bytes)
 def _compile(source: str) -> _Compiled:
     """Reading a long template takes jinja2 a tenth of a second; what it has read has no state."""
     environment = make_environment(CountingEnvironment)
     tree = environment.parse(source)
-    return _Compiled(tree, find_variables(tree), environment.from_string(source))
+    size = TEMPLATE_BYTES + CHARACTER_BYTES * len(source)
+    return _Compiled(tree, find_variables(tree), environment.from_string(source), size)
 
 
 class _Form(NamedTuple):
@@ -222,9 +226,13 @@ class ChatTemplate:
         with self.failures(), limit_work():
             compiled = _compile(source)
         self.tree, self.variables = compiled.tree, compiled.variables
-        self._template = compiled.template
+        self._template, self._bytes = compiled.template, compiled.bytes
         # firefunction-v2 reads both, as llama.cpp gives them; `functions` alone is something else.
         self._functions_as_text = {"functions", "datetime"} <= self.variables
+
+    def measure(self) -> int:
+        """The bytes of what was made of the source, about."""
+        return self._bytes
 
     def compiled_as(self, template: jinja2.Template) -> Self:
         """The same, rendered by what another environment has made of the source."""

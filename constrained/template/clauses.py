@@ -27,7 +27,7 @@ class Cause(StrEnum):
     FOLLOWING = "which messages follow"
     REASONING = "the reasoning of a message"
     DATE = "the date or time"
-    PROMPT = "what stands behind the last message, which the history does not have"
+    PROMPT = "the text after the last message, which is not in the history"
     OTHER = "something else"
 
 

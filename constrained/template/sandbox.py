@@ -252,6 +252,7 @@ class CountingEnvironment(SandboxedEnvironment):
             spend(1 + len(value))
         return value
 
+    # As in jinja2, whose names leave those of keyword arguments to templates.
     def call(  # pyright: ignore[reportIncompatibleMethodOverride]
         __self,  # noqa: N805
         __context: Context,

@@ -20,12 +20,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Concatenate, ParamSpec, TypeVar
+from weakref import WeakKeyDictionary
 
 from jinja2 import nodes
 
 from constrained.errors import TemplateError
 from constrained.messages import normalise, pack_json
 from constrained.template.chat_template import ChatTemplate, check_kwargs
+from grammars.byte_cache import MIB, keep_results
 
 # What templates compare rather than write. It is not cut, so a marker in it is refused.
 _VERBATIM = {
@@ -43,7 +45,7 @@ _PRIVATE = re.compile(r"[\ue000-\uf8ff]")
 _ESCAPED = re.compile(r"\\[uU]([eE][0-9a-fA-F]{3}|[fF][0-8][0-9a-fA-F]{2})")
 _PIECE = 1 << 20  # characters searched at once: between two searches other threads run
 _LONGEST = 6  # characters of an escape
-REMEMBERED = 32  # tools and messages
+SEARCHES = 4 * MIB  # what was found in tools, and in messages
 LARGEST = 500_000  # bytes of each
 _EMPTY = nodes.Const("")
 _REMOVING = ("replace", "split", "rsplit", "partition", "rpartition")
@@ -151,7 +153,7 @@ def _remember(compute: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate
     """Keeps the last results of a function of JSON data, found again by the bytes of the data. None
     are kept for what is other than JSON, nests too deeply, or takes too much room."""
 
-    @lru_cache(maxsize=REMEMBERED)
+    @keep_results("searches", SEARCHES)
     def compute_packed(packed: bytes, *args: P.args, **kwargs: P.kwargs) -> R:
         return compute(marshal.loads(packed), *args, **kwargs)
 
@@ -198,9 +200,18 @@ def _split(text: str, character: str) -> tuple[str, ...]:
     return tuple(filter(None, text.split(character)))
 
 
-@lru_cache(maxsize=64)
+_removed: "WeakKeyDictionary[nodes.Template, frozenset[str]]" = WeakKeyDictionary()
+
+
 def _find_removed_texts(tree: nodes.Template) -> frozenset[str]:
     """Texts that the template deletes or splits at: Nemotron-Nano-v2 deletes /think from users."""
+    known = _removed.get(tree)
+    if known is None:
+        known = _removed[tree] = _list_removed_texts(tree)
+    return known
+
+
+def _list_removed_texts(tree: nodes.Template) -> frozenset[str]:
     removed: set[str] = set()
     for call in tree.find_all((nodes.Call, nodes.Filter)):
         match call:
@@ -314,7 +325,7 @@ class _Guard:
     def _check(self, value: Any, path: Path) -> Any:
         if isinstance(value, str) and self.markers.starts.search(value):
             where = "/" + "/".join(map(str, path))
-            raise TemplateError(f"a {path[-1]} that holds a marker", where=where)
+            raise TemplateError(f"a {path[-1]} that contains a marker", where=where)
         return value
 
 

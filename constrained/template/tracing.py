@@ -312,11 +312,11 @@ class _Instrument(NodeTransformer):
         self._conditions: tuple[tuple[int, int], ...] = ()
         self._loops: tuple[int, ...] = ()
 
-    def visit_Template(self, node: nodes.Template) -> nodes.Node:  # noqa: N802
+    def visit_Template(self, node: nodes.Template) -> nodes.Node:
         node.body = [_say("start()", node), *self._visit_all(node.body)]
         return node
 
-    def visit_If(self, node: nodes.If) -> nodes.Node:  # noqa: N802
+    def visit_If(self, node: nodes.If) -> nodes.Node:
         number = self._add(node, self._tags.take("if", node))
         node.test = self.visit(node.test)
         node.body = self._visit_branch(node, node.body, number, branch=0)
@@ -330,7 +330,7 @@ class _Instrument(NodeTransformer):
         self._set_tags(number, tags)
         return node
 
-    def visit_CondExpr(self, node: nodes.CondExpr) -> nodes.Node:  # noqa: N802
+    def visit_CondExpr(self, node: nodes.CondExpr) -> nodes.Node:
         number = self._add(node, self._tag)
         self.generic_visit(node)
         if node.expr2 is not None:
@@ -338,7 +338,7 @@ class _Instrument(NodeTransformer):
         node.expr1 = nodes.And(_call(f"choose({number}, 0)", node), node.expr1)
         return node
 
-    def visit_For(self, node: nodes.For) -> Any:  # noqa: N802
+    def visit_For(self, node: nodes.For) -> Any:
         number = self._add(node, self._tags.take("for", node))
         node.iter = self.visit(node.iter)
         if node.test is not None:
@@ -354,27 +354,27 @@ class _Instrument(NodeTransformer):
         node.body.insert(0, _say("go_on()", node))
         return [_say("enter_loop()", node), node, _say("leave_loop()", node)]
 
-    def visit_Macro(self, node: nodes.Macro) -> nodes.Node:  # noqa: N802
+    def visit_Macro(self, node: nodes.Macro) -> nodes.Node:
         self._tag = self._tags.take("macro", node)
         return self._visit_text(node)
 
-    def visit_CallBlock(self, node: nodes.CallBlock) -> nodes.Node:  # noqa: N802
+    def visit_CallBlock(self, node: nodes.CallBlock) -> nodes.Node:
         self._tag = self._tags.take("call", node)
         node.call = self.visit(node.call)
         return self._visit_text(node)
 
-    def visit_Assign(self, node: nodes.Assign) -> Any:  # noqa: N802
+    def visit_Assign(self, node: nodes.Assign) -> Any:
         number = self._add(node, self._tags.take("set", node), _list_names(node.target))
         node.node = self.visit(node.node)
         return [_say("begin()", node), node, self._say_assigned(node, number)]
 
-    def visit_AssignBlock(self, node: nodes.AssignBlock) -> Any:  # noqa: N802
+    def visit_AssignBlock(self, node: nodes.AssignBlock) -> Any:
         number = self._add(node, self._tags.take("set", node), _list_names(node.target))
         body = self._visit_all(node.body)
         node.body = [_say("enter_text()", node), *body, _say("leave_text()", node)]
         return [_say("begin()", node), node, self._say_assigned(node, number)]
 
-    def visit_Output(self, node: nodes.Output) -> Any:  # noqa: N802
+    def visit_Output(self, node: nodes.Output) -> Any:
         statements: list[nodes.Node] = []
         for part in node.nodes:
             if isinstance(part, nodes.TemplateData):

@@ -19,16 +19,19 @@ from itertools import chain
 from typing import Any
 
 from constrained.errors import TemplateError
+from grammars.steps import check_wanted
 
 # One step is 0.1 to 0.5 us of Python: the longest rendering takes about a second.
 MOST_STEPS = 3_000_000
-MOST_DETECTION_STEPS = 3 * MOST_STEPS  # all the renderings that tell how a template writes calls
+MOST_DETECTION_STEPS = 1_000_000
+"""All the renderings that tell how a template writes calls: those of 150 models take 113,000."""
 MOST_REQUEST_STEPS = 3 * MOST_STEPS  # the prompt of a request, and where it may be reused
 CHARACTERS = 128  # of a text that is copied, for a step: so the memory is bounded as well
 MOST_CHARACTERS = 2**24  # of one text
 MOST_SOURCE = 2**18  # characters of a template
 MOST_BITS = 2**12  # of an integer
 
+_OFTEN = 10_000  # steps between two looks at whether the work is still wanted
 _COLLECTIONS = (list, tuple, set, frozenset, range, ItemsView, KeysView, ValuesView)
 _SCALARS = frozenset({int, float, bool, type(None)})
 _HINT = "The template is broken or hostile, or the conversation is too long for it: use another one"
@@ -61,10 +64,15 @@ class WorkLimit:
         if within is not None and within.left < most:
             self._allowed, self._most = within._allowed, max(0, within.left)
         self.left = self._most
+        self._next_check = self.left - _OFTEN
 
     def spend(self, steps: int) -> None:
-        """Raises TemplateLimitError if fewer steps are left, and from then on."""
+        """Raises TemplateLimitError if fewer steps are left, and from then on; or what
+        `check_wanted` raises."""
         self.left -= steps
+        if self.left < self._next_check:
+            self._next_check = self.left - _OFTEN
+            check_wanted()
         if self.left < 0:
             self.left = -1  # caught and tried again, it fails again
             raise TemplateLimitError(

@@ -46,7 +46,7 @@ async def acall_function(call: ToolCall, tools: Iterable[Any]) -> Any:
 
 def is_async(function: Any) -> bool:
     """True for an async function, and for an object with an async `__call__`."""
-    called = getattr(type(function), "__call__", None)  # noqa: B004
+    called = getattr(type(function), "__call__", None)  # noqa: B004  is it async, not: is it there
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
 
 

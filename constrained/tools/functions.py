@@ -48,13 +48,23 @@ def tool(
     description: str | None = None,
     strict: bool | None = None,
 ) -> Any:
-    """Decorates a function, method or model class that is a tool; it stays what it is.
+    """Sets the name, description or strictness of a tool; decorates functions and classes.
 
-    Undecorated ones are tools just as well: this is for another name or description than Python
-    knows, and for `strict`. The signature is read when the tool is offered.
+    The decorator is optional: any function, method, pydantic model or dataclass can be a tool. It
+    returns what it decorates unchanged.
+
+    Args:
+        function: the function, method or class.
+        name: the name that the model sees. Default: the name of the function or class.
+        description: the description that the model sees. Default: the docstring.
+        strict: if False, calls that fail a check are delivered with `call.valid` False. Default:
+            True.
+
+    Returns:
+        The function or class.
 
     Raises:
-        ToolError: it cannot be decorated, such as the method of an instance.
+        ToolError: this object cannot be decorated, such as the method of an instance.
     """
     if function is None:
         return functools.partial(tool, name=name, description=description, strict=strict)
@@ -79,15 +89,16 @@ def _return(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class FunctionTool:
-    """A tool and the function that runs it.
+    """A tool and the function that executes it.
 
     Args:
-        name: what the model calls it.
-        parameters: JSON Schema of the arguments.
-        description: shown to the model.
-        function: sync or async; None leaves calls to whoever gets the reply.
-        strict: whether calls have to fit the schema wholly; None is the default, True.
-        bind: JSON arguments -> those of the function; raises CallError.
+        name: the name that the model sees.
+        parameters: JSON schema of the arguments.
+        description: the description that the model sees.
+        function: the function, sync or async. None: you execute the calls.
+        strict: if False, calls that fail a check are delivered with `call.valid` False. None: True.
+        bind: converts JSON arguments into the positional and keyword arguments of the function;
+            raises `CallError`.
     """
 
     name: str
@@ -106,13 +117,22 @@ class FunctionTool:
         description: str | None = None,
         strict: bool | None = None,
     ) -> "FunctionTool":
-        """A function, method or other callable; see `read_function`.
+        """Makes a tool of a function, method or other callable.
+
+        The annotations become the schema, the docstring the descriptions. A parameter with a
+        default is optional; one without annotation takes any JSON value.
 
         Args:
-            name, description, strict: instead of what `@tool` or the function itself says.
+            function: the callable.
+            name: see `tool`.
+            description: see `tool`.
+            strict: see `tool`.
+
+        Returns:
+            The tool.
 
         Raises:
-            ToolError: it has no name, or parameters that cannot be described.
+            ToolError: the callable has no name, or a parameter that JSON cannot express.
         """
         options = _Options(name, description, strict)
         return _make(function, options, read=read_function, run=function)
@@ -126,10 +146,21 @@ class FunctionTool:
         description: str | None = None,
         strict: bool | None = None,
     ) -> "FunctionTool":
-        """A pydantic model or dataclass: its fields are the arguments, a call makes an instance.
+        """Makes a tool of a pydantic model or dataclass: its fields are the arguments.
+
+        Executing a call returns an instance.
+
+        Args:
+            model: the class.
+            name: see `tool`.
+            description: see `tool`.
+            strict: see `tool`.
+
+        Returns:
+            The tool.
 
         Raises:
-            ToolError: a field that cannot be described.
+            ToolError: a field has a type that JSON cannot express.
         """
         options = _Options(name, description, strict)
         return _make(model, options, read=read_model, run=_return)
@@ -144,11 +175,22 @@ class FunctionTool:
         description: str = "",
         strict: bool | None = None,
     ) -> "FunctionTool":
-        """A JSON Schema, and perhaps a function that takes its properties as keywords, as JSON."""
+        """Makes a tool of a JSON schema.
+
+        Args:
+            name: the name that the model sees.
+            schema: JSON schema of the arguments.
+            function: takes the arguments as keywords, as JSON values. None: you execute the calls.
+            description: the description that the model sees.
+            strict: see `tool`.
+
+        Returns:
+            The tool.
+        """
         return cls(name, schema, description, function=function, strict=strict)
 
     def to_json(self) -> dict[str, Any]:
-        """The tool in OpenAI's form."""
+        """Returns the tool as JSON, in OpenAI's form."""
         body: dict[str, Any] = {
             "name": self.name,
             "description": self.description,  # also if it is empty: some templates fail without

@@ -15,7 +15,7 @@ from grammars.wire.format import Format
 
 STATES = tuple(part.name for part in fields(Report))  # "enforced" is the first
 _WORDS = {
-    "enforced": "held by the mask",
+    "enforced": "enforced by the mask",
     "checked": "checked after generation",
     "repaired": "repaired",
     "narrowed": "refused in part by the mask",
@@ -51,12 +51,13 @@ def explain_refusal(error: Error, hint: str | None = None) -> dict[str, str | No
 
 @dataclass(frozen=True)
 class ToolReport:
-    """The report on one tool.
+    """How the schema of one tool is enforced.
 
     Args:
-        name: its name.
-        report: the findings on the keywords of its schema; empty if the tool is refused.
-        error: why it is refused: what is wrong, the JSON pointer, and what to do about it.
+        name: the name of the tool.
+        report: the keywords of the schema that are enforced, checked after generation, repaired,
+            narrowed or ignored, with their JSON pointers. Empty if the tool is refused.
+        error: why the schema cannot be enforced; None if it can.
     """
 
     name: str
@@ -65,11 +66,11 @@ class ToolReport:
 
     @property
     def is_refused(self) -> bool:
-        """True if the tool cannot be offered."""
+        """True if the schema cannot be enforced."""
         return self.error is not None
 
     def to_json(self) -> dict[str, Any]:
-        """The report as JSON."""
+        """Returns the report as JSON."""
         body: dict[str, Any] = {"name": self.name, "compiles": not self.is_refused}
         body |= show_report(self.report)
         body["refused"] = None
@@ -78,24 +79,27 @@ class ToolReport:
         return body
 
     def describe(self) -> Iterator[str]:
-        """The report in lines: a heading, then the keywords that the mask does not enforce."""
+        """Yields lines of text: a heading, then each keyword that the mask does not enforce."""
         if self.error is not None:
             yield f"{self.name}: refused: {self.error}"
             return
-        yield f"{self.name}: {len(self.report.enforced)} keywords held by the mask"
+        yield f"{self.name}: {len(self.report.enforced)} keywords enforced by the mask"
         for line in describe_report(self.report, STATES[1:]):
             yield f"  {line}"
 
 
 def report_tools(tools: Any, format: Format = HERMES) -> tuple[ToolReport, ...]:
-    """Reports on tools without a model.
+    """Reports how the schemas of tools are enforced. Needs no model.
 
     Args:
-        tools: whatever `read_tools` reads.
-        format: how calls are written; some formats cannot write every key or name.
+        tools: as for `Model.call`.
+        format: the wire format of calls; some formats cannot write every key or name.
+
+    Returns:
+        A report for each tool, in their order.
 
     Raises:
-        ToolError: not a list, or not a tool; `where` is the pointer.
+        ToolError: `tools` is not a list of tools; `where` is a JSON pointer into it.
     """
     return tuple(_report(entry, format) for entry in read_entries(tools))
 

@@ -107,7 +107,7 @@ def read_entries(tools: Any) -> list[Entry]:
         raise ToolError(f"tools have to be a list, not {kind}", where="/tools", hint=hint)
     if len(tools) > MOST_TOOLS:
         message = f"there are {len(tools):,} tools, the limit is {MOST_TOOLS:,}"
-        raise ToolError(message, where="/tools", hint="Offer fewer; no model tells so many apart")
+        raise ToolError(message, where="/tools", hint="Offer fewer tools")
     return [_read_entry(tool, f"/tools/{i}") for i, tool in enumerate(tools)]
 
 

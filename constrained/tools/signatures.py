@@ -51,7 +51,8 @@ class Signature:
 class _JsonSchema(GenerateJsonSchema):
     """pydantic's schemas without the titles that it makes up from names."""
 
-    # A default that is no JSON is not shown; the function has it all the same.
+    # A default that is no JSON is not shown; the function has it all the same. Declared so by
+    # pydantic, without ClassVar.
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012
 
     def field_title_should_be_set(self, schema: Any) -> bool:

@@ -2,8 +2,8 @@
 
 import codecs
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from grammars.parse.parser import Parser
@@ -24,9 +24,11 @@ class TracedPart(StrEnum):
 
     REASONING = "reasoning"
     CONTENT = "content"
+    TOOL_NAME = "tool name"
     ARGUMENTS = "arguments"
     STRUCTURE = "structure"
-    """What stands around the others: markers, names of tools, separators, white space."""
+    """What stands around the others: markers, separators, white space."""
+    END = "end of turn"
 
 
 @dataclass(frozen=True)
@@ -45,42 +47,105 @@ class TokenPlace:
     pointer: str = ""
 
 
-def find_places(parser: Parser, texts: Sequence[bytes], *, is_json: bool) -> Iterator[TokenPlace]:
+END = TokenPlace(TracedPart.END)
+
+
+def decode_pieces(texts: Sequence[bytes]) -> list[str]:
+    """The text of each token, of a text that is cut into them also inside of characters: such a
+    character stands where its last byte does."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    return [decoder.decode(data) for data in texts]
+
+
+def find_places(parser: Parser, pieces: Sequence[str], *, is_json: bool) -> list[TokenPlace]:
     """The place of each token.
 
     Args:
         parser: of the turn, nothing of which it has read but the text in front of the tokens.
-        texts: what the tokens spell.
+        pieces: what the tokens spell.
         is_json: content is a JSON value.
     """
-    decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    pointers = JsonPath()
-    call: int | None = None
-    for data in texts:
-        text = decoder.decode(data)
-        events: Sequence[Event] = parser.feed(text) if text else ()
-        place = TokenPlace(
-            TracedPart.REASONING if parser.is_reasoning else TracedPart.STRUCTURE, call
-        )
+    finder = _PlaceFinder(parser, pieces, is_json=is_json)
+    for piece in pieces:
+        finder.read(piece)
+    return finder.places
+
+
+class _PlaceFinder:
+    """Finds places token by token. The parser tells of some tokens only behind them, such as those
+    of a name: such silent ones get their place then."""
+
+    def __init__(self, parser: Parser, pieces: Sequence[str], *, is_json: bool):
+        self.places: list[TokenPlace] = []
+        self._parser = parser
+        self._pieces = pieces
+        self._is_json = is_json
+        self._path = JsonPath()
+        self._call: int | None = None
+        self._silent = 0  # tokens since the last event, that under way included
+
+    def read(self, piece: str) -> None:
+        """The next token."""
+        events: Sequence[Event] = self._parser.feed(piece) if piece else ()
+        part = TracedPart.REASONING if self._parser.is_reasoning else TracedPart.STRUCTURE
+        self.places.append(TokenPlace(part, self._call))
+        self._silent += 1
         for event in events:
-            match event:
-                case ReasoningDelta():
-                    place = TokenPlace(TracedPart.REASONING)
-                case ContentDelta(text) if is_json:
-                    pointers.feed(text)
-                    place = TokenPlace(TracedPart.CONTENT, pointer=pointers.pointer)
-                case ContentDelta():
-                    place = TokenPlace(TracedPart.CONTENT)
-                case CallOpened(index, _):
-                    call = index
-                    pointers = JsonPath()
-                    place = TokenPlace(TracedPart.STRUCTURE, call)
-                case ArgumentsDelta(index, text):
-                    pointers.feed(text)
-                    place = TokenPlace(TracedPart.ARGUMENTS, index, pointers.pointer)
-                case CallRead() | CallCut():
-                    call = None
-        yield place
+            place = self._take(event)
+            if place is not None:
+                self.places[-1] = place
+        if events:
+            self._silent = 0
+
+    def _take(self, event: Event) -> TokenPlace | None:
+        """The place that an event tells of the token that has brought it; those of the silent ones
+        in front of it are set."""
+        match event:
+            case ReasoningDelta():
+                return TokenPlace(TracedPart.REASONING)
+            case ContentDelta(text) if self._is_json:
+                self._path.feed(text)
+                return TokenPlace(TracedPart.CONTENT, pointer=self._path.pointer)
+            case ContentDelta():
+                return TokenPlace(TracedPart.CONTENT)
+            case CallOpened(index, name):
+                self._call = index
+                self._path = JsonPath()
+                return self._place_name(index, name)
+            case ArgumentsDelta(index, text):
+                inside = self._path.feed(text)
+                self._place_silent(TokenPlace(TracedPart.ARGUMENTS, index, inside))
+                return TokenPlace(TracedPart.ARGUMENTS, index, self._path.pointer)
+            case CallRead() | CallCut():
+                self._call = None
+                return None
+
+    def _place_silent(self, place: TokenPlace) -> None:
+        """Gives the silent tokens in front of the last one the place that it tells."""
+        if not place.pointer:
+            return
+        for number in range(len(self.places) - self._silent, len(self.places) - 1):
+            if self.places[number] == TokenPlace(TracedPart.STRUCTURE, place.call):
+                self.places[number] = place
+
+    def _place_name(self, index: int, name: str) -> TokenPlace:
+        """Marks the tokens that spell the name of a call; returns the place of the last token."""
+        structure = TokenPlace(TracedPart.STRUCTURE, index)
+        first = len(self.places) - self._silent
+        pieces = self._pieces[first : len(self.places)]
+        for number in range(first, len(self.places)):
+            if self.places[number].part is TracedPart.STRUCTURE:
+                self.places[number] = structure
+        begin = "".join(pieces).rfind(name)
+        if begin < 0:  # it is written in another way
+            return structure
+        offset = 0
+        for number, piece in enumerate(pieces, first):
+            is_name = offset < begin + len(name) and offset + len(piece) > begin
+            offset += len(piece)
+            if is_name:
+                self.places[number] = replace(structure, part=TracedPart.TOOL_NAME)
+        return self.places[-1]
 
 
 class JsonPath:
@@ -100,10 +165,20 @@ class JsonPath:
         """JSON pointer to the value that the text ends in, or has just ended."""
         return point_to(self._steps)
 
-    def feed(self, text: str) -> None:
-        """More of the text."""
+    def feed(self, text: str) -> str:
+        """More of the text; returns the pointer to what all values in it are part of, be it one of
+        them: "" where that is the whole."""
+        steps: list[str | int] = list(self._steps)
+        goes_on = self._in_string or text.lstrip()[:1] not in (",", "}", "]")
+        inside = self.pointer if steps and goes_on else None
         for char in text:
             self._step(char)
+            if self._steps != steps:
+                steps = list(self._steps)
+                if steps:
+                    pointer = point_to(steps)
+                    inside = pointer if inside is None else _find_common(inside, pointer)
+        return self.pointer if inside is None else inside
 
     def _step(self, char: str) -> None:
         if self._in_string:
@@ -160,6 +235,16 @@ class JsonPath:
         self._is_key_next = False
         self._steps.append(_read_key(self._key))
         self._has_key[-1] = True
+
+
+def _find_common(first: str, second: str) -> str:
+    """The pointer to what both pointers lead into."""
+    common: list[str] = []
+    for one, other in zip(first.split("/"), second.split("/"), strict=False):
+        if one != other:
+            break
+        common.append(one)
+    return "/".join(common)
 
 
 def _read_key(spelled: str) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from constrained.decode.token_trace import TokenSource
+from constrained.trace.places import TracedPart
 
 RESET = "\x1b[0m"
 COLOURS = {
@@ -21,17 +22,26 @@ MARKS = {
 }
 
 
-def write_text(trace: Mapping[str, Any], *, is_coloured: bool) -> Iterator[str]:
+def write_text(
+    trace: Mapping[str, Any], *, is_coloured: bool, lists_tokens: bool = False
+) -> Iterator[str]:
     """The lines of a trace.
 
     Args:
         trace: as `TurnTrace.to_json` writes it.
         is_coloured: with escape codes of terminals; else marks say what colours would.
+        lists_tokens: with a line for each token.
     """
+    request = trace.get("request")
+    if request:
+        yield _escape_line(f"request {request['id']} of {request['time']}, {request['model']}")
     yield f"format {trace['format']}, start {trace['start_state']}, {_count(trace)}"
     text = "".join(_show(token, is_coloured=is_coloured) for token in trace["tokens"])
     yield from text.split("\n")
     yield ""
+    if lists_tokens:
+        yield from _list_tokens(trace["tokens"])
+        yield ""
     yield from _list_wanted(trace["tokens"])
     yield _explain(is_coloured=is_coloured)
 
@@ -70,6 +80,33 @@ def _escape(char: str) -> str:
     return char.encode("unicode_escape").decode("ascii")
 
 
+def _escape_line(text: str) -> str:
+    return "".join(map(_escape, text)).replace("\n", "\\n")
+
+
+def _describe_place(token: Mapping[str, Any]) -> str:
+    """Where a token is, and the rules that it is written by."""
+    part = token.get("part", "discarded")
+    pointer = _escape_line(token.get("pointer", ""))
+    if part == TracedPart.ARGUMENTS.value and pointer:
+        described = f"argument {pointer}"
+    else:
+        described = f"{part} {pointer}".strip()
+    if "call" in token:
+        described += f" of call {token['call'] + 1}"
+    if "rules" in token:
+        described += f", rule {' or '.join(token['rules'])}"
+    if "terminals" in token:
+        described += f" ({' or '.join(token['terminals'])})"
+    return described
+
+
+def _list_tokens(tokens: list[Mapping[str, Any]]) -> Iterator[str]:
+    for number, token in enumerate(tokens):
+        text = _escape_line(token["text"]) or "[end]"
+        yield f"{number:>5}  {token['source']:<8}  {text!r:<20}  {_describe_place(token)}"
+
+
 def find_wanted(token: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The alternative that the model would have preferred, if that was forbidden."""
     for best in token.get("alternatives", ())[:1]:
@@ -83,9 +120,9 @@ def _list_wanted(tokens: list[Mapping[str, Any]]) -> Iterator[str]:
         best = find_wanted(token)
         if best is None:
             continue
-        place = token.get("pointer") or token.get("part", "")
         yield (
-            f"token {number} ({place}): wanted {best['text']!r} ({best['probability']:.0%}), "
+            f"token {number} ({_describe_place(token)}): "
+            f"wanted {best['text']!r} ({best['probability']:.0%}), "
             f"which is not allowed; has {token['text']!r} ({token['probability']:.0%} before, "
             f"{token['masked_probability']:.0%} behind the mask of {token['allowed']} tokens)"
         )

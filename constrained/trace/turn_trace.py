@@ -1,8 +1,9 @@
 """The trace of a finished turn, as a value, as JSON and as an element of a notebook."""
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -11,13 +12,34 @@ from constrained.compile.compiled_turn import CompiledTurn
 from constrained.decode.request import Generation
 from constrained.decode.token_trace import TracedToken, find_live
 from constrained.trace.page import write_page
-from constrained.trace.places import TokenPlace, find_places
+from constrained.trace.places import END, TokenPlace, decode_pieces, find_places
+from grammars.ir.grammar import Grammar
+from grammars.ir.rule_names import UNKNOWN, RuleNames, name_rules, print_named
+from grammars.parse.parser import Parser
 from grammars.schema.nodes import Json
 from grammars.turn import CallOpened, JsonAnswer
 
 VERSION = 1
 PROMPT_SHOWN = 2_000  # characters of the end of the prompt
 DIGITS = 6  # of a probability
+MOST_RULE = 500  # characters of a rule that are shown
+
+
+@dataclass(frozen=True)
+class TurnSource:
+    """What tells where the tokens of a turn are.
+
+    Args:
+        make_parser: makes a parser of the turn.
+        grammar: of the turn; None: it was free.
+        given: the text of the turn that the prompt has.
+        is_json: its content is a JSON value.
+    """
+
+    make_parser: Callable[[], Parser]
+    grammar: Grammar | None = None
+    given: str = ""
+    is_json: bool = False
 
 
 @dataclass(frozen=True, repr=False)
@@ -26,7 +48,6 @@ class TurnTrace:
 
     Args:
         tokens: in the order in which they were written, those that were discarded included.
-        places: of each of them in the turn; None for one that is no part of it.
         prompt: the end of the prompt.
         format: the name of the wire format.
         start: where the prompt left the turn: "plain", "open" or "closed".
@@ -35,10 +56,10 @@ class TurnTrace:
         answer: the JSON Schema of the answer, if one was asked for.
         vocabulary: how many tokens there are.
         finish: why the turn ended.
+        source: tells where the tokens are.
     """
 
     tokens: tuple[TracedToken, ...]
-    places: tuple[TokenPlace | None, ...]
     prompt: str
     format: str
     start: str
@@ -47,6 +68,40 @@ class TurnTrace:
     answer: Json
     vocabulary: int
     finish: str
+    source: TurnSource = field(compare=False)
+
+    # Both are looked for once somebody asks: the thread that decodes has no time for that.
+    @cached_property
+    def places(self) -> tuple[TokenPlace | None, ...]:
+        """The place of each token in the turn; None for one that was discarded."""
+        parser = self.source.make_parser()
+        if self.source.given:
+            parser.feed(self.source.given)
+        found = iter(find_places(parser, self._pieces, is_json=self.source.is_json))
+        places: list[TokenPlace | None] = []
+        for token in self.tokens:
+            if token.is_discarded:
+                places.append(None)
+            else:
+                places.append(END if token.is_end else next(found))
+        return tuple(places)
+
+    @cached_property
+    def rules(self) -> tuple[RuleNames, ...]:
+        """The rules of the grammar that each token is written by; none where that is not known."""
+        if self.source.grammar is None:
+            return (UNKNOWN,) * len(self.tokens)
+        found = iter(name_rules(self.source.grammar, self.source.given, self._pieces))
+        rules: list[RuleNames] = []
+        for token in self.tokens:
+            is_part = not token.is_discarded and not token.is_end
+            rules.append(next(found) if is_part else UNKNOWN)
+        return tuple(rules)
+
+    @cached_property
+    def _pieces(self) -> list[str]:
+        """What the tokens spell that the turn has."""
+        return decode_pieces([token.text for token in find_live(self.tokens)])
 
     def __repr__(self) -> str:
         wanted = sum(token.wanted is not None for token in self.tokens)
@@ -61,8 +116,8 @@ class TurnTrace:
     def to_json(self) -> dict[str, Json]:
         """The trace as JSON: a line of a file of traces."""
         tokens: list[Json] = []
-        for token, place in zip(self.tokens, self.places, strict=True):
-            tokens.append(_write_token(token, place))
+        for token, place, names in zip(self.tokens, self.places, self.rules, strict=True):
+            tokens.append(_write_token(token, place, names))
         return {
             "version": VERSION,
             "format": self.format,
@@ -73,8 +128,22 @@ class TurnTrace:
             "tools": list(self.tools),
             "calls": list(self.calls),
             "answer": self.answer,
+            "rules": self._print_rules(),
             "tokens": tokens,
         }
+
+    def _print_rules(self) -> dict[str, Json]:
+        """The rules that tokens name, as Lark has them."""
+        printed: dict[str, Json] = {}
+        if self.source.grammar is None:
+            return printed
+        for names in dict.fromkeys(self.rules):
+            for name in (*names.rules, *names.terminals):
+                if name not in printed:
+                    text = print_named(self.source.grammar, name)
+                    is_long = len(text) > MOST_RULE
+                    printed[name] = text[:MOST_RULE] + "..." if is_long else text
+        return printed
 
     def save(self, path: str | Path) -> None:
         """Appends the trace to a file of JSON Lines, for `constrained trace`."""
@@ -89,22 +158,17 @@ class TurnTrace:
 
 def make_trace(generation: Generation, turn: CompiledTurn) -> TurnTrace:
     """The trace of a generation whose tokens were traced."""
-    parser = turn.parser()
-    if turn.prefix.text:
-        parser.feed(turn.prefix.text)
-    texts = [token.text for token in find_live(generation.trace)]
-    is_json = isinstance(turn.policy.answer, JsonAnswer)
-    found = find_places(parser, texts, is_json=is_json)
-    places: list[TokenPlace | None] = []
-    for token in generation.trace:
-        is_part = not token.is_discarded and not token.is_end
-        places.append(next(found) if is_part else None)
+    source = TurnSource(
+        turn.parser,
+        None if turn.completer is None else turn.completer.grammar,
+        turn.prefix.text,
+        isinstance(turn.policy.answer, JsonAnswer),
+    )
     answer: Json = None
     if isinstance(turn.policy.answer, JsonAnswer):
         answer = turn.policy.answer.schema.source
     return TurnTrace(
         tokens=generation.trace,
-        places=tuple(places),
         prompt=turn.prompt.text[-PROMPT_SHOWN:],
         format=turn.format.name,
         start=turn.state.start.value,
@@ -113,6 +177,7 @@ def make_trace(generation: Generation, turn: CompiledTurn) -> TurnTrace:
         answer=answer,
         vocabulary=len(turn.vocabulary.tokens),
         finish=generation.finish.value,
+        source=source,
     )
 
 
@@ -129,7 +194,7 @@ def _describe_tools(turn: CompiledTurn) -> tuple[Json, ...]:
     return tuple(described)
 
 
-def _write_token(token: TracedToken, place: TokenPlace | None) -> dict[str, Json]:
+def _write_token(token: TracedToken, place: TokenPlace | None, names: RuleNames) -> dict[str, Json]:
     """A token as JSON; what is not known, or is as it nearly always is, is left out."""
     shown: dict[str, Any] = {
         "token": token.token,
@@ -148,6 +213,10 @@ def _write_token(token: TracedToken, place: TokenPlace | None) -> dict[str, Json
             shown["call"] = place.call
         if place.pointer:
             shown["pointer"] = place.pointer
+    if names.rules:
+        shown["rules"] = list(names.rules)
+    if names.terminals:
+        shown["terminals"] = list(names.terminals)
     if token.probability is not None and token.masked_probability is not None:
         shown["allowed"] = token.allowed
         shown["probability"] = round(token.probability, DIGITS)

@@ -5,7 +5,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from gguf import TokenType
-from tokenizers import (  # pyright: ignore[reportMissingImports]
+from tokenizers import (  # pyright: ignore[reportMissingImports]  of the extra `train`
     AddedToken,
     Tokenizer,
     models,

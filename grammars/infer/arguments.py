@@ -90,7 +90,7 @@ def _read_tags(write_call: WriteCall, suffix: str) -> tuple[str, str, str]:
         opener = shared[-len(opener) - 1 :]  # arguments are indented, and their end is not
         close = middle.removesuffix(opener)
     if not opener.strip() or not close or not suffix.startswith(close):
-        raise DetectError(f"nothing of its own stands around an argument: {one!r}")
+        raise DetectError(f"an argument has no text of its own around it: {one!r}")
     return head, opener, close
 
 

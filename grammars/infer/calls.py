@@ -504,7 +504,7 @@ def _read_object(text: str) -> dict[str, Json]:
     """The members of a call that is one object.
 
     Raises:
-        DetectError: the text is no JSON object. Templates that put arguments together by hand
+        DetectError: the text is not a JSON object. Templates that put arguments together by hand
             write JSON as long as a value is a text.
     """
     try:

@@ -39,7 +39,7 @@ class ShownFormat:
         """Why it is this format, for the user."""
         if self.is_example:
             return f"its prompt shows calls in the form {self.sign!r}"
-        return f"{self.sign!r} in its prompt tells of the tool format {self.format.name}"
+        return f"{self.sign!r} in its prompt indicates the tool format {self.format.name}"
 
 
 def find_shown(
@@ -90,7 +90,7 @@ def render_tools(render_chat: Render) -> tuple[str, str]:
 
 def _doubt(format: Format, sign: Fixed, special_tokens: Collection[str] | None) -> str:
     """Why the sign is not enough to tell that the model was trained on the format; "" if it is."""
-    told = f"{sign.text!r} in the prompt tells of the tool format {format.name}"
+    told = f"{sign.text!r} in the prompt indicates the tool format {format.name}"
     if special_tokens is None:
         if isinstance(sign, Marker):
             return ""

@@ -187,12 +187,12 @@ def infer_mixed(
     text = chat.strip(chat.body(Turn(TEXT, calls=(call,))) or "")
     head, found, behind = text.partition(TEXT)
     if not found:
-        return Mixed(text, alone, "content beside a call is refused or left out")
+        return Mixed(text, alone, "content next to a call is rejected or dropped")
     before, found, _ = behind.partition(first)
     if is_plain and head.startswith(first) and head + behind == turn:
         return Mixed(text, content, "content stands behind calls", place=ContentPlace.BEHIND)
     if is_plain and head and first.startswith(head) and head + behind == turn:
-        conclusion = f"content stands inside of what opens the calls, behind {head!r}"
+        conclusion = f"content is written inside the opening of the calls, after {head!r}"
         return Mixed(text, content, conclusion, place=ContentPlace.INSIDE, opener=head)
     if not found:
         return Mixed(text, alone, "content and calls are not written in one turn")

@@ -42,6 +42,7 @@ from grammars.steps import spend
 
 MOST_ENDINGS = 1_000
 """So many endings of a rest are kept, one for each parameter of its rule."""
+START = "start"  # the rule of the whole turn
 MOST_COSTLY = 4
 """So many costly expressions, entered one inside the other, are told apart."""
 
@@ -73,17 +74,19 @@ class Caller(NamedTuple):
         bits: its parameter.
         frame: where it was begun.
         costly: how many costly expressions were entered since the last lexeme.
+        rule: its name.
     """
 
     rest: Rest | None
     bits: int
     frame: "Frame"
     costly: int = 0
+    rule: str = START
 
     def go_on(self, rest: Rest | None) -> "Caller":
         """The same rule with another rest."""
         # A tenth of the time of `_replace`, and a choice of thousands calls it for each of them.
-        return Caller(rest, self.bits, self.frame, self.costly)
+        return Caller(rest, self.bits, self.frame, self.costly, self.rule)
 
 
 @dataclass(eq=False, slots=True)
@@ -370,7 +373,7 @@ class Chart:
             case Costly(body):
                 body_rest = self._link(body, rest.behind)
                 costly = min(caller.costly + 1, MOST_COSTLY)  # a repeat might enter it for ever
-                callers.append(Caller(body_rest, bits, frame, costly))
+                callers.append(Caller(body_rest, bits, frame, costly, caller.rule))
             case Repeat() as repeat:
                 for following in self._repeat(repeat, rest.behind):
                     callers.append(caller.go_on(following))
@@ -379,12 +382,12 @@ class Chart:
                 body_rest = self._link(self._rules[name].body, None)
                 if rest.behind is None:
                     # Nothing is left to come back to: long lists need no deep stack.
-                    callers.append(Caller(body_rest, given, frame, caller.costly))
+                    callers.append(Caller(body_rest, given, frame, caller.costly, name))
                     return
                 called = row.frames.setdefault((name, given), Frame(row.start))
-                following = Caller(rest.behind, bits, frame)
+                following = Caller(rest.behind, bits, frame, rule=caller.rule)
                 called.callers.append(following)
-                callers.append(Caller(body_rest, given, called, caller.costly))
+                callers.append(Caller(body_rest, given, called, caller.costly, name))
                 if called.is_blank:
                     callers.append(following)
             case EmbeddedLark():
@@ -503,7 +506,7 @@ class Chart:
         """All that have waited for a lexeme go on behind it."""
         due = self._due.setdefault(offset, [])
         for caller in row.waiting[lexeme]:
-            due.append(Caller(caller.rest, caller.bits, caller.frame))
+            due.append(Caller(caller.rest, caller.bits, caller.frame, rule=caller.rule))
 
 
 def _find_rest(caller: Caller, shortest: Shortest) -> Completion | None:

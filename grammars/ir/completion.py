@@ -6,7 +6,7 @@ from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
 from itertools import islice
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from grammars.ir.chart import Chart, UnknownEndError
 from grammars.ir.grammar import Grammar
@@ -18,13 +18,15 @@ from grammars.steps import StepsError, limit_steps
 Found = TypeVar("Found")
 MOST_TRIED = 16
 MOST_STEPS = 100_000
-"""For one completion: `.*a.{1000}` has more states than anybody can search."""
-MOST_TURN_STEPS = 2 * MOST_STEPS
+"""For what is found once: `.*a.{1000}` has more states than anybody can search."""
+PIECE_STEPS = 10_000
+"""For one completion: of tools and schemas it takes 50 to 2,500. Others wait meanwhile."""
+MOST_TURN_STEPS = 20 * PIECE_STEPS
 """For all completions of one text that grows."""
 LOOK_STEPS = 4_000
-"""What each completion gives back of them: of tools and schemas one takes 50 to 2,500."""
-STEPS_PER_CHARACTER = 100
-"""On top, to read the text."""
+"""What each completion gives back of them."""
+STEPS_PER_CHARACTER = 20
+"""On top, to read what is new of the text; JSON takes 0.1 to 5."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,14 @@ class TooLong:
     """
 
     least: int
+
+
+class _Found(NamedTuple):
+    """What is known of the endings of a text: the characters of the shortest one, and one that the
+    grammar takes, if it can be written out."""
+
+    least: int
+    ending: str | None
 
 
 class Completer:
@@ -59,6 +69,7 @@ class Completer:
         self._spent = 0
         self.least = self._measure_shortest()
         self._prepare_choices()
+        self._first = self._find_first()
 
     def _measure_shortest(self) -> int | None:
         try:
@@ -72,6 +83,15 @@ class Completer:
         """Does beforehand what would else be done at the first look of a turn."""
         with suppress(StepsError, RecursionError), limit_steps(MOST_STEPS):
             self._choices.prepare(self._shortest)
+
+    def _find_first(self) -> _Found | None:
+        """What every turn asks first, also where it takes long: whoever shares the thread of the
+        turns does not wait for it."""
+        try:
+            with limit_steps(MOST_STEPS):
+                return self._find("")
+        except (UnknownEndError, StepsError, RecursionError):
+            return None
 
     def measure(self) -> int:
         """The bytes of what its lexer has learnt, about."""
@@ -96,10 +116,17 @@ class Completer:
         Returns:
             None where no completion is known: a user's own grammar, an expression that cannot be
             read, a text that the grammar does not take, a completion of more than `MOST_SPELLED`
-            characters, or one that takes too many steps to find; behind that, none is looked for
-            any more.
+            characters, or one that takes too many steps to find. What was found out until then is
+            kept, so that the next completion may get further; but not for ever.
         """
-        return self._spend(len(text), lambda: self._complete(text, room))
+        found = self._first
+        if text or found is None:
+            found = self._spend(text, lambda: self._find(text))
+        if found is None:
+            return None
+        if room is not None and found.least > room:
+            return TooLong(found.least)
+        return found.ending
 
     def find_departure(
         self, text: str, cycle: str, *, since: Sequence[int] = (), most_left: int | None = None
@@ -130,7 +157,8 @@ class Completer:
                     return ending[:size]
             return ending
 
-        return self._spend(len(text), find)
+        to_try = 2 * MOST_TRIED * (len(cycle) + sum(map(len, stretches)))
+        return self._spend(text, find, to_try)
 
     def count_cycles(self, text: str, cycle: str, most: int) -> int | None:
         """How many times a cycle can follow a text, if the grammar ends it.
@@ -143,25 +171,25 @@ class Completer:
         Returns:
             None where it can follow as often as that, or nobody knows.
         """
-        return self._spend(
-            len(text) + most * len(cycle), lambda: self._count_cycles(text, cycle, most)
-        )
+        to_read = most * len(cycle)
+        return self._spend(text, lambda: self._count_cycles(text, cycle, most), to_read)
 
-    def _spend(self, length: int, work: Callable[[], Found | None]) -> Found | None:
-        """Does some work on a text of this length; None where it takes too many steps, or meets a
-        grammar of the user's own."""
-        to_read = STEPS_PER_CHARACTER * length
-        most = min(MOST_STEPS, MOST_TURN_STEPS - self._spent) + to_read
-        if most < 0:
+    def _spend(self, text: str, work: Callable[[], Found | None], more: int = 0) -> Found | None:
+        """Does some work on a text, and on so many characters more; None where it takes too many
+        steps, or meets a grammar of the user's own."""
+        if self._spent >= MOST_TURN_STEPS:
             return None
+        known = 0 if self._chart is None else len(self._chart.text)
+        most = PIECE_STEPS + STEPS_PER_CHARACTER * (max(0, len(text) - known) + more)
         try:
             with limit_steps(most) as account:
                 found = work()
         except UnknownEndError:
             return None
         except StepsError:
-            self._spent = sys.maxsize
-            self._chart = None
+            self._spent += most
+            if self._chart is None:  # not even read: it would be read from its start each time
+                self._spent = sys.maxsize
             return None
         assert account.left is not None
         self._spent = max(0, self._spent + most - account.left - LOOK_STEPS)
@@ -175,12 +203,10 @@ class Completer:
                 return count
         return None
 
-    def _complete(self, text: str, room: int | None) -> str | TooLong | None:
+    def _find(self, text: str) -> _Found:
         chart = self._read(text)
         endings = sorted(chart.find_endings(self._shortest), key=measure)
         least = min((ending.size for ending in endings), default=0)
-        if room is not None and least > room:
-            return TooLong(least)
         for ending in islice(endings, MOST_TRIED):
             if ending.size > MOST_SPELLED:
                 continue
@@ -188,8 +214,8 @@ class Completer:
             # sequence of shortest lexemes is read as such.
             spelled = ending.spell()
             if self._ends(chart, text + spelled):
-                return spelled
-        return None
+                return _Found(least, spelled)
+        return _Found(least, None)
 
     def _read(self, text: str) -> Chart:
         """The readings of a text; they are kept for the next one, but not those of a last character

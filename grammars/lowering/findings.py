@@ -43,7 +43,7 @@ class Findings:
             if enforced:
                 self.enforce(at, keyword)
             else:
-                self.check(at, keyword, "not held by the mask")
+                self.check(at, keyword, "not enforced by the mask")
 
     def report(self) -> Report:
         """All of them. What is enforced at one place and checked at the same is checked."""

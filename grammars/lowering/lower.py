@@ -105,7 +105,7 @@ def _lower(source: Json, *, close: bool, only_object: bool) -> Schema:
     least = measure_least(node, definitions)
     if least > MOST_LEAST:
         message = (
-            f"every valid value has more than {MOST_LEAST:,} characters, which no context holds"
+            f"every valid value has more than {MOST_LEAST:,} characters, which fits no context"
         )
         where = find_long_part(node, definitions, MOST_LEAST)
         raise SchemaError(message, where=where, hint="Lower the minimum")
@@ -228,7 +228,7 @@ class _Lowering:
             if split.exact:
                 self.findings.enforce(at, keyword)
             else:
-                self.findings.check(at, keyword, "the mask holds a part of it")
+                self.findings.check(at, keyword, "the mask enforces a part of it")
         return unite([self._lower_beside(base, part, at) for part in split.parts])
 
     def _lower_beside(self, base: Mapping[str, Json], part: Json, at: str) -> Node:

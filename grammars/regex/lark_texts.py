@@ -12,6 +12,8 @@ from typing import Any
 from lark import Token
 from lark.exceptions import LarkError
 from lark.grammar import NonTerminal, Terminal
+
+# lark does not annotate this function.
 from lark.load_grammar import load_grammar  # pyright: ignore[reportUnknownVariableType]
 
 from grammars.errors import SchemaError
@@ -48,7 +50,7 @@ def express_lark(definition: str) -> str:
     rules: dict[str, Any] = {}
     for rule in grammar.rule_defs:
         if rule[1]:
-            raise SchemaError("templates of rules are not known here", where="")
+            raise SchemaError("rule templates are not supported", where="")
         rules[str(rule[0])] = rule[_RULE_TREE]
     writer = _Writer(terminals, rules, [str(name) for name in grammar.ignore])
     try:
@@ -153,7 +155,7 @@ class _Writer:
                 low, high = _read_string(first), _read_string(last)
                 return self._close(f"[{_escape_in_set(low)}-{_escape_in_set(high)}]")
             case _:
-                raise SchemaError(f"the grammar has a part that is not known: {kind}", where="")
+                raise SchemaError(f"the grammar has a part that is not supported: {kind}", where="")
 
     def _close(self, text: str) -> str:
         """A literal in a rule is a terminal, too."""
@@ -199,7 +201,7 @@ def _write_regex(text: str) -> str:
     """An expression between slashes, which may have flags behind them."""
     body, _, flags = text[1:].rpartition("/")
     if flags:
-        message = f"the expression {text!r} has flags, which are not known here"
+        message = f"the expression {text!r} has flags, which are not supported"
         raise SchemaError(message, where="", hint="Write both cases, or [\\s\\S]")
     return f"(?:{body.replace(chr(92) + '/', '/')})"
 

@@ -136,6 +136,7 @@ def _has_lone_surrogate(value: Json) -> bool:
             case str() as text:
                 if _SURROGATE.search(text):
                     return True
+            # pyright knows nothing of the items of such patterns, whatever is declared.
             case list() as items:  # pyright: ignore[reportUnknownVariableType]
                 queue += cast(list[Json], items)
             case dict() as members:  # pyright: ignore[reportUnknownVariableType]

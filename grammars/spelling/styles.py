@@ -208,6 +208,7 @@ def holds(value: Json, style: JsonStyle) -> bool:
             case str() as text:
                 if not is_writable(text, style):
                     return False
+            # pyright knows nothing of the items of such patterns, whatever is declared.
             case list() as items:  # pyright: ignore[reportUnknownVariableType]
                 queue += cast(list[Json], items)
             case dict() as members:  # pyright: ignore[reportUnknownVariableType]

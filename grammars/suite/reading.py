@@ -19,6 +19,7 @@ from grammars.turn import (
     ReasoningDelta,
     Tool,
     Turn,
+    decode_arguments,
 )
 
 WORDS = ("zorn", "yquil", "woxam", "kvelp", "jinqa")
@@ -70,7 +71,7 @@ whole text, or an object with `feed` and `close`. The function and `close` retur
 `Turn` or the rest of the events; `feed` returns the events of `grammars.turn`, or nothing."""
 
 
-class ParserFailure(AssertionError):  # noqa: N818
+class ParserFailure(AssertionError):  # noqa: N818  what a test reports, and no error of ours
     """A parser did what none should.
 
     Args:
@@ -137,7 +138,7 @@ def is_push(factory: Factory) -> bool:
 def as_reading(value: object, events: list[Event]) -> Reading:
     """Returns what a parser has returned at the end as a reading; events are added to `events`."""
     if isinstance(value, Reading):
-        calls = [(name, _decode(arguments)) for name, arguments in value.calls]
+        calls = [(name, decode_arguments(arguments)) for name, arguments in value.calls]
         return replace(value, calls=calls)
     if isinstance(value, Turn):
         calls = [(call.name, call.arguments) for call in value.calls]
@@ -156,16 +157,6 @@ def _as_events(value: object) -> list[Event] | None:
         if not isinstance(event, _EVENTS):
             return None
     return cast(list[Event], value)
-
-
-def _decode(arguments: Any) -> Any:
-    """The arguments, decoded where they came as the text of an object."""
-    if not isinstance(arguments, str):
-        return arguments
-    try:
-        return json.loads(arguments)
-    except ValueError:
-        return arguments
 
 
 def is_same(a: Reading, b: Reading) -> bool:

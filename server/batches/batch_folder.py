@@ -221,7 +221,7 @@ def _leaving_out(path: Path) -> Iterator[None]:
         yield
     except (OSError, ValueError) as error:  # a ValidationError is a ValueError
         reason = str(error).splitlines()[0]
-        LOG.warning("%s is damaged and left out: %s", path, reason)
+        LOG.warning("%s is damaged and skipped: %s", path, reason)
 
 
 def _read_record(path: Path, kind: type[M]) -> M:

@@ -192,12 +192,14 @@ class LineResult:
         status: of HTTP; None: it was not carried out, and `error` says why.
         body: of the reply, or of its error.
         error: with `code` and `message`, or None.
+        request_id: as in the log.
     """
 
     custom_id: str
     status: int | None = None
     body: Any = None
     error: Json | None = None
+    request_id: str = field(default_factory=lambda: make_id("req_"))
 
     @property
     def is_complete(self) -> bool:
@@ -210,7 +212,7 @@ class LineResult:
         if self.status is not None:
             response = {
                 "status_code": self.status,
-                "request_id": make_id("req_"),
+                "request_id": self.request_id,
                 "body": self.body,
             }
         line = {

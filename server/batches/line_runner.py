@@ -11,6 +11,7 @@ from starlette.types import ASGIApp, Message, Scope
 from server.batches.batch_input import BatchLine, LineResult
 from server.caller import set_caller
 from server.errors import HttpError, encode_openai_error
+from server.ids import make_id
 
 LOG = logging.getLogger("constrained.server")
 OWNER = "batches"
@@ -29,7 +30,9 @@ async def run_line(app: ASGIApp, line: BatchLine, key: bytes = b"") -> LineResul
         message = "a line of a batch has no stream: leave stream out"
         refusal = HttpError(400, message, "unsupported_field", where="/stream")
         return LineResult(line.custom_id, 400, encode_openai_error(refusal))
-    set_caller(key or None, owner=OWNER, background=True)  # with the caches of the key
+    request_id = make_id("req_")
+    # With the caches of the key.
+    set_caller(key or None, owner=OWNER, background=True, request_id=request_id)
     exchange = _Exchange(line.body)
     try:
         await app(make_scope(line, key), exchange.receive, exchange.send)
@@ -37,7 +40,8 @@ async def run_line(app: ASGIApp, line: BatchLine, key: bytes = b"") -> LineResul
         # The route has failed. Its error is answered and in the log; the server gets it once more.
         if exchange.status is None:
             raise
-    return LineResult(line.custom_id, exchange.status, _read_body(exchange.body))
+    body = _read_body(exchange.body)
+    return LineResult(line.custom_id, exchange.status, body, request_id=request_id)
 
 
 def _is_streamed(body: bytes) -> bool:

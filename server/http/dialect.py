@@ -18,7 +18,7 @@ class Dialect:
         prefix: what the paths begin with, behind `/v1`, that have its errors; "": all those that no
             other dialect claims.
         encode_error: the body of an error.
-        has_request_ids: replies have the header `request-id`, which Anthropic's SDKs show.
+        has_request_ids: replies have their id as `request-id`, too, which Anthropic's SDKs show.
     """
 
     router: APIRouter

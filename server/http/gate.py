@@ -3,8 +3,9 @@ so that streams flow through it."""
 
 import asyncio
 import json
+import re
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -22,6 +23,8 @@ FILES = frozenset({"/v1/files", "/files"})
 """Paths whose bodies are files, which may be larger."""
 FORM_BYTES = 64 << 10
 """What a form may have around its file."""
+GIVEN_ID = re.compile(rb"[A-Za-z0-9._:/+=-]{1,128}")
+"""What a client's own `X-Request-Id` may be."""
 
 
 def find_key(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
@@ -70,7 +73,8 @@ class Gate:
             # Answered as GET is. The scope that uvicorn keeps says HEAD: it leaves out the body.
             scope = {**scope, "method": "GET"}
         headers = {name.lower(): value for name, value in scope["headers"]}
-        send = self._count(scope, send)
+        request_id = _read_request_id(headers)
+        send = self._count(scope, send, request_id)
         scope_headers = scope["headers"]
         if scope["method"] == "OPTIONS" and b"access-control-request-method" not in headers:
             await _answer(send, 200, {})
@@ -80,11 +84,12 @@ class Gate:
             body = find_dialect(self._dialects, scope["path"]).encode_error(fault)
             await _answer(send, fault.status, body, headers=fault.headers.items())
             return
-        set_caller(find_key(headers.items()) if self._keys else None)
+        key = find_key(headers.items()) if self._keys else None
+        set_caller(key, request_id=request_id)
         body = _Limited(receive, self._find_most(scope["path"]), self._body_seconds)
         await self._app(scope, body, send)
 
-    def _count(self, scope: Scope, send: Send) -> Send:
+    def _count(self, scope: Scope, send: Send, request_id: str) -> Send:
         async def send_counted(message: Message) -> None:
             if message["type"] == "http.response.start":
                 # FastAPI notes the route. Without one the path is anything at all, and each would
@@ -92,9 +97,11 @@ class Gate:
                 route = scope.get("route")
                 path = getattr(route, "path", "other")
                 self._counters.note_request(path, message["status"])
+                names = [b"x-request-id"]
                 if find_dialect(self._dialects, scope["path"]).has_request_ids:
-                    id = make_id("req_").encode()
-                    message["headers"] = [*message.get("headers", ()), (b"request-id", id)]
+                    names.append(b"request-id")
+                ids = [(name, request_id.encode()) for name in names]
+                message["headers"] = [*message.get("headers", ()), *ids]
             await send(message)
 
         return send_counted
@@ -130,7 +137,7 @@ class Gate:
 
     def _find_fault(self, path: str, headers: dict[bytes, bytes]) -> HttpError | None:
         if self._keys and path not in OPEN and not self._knows(headers):
-            return HttpError(401, "the API key is missing or not known", "invalid_api_key")
+            return HttpError(401, "the API key is missing or invalid", "invalid_api_key")
         size = headers.get(b"content-length", b"0")
         most = self._find_most(path)
         if size.isdigit() and int(size) > most:
@@ -152,6 +159,12 @@ def make_too_large(most: int) -> HttpError:
     """The body is larger than so many bytes."""
     message = f"the request is larger than {most:,} bytes: send less, or raise --max-body"
     return HttpError(413, message, "request_too_large", where="")
+
+
+def _read_request_id(headers: Mapping[bytes, bytes]) -> str:
+    """The id that the client gives its request, if it is fit to stand in a log; else a new one."""
+    given = headers.get(b"x-request-id", b"")
+    return given.decode() if GIVEN_ID.fullmatch(given) else make_id("req_")
 
 
 def _read_host(text: str) -> str:

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict
 from typing_extensions import TypedDict
 
-from constrained.engine.gguf_metadata import ModelFacts
+from constrained.engine.model_facts import ModelFacts
 from server.http.disconnects import wait_for_client
 from server.http.openapi import describe_body, describe_errors
 from server.http.reading import read_fields

@@ -38,9 +38,9 @@ _SCHEMES: Json = {
 }
 _PARAMETERS = {
     "id": "What it is called",
-    "limit": "So many, at most",
+    "limit": "Maximum number",
     "order": "By the time at which they were made",
-    "after": "Goes on behind this one",
+    "after": "Continue after this one",
     "purpose": "Those of this purpose alone",
     "stream": "Is refused: a response is streamed only while it is made",
 }
@@ -67,9 +67,9 @@ class ErrorReply(TypedDict):
 
 
 _DESCRIPTIONS = {
-    400: "The request cannot be carried out as it stands",
-    401: "The API key is missing or not known",
-    404: "There is no such thing",
+    400: "The request is not valid",
+    401: "The API key is missing or invalid",
+    404: "Not found",
     405: "The path knows no such method",
     413: "The request is too large",
     415: "The body is not JSON by its header",

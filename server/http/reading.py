@@ -23,6 +23,7 @@ from server.http.disconnects import wait_for_client
 from server.http.serving import find_named_service
 from server.models.served_models import ServedModels
 from server.settings import Settings
+from server.time_left import find_time_left, start_time
 from server.turns.service import Service
 
 T = TypeVar("T")
@@ -72,12 +73,14 @@ async def read_request(
     is_short = len(data) <= QUICK
     models: ServedModels = request.app.state.models
     settings: Settings = request.app.state.settings
+    time_left = start_time(settings.timeout)
     name = request.query_params.get("model")
     known: Json | None = None
     if models.has_choice and not name:
         known = await _read_unassigned(request, partial(read_object, data, settings))
         name = _find_name(known)
-    service = await find_named_service(request, name)
+    with time_left.pause():  # a model that has to be loaded is loaded for others, too
+        service = await find_named_service(request, name)
 
     def read_all() -> tuple[M, _Read[T] | None]:
         value = read_object(data, settings) if known is None else known
@@ -101,6 +104,7 @@ async def read_fields(request: Request, kind: type[M]) -> M:
     """
     data = await receive_body(request)
     settings: Settings = request.app.state.settings
+    start_time(settings.timeout)
 
     def read() -> M:
         return validate_fields(read_object(data, settings), kind, settings)
@@ -123,7 +127,8 @@ async def _read_unassigned(request: Request, work: Callable[[], T]) -> T:
         BusyError, DeadlineError: too much waits, or the time of the request is over.
     """
     models: ServedModels = request.app.state.models
-    deadline = set_deadline(request.app.state.settings.timeout, time.monotonic)
+    seconds = find_time_left(request.app.state.settings.timeout).measure()
+    deadline = set_deadline(seconds, time.monotonic)
     is_short = len(await request.body()) <= QUICK
     work, owner = as_caller(work), find_owner()
 
@@ -147,7 +152,8 @@ async def run_off_loop(
         BusyError, DeadlineError: too much waits, or the time of the request is over.
     """
     work = as_caller(work)
-    working = service.model.aread(work, service.settings.timeout, client=find_owner(), quick=quick)
+    seconds = find_time_left(service.settings.timeout).measure()
+    working = service.model.aread(work, seconds, client=find_owner(), quick=quick)
     return await wait_for_client(request, working)
 
 

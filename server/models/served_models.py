@@ -13,7 +13,7 @@ from enum import StrEnum
 from functools import partial
 from pathlib import Path
 
-from constrained.engine.gguf_metadata import NO_FACTS, read_facts
+from constrained.engine.model_facts import NO_FACTS, read_facts
 from constrained.errors import ModelError
 from constrained.metrics import Metrics, add_metrics
 from constrained.model.model import Model
@@ -24,6 +24,7 @@ from server.metrics import Counters
 from server.models.source import ModelSource
 from server.observe.prefix_watch import PrefixWatch
 from server.observe.telemetry import Telemetry
+from server.observe.trace_file import TraceFile
 from server.settings import Settings
 from server.turns.service import Service
 from server.turns.stable_prompts import ConversationDates
@@ -55,11 +56,15 @@ class ModelBounds:
     idle_seconds: float | None = None
 
 
+NO_VERSION = (0, 0)  # of a file that is not there
+
+
 class ServedModel:
     """A model of a server, loaded or not.
 
     Attributes:
         facts: what its file says of it, once `ServedModels.read_facts` has looked.
+        unreadable: the version of its file that says nothing.
         service: None while it is not loaded.
         failure: why it could not be loaded, the last time; None if it could.
         start_failure: the same, where the server was to start with it.
@@ -72,10 +77,13 @@ class ServedModel:
         source: ModelSource,
         settings: Settings,
         counters: Counters,
+        *,
         telemetry: Telemetry | None,
+        traces: TraceFile | None,
     ):
         self.source = source
         self.facts = NO_FACTS
+        self.unreadable = NO_VERSION
         self.service: Service | None = None
         self.failure: Exception | None = None
         self.start_failure: Exception | None = None
@@ -92,6 +100,7 @@ class ServedModel:
             prefixes=PrefixWatch(),
             counters=counters,
             telemetry=telemetry,
+            traces=traces,
             name=source.name,
         )
         self._timer: asyncio.TimerHandle | None = None
@@ -152,6 +161,7 @@ class ServedModels:
         bounds: on what is loaded at a time.
         counters: what `/metrics` shows.
         telemetry: takes a span for each reply; None: nobody does.
+        traces: takes a trace of each reply; None: nobody does.
         address: where the server listens, for the log.
 
     Attributes:
@@ -166,13 +176,18 @@ class ServedModels:
         *,
         counters: Counters | None = None,
         telemetry: Telemetry | None = None,
+        traces: TraceFile | None = None,
         address: str = "",
     ):
         settings, counters = settings or Settings(), counters or Counters()
-        self._models = [ServedModel(source, settings, counters, telemetry) for source in sources]
+        self._models: list[ServedModel] = []
+        for source in sources:
+            model = ServedModel(source, settings, counters, telemetry=telemetry, traces=traces)
+            self._models.append(model)
         self.readers = Workers("read", settings.max_waiting)
         self._bounds = bounds or ModelBounds()
         self._address = address
+        self._reading = asyncio.Lock()  # held by whoever looks what files say
         self._room = asyncio.Lock()  # held by whoever makes room for a model
         self._freed = asyncio.Event()  # somebody has let go of a model
         self._tasks = set[asyncio.Task[None]]()
@@ -420,12 +435,21 @@ class ServedModels:
 
     async def read_facts(self) -> None:
         """Looks what the files of the models say of them, for those that were not looked at. Of one
-        that cannot be read nothing is known; whoever asks for it gets the error."""
-        for model in self._models:
-            if model.facts is NO_FACTS and model.path is not None:
-                reading = self.readers.submit(partial(read_facts, model.path))
-                with suppress(ModelError):
-                    model.facts = await asyncio.wrap_future(reading)
+        that cannot be read nothing is known until it changes; whoever asks for it gets the
+        error."""
+        async with self._reading:
+            for model in self._models:
+                if model.facts is NO_FACTS and model.path is not None:
+                    await self._read_facts(model, model.path)
+
+    async def _read_facts(self, model: ServedModel, path: Path) -> None:
+        version = _find_version(path)
+        if version == model.unreadable:
+            return
+        try:
+            model.facts = await asyncio.wrap_future(self.readers.submit(partial(read_facts, path)))
+        except ModelError:
+            model.unreadable = version
 
     def drain(self, seconds: float) -> None:
         """Ends all requests within so many seconds, see `Model.drain`. For any thread."""
@@ -441,6 +465,15 @@ class ServedModels:
     def measure(self) -> Metrics:
         """The figures of all loaded models together."""
         return add_metrics([service.model.metrics() for service in self.services])
+
+
+def _find_version(path: Path) -> tuple[int, int]:
+    """What tells that a file has changed: when it was written, and its size."""
+    try:
+        found = path.stat()
+    except OSError:
+        return NO_VERSION
+    return found.st_mtime_ns, found.st_size
 
 
 def _check_start(model: ServedModel) -> None:

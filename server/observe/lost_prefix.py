@@ -4,17 +4,14 @@ A prompt is read from the cache up to the first token that differs. System messa
 at its beginning: whoever changes a word of them has the whole conversation computed again.
 """
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
-from constrained.messages import SYSTEM_ROLES
+from server.observe.kinship import Kin, Relation, find_dropped
+from server.observe.prompt_parts import PromptParts, count_same
 
 AROUND = 40  # characters that are shown of either text
-
-Message = Mapping[str, Any]
 
 
 class ChangedPart(StrEnum):
@@ -26,6 +23,7 @@ class ChangedPart(StrEnum):
     TOOL_EDITED = "tool_edited"
     TOOLS_REORDERED = "tools_reordered"
     MESSAGE = "message"
+    MESSAGES_DROPPED = "messages_dropped"
 
 
 @dataclass(frozen=True)
@@ -58,7 +56,7 @@ class LostPrefix:
         match self.part:
             case ChangedPart.TOOL_ADDED:
                 return f"{self.name} is new"
-            case ChangedPart.TOOL_REMOVED:
+            case ChangedPart.TOOL_REMOVED | ChangedPart.MESSAGES_DROPPED:
                 return f"{self.name} is gone"
             case ChangedPart.TOOLS_REORDERED:
                 return f"the order of the tools has changed, from {self.name} on"
@@ -69,123 +67,28 @@ class LostPrefix:
                 return f"{self.name} has changed at character {self.offset}: {change}"
 
 
-@dataclass(frozen=True)
-class PromptParts:
-    """The parts of a request, in the order in which prompts have them.
-
-    Args:
-        system: the system messages in front of the conversation, as one text.
-        tools: name and JSON of each tool.
-        messages: the JSON of each message behind the system messages.
-        roles: of these.
-    """
-
-    system: str
-    tools: tuple[tuple[str, str], ...]
-    messages: tuple[str, ...]
-    roles: tuple[str, ...]
-
-    @property
-    def size(self) -> int:
-        """Characters of all parts."""
-        tools = sum(len(text) for _, text in self.tools)
-        return len(self.system) + tools + sum(map(len, self.messages))
-
-
-def read_parts(messages: Sequence[Message], tools: Sequence[Any]) -> PromptParts:
-    """The parts of a request.
-
-    Args:
-        messages: in OpenAI's form.
-        tools: in any form that has a name.
-    """
-    count = 0
-    system = list[str]()
-    for message in messages:
-        if message.get("role") not in SYSTEM_ROLES:
-            break
-        system.append(_read_text(message.get("content")))
-        count += 1
-    rest = messages[count:]
-    return PromptParts(
-        system="\n".join(system),
-        tools=tuple((_read_name(tool), write_json(tool)) for tool in tools),
-        messages=tuple(write_json(_without_id(message)) for message in rest),
-        roles=tuple(str(message.get("role")) for message in rest),
-    )
-
-
-def write_json(value: Any) -> str:
-    """The value as JSON, its keys in their own order: another order is another prompt."""
-    return json.dumps(value, ensure_ascii=False, default=str)
-
-
-def _without_id(message: Message) -> dict[str, Any]:
-    """What a message says; ids of calls are in few prompts."""
-    return {key: value for key, value in message.items() if key not in ("id", "tool_call_id")}
-
-
-def _read_text(content: Any) -> str:
-    if isinstance(content, list):
-        texts = [part.get("text", "") for part in content if isinstance(part, dict)]
-        return "".join(text for text in texts if isinstance(text, str))
-    return content if isinstance(content, str) else ""
-
-
-def _read_name(tool: Any) -> str:
-    if not isinstance(tool, Mapping):
-        return ""
-    inner = tool.get("function", tool)
-    return str(inner.get("name", "")) if isinstance(inner, Mapping) else ""
-
-
-def measure_kinship(earlier: PromptParts, later: PromptParts) -> int:
-    """How likely two requests belong to one conversation, or one agent: 0 if nothing says so."""
-    same = sum(a == b for a, b in zip(earlier.messages, later.messages, strict=False))
-    is_begun_alike = earlier.messages[:1] == later.messages[:1]
-    names = {name for name, _ in earlier.tools}
-    shared = names & {name for name, _ in later.tools}
-    has_tools = bool(names) and len(shared) * 2 >= len(names)
-    # Many conversations begin with "Hello".
-    if is_begun_alike and (same > 1 or has_tools or _are_alike(earlier.system, later.system)):
-        return 2 + same + has_tools
-    return int(has_tools)
-
-
-def _are_alike(earlier: str, later: str) -> bool:
-    """True if half of either text is the same from its beginning, or from its end."""
-    if not earlier or not later:
-        return False
-    same = max(_count_same(earlier, later), _count_same(earlier[::-1], later[::-1]))
-    return same * 2 >= max(len(earlier), len(later))
-
-
-def _count_same(earlier: str, later: str) -> int:
-    """The characters from the beginning that are the same."""
-    count = 0
-    for old, new in zip(earlier, later, strict=False):
-        if old != new:
-            break
-        count += 1
-    return count
-
-
-def find_lost_prefix(earlier: PromptParts, later: PromptParts) -> LostPrefix | None:
-    """The first part that differs; None if the later request only goes on, or begins anew behind
-    the same system messages and tools."""
+def find_lost_prefix(kin: Kin, later: PromptParts) -> LostPrefix | None:
+    """The first part that differs from an earlier request; None if the later one only goes on, or
+    begins anew behind the same system messages and tools."""
+    earlier = kin.parts
     if earlier.system != later.system:
         return _compare(ChangedPart.SYSTEM, "the system message", earlier.system, later.system)
     changed = _compare_tools(earlier.tools, later.tools)
-    if changed is not None:
+    if changed is not None or kin.relation is not Relation.CONTINUED:
         return changed
+    return _compare_messages(earlier, later)
+
+
+def _compare_messages(earlier: PromptParts, later: PromptParts) -> LostPrefix | None:
+    dropped = find_dropped(earlier, later)
+    if dropped is not None:
+        name = f"message {dropped.start + 1} ({earlier.roles[dropped.start]})"
+        return LostPrefix(ChangedPart.MESSAGES_DROPPED, name)
     # The last message of the earlier request may be another one: a question that was edited.
     for index, (before, after) in enumerate(
         zip(earlier.messages[:-1], later.messages, strict=False)
     ):
         if before != after:
-            is_other = index == 0  # another conversation
-            if is_other or len(later.messages) <= index + 1:
-                return None
             name = f"message {index + 1} ({later.roles[index]})"
             return _compare(ChangedPart.MESSAGE, name, before, after)
     return None
@@ -235,7 +138,7 @@ def _name_tool(index: int, name: str) -> str:
 
 
 def _compare(part: ChangedPart, name: str, before: str, after: str) -> LostPrefix:
-    offset = _count_same(before, after)
+    offset = count_same(before, after)
     return LostPrefix(
         part,
         name,

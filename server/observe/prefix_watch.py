@@ -5,13 +5,9 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from server.observe.lost_prefix import (
-    LostPrefix,
-    PromptParts,
-    find_lost_prefix,
-    measure_kinship,
-    read_parts,
-)
+from server.observe.kinship import find_kin
+from server.observe.lost_prefix import LostPrefix, find_lost_prefix
+from server.observe.prompt_parts import PromptParts, read_parts
 
 MOST_KEPT = 64  # requests
 MOST_CHARACTERS = 4_000_000  # of all that are kept
@@ -31,8 +27,8 @@ class PrefixWatch:
     def note(
         self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Any], salt: str | None
     ) -> LostPrefix | None:
-        """Notes a request; returns what has changed since the request before it in its
-        conversation, in front of what was there already.
+        """Notes a request; returns what has changed since the request that it could have gone on
+        from, in front of what was there already.
 
         Args:
             messages: in OpenAI's form.
@@ -41,19 +37,12 @@ class PrefixWatch:
         """
         parts = read_parts(messages, tools)
         with self._lock:
-            earlier = self._find_kin(parts, salt)
+            others = [
+                kept for kept_salt, kept in reversed(self._kept.values()) if kept_salt == salt
+            ]
             self._keep(parts, salt)
-        return None if earlier is None else find_lost_prefix(earlier, parts)
-
-    def _find_kin(self, parts: PromptParts, salt: str | None) -> PromptParts | None:
-        """The request that is most alike, of those the last one."""
-        best, found = 0, None
-        for number in reversed(self._kept):
-            kept_salt, kept = self._kept[number]
-            kinship = measure_kinship(kept, parts) if kept_salt == salt else 0
-            if kinship > best:
-                best, found = kinship, kept
-        return found
+        kin = find_kin(others, parts)
+        return None if kin is None else find_lost_prefix(kin, parts)
 
     def _keep(self, parts: PromptParts, salt: str | None) -> None:
         self._count += 1

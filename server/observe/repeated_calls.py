@@ -1,10 +1,10 @@
 """Calls that a conversation has again and again: the sign of a model that goes in circles."""
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from grammars.schema.nodes import identify
+from grammars.turn import decode_arguments
 
 
 def find_repeated_calls(messages: Sequence[Mapping[str, Any]], least: int) -> list[tuple[str, int]]:
@@ -24,17 +24,11 @@ def find_repeated_calls(messages: Sequence[Mapping[str, Any]], least: int) -> li
             if not isinstance(function, Mapping):
                 continue
             name = str(function.get("name"))
-            key = identify([name, _read_arguments(function.get("arguments"))])
+            arguments: Any = decode_arguments(function.get("arguments"))
+            try:
+                key = identify([name, arguments])
+            except RecursionError:  # nests too deeply to be compared
+                continue
             counts[key] = counts.get(key, 0) + 1
             names[key] = name
     return [(names[key], count) for key, count in counts.items() if count >= least]
-
-
-def _read_arguments(arguments: Any) -> Any:
-    """Arguments as a value, in whatever way a client spells them."""
-    if not isinstance(arguments, str):
-        return arguments
-    try:
-        return json.loads(arguments)
-    except ValueError:
-        return arguments

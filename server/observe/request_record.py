@@ -53,6 +53,7 @@ class RequestRecord:
         grammar_hash: names the grammar; "" if there is none.
         lost_prefix: the part of the request that has changed in front; "" if none has.
         repeated_calls: how many calls the conversation has again and again.
+        request_id: as in the header `x-request-id`.
     """
 
     model: str
@@ -73,6 +74,7 @@ class RequestRecord:
     grammar_hash: str = ""
     lost_prefix: str = ""
     repeated_calls: int = 0
+    request_id: str = ""
 
     @property
     def tokens_per_second(self) -> float:

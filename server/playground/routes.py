@@ -17,7 +17,9 @@ from server.turns.service import Service
 router = APIRouter()
 Json = dict[str, Any]
 MOST_TEXT = 200_000
-"""Characters of a template or a text that the workbench looks at."""
+"""Characters of a text that the workbench looks at."""
+MOST_TEMPLATE = 65_536
+"""Characters of a template; the longest that is known has 20,000."""
 EXAMPLE: Json = {
     "format": "hermes",
     "tools": [{"name": "ping", "input_schema": {"type": "object", "properties": {}}}],
@@ -32,7 +34,7 @@ class InspectRequest(BaseModel):
 
     id: str | int | None = None
     """Comes back in the answer."""
-    template: str | None = Field(None, max_length=MOST_TEXT)
+    template: str | None = Field(None, max_length=MOST_TEMPLATE)
     """The chat template itself."""
     format: str | None = None
     """The name of a known format, in place of a template."""

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TypeAlias
@@ -14,14 +14,16 @@ from constrained.engine.sampling import SEEDS, Sampling
 from constrained.reply import Reply
 from constrained.schedule.worker import AsyncStream
 from grammars.turn import ToolCall
-from server.caller import find_owner, is_background
+from server.caller import find_key, find_owner, find_request_id, is_background
 from server.observe.request_record import Durations, RequestRecord
+from server.observe.trace_file import TracedRequest, name_key
+from server.time_left import find_time_left
 from server.turns.compiled_request import CompiledRequest, compile_request
 from server.turns.service import Service
 from server.turns.turn_request import GenerationOptions, TurnRequest
 
 LOG = logging.getLogger("constrained.server")
-LEAST = 1e-3  # seconds; the library refuses a timeout of 0, and reports a tiny one as exceeded
+MOSTLY = 0.9  # of a prompt that was in the cache: nothing worth a warning was lost
 TurnEvent: TypeAlias = StreamEvent | Reply
 """An event of a turn; the reply comes last."""
 
@@ -44,6 +46,8 @@ class ActiveRequest:
     ):
         self.compiled = compiled
         self._compile_seconds = compile_seconds
+        self._request_id = find_request_id()
+        self._key_name = name_key(find_key())
         self._launched_at = time.monotonic()
         self._streams = streams
         self._counters = compiled.service.counters
@@ -77,24 +81,37 @@ class ActiveRequest:
         try:
             if self._first is not None:
                 number, event = await self._first
-                self._note(number, event)
-                yield number, event
+                yield number, self._note(number, event)
             async for number, event in self._events:
-                self._note(number, event)
-                yield number, event
+                yield number, self._note(number, event)
         finally:
             self.cancel()
             if self._first is not None:
                 await asyncio.gather(self._first, return_exceptions=True)
             await self._events.aclose()
 
-    def _note(self, number: int, event: TurnEvent) -> None:
-        if isinstance(event, Reply):
-            self._finished.add(number)
-            self._counters.note_usage(event.usage)
-            self._note_record(event, is_first=number == 0)
-            if self.compiled.service.settings.log_prompts:
-                LOG.info("reply: %r", event.text)
+    def _note(self, number: int, event: TurnEvent) -> TurnEvent:
+        """Notes a reply for the operator; returns the event as the client is to have it."""
+        if not isinstance(event, Reply):
+            return event
+        self._finished.add(number)
+        self._counters.note_usage(event.usage)
+        self._note_record(event, is_first=number == 0)
+        if self.compiled.service.settings.log_prompts:
+            LOG.info("reply: %r", event.text)
+        return self._keep_trace(number, event)
+
+    def _keep_trace(self, number: int, reply: Reply) -> Reply:
+        """Hands the trace over to the file, if there is one; the reply has it only if the client
+        has asked for it."""
+        service = self.compiled.service
+        if reply.trace is None or service.traces is None:
+            return reply
+        request = TracedRequest(self._request_id, service.name, choice=number, key=self._key_name)
+        service.traces.note(request, reply.trace)
+        if self.compiled.request.generation.trace:
+            return reply
+        return replace(reply, trace=None)
 
     def _note_record(self, reply: Reply, *, is_first: bool) -> None:
         elapsed = time.monotonic() - self._launched_at
@@ -103,6 +120,7 @@ class ActiveRequest:
             reply,
             compile_seconds=self._compile_seconds,
             elapsed_seconds=elapsed,
+            request_id=self._request_id,
         )
         if not is_first:  # what the request does counts once, however many choices it has
             record = replace(record, lost_prefix="", repeated_calls=0)
@@ -116,7 +134,7 @@ class ActiveRequest:
     def _warn(self, record: RequestRecord) -> None:
         """Says why the prompt was computed again, and that the conversation goes in circles."""
         request = self.compiled.request
-        if request.lost_prefix is not None:
+        if request.lost_prefix is not None and record.lost_prefix:
             counts = f"{record.cached_tokens} of {record.prompt_tokens} tokens were cached"
             shows_text = self.compiled.service.settings.log_prompts
             change = request.lost_prefix.describe(shows_text=shows_text)
@@ -141,11 +159,11 @@ async def start(service: Service, request: TurnRequest) -> ActiveRequest:
     Raises:
         Error: as in `Model.call`.
     """
-    seconds_left = count_down(service.settings.timeout)
+    time_left = find_time_left(service.settings.timeout)
     began = time.monotonic()
-    compiled = await compile_request(service, request, seconds_left())
+    compiled = await compile_request(service, request, time_left.measure())
     compile_seconds = time.monotonic() - began
-    streams = launch(service, request.generation, [compiled.turn], timeout=seconds_left())
+    streams = launch(service, request.generation, [compiled.turn], timeout=time_left.measure())
     _log(compiled)
     return ActiveRequest(compiled, streams, compile_seconds=compile_seconds)
 
@@ -158,9 +176,16 @@ def launch(
 ) -> list[AsyncStream[Reply]]:
     """Starts the turns of a request: for each that was compiled, one for each choice.
 
+    Args:
+        service: the model.
+        options: of the request.
+        turns: those that were compiled.
+        timeout: seconds; None: any time.
+
     Raises:
         Error: as in `Model.stream_turn`; then none is under way.
     """
+    is_traced = options.trace or service.traces is not None
     streams = list[AsyncStream[Reply]]()
     owner = find_owner()  # of all choices: they are one request
     try:
@@ -177,7 +202,7 @@ def launch(
                     logprobs=options.logprobs,
                     progress=options.progress.any,
                     ignore_eos=options.ignore_eos,
-                    trace=options.trace,
+                    trace=is_traced,
                     timeout=timeout,
                     owner=owner,
                     background=is_background(),
@@ -195,18 +220,6 @@ def _vary_seed(sampling: Sampling, number: int) -> Sampling:
     if sampling.seed is None or number == 0:
         return sampling
     return replace(sampling, seed=(sampling.seed + number) % SEEDS)
-
-
-def count_down(seconds: float | None) -> Callable[[], float | None]:
-    """A function that says how many of these seconds are left from now on; None: any number."""
-    started = time.monotonic()
-
-    def seconds_left() -> float | None:
-        if seconds is None:
-            return None
-        return max(LEAST, seconds - (time.monotonic() - started))
-
-    return seconds_left
 
 
 def _log(compiled: CompiledRequest) -> None:
@@ -274,7 +287,12 @@ async def _merge(
 
 
 def make_record(
-    compiled: CompiledRequest, reply: Reply, *, compile_seconds: float, elapsed_seconds: float
+    compiled: CompiledRequest,
+    reply: Reply,
+    *,
+    compile_seconds: float,
+    elapsed_seconds: float,
+    request_id: str = "",
 ) -> RequestRecord:
     """The record of a reply.
 
@@ -282,10 +300,13 @@ def make_record(
         compiled: the request.
         compile_seconds: that it took to compile it.
         elapsed_seconds: from when it was compiled until the reply was complete.
+        request_id: as in the header `x-request-id`.
     """
     usage, timings, turn = reply.usage, reply.timings, compiled.turn
     decoding = timings.prompt_seconds + timings.generation_seconds
     lost = compiled.request.lost_prefix
+    if usage.cached_tokens > MOSTLY * usage.prompt_tokens:
+        lost = None  # what has changed is not in the prompt, or at its end
     return RequestRecord(
         model=compiled.service.name,
         format=turn.format.name,
@@ -310,6 +331,7 @@ def make_record(
         grammar_hash=compiled.grammar_hash or "",
         lost_prefix="" if lost is None else lost.part.value,
         repeated_calls=len(compiled.request.repeated_calls),
+        request_id=request_id,
     )
 
 

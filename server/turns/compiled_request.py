@@ -187,7 +187,7 @@ async def compile_request(
     """
     if request.tools.skipped:
         types = ", ".join(tool.type for tool in request.tools.skipped)
-        LOG.info("tools that nobody runs here are not offered: %s", types)
+        LOG.info("tools that this server cannot run are not offered: %s", types)
     with request.tools.locating_errors():
         turn = await service.model.acompile(
             request.job, timeout, client=find_owner(), is_known=request.is_known

@@ -88,7 +88,7 @@ class OfferedTools:
             case {"type": str(kind)} if kind in {tool.type for tool in self.skipped}:
                 raise HttpError(
                     400,
-                    f"tool_choice asks for {kind!r}, which nobody runs here",
+                    f"tool_choice asks for {kind!r}, which this server cannot run",
                     "unsupported_tool",
                     where="/tool_choice",
                 )

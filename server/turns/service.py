@@ -7,6 +7,7 @@ from server.ids import CallIds
 from server.metrics import Counters
 from server.observe.prefix_watch import PrefixWatch
 from server.observe.telemetry import Telemetry
+from server.observe.trace_file import TraceFile
 from server.settings import Settings
 from server.turns.stable_prompts import ConversationDates
 
@@ -23,6 +24,7 @@ class Service:
         prefixes: what the last requests were made of.
         counters: what `/metrics` shows.
         telemetry: takes a span for each reply; None: nobody does.
+        traces: takes a trace of each reply; None: nobody does.
         name: what clients know the model as.
     """
 
@@ -33,4 +35,5 @@ class Service:
     prefixes: PrefixWatch = field(default_factory=PrefixWatch)
     counters: Counters = field(default_factory=Counters)
     telemetry: Telemetry | None = None
+    traces: TraceFile | None = None
     name: str = "demo"

@@ -41,7 +41,8 @@ class Masked:
 
     def accepts(self, text: str) -> bool:
         """Does the grammar take all of the text, and may the turn end there?"""
-        tokens, matcher = self.encode(text), self.matcher.fork()
+        tokens = self.encode(text)
+        matcher = self.matcher.fork()
         if matcher.accepts(tokens) < len(tokens):
             return False
         for token in tokens:
@@ -56,7 +57,8 @@ class Masked:
 
     def walk(self, rng: random.Random, start: str = "", steps: int = 400) -> str | None:
         """A random text of this grammar that begins with `start`; None if it finds no end."""
-        matcher, tokens = self.matcher.fork(), self.encode(start)
+        matcher = self.matcher.fork()
+        tokens = self.encode(start)
         tokens = tokens[: matcher.accepts(tokens)]
         for token in tokens:
             matcher.commit(token)

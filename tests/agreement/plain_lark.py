@@ -61,7 +61,8 @@ def turns(grammar: str) -> SearchStrategy[str]:
 
 def _reach(rules: dict[str, str]) -> set[str]:
     """The names that `start` refers to, directly or not."""
-    used, found = set[str](), {"start"}
+    used = set[str]()
+    found = {"start"}
     while found:
         used |= found
         bodies = [rules[name] for name in found if name in rules]

@@ -38,7 +38,8 @@ FEW = settings(suppress_health_check=SLOW, max_examples=8 * SCALE)
 
 def completed(grammar: Masked, completer: Completer, text: str) -> str | None:
     """The whole turn, taken by the mask; None where the mask does not take its beginning."""
-    tokens, matcher = grammar.encode(text), grammar.matcher.fork()
+    tokens = grammar.encode(text)
+    matcher = grammar.matcher.fork()
     if matcher.accepts(tokens) < len(tokens):
         return None
     rest = completer.complete(text)
@@ -192,7 +193,8 @@ def test_an_answer_cut_anywhere_is_completed(name: str, data: st.DataObject) -> 
 @EACH
 def test_a_turn_cut_behind_a_special_token_is_completed(name: str) -> None:
     """Where a marker is a special token and text, it may be cut between them."""
-    format, tools = by_name(name), (Tool("get", lower({"type": "object", "properties": {}})),)
+    format = by_name(name)
+    tools = (Tool("get", lower({"type": "object", "properties": {}})),)
     grammar = Masked(format, tools, Policy(), State(), single=True)
     completer = turn_completer(format, tools, Policy(), State(), grammar.ids)
     for token in grammar.ids:

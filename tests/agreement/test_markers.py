@@ -56,7 +56,8 @@ class Walk:
 
     def __init__(self, grammar: Masked, place: Place, rng: random.Random):
         self.grammar, self.place, self.rng = grammar, place, rng
-        self.vocabulary, self.matcher = grammar.vocabulary, grammar.matcher.fork()
+        self.vocabulary = grammar.vocabulary
+        self.matcher = grammar.matcher.fork()
         self.markers = {token: marker for marker, token in grammar.ids.items()}
         special = self.vocabulary.control | set(self.vocabulary.end) | set(self.markers)
         self.special = np.array(sorted(special))

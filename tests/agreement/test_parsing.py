@@ -58,7 +58,8 @@ def without_tags(text: str, format: Format, state: State, *, recover: bool = Fal
     if again and text.lstrip().startswith(block.closer.text):
         return text.replace(block.closer.text, "", 1)
     if state.start is Start.PLAIN and text.lstrip().startswith(block.opener.text):
-        text, is_open = text.replace(block.opener.text, "", 1), True
+        text = text.replace(block.opener.text, "", 1)
+        is_open = True
     elif state.start is Start.CLOSED:  # some models close it once more
         is_open = text.removeprefix(state.pad).lstrip().startswith(block.closer.text)
     return text.replace(block.closer.text, "", 1) if is_open else text

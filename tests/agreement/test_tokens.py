@@ -30,7 +30,8 @@ class Cuts:
         self.ids = {data: token for token, data in usable.items() if len(data) <= LONGEST}
 
     def cut(self, text: str, rng: random.Random) -> list[int]:
-        data, at = text.encode(), 0
+        data = text.encode()
+        at = 0
         tokens: list[int] = []
         while at < len(data):
             ends = range(at + 1, min(len(data), at + LONGEST) + 1)

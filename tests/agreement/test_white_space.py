@@ -32,7 +32,10 @@ SPACES = ("", "\n", "\n\n", " ", "\t", "\n ", " \n", "\t\n")
 @st.composite
 def spaced(draw: DrawFn, case: Case) -> str:
     """The turn of the case with other white space around its parts."""
-    turn, format, state, block = case.turn, case.format, case.state, case.format.reasoning
+    turn = case.turn
+    format = case.format
+    state = case.state
+    block = case.format.reasoning
 
     def space() -> str:
         return draw(st.sampled_from(SPACES))

@@ -148,7 +148,9 @@ def test_answers(
     }
     words = [files.get(word, word) for word in options]
     given = ["-m", model, "-n", "40", "--reasoning", "off", "--seed", "1"]
-    code, out, err = run("call", "hi", *given, *words, *(["--stream"] if stream else []))
+    if stream:
+        words.append("--stream")
+    code, out, err = run("call", "hi", *given, *words)
     assert (code, err) == (0, "")
     if "ran out" not in out:
         assert re.fullmatch(expression, out.strip())
@@ -251,7 +253,7 @@ def test_odd_but_fine(run: Run, model: str, tmp_path: Path):
         ('-m MODEL --chat-template-kwargs {"tools":1}', "may not set tools (at /chat_template_kw"),
         ("-m MODEL --chat-template-file no.jinja", "No such file or directory: 'no.jinja'"),
         ("-m MODEL --chat-template-file RAISES", "m.gguf, line 1: no!. The template refuses"),
-        ("-m MODEL --reasoning-budget -2", "it is -2 (at /reasoning_budget)"),
+        ("-m MODEL --reasoning-budget -2", "reasoning_budget is -2, must be 0 or more"),
         ("-m MODEL --reasoning on --reasoning-budget 0", "thinking is required, but its budget"),
         ("-m MODEL --json-schema {", "--json-schema is not JSON: Expecting"),
         ("-m MODEL --json-schema TOOLS", "is not a JSON Schema. Write"),

@@ -76,7 +76,7 @@ def check(model: Model, prompt: Sequence[int], reply: Reply, count: int) -> None
     assert reply.logprobs[: len(asked)] == tuple(asked)
     assert len(asked) == len(reply.logprobs) or reply.finish_reason == "length"
     for one in asked:
-        wanted = log_softmax(model.engine._logits_of(0, tokens))  # type: ignore[attr-defined]
+        wanted = log_softmax(model.engine._logits_of(0, tokens))
         assert one.text == BYTES.tokens[one.token]
         assert one.logprob == pytest.approx(wanted[one.token])
         best = sorted(wanted, reverse=True)[:count]

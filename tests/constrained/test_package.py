@@ -3,8 +3,10 @@
 import inspect
 import subprocess
 import sys
+from collections.abc import Iterator
+from enum import Enum
 from importlib import resources
-from typing import get_args, get_overloads
+from typing import Any, get_args, get_overloads
 
 import pytest
 
@@ -47,7 +49,7 @@ def test_public_names():
     with pytest.raises(AttributeError, match="'constrained' has no attribute 'nothing'"):
         _ = constrained.nothing
     with pytest.raises(ImportError):
-        from constrained import nothing  # noqa: F401
+        from constrained import nothing  # noqa: F401  its failure is the test
 
 
 def test_errors_and_events_are_public() -> None:
@@ -86,7 +88,38 @@ def test_help_lists_the_options() -> None:
         text = inspect.getdoc(method)
         assert text
         for name in inspect.get_annotations(Options):
-            assert f"\n{name}: " in text
+            assert f"\n    {name}: " in text
+
+
+def find_public() -> Iterator[tuple[str, Any]]:
+    """The functions and classes that users name, and the methods of these classes."""
+    for name in constrained.__all__:
+        entry = getattr(constrained, name)
+        if inspect.isfunction(entry):
+            yield name, entry
+        if not inspect.isclass(entry):  # an alias
+            continue
+        yield name, entry
+        for method in vars(entry).keys() - inspect.get_annotations(entry).keys():
+            member = getattr(entry, method)
+            if inspect.isroutine(member) and not method.startswith("_"):
+                yield f"{name}.{method}", member
+
+
+def test_help_describes_every_parameter() -> None:
+    described = 0
+    for name, entry in find_public():
+        text = inspect.getdoc(entry)
+        assert text, name
+        if inspect.isclass(entry) and issubclass(entry, (Exception, Enum)):
+            continue
+        if text.startswith("Like `"):  # the docstring of the other one
+            continue
+        for parameter in inspect.signature(entry).parameters:
+            if parameter not in ("self", "start"):
+                described += 1
+                assert f"\n    {parameter}: " in text, f"{name}: {parameter}"
+    assert described > 100
 
 
 @pytest.mark.parametrize("package", ["constrained", "grammars", "server"])

@@ -72,7 +72,9 @@ def test_calls_fit():
 
 def test_texts_are_said():
     """Text in arguments is copied from the request; but enums and codes may be said otherwise."""
-    source, said, unsaid = training_source(), 0, list[str]()
+    source = training_source()
+    said = 0
+    unsaid = list[str]()
     for seed in range(400):
         conversation = draw_conversation(source, seed)
         for request, call in calls_of(conversation):
@@ -154,7 +156,8 @@ def test_words_of_evaluation_are_not_trained():
 
 
 def test_kinds_of_turns():
-    source, words = training_source(), Words(random.Random(5))
+    source = training_source()
+    words = Words(random.Random(5))
     counts = Counter[int]()
     for _ in range(1500):
         offers = source.draw_offers(words, 3)

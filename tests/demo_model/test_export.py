@@ -7,12 +7,12 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="extra train")
 
-from examples.demo_model.export import KINDS, export, quantise  # noqa: E402
-from examples.demo_model.feed import Encoder  # noqa: E402
-from examples.demo_model.network import Network, Shape  # noqa: E402
-from examples.demo_model.tensors import restore_weights  # noqa: E402
-from examples.demo_model.vocabulary import load_vocabulary  # noqa: E402
-from tests.llama_c_api import loaded  # noqa: E402
+from examples.demo_model.export import KINDS, export, quantise
+from examples.demo_model.feed import Encoder
+from examples.demo_model.network import Network, Shape
+from examples.demo_model.tensors import restore_weights
+from examples.demo_model.vocabulary import load_vocabulary
+from tests.llama_c_api import loaded
 
 TEXT = (
     "<|im_start|>user\nWhat's the weather in Zürich at 18:30 – 20°C?<|im_end|>\n"
@@ -63,7 +63,8 @@ def test_training_can_go_on_from_a_file(network: Network, tmp_path: Path):
 
 def test_tokens_agree(network: Network, tmp_path: Path):
     path = export(network, tmp_path / "m.gguf")
-    encoder, odd = Encoder(), " a  b\n\n12345 x_y camelCase 日本 <|im_end|> {}}}]"
+    encoder = Encoder()
+    odd = " a  b\n\n12345 x_y camelCase 日本 <|im_end|> {}}}]"
     with loaded(path, vocab_only=True) as model:
         for text in (TEXT, odd, '{"a": {"b": ["c"]}}'):
             assert model.tokenize(text) == encoder.encode(text)
@@ -75,6 +76,7 @@ def test_quantised(network: Network, tmp_path: Path, kind: str):
     full = export(network, tmp_path / "m.gguf")
     small = quantise(full, tmp_path / f"{kind}.gguf", kind)
     assert small.stat().st_size < full.stat().st_size
-    wanted, got = ours(network, tokens), run(small, tokens)
+    wanted = ours(network, tokens)
+    got = run(small, tokens)
     limit = {"Q8_0": 0.15, "Q4_K_M": 1.0, "Q2_K": 2.0}[kind]
     assert np.abs(got - wanted).mean() < limit * wanted.std()

@@ -7,19 +7,19 @@ import pytest
 torch = pytest.importorskip("torch", reason="extra train")
 pytest.importorskip("tokenizers", reason="extra train")
 
-from constrained import load  # noqa: E402
-from constrained.job import Job  # noqa: E402
-from examples.demo_model.conversations import (  # noqa: E402
+from constrained import load
+from constrained.job import Job
+from examples.demo_model.conversations import (
     Conversation,
     draw_conversation,
     training_source,
 )
-from examples.demo_model.dialogue import cut, render  # noqa: E402
-from examples.demo_model.exam import draw_questions  # noqa: E402
-from examples.demo_model.export import export  # noqa: E402
-from examples.demo_model.feed import Encoder  # noqa: E402
-from examples.demo_model.network import Network, Shape  # noqa: E402
-from examples.demo_model.vocabulary import load_vocabulary  # noqa: E402
+from examples.demo_model.dialogue import cut, render
+from examples.demo_model.exam import draw_questions
+from examples.demo_model.export import export
+from examples.demo_model.feed import Encoder
+from examples.demo_model.network import Network, Shape
+from examples.demo_model.vocabulary import load_vocabulary
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,8 @@ def test_prompts_of_the_product(model, group: str):
 
 
 def test_histories(model):
-    encoder, source = Encoder(), training_source()
+    encoder = Encoder()
+    source = training_source()
     for seed in range(25):
         conversation = draw_conversation(source, seed)
         pieces = list(cut(conversation))

@@ -8,15 +8,15 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="extra train")
 
-from examples.demo_model.attention import attend  # noqa: E402
-from examples.demo_model.conversations import draw_conversation, training_source  # noqa: E402
-from examples.demo_model.exam import draw_questions  # noqa: E402
-from examples.demo_model.feed import Batch, Encoder, Feed, draw_copies  # noqa: E402
-from examples.demo_model.network import Shape  # noqa: E402
-from examples.demo_model.optimizer import orthogonalise  # noqa: E402
-from examples.demo_model.recall import count_exact  # noqa: E402
-from examples.demo_model.train import Progress, Run, find_targets, rate_at  # noqa: E402
-from examples.demo_model.vocabulary import load_vocabulary  # noqa: E402
+from examples.demo_model.attention import attend
+from examples.demo_model.conversations import draw_conversation, training_source
+from examples.demo_model.exam import draw_questions
+from examples.demo_model.feed import Batch, Encoder, Feed, draw_copies
+from examples.demo_model.network import Shape
+from examples.demo_model.optimizer import orthogonalise
+from examples.demo_model.recall import count_exact
+from examples.demo_model.train import Progress, Run, find_targets, rate_at
+from examples.demo_model.vocabulary import load_vocabulary
 
 torch.set_num_threads(1)  # several would wait for each other on a busy machine
 N_VOCAB = len(load_vocabulary().tokens)
@@ -44,7 +44,8 @@ def test_a_run_goes_on_where_it_stopped(tmp_path: Path):
 
 
 def test_it_learns(tmp_path: Path):
-    run, batch = make_run(tmp_path), copies(0)
+    run = make_run(tmp_path)
+    batch = copies(0)
     losses = [run.learn(batch, 0.5) for _ in range(12)]
     assert losses[-1] < 0.8 * losses[0]
 
@@ -66,7 +67,8 @@ def test_rates():
 
 def test_attention_is_that_of_torch():
     random = torch.Generator().manual_seed(0)
-    shape, mixed = (2, 3, 300, 64), dict[str, list[torch.Tensor]]()
+    shape = (2, 3, 300, 64)
+    mixed = dict[str, list[torch.Tensor]]()
     values = [torch.randn(shape, generator=random) for _ in range(4)]
     for name, function in (("ours", attend), ("torch", attend_as_torch)):
         inputs = [value.clone().requires_grad_() for value in values[:3]]
@@ -100,7 +102,9 @@ def test_batches_are_the_same_from_any_start():
 
 
 def test_each_letter_token_is_a_target():
-    vocabulary, encoder, counts = load_vocabulary(), Encoder(), Counter[int]()
+    vocabulary = load_vocabulary()
+    encoder = Encoder()
+    counts = Counter[int]()
     source = training_source()
     for seed in range(1500):
         row = encoder.encode_conversation(draw_conversation(source, seed, encoder.pieces))
@@ -111,6 +115,7 @@ def test_each_letter_token_is_a_target():
 
 
 def test_exact_counts_only_what_is_written(tmp_path: Path):
-    run, encoder = make_run(tmp_path), Encoder()
+    run = make_run(tmp_path)
+    encoder = Encoder()
     questions = [q for q in draw_questions("seen", 12) if q.calls]
     assert count_exact(run.network, encoder, questions) == 0

@@ -15,6 +15,8 @@ from grammars.byte_cache import (
     OVERHEAD,
     ByteCache,
     CacheSize,
+    Room,
+    bound_caches,
     keep_results,
     measure_bytes,
     measure_shared,
@@ -44,7 +46,7 @@ steps = st.lists(
 @given(steps)
 def test_there_is_never_more_than_there_is_room_for(taken: list[tuple[str, int, int]]) -> None:
     """Against a model: the values in the order in which they were wanted, the last ones kept."""
-    cache = ByteCache[Growing](ROOM, weigh, largest=ROOM // 2)
+    cache = ByteCache[Growing](ROOM, weigh, largest=0.5)
     model = OrderedDict[int, Growing]()
     values = {key: Growing() for key in range(10)}
 
@@ -97,6 +99,24 @@ def test_a_large_value_goes_alone() -> None:
     assert cache.size.count == 5
     cache.clear()
     assert cache.size == CacheSize()
+
+
+def test_caches_share_what_all_of_them_may_take() -> None:
+    rooms = [Room(3 << 40), Room(1 << 40)]  # far more than the caches of the package
+    assert [room.bytes for room in rooms] == [3 << 40, 1 << 40]
+    try:
+        bound_caches(4_000)
+        assert [room.bytes for room in rooms] == [2_999, 999]
+        del rooms[0]  # with its model, say
+        assert rooms[0].bytes == 3_999
+        cache = ByteCache[str](1 << 40)
+        cache.keep(1, "x" * 1_000)
+        assert cache.size.count == 1
+        bound_caches(0)
+        cache.keep(2, "")
+        assert cache.size == CacheSize()
+    finally:
+        bound_caches(None)
 
 
 @dataclass

@@ -53,7 +53,8 @@ def _attack(attack: Attack) -> Outcome:
     service = Service(Model(engine, ChatTemplate(HERMES)), Settings())
     _ = service.model.compiler.tokenizer
     body = json.dumps(attack.make())
-    memory, began = _measure_memory(), time.monotonic()
+    memory = _measure_memory()
+    began = time.monotonic()
     status, message = _send(service, body)
     seconds = time.monotonic() - began
     return Outcome(status, message, seconds, _measure_memory() - memory)

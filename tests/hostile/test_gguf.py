@@ -8,9 +8,9 @@ import pytest
 
 from constrained import embedded
 from constrained.engine import probe
-from constrained.engine.gguf_metadata import check_metadata
 from constrained.engine.llamacpp import load
 from constrained.errors import ModelError
+from constrained.gguf.metadata_limits import check_metadata
 from tests.hostile.attacked import run_attack
 
 DEMO = Path(embedded.PATH).read_bytes()

@@ -38,7 +38,8 @@ class DescribedReplies:
         operation = self._find_operation(request.method.lower(), request.url.path)
         if operation is None or response.status_code in OF_THE_GATE:
             return
-        status, name = str(response.status_code), f"{request.method} {request.url.path}"
+        status = str(response.status_code)
+        name = f"{request.method} {request.url.path}"
         assert status in operation["responses"], f"{name}: status {status} is not described"
         content: Json = operation["responses"][status]["content"]
         kind = response.headers["content-type"].partition(";")[0]

@@ -61,7 +61,8 @@ def wait_until(is_so: Callable[[], bool], thread: threading.Thread | None = None
 
 def read_events(response: httpx.Response) -> list[tuple[str, Json]]:
     """The events of a stream: names ("" where they have none) and data; checks that it ended."""
-    events, name = list[tuple[str, Json]](), ""
+    events = list[tuple[str, Json]]()
+    name = ""
     for line in response.iter_lines():
         if line.startswith("event: "):
             name = line.removeprefix("event: ")

@@ -59,7 +59,8 @@ def test_no_text_makes_a_line_of_its_own(text: str, argument: str) -> None:
 @given(text=TEXTS, name=st.sampled_from(["ValueError", FORGED]))
 @example(FORGED, FORGED)
 def test_no_error_makes_one_either(text: str, name: str) -> None:
-    kind, out = type(name, (Exception,), {}), io.StringIO()
+    kind = type(name, (Exception,), {})
+    out = io.StringIO()
     with logging_to(out) as logger:
         try:
             error = kind(text)

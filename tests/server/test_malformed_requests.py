@@ -58,7 +58,7 @@ def test_an_id_that_is_no_text(client: httpx.Client) -> None:
 
 def test_a_sequence_that_cannot_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
     model = scripted("Hello")
-    sequences = model._runner._schedule._sequences  # pyright: ignore[reportPrivateUsage]
+    sequences = model._runner._schedule._sequences
     claim, failures = sequences.claim, [ModelError("no room")]
 
     def fail_once(*arguments: Any) -> Any:

@@ -36,6 +36,8 @@ SETTINGS = {
     "date": ("--date 2026-01-31", "date", datetime(2026, 1, 31)),
     "show_grammar": ("--show-grammar", "show_grammar", True),
     "log_prompts": ("--log-prompts", "log_prompts", True),
+    "trace": ("--trace here", "trace", Path("here")),
+    "trace_size": ("--trace-size 5", "max_trace_bytes", 5 * MIB),
     "otel": ("--otel", "otel", True),
     "share_cache": ("--share-cache", "share_cache", True),
     "lenient_tools": ("--lenient-tools", "lenient_tools", True),
@@ -59,7 +61,7 @@ SETTINGS = {
 """Options that are settings of the server: the command line, the setting, its value."""
 OF_THE_PROCESS = frozenset(
     "host port log_level log_format verbose ignored max_waiting api_key_file run json alias "
-    "models_dir models_preset models_max models_memory sleep_idle_seconds".split()
+    "models_dir models_preset models_max models_memory sleep_idle_seconds cache_memory".split()
 )
 LLAMA_SERVER_LINES = (
     "--jinja -fa -c 512 -ngl 99 --host 127.0.0.1 --port 0",

@@ -11,21 +11,24 @@ from grammars.turn import Event
 
 @dataclass(frozen=True)
 class Exhausted:
-    """The tokens have run out: all later events of the turn are of its shortest completion."""
+    """Event: the tokens have run out.
+
+    All later events belong to the shortest legal ending, which is written in place of the model.
+    """
 
 
 @dataclass(frozen=True)
 class ProgressMade:
-    """The progress of a turn so far.
+    """Event: the progress of a turn, if the request has `progress=True`.
 
     Args:
-        prompt_tokens: those that the model reads before it generates.
-        cached_tokens: those of them that were in the KV cache, and are not computed.
-        read_tokens: those of them that the model has seen, the cached ones included.
-        completion_tokens: those that are generated, the next events' included.
-        timings: until now.
-        tokens: ids of those that were generated since the last event of this kind; some of them
-            may be thrown away again.
+        prompt_tokens: number of tokens in the prompt.
+        cached_tokens: how many of them were taken from the KV cache.
+        read_tokens: how many of them are processed so far, cached ones included.
+        completion_tokens: number of generated tokens, those of the next events included.
+        timings: seconds so far.
+        tokens: ids of the tokens generated since the last `ProgressMade`. Some of them may be
+            discarded later.
     """
 
     prompt_tokens: int

@@ -36,7 +36,7 @@ def read_stops(given: Any) -> tuple[str, ...]:
     longest = max(map(len, stops), default=0)
     if longest > MOST_CHARACTERS:
         message = f"a stop text has {longest:,} characters, the limit is {MOST_CHARACTERS:,}"
-        raise RequestError(message, where="/stop", hint="Give the beginning of it")
+        raise RequestError(message, where="/stop", hint="Shorten it")
     return tuple(stops)
 
 

@@ -138,8 +138,8 @@ def tell_case(case: Case) -> Verdict:
     )
     text = (
         f"{name}: at turn {worst.turn} {_CONTRACTS[worst.contract]} from byte {worst.offset:,} on: "
-        f"{worst.earlier!r} becomes {worst.later!r}; about {worst.lost:,} tokens are read anew. "
-        f"{_tell_clause(worst)}"
+        f"{worst.earlier!r} becomes {worst.later!r}; about {worst.lost:,} tokens are computed "
+        f"again. {_tell_clause(worst)}"
     )
     level = Level.WARNING
     if case.kept >= _ALL:
@@ -153,7 +153,7 @@ def _tell_remedy(case: Case) -> str:
         kwargs = json.dumps(case.cures)
         told.append(f"--chat-template-kwargs '{kwargs}' makes every prompt begin with the last one")
     if case.kept >= _ALL:
-        told.append("This project makes up for it: it reuses the tokens of earlier turns")
+        told.append("Not a problem here: the tokens of earlier turns are reused")
     else:
         told.append(f"This project reuses {100 * case.kept:.0f} % of the tokens here")
         if case.keeps_by_recall:
@@ -165,7 +165,7 @@ def _tell_clause(found: Break) -> str:
     if found.clause is None:
         if found.drops_reasoning:
             return "The reasoning is not sent back, or no clause writes it"
-        return "The clause is not known"
+        return "The clause was not found"
     return f"Because of {found.clause.cause.value}: {found.clause.describe()}"
 
 
@@ -201,7 +201,7 @@ def _check_date(template: ChatTemplate) -> Iterator[Verdict]:
         yield Verdict(
             level,
             f"the prompt changes with each {unit}, from byte {offset:,} on{place}",
-            "The server of this project keeps the date of a conversation; others read it all anew",
+            "The server of this project keeps the date of a conversation fixed; others do not",
             facts={"unit": unit, "offset": offset, "clause": clause and _show_clause(clause)},
         )
         return

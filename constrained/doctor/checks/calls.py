@@ -18,7 +18,7 @@ from grammars.turn import Tool, Turn
 from grammars.wire.format import Format
 
 _ORIGINS = {
-    Origin.INFERRED: "read off what the template writes, and verified against it",
+    Origin.INFERRED: "inferred from what the template writes, and verified against it",
     Origin.REGISTERED: "known, and found in what the template writes",
     Origin.SHOWN: "shown by the prompt around the tools",
     Origin.GENERIC: "explained in the prompt by this project",
@@ -72,7 +72,7 @@ def find_lossy(subject: Subject, format: Format) -> dict[str, str]:
     """The kinds of values that the template writes so that they read otherwise, and why."""
     template = subject.template
     if template is None:
-        raise TemplateError("there is no chat template that could be used")
+        raise TemplateError("there is no usable chat template")
     chat = ProbedTemplate(template.render, format.reasoning)
     (call,) = chat.calls({KEYS[0]: "x"})
     if call.name not in (chat.answer(Turn(calls=(call,))) or ""):

@@ -1,16 +1,17 @@
 """Is a GGUF file whole, and do its metadata agree with each other?"""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from constrained.doctor.gguf_contents import TYPES, GgufContents
 from constrained.doctor.subject import Subject
 from constrained.doctor.verdicts import Level, Verdict
 from constrained.errors import ModelError
+from constrained.gguf.contents import TYPES, GgufContents, count_bytes
 
-_AGAIN = "Download the file again, or convert the model anew"
-_CONVERT = "Convert the model anew, with the tokenizer of its own repository"
+_AGAIN = "Download the file again, or convert the model again"
+_CONVERT = "Convert the model again, with the tokenizer of its own repository"
 _LAYER = re.compile(r"blk\.(\d+)\.")
+_ANNOUNCED = "split.tensors.count"
 _SPECIAL = ("bos", "eos", "eot", "eom", "unknown", "padding")
 # Families whose vocabulary and architecture are their own: pre-tokenizers, architectures (how their
 # names begin). Any other pair is common: many vocabularies come on the architecture of Llama.
@@ -32,7 +33,11 @@ def check_file(subject: Subject) -> Iterator[Verdict]:
     contents = subject.contents
     if contents is None:
         return
-    problems = [*_find_damage(contents), *_find_contradictions(contents)]
+    lacking = [*_find_missing_parts(subject.parts)]
+    if lacking:
+        yield from lacking
+        return
+    problems = [*_find_damage(subject.parts), *_find_contradictions(contents)]
     if isinstance(subject.header, ModelError):
         error = subject.header
         problems.append(Verdict(Level.FAILURE, error.message, error.hint or ""))
@@ -43,26 +48,60 @@ def check_file(subject: Subject) -> Iterator[Verdict]:
             yield Verdict(Level.WARNING, text, "Name the file that has the weights")
             return
         text = f"{len(contents.tensors)} tensors and {count:,} tokens, all there"
+        if len(subject.parts) > 1:
+            text += f", in {len(subject.parts)} files"
         yield Verdict(Level.OK, text)
     yield from problems
 
 
-def _find_damage(contents: GgufContents) -> Iterator[Verdict]:
-    if contents.damage:
-        yield Verdict(Level.FAILURE, f"the file is damaged: {contents.damage}", _AGAIN)
+def _find_missing_parts(parts: Mapping[str, GgufContents]) -> Iterator[Verdict]:
+    """Of a split file: whether its first part is named, and all others are beside it."""
+    [name, *_], [first, *_] = [*parts], [*parts.values()]
+    count = first.number("split.count") or 1
+    number = first.number("split.no") or 0
+    if count == 1 or first.damage:
         return
-    if not contents.architecture:
+    if number > 0:
+        text = f"this is part {number + 1} of {count}: the vocabulary and template are in the first"
+        yield Verdict(Level.FAILURE, text, f"Name the first part (-00001-of-{count:05}.gguf)")
+        return
+    if len(parts) != count:
+        text = f"{name} is the first of {count} parts, and {len(parts)} are in its folder"
+        remedy = f"Download all parts into one folder, with their names (-00001-of-{count:05}.gguf)"
+        yield Verdict(Level.FAILURE, text, remedy, {"parts": count, "there": len(parts)})
+        return
+    if any(one.damage for one in parts.values()):
+        return
+    total, announced = sum(len(one.tensors) for one in parts.values()), first.number(_ANNOUNCED)
+    if announced not in (None, total):
+        text = f"the parts have {total} tensors, but {_ANNOUNCED} is {announced}"
+        yield Verdict(Level.FAILURE, text, "Download all parts again: they are not of one model")
+
+
+def _find_damage(parts: Mapping[str, GgufContents]) -> Iterator[Verdict]:
+    for name, contents in parts.items():
+        what = "the file" if len(parts) == 1 else name
+        yield from _find_damage_of(contents, what)
+    [first, *_] = parts.values()
+    if not first.damage and not first.architecture:
         yield Verdict(Level.FAILURE, "general.architecture is missing", _AGAIN)
-    ends = [contents.data + tensor.offset + (tensor.bytes or 0) for tensor in contents.tensors]
-    missing = max(ends, default=0) - contents.size
-    if missing > 0:
-        text = f"the file is cut: {missing:,} of its bytes are missing"
-        yield Verdict(Level.FAILURE, text, "Download it again", {"missing": missing})
-    unknown = sorted({tensor.kind for tensor in contents.tensors if tensor.kind not in TYPES})
+    tensors = [tensor for contents in parts.values() for tensor in contents.tensors]
+    unknown = sorted({tensor.kind for tensor in tensors if tensor.kind not in TYPES})
     if unknown:
         numbers = ", ".join(map(str, unknown))
         text = f"it has tensors of types that are not known here: {numbers}"
         yield Verdict(Level.NOTE, text, "A newer llama.cpp may know them")
+
+
+def _find_damage_of(contents: GgufContents, what: str) -> Iterator[Verdict]:
+    if contents.damage:
+        yield Verdict(Level.FAILURE, f"{what} is damaged: {contents.damage}", _AGAIN)
+        return
+    ends = [contents.data + one.offset + (count_bytes(one) or 0) for one in contents.tensors]
+    missing = max(ends, default=0) - contents.size
+    if missing > 0:
+        text = f"{what} is truncated: {missing:,} of its bytes are missing"
+        yield Verdict(Level.FAILURE, text, "Download it again", {"missing": missing})
 
 
 def _find_contradictions(contents: GgufContents) -> Iterator[Verdict]:
@@ -97,7 +136,7 @@ def _check_tokens(contents: GgufContents) -> Iterator[Verdict]:
             text = f"{name}_token_id is {number:,}, but there are {count:,} tokens"
             yield Verdict(Level.FAILURE, text, _CONVERT)
     if contents.number("tokenizer.ggml.eos_token_id") is None:
-        text = "the file does not say which token ends a text (tokenizer.ggml.eos_token_id)"
+        text = "the file does not state which token ends a text (tokenizer.ggml.eos_token_id)"
         yield Verdict(Level.WARNING, text, "gguf-py's gguf_set_metadata.py can set it")
 
 
@@ -105,7 +144,7 @@ def _check_layers(contents: GgufContents) -> Iterator[Verdict]:
     told = contents.own("block_count")
     found = [_LAYER.match(tensor.name) for tensor in contents.tensors]
     numbers = {int(match[1]) for match in found if match}
-    if told is None or not numbers or contents.number("split.count"):
+    if told is None or not numbers:
         return
     highest = max(numbers) + 1
     if highest != told or len(numbers) != highest:

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from constrained.doctor.gguf_contents import TYPES, GgufContents
 from constrained.doctor.subject import Subject
 from constrained.doctor.verdicts import Level, Verdict
 from constrained.engine.host import available_memory
+from constrained.gguf.contents import TYPES, GgufContents, count_bytes
 
 _BUFFER = 64 << 20  # bytes: more than the caches of a CPU
 _COPIES = 4
@@ -38,7 +38,8 @@ def check_machine(subject: Subject) -> Iterator[Verdict]:
 def _tell_context(contents: GgufContents) -> Iterator[Verdict]:
     length = contents.own("context_length")
     if length is None:
-        yield Verdict(Level.WARNING, "the file does not say how long a context it was trained on")
+        text = "the file does not state the context length that it was trained on"
+        yield Verdict(Level.WARNING, text)
         return
     level, remedy = Level.OK, ""
     if length < _FEW_TOKENS:
@@ -52,7 +53,7 @@ def _tell_quantisation(contents: GgufContents) -> Iterator[Verdict]:
     numbers = 0
     for tensor in contents.tensors:
         if tensor.kind in TYPES:
-            sizes[TYPES[tensor.kind][0]] += tensor.bytes or 0
+            sizes[TYPES[tensor.kind][0]] += count_bytes(tensor) or 0
             numbers += int(np.prod(tensor.shape, dtype=np.float64))
     if not numbers:
         return
@@ -112,7 +113,7 @@ def measure_read(contents: GgufContents) -> int:
     count, used = contents.own("expert_count"), contents.own("expert_used_count")
     total = 0.0
     for tensor in contents.tensors:
-        size = float(tensor.bytes or 0)
+        size = float(count_bytes(tensor) or 0)
         if "_exps" in tensor.name and count and used:
             size *= min(1.0, used / count)
         if tensor.name == "token_embd.weight" and "output.weight" in names:

@@ -4,15 +4,17 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from constrained.doctor.subject import Subject
-from constrained.doctor.switches import Setting
+from constrained.doctor.switches import Effort, Setting
 from constrained.doctor.verdicts import Level, Verdict
 from constrained.template.clauses import shorten
 from grammars.turn import Start
 
+EFFORTS = "reasoning_effort"
+"""The variable that the server gives the effort of a request to."""
 _STARTS = {
     Start.PLAIN: "at its beginning: the model decides whether it reasons",
     Start.OPEN: "inside a reasoning block: it always reasons",
-    Start.CLOSED: "behind a closed reasoning block: it does not reason",
+    Start.CLOSED: "after a closed reasoning block: it does not reason",
 }
 
 
@@ -26,7 +28,7 @@ def check_reasoning(subject: Subject) -> Iterator[Verdict]:
         yield Verdict(Level.OK, "the template knows no reasoning block")
     else:
         markers = [block.opener.text, block.closer.text]
-        text = f"reasoning stands between {markers[0]} and {markers[1]}"
+        text = f"reasoning is written between {markers[0]} and {markers[1]}"
         yield Verdict(Level.OK, text, facts={"markers": markers})
         start = switches.default.start
         facts: dict[str, Any] = {"start": start.value, "prompt": switches.prompt}
@@ -75,15 +77,28 @@ def _check_control(subject: Subject) -> Iterator[Verdict]:
             "no variable of the template turns reasoning off",
             "Here, reasoning: off or a budget of 0 closes the block at once, by the grammar",
         )
-    for name in sorted({setting.name for setting in switches.settings}):
-        words = [value for value in switches.values_of(name) if isinstance(value, str)]
-        if "effort" in name and words:
-            shown = ", ".join(words)
-            yield Verdict(Level.OK, f"the effort reaches the model: {name} is {shown}")
-            return
+    effort = switches.effort
+    if effort is not None:
+        yield _tell_effort(effort)
+        return
     yield Verdict(
         Level.NOTE,
         "the template reads no effort: reasoning_effort does not reach the model",
         "Here an effort is a budget of tokens, which the engine enforces",
         facts={"effort": False},
     )
+
+
+def _tell_effort(effort: Effort) -> Verdict:
+    text = f"an effort reaches the model: {effort.name} is {', '.join(effort.values)}"
+    if effort.beside:
+        text += f", beside {', '.join(f'{key}={value!r}' for key, value in effort.beside.items())}"
+    text += f" ({effort.evidence})"
+    facts = {"effort": effort.name, "values": effort.values, "beside": dict(effort.beside)}
+    if effort.name == EFFORTS:
+        return Verdict(Level.OK, text, facts=facts)
+    remedy = (
+        f"Set {effort.name} in chat_template_kwargs: reasoning_effort of a request is a budget of "
+        "tokens here, and does not reach it"
+    )
+    return Verdict(Level.NOTE, text, remedy, facts)

@@ -69,7 +69,7 @@ _PROBES = (
         "system messages",
         (say("system", _SYSTEM), _ASKED),
         (_SYSTEM, QUESTION),
-        remedy="Put what it says into the first message of the user",
+        remedy="Put the system message into the first user message",
     ),
     _DropProbe(
         "earlier turns",
@@ -138,7 +138,7 @@ def check_template(subject: Subject) -> Iterator[Verdict]:
     if failed is not None:
         yield failed
         return
-    yield Verdict(Level.OK, "it runs, and writes a question")
+    yield Verdict(Level.OK, "it runs, and writes the user's message")
     dropped: list[str] = []
     for probe in _PROBES:
         if probe.needs in dropped or (_THOUGHT in probe.texts and subject.block is None):
@@ -156,7 +156,7 @@ def _judge_plain(text: str | TemplateError | None) -> Verdict | None:
     if isinstance(text, str) and QUESTION in text:
         return None
     if not isinstance(text, TemplateError):
-        return Verdict(Level.FAILURE, "it does not write what the user says", _ANOTHER)
+        return Verdict(Level.FAILURE, "it drops the user's message", _ANOTHER)
     what = "it fails on a question"
     if isinstance(text.__cause__, SecurityError) or isinstance(text, TemplateLimitError):
         what = "it is broken or hostile"
@@ -202,7 +202,7 @@ def _find_reach(template: ChatTemplate) -> Iterator[Verdict]:
         yield Verdict(
             Level.FAILURE,
             f"it is hostile: line {line} reaches for {text}, which belongs to Python",
-            "Do not use it: the sandbox holds it here, other programs may not",
+            "Do not use it: the sandbox of this project stops it, other programs may not",
             facts={"line": line, "name": text},
         )
 

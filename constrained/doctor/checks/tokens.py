@@ -14,7 +14,7 @@ from constrained.vocabulary.vocabulary import Vocabulary
 _TAG = re.compile(r"<[^<>\s]+>|\[/?[A-Z][A-Z_]+\]")
 _SPECIAL = re.compile(r"<[|｜].*[|｜]>")  # how names of special tokens look, and no text
 _NORMAL = 1  # a token type of GGUF
-_FIX = "Convert the model anew, with the tokenizer_config.json of its repository"
+_FIX = "Convert the model again, with the tokenizer_config.json of its repository"
 
 
 def check_tokens(subject: Subject) -> Iterator[Verdict]:
@@ -121,7 +121,7 @@ def _check_end(subject: Subject, vocabulary: Vocabulary) -> Iterator[Verdict]:
         f"the template ends turns with {written!r}, which does not end generation "
         f"({', '.join(names)} do)",
         "Set tokenizer.ggml.eos_token_id (or eot_token_id) to it, if it is a token. This project "
-        "stops at the text; other programs go on",
+        "stops at the text; other programs continue",
         {"written": written, "end": names},
     )
 
@@ -136,7 +136,7 @@ def _check_beginning(subject: Subject, header: Header) -> Iterator[Verdict]:
         return
     if text.startswith(header.bos_text * 2):
         text = f"the template writes {header.bos_text} twice"
-        yield Verdict(Level.WARNING, text, "Mend the template (--chat-template-file)")
+        yield Verdict(Level.WARNING, text, "Correct the template (--chat-template-file)")
     elif text.startswith(header.bos_text):
         yield Verdict(
             Level.NOTE,
@@ -153,7 +153,7 @@ def _check_added(subject: Subject, added: Mapping[str, bool]) -> Iterator[Verdic
     unknown = [tag for tag in tags if tag not in added and tag not in tokens]
     plain = [tag for tag in tags if added.get(tag) is False]
     if unknown:
-        text = f"the template writes {', '.join(unknown)}, which are no added tokens"
+        text = f"the template writes {', '.join(unknown)}, which are not among the added tokens"
         yield Verdict(Level.WARNING, text, "Take template and tokenizer from the same repository")
     if plain:
         text = f"{', '.join(plain)} are added, but not as special tokens"

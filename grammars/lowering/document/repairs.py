@@ -65,11 +65,11 @@ def repair(source: Json) -> tuple[Json, tuple[Finding, ...]]:
 
 
 def _drop_nulls(flat: dict[str, Json], note: Note) -> None:
-    """A keyword that is null says nothing."""
+    """A keyword that is null has no effect."""
     for keyword, value in omit(flat, "const", "default", "example").items():
         if value is None:
             del flat[keyword]
-            note(keyword, "null says nothing")
+            note(keyword, "null has no effect")
 
 
 def _name_types(flat: dict[str, Json], note: Note) -> None:
@@ -81,7 +81,7 @@ def _name_types(flat: dict[str, Json], note: Note) -> None:
     known = [_find_type(name) for name in names]
     if "any" in known:
         del flat["type"]
-        note("type", "'any' says nothing")
+        note("type", "'any' has no effect")
     elif known != names and all(name in (*TYPES, "integer") for name in known):
         flat["type"] = known[0]
         if isinstance(given, list):
@@ -105,7 +105,7 @@ def _lift_required(flat: dict[str, Json], note: Note, *, may_be_empty: bool) -> 
     required = flat.get("required")
     if isinstance(required, bool):
         del flat["required"]
-        note("required", "true or false says nothing here")
+        note("required", "true or false has no effect here")
     elif is_list(required):
         distinct = {json.dumps(name): name for name in required}
         if len(distinct) < len(required):
@@ -113,7 +113,7 @@ def _lift_required(flat: dict[str, Json], note: Note, *, may_be_empty: bool) -> 
             note("required", "names are listed twice")
         elif not required and not may_be_empty:
             del flat["required"]
-            note("required", "an empty list says nothing")
+            note("required", "an empty list has no effect")
 
 
 def _collect_flags(flat: dict[str, Json], properties: dict[str, Json], note: Note) -> None:
@@ -134,7 +134,7 @@ def _collect_flags(flat: dict[str, Json], properties: dict[str, Json], note: Not
         flat["properties"] = unflagged
         if required:
             flat["required"] = required
-        note("required", f"read off the properties {', '.join(flagged)}")
+        note("required", f"taken from the properties {', '.join(flagged)}")
 
 
 def _apply_flags(flat: dict[str, Json], note: Note) -> None:
@@ -160,7 +160,7 @@ def _mend_enum(flat: dict[str, Json], note: Note) -> None:
         flat["enum"] = [_read_spelling(text, kind) for text in values]
         if str in map(type, flat["enum"]):
             del flat["type"]
-        note("enum", f"strings beside the type {kind!r} are read as what they spell")
+        note("enum", f"strings beside the type {kind!r} are read as such values")
     elif kind == "array" and list not in types:
         items = flat.get("items", {})
         if is_object(items):
@@ -185,7 +185,7 @@ def _add_null(flat: dict[str, Json], note: Note) -> dict[str, Json]:
     """`nullable: true`, as OpenAPI 3.0 has it."""
     if flat.get("nullable") is not True:
         return flat
-    note("nullable", "true, read as in OpenAPI 3.0: null is admitted")
+    note("nullable", "true, read as in OpenAPI 3.0: null is allowed")
     rest = omit(flat, "nullable")
     kind = rest.get("type")
     if isinstance(kind, str) and not _OTHERS & rest.keys():

@@ -137,7 +137,7 @@ class FlatLowering:
             if keyword in spoken:
                 self._findings.enforce(at, keyword)
             elif is_asserting(keyword):
-                self._findings.check(at, keyword, "not held by the mask")
+                self._findings.check(at, keyword, "not enforced by the mask")
             else:
                 self._findings.ignore(at, keyword)
 
@@ -199,7 +199,7 @@ class FlatLowering:
         number = None if extras else len(properties)
         presence = simplify(present.presence, required, number)
         if not can_be_unordered(properties):
-            reason = "so all keys stand in the order of the schema, undeclared ones behind them"
+            reason = "so all keys come in the order of the schema, then undeclared ones"
             self._findings.narrow(at, "required", f"more than {MOST_BITS} required keys, {reason}")
         return Object(tuple(properties), None, presence=presence, patterned=tuple(extras))
 
@@ -284,7 +284,7 @@ class FlatLowering:
         if pattern is not None:
             pattern = translate(pattern)
             if pattern is None:
-                reason = "uses what a mask cannot hold (look-around, \\b, \\1)"
+                reason = "uses what a mask cannot enforce (look-around, \\b, \\1)"
                 self._findings.check(at, "pattern", reason)
             elif len(pattern) > _LONGEST_PATTERN:
                 self._findings.check(at, "pattern", "too long for a mask")
@@ -294,14 +294,14 @@ class FlatLowering:
             if name in NARROWED:
                 self._findings.narrow(at, "format", NARROWED[name])
         elif name in FORMATS or name in ASSERTED:
-            self._findings.check(at, "format", f"{name!r} is not held by the mask")
+            self._findings.check(at, "format", f"{name!r} is not enforced by the mask")
         shortest = self._read_length(flat, "minLength", at) or 0
         if shortest > _LONG and pattern is not None and _REPEATED.search(pattern):
-            self._findings.check(at, "minLength", "too much for a mask beside that pattern")
+            self._findings.check(at, "minLength", "too much for a mask together with that pattern")
             shortest = 0
         longest = self._read_length(flat, "maxLength", at)
         if longest is not None and longest > _LONG_BESIDE_WORDS and counts_words(pattern):
-            self._findings.check(at, "maxLength", "too much for a mask beside that pattern")
+            self._findings.check(at, "maxLength", "too much for a mask together with that pattern")
             longest = None
         return String(shortest, longest, pattern)
 

@@ -113,17 +113,17 @@ def _find_others(
     if limits is None:
         limits = FREE
         if patterns or rest is not False:
-            checked["propertyNames"] = "not held by the mask"
+            checked["propertyNames"] = "not enforced by the mask"
     undeclared = limits.both(Texts((), match_words(list(declared))))
     sets = _divide(patterns, KeySet(rest, limits), undeclared)
     if sets is not None:
         return ObjectKeys(declared, sets, checked)
-    checked["patternProperties"] = "which keys match is not held by the mask"
+    checked["patternProperties"] = "which keys match is not enforced by the mask"
     universal = [value for pattern, value in patterns.items() if is_universal(pattern)]
     if universal:
         rest = reduce(conjoin, universal)
     else:
-        checked["additionalProperties"] = "beside patternProperties"
+        checked["additionalProperties"] = "next to patternProperties"
         rest = {"anyOf": [*patterns.values(), rest]}
     return ObjectKeys(declared, [KeySet(rest, limits)], checked)
 

@@ -82,7 +82,7 @@ class Flattening:
         parts: list[tuple[str, Json]] = []
         reference = schema.get("$ref")
         if reference in under_way:
-            self._findings.check(at, "$ref", "refers to itself beside other keywords")
+            self._findings.check(at, "$ref", "refers to itself next to other keywords")
         elif reference is not None and reference not in merged:
             under_way = (*under_way, reference)
             merged.add(reference)

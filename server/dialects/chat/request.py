@@ -155,7 +155,7 @@ class ChatRequest(GenerationFields):
             message = "top_logprobs needs logprobs: true"
             raise HttpError(400, message, "invalid_value", where="/top_logprobs")
         if self.trace and (self.n or 1) > 1:
-            message = "a trace is of one reply: leave n out"
+            message = "a trace covers one reply: leave n out"
             raise HttpError(400, message, "invalid_value", where="/trace")
         for name in ("functions", "function_call"):
             if name in (self.model_extra or {}):

@@ -71,15 +71,15 @@ class CompletionRequest(GenerationFields):
 
     def _check(self, service: Service) -> None:
         if self.suffix:
-            message = "text cannot be inserted: give what stands in front of it"
+            message = "inserting text is not supported: leave it out"
             raise _refuse("/suffix", message)
         if self.best_of not in (None, self.n or 1):
-            raise _refuse("/best_of", "replies are not compared: leave it out, or give n")
+            raise _refuse("/best_of", "not supported: leave it out, or use n")
         check_choices(len(self.prompts), self.n or 1, service.settings)
         if self._read_max_tokens() == 0:
             raise _refuse("/max_tokens", "it has to be 1 or more")
         if self.echo and self.logprobs is not None:
-            message = "prompts have no log probabilities here: leave echo or logprobs out"
+            message = "log probabilities of prompts are not supported: leave echo or logprobs out"
             raise _refuse("/echo", message)
 
 

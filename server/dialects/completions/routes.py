@@ -16,7 +16,8 @@ from server.http.disconnects import wait_for_client
 from server.http.openapi import ERRORS, ErrorReply, describe_body, describe_reply
 from server.http.reading import read_request
 from server.http.replies import answer
-from server.turns.active_request import ActiveRequest, count_down, launch
+from server.time_left import find_time_left
+from server.turns.active_request import ActiveRequest, launch
 from server.turns.compiled_request import CompiledRequest
 from server.turns.service import Service
 from server.turns.turn_request import TurnRequest
@@ -54,12 +55,12 @@ async def start(
     Raises:
         Error: as in `Model.call`; then none is under way.
     """
-    seconds_left = count_down(service.settings.timeout)
+    time_left = find_time_left(service.settings.timeout)
     turns = list[CompiledTurn]()
     for prompt in prompts:
-        turn = await _compile(service, request, prompt, timeout=seconds_left())
+        turn = await _compile(service, request, prompt, timeout=time_left.measure())
         turns.append(turn)
-    streams = launch(service, request.generation, turns, timeout=seconds_left())
+    streams = launch(service, request.generation, turns, timeout=time_left.measure())
     return ActiveRequest(CompiledRequest(service, request, turns[0]), streams)
 
 

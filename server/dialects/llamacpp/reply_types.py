@@ -56,6 +56,7 @@ class NativeCompletion(TypedDict):
     `response_fields` there are those fields alone, and those inside of others by their own
     names."""
 
+    # pydantic's way to configure a TypedDict, whose classes may have no assignments.
     __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]
 
     index: NotRequired[int]

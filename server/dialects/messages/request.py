@@ -229,6 +229,7 @@ class CountRequest(CacheFields, RepetitionFields):
 class MessagesRequest(CountRequest):
     """A request to /v1/messages."""
 
+    # The count of tokens may lack it, a message may not.
     max_tokens: int = Field(ge=1)  # pyright: ignore[reportIncompatibleVariableOverride]
     """Tokens of the reply, at most."""
 

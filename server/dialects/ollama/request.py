@@ -252,8 +252,8 @@ class OllamaGenerateRequest(OllamaRequest):
 
     def _check(self) -> None:
         refused = {
-            "suffix": "text cannot be inserted: give what stands in front of it",
-            "template": "the template is that of the model: leave it out, or send raw: true",
+            "suffix": "inserting text is not supported: leave it out",
+            "template": "the template of the model is always used: leave it out, or send raw: true",
             "context": "tokens of earlier replies are not taken: send the messages to /api/chat",
             "images": f"an image {UNREADABLE}",
         }

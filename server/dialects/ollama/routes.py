@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from pydantic import BaseModel, ConfigDict
 
-from constrained.engine.gguf_metadata import ModelFacts
+from constrained.engine.model_facts import ModelFacts
 from server.dialects.completions.routes import start as start_text
 from server.dialects.ollama.reply import OllamaWriter, encode_line, make_head
 from server.dialects.ollama.reply_types import (

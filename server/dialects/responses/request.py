@@ -159,7 +159,7 @@ class ResponsesRequest(SamplingFields, CacheFields, RepetitionFields):
 
     def _check(self, messages: Sequence[Json]) -> None:
         refused = {
-            "background": "responses are not made in the background here: leave it out, or stream",
+            "background": "background responses are not supported: leave it out, or stream",
             "conversation": "conversations are not kept here: use previous_response_id",
             "prompt": "prompts are not kept here: write instructions and input",
         }

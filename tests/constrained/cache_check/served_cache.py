@@ -71,7 +71,8 @@ class ServedCache:
         self.asked += 1
         if not self.forgets or self.forgets not in prompt:
             self.prompts.append(prompt)
-        total, computed = len(prompt), len(prompt) - cached
+        total = len(prompt)
+        computed = len(prompt) - cached
         self.clock += _OVERHEAD + _PER_TOKEN * computed
         usage: Json = {"prompt_tokens": total, "completion_tokens": 1}
         reply: Json = {"choices": [], "usage": usage}

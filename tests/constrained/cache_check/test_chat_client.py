@@ -48,7 +48,7 @@ def test_the_url_may_be_that_of_the_api(ending: str):
 
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "127.0.0.1:8080", "http://", "http://[", ""])
 def test_what_is_no_url(url: str):
-    with pytest.raises(RequestError, match="is no URL of HTTP"):
+    with pytest.raises(RequestError, match="is not an HTTP URL"):
         ChatClient(url)
 
 

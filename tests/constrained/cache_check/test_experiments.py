@@ -53,6 +53,7 @@ def test_an_id_changes_in_the_call_and_in_its_result():
 def test_salted_prompts_do_not_begin_alike(experiment: Experiment):
     for source in ("{{ tools|tojson }}{{ messages|tojson }}", KEPT):
         template = ChatTemplate(source)
-        one, other = experiment.requests[0].salted("1"), experiment.requests[0].salted("2")
+        one = experiment.requests[0].salted("1")
+        other = experiment.requests[0].salted("2")
         texts = [template.render(salted.messages, salted.tools) for salted in (one, other)]
         assert count_common(*texts) < 120

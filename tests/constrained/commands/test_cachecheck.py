@@ -41,7 +41,7 @@ def test_a_server_that_reads_nothing_from_a_cache_is_exit_code_1(run: Run):
     with serving(ServedCache(has_cache=False)) as url:
         code, out, _ = run("cachecheck", url)
     assert code == ExitCode.NEGATIVE
-    assert "Nothing is read from a cache" in out
+    assert "No cache reads were found" in out
 
 
 def test_the_key_of_the_environment(run: Run, monkeypatch):

@@ -110,7 +110,7 @@ def test_a_grammar_with_a_note(run: Run, tmp_path: Path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("", "nothing says in which format calls are written. Give --format"),
+        ("", "no wire format, chat template or model is given. Give --format"),
         ("--format json", "unknown format 'json' (at /format). Known: hermes"),
         ("--format hermes --tool-format hermes", "--format and --tool-format cannot be combined"),
         ("--format hermes -m MODEL", "--format cannot be combined with a model or template"),
@@ -150,7 +150,7 @@ def test_formats(run: Run):
     assert listed["hermes"]["markers"][:2] == ["<tool_call>", "</tool_call>"]
     assert listed["hermes"]["reasoning"] == ["<think>", "</think>"]
     for format in listed.values():
-        single = find_format(format["name"], FORMATS).single  # type: ignore[union-attr]
+        single = find_format(format["name"], FORMATS).single
         assert "Paris" in format["one_call"]
         assert single == (format["two_calls"] is None)
         assert single or "Rome" in format["two_calls"]

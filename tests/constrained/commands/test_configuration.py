@@ -130,7 +130,7 @@ def test_what_a_command_needs_may_be_in_the_file(run: Run, folder: Path):
         ("model = 2026-01-01", 'model is "2026-01-01", not a text in quotes'),
         ('flash-attn = "maybe"', "[default]: -fa/--flash-attn: there is no 'maybe'"),
         ('gpu-layers = "many"', "[default]: gpu-layers is 'many', not a number, auto or all"),
-        ("seed = 1\n[default]\nseed = 2", "seed stands twice, at the top and in [default]"),
+        ("seed = 1\n[default]\nseed = 2", "seed is set twice, at the top and in [default]"),
         ("seed = \n", "constrained.toml is not TOML: Invalid value (at line 1"),
         ('config = "x"', "there is no option 'config'"),
     ],
@@ -160,7 +160,10 @@ def test_every_option_can_be_in_a_file():
     assert found > 100
 
 
-@pytest.mark.parametrize("line", ['host = "0.0.0.0"', "log-prompts = true", 'cors-origin = ["*"]'])
+@pytest.mark.parametrize(
+    "line",
+    ['host = "0.0.0.0"', "log-prompts = true", 'cors-origin = ["*"]', 'trace = "turns.jsonl"'],
+)
 def test_what_opens_a_server_is_not_taken_from_the_folder(
     run: Run, folder: Path, line: str
 ) -> None:

@@ -71,7 +71,7 @@ def test_json_has_all_verdicts_on_one_line(run: Run, tmp_path: Path):
         ),
         (
             {"eos_token": "</s>", "added_tokens_decoder": {}},
-            "the template writes <|im_start|>, <|im_end|>, which are no added tokens",
+            "the template writes <|im_start|>, <|im_end|>, which are not among the added tokens",
         ),
         (
             {
@@ -111,7 +111,7 @@ def test_the_demo_model_by_its_name(run: Run):
         (("missing.jinja",), "missing.jinja cannot be read"),
         (("FOLDER",), "cannot be read: Is a directory"),
         (("bytes.bin",), "is neither a GGUF file nor text"),
-        (("list.json",), "is no JSON object"),
+        (("list.json",), "is not a JSON object"),
         (("broken.json",), "is not JSON"),
         (("demo", "--bandwidth", "0"), "--bandwidth is 0"),
         (("demo", "-hf", "a/b"), "name a model"),

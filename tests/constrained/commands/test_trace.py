@@ -27,6 +27,24 @@ def test_a_trace_of_a_call(run: Run, tmp_path: Path):
     assert (code, "turn 2" in out, "ping" in out) == (ExitCode.DONE, True, True)
 
 
+def test_some_traces_of_a_file(run: Run, tmp_path: Path):
+    tools = write(tmp_path / "tools.json", [PING])
+    path = tmp_path / "turns.jsonl"
+    run("call", "Ping.", "--tools", tools, "--tool-choice", "required", "--trace", str(path))
+    trace = json.loads(path.read_text("utf-8"))
+    lines = [{"request": {"id": f"r{n}", "time": "t", "model": "m"}, **trace} for n in range(5)]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    _, out, _ = run("trace", "--text", str(path), "--last", "2")
+    assert ("request r3" in out, "request r2" in out) == (True, False)
+    _, out, _ = run("trace", "--text", "--tokens", str(path), "--request", "r1")
+    assert ("request r1" in out, "request r2" in out) == (True, False)
+    assert "tool name of call 1, rule " in out
+    for words in (["--request", "r9"], ["--last", "0"]):
+        code, out, err = run("trace", "--text", str(path), *words)
+        assert (code, out) == (ExitCode.USAGE, "")
+        assert words[1] in err
+
+
 def test_what_is_no_trace(run: Run, tmp_path: Path):
     for content in ("", "{", '{"version": 0}', "[]"):
         path = write(tmp_path / "no.jsonl", content)

@@ -1,5 +1,7 @@
 """What is kept of earlier requests has room in bytes, whatever clients send."""
 
+import gc
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -8,16 +10,24 @@ import pytest
 
 from constrained import mask
 from constrained.compile import compiler as compiling
-from constrained.compile.compiler import Compiler
+from constrained.compile.compiler import Compiler, GrammarSource
 from constrained.job import Job
 from constrained.model.loading import load
 from constrained.tools import shapes
 from constrained.tools.shapes import forget_schemas, read_entries, read_tools
-from grammars.byte_cache import MIB, ByteCache, CacheSize, measure_shared
+from grammars.byte_cache import (
+    MIB,
+    ByteCache,
+    CacheSize,
+    Room,
+    bound_caches,
+    measure_shared,
+)
 from grammars.ir import lexer
 from grammars.regex.automaton import STATE_BYTES, Automaton, compile_regexes
 from grammars.regex.reader import read
 from grammars.regex.texts import Texts
+from grammars.turn import Policy, State, Tool
 from tests.constrained.compile.test_compiler import USER, make
 from tests.templates import HERMES
 
@@ -46,9 +56,9 @@ def test_requests_with_tools_of_their_own(
     hermes: Compiler, monkeypatch: pytest.MonkeyPatch, small_schemas: None
 ) -> None:
     room = 100_000
-    monkeypatch.setattr(shapes._lower_text.cache, "_most", room)
-    monkeypatch.setattr(hermes._matchers, "_most", 40 * room)
-    monkeypatch.setattr(hermes._grammars._kept, "_most", room)
+    monkeypatch.setattr(shapes._lower_text.cache, "_room", Room(room))
+    monkeypatch.setattr(hermes._matchers, "_room", Room(40 * room))
+    monkeypatch.setattr(hermes._grammars._kept, "_room", Room(room))
     for number in range(REQUESTS):
         hermes.compile(Job(USER, [make_tool(number, type="string", maxLength=9)]))
     sizes = {**hermes.measure_caches(), **measure_shared()}
@@ -57,6 +67,43 @@ def test_requests_with_tools_of_their_own(
     assert 0 < sizes["completers"].bytes <= room
     for name in ("schemas", "matchers", "completers"):
         assert sizes[name].count < REQUESTS
+
+
+def test_tools_that_only_a_grammar_refers_to_count(
+    hermes: Compiler, monkeypatch: pytest.MonkeyPatch, small_schemas: None
+) -> None:
+    """A grammar is small where the mask does not hold what is large in its tools."""
+    room = 8 * MIB
+    monkeypatch.setattr(shapes._lower_text.cache, "_room", Room(MIB))
+    monkeypatch.setattr(hermes._grammars._kept, "_room", Room(room))
+    known: list[weakref.ref[Tool]] = []
+    for number in range(12):
+        tools = read_tools([make_tool(number, description=f"{number}" + MIB * "a")])
+        known.append(weakref.ref(tools[0]))
+        hermes._grammars.find(GrammarSource(hermes.format, tools, Policy(), State()))
+        del tools
+    gc.collect()
+    size = hermes.measure_caches()["completers"]
+    assert 0 < size.bytes <= room
+    alive = sum(tool() is not None for tool in known)
+    assert 0 < alive == size.count < 8
+
+
+def test_all_caches_together_take_what_the_operator_gives_them(
+    hermes: Compiler, small_schemas: None
+) -> None:
+    hermes.forget()
+    given = 6 * MIB
+    bound_caches(given)
+    try:
+        for number in range(REQUESTS):
+            choices = [f"{number} {i}" for i in range(40)]
+            hermes.compile(Job(USER, [make_tool(number, enum=choices)]))
+        sizes = {**hermes.measure_caches(), **measure_shared()}
+    finally:
+        bound_caches(None)
+    assert given // 8 < sum(size.bytes for size in sizes.values()) <= given
+    assert all(sizes[name].count for name in ("completers", "schemas", "shared_prefixes"))
 
 
 def test_long_descriptions_take_no_more_room(small_schemas: None) -> None:
@@ -70,7 +117,7 @@ def test_long_descriptions_take_no_more_room(small_schemas: None) -> None:
 def test_large_schemas_take_no_more_room(
     monkeypatch: pytest.MonkeyPatch, small_schemas: None
 ) -> None:
-    monkeypatch.setattr(shapes._lower_text.cache, "_most", MIB // 2)
+    monkeypatch.setattr(shapes._lower_text.cache, "_room", Room(MIB // 2))
     for number in range(20):
         read_tools([make_tool(number, enum=[f"{number} {i}" for i in range(500)])])
     size = measure_shared()["schemas"]
@@ -99,7 +146,7 @@ def test_automata_are_weighed_with_what_they_have_learnt(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cache.clear()
-    monkeypatch.setattr(cache, "_most", 500 * STATE_BYTES)
+    monkeypatch.setattr(cache, "_room", Room(500 * STATE_BYTES))
     for number in range(12):
         for _ in range(2):  # the second time it is found, and has learnt
             found = find(f"{number}a{{100,200}}")
@@ -122,12 +169,13 @@ def test_a_grammar_that_has_learnt_much_is_compiled_anew(
     assert again is not None
     assert again._learnt is first._learnt
     assert hermes.measure_caches()["matchers"].count == 1
-    monkeypatch.setattr(mask, "MASK_BYTES", compiling.LARGEST)
+    largest = int(compiling.LARGEST * compiling.MATCHERS)
+    monkeypatch.setattr(mask, "MASK_BYTES", largest)
     before = first.measure()
     allowed = int(first.mask().argmax())
     first.commit(allowed)
     first.prepare()
-    assert first.measure() >= before + compiling.LARGEST
+    assert first.measure() >= before + largest
     assert hermes.compile(job) is not None  # finds that one, and forgets it
     assert hermes.measure_caches()["matchers"] == CacheSize()
     monkeypatch.undo()

@@ -145,16 +145,20 @@ def deep(depth: int) -> Any:
     ("job", "error", "message"),
     [
         (Job([]), TemplateError, "no messages"),
-        (Job("hi"), TemplateError, "messages are not an array"),  # type: ignore[arg-type]
-        (Job({"role": "user"}), TemplateError, "messages are not"),  # type: ignore[arg-type]
-        (Job(["hi"]), TemplateError, "a message is not an object"),  # type: ignore[list-item]
+        (Job("hi"), TemplateError, "messages are not an array"),
+        (Job({"role": "user"}), TemplateError, "messages are not"),
+        (Job(["hi"]), TemplateError, "a message is not an object"),
         (Job([{"content": "hi"}]), TemplateError, "a message has no role"),
         (Job([{"role": "user", "content": 5}]), TemplateError, "line 14"),
         (Job([{"role": "user", "content": deep(5000)}]), TemplateError, "recursion"),
-        (Job([{"role": "<|im_end|>", "content": ""}]), TemplateError, "a role that holds a marker"),
+        (
+            Job([{"role": "<|im_end|>", "content": ""}]),
+            TemplateError,
+            "a role that contains a marker",
+        ),
         (Job([{"role": "user", "content": "\ud800"}]), RequestError, "a lone surrogate"),
         (Job(USER, template_kwargs={"tools": []}), TemplateError, "may not set tools"),
-        (Job(USER, {"a": 1}), ToolError, "tools have to be a list"),  # type: ignore[arg-type]
+        (Job(USER, {"a": 1}), ToolError, "tools have to be a list"),
         (Job(USER, [PING, PING]), ToolError, "two tools are called 'ping'"),
         (Job(USER, [tool("f", type="string")]), SchemaError, "tool 'f': .*no object"),
         (Job(USER, TOOLS, "ping"), PolicyError, "is not known"),

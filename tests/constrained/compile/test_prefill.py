@@ -140,9 +140,9 @@ BAD: list[tuple[list[Any], dict[str, Any], str, str]] = [
     ([USER, begun("\ud800")], {}, "/messages/1/content", "surrogate"),
     ([USER, begun("é</think>b")], {"tools": [PING]}, "/messages/1/content", "up to byte 9"),
     ([USER, begun("é<tool_call>b")], {"tools": [PING]}, "/messages/1/content", "byte 13"),
-    ([USER, begun("<thinking>b")], {}, "/messages/1/content", "something else"),
+    ([USER, begun("<thinking>b")], {}, "/messages/1/content", "read as a marker"),
     ([USER, begun("a", "b</think>")], {}, "/messages/1/reasoning_content", "up to byte 1"),
-    ([USER, begun("a é<tool_call>")], {"tools": [PING]}, "/messages/1/content", "something else"),
+    ([USER, begun("a é<tool_call>")], {"tools": [PING]}, "/messages/1/content", "read as a marker"),
     (
         [USER, begun("a")],
         {"tools": [PING], "tool_choice": "required"},
@@ -226,7 +226,8 @@ def test_any_model_goes_on_with_a_turn_that_reads_as_the_whole(
         turn = model.compile(Job([USER, begun(content)], tools, prefill=True))
         stream = model.stream_turn(turn, max_tokens=limit, sampling=Sampling(seed=seed))
         assert told(list(stream)) == (stream.result.content, stream.result.reasoning)
-    reply, parser = stream.result, turn.parser()
+    reply = stream.result
+    parser = turn.parser()
     assert reply.usage.completion_tokens <= limit
     read = collect([*parser.feed(content + reply.text), *parser.close()])
     if "\ufffd" not in reply.text:
@@ -243,7 +244,7 @@ def test_the_byte_up_to_which_it_fits_is_exact() -> None:
 
 def test_other_refusals() -> None:
     with pytest.raises(RequestError, match="prefill is 1, not a boolean"):
-        COMPILERS["hermes"].compile(Job([USER], prefill=1))  # type: ignore[arg-type]
+        COMPILERS["hermes"].compile(Job([USER], prefill=1))
     with pytest.raises(TemplateError, match="no messages"):
         COMPILERS["hermes"].compile(Job([], prefill=True))
     plain = Compiler(BYTES, ChatTemplate(LLAMA3))
@@ -351,7 +352,7 @@ def test_a_turn_comes_back_as_one_message() -> None:
         assert reply.message() == {"role": "assistant", "content": "lo there."}
         whole = begun("Hello there.")
         follow: list[Any] = [USER, whole, {"role": "user", "content": "And?"}]
-        turn = model.compile(Job(follow, recall="keep"))  # type: ignore[arg-type]
+        turn = model.compile(Job(follow, recall="keep"))
         assert b"<think>\nHm.\n</think>\n\nHello there." in BYTES.text(turn.tokens)
         assert turn.prompt.reuse.turn
         for other in ("lo there.", "Hello there", "Hel", "Hello there.lo there."):
@@ -391,6 +392,6 @@ def test_names_of_markers_in_the_text_are_text() -> None:
 
 def test_a_text_that_ends_the_turn_is_refused_where_no_token_does() -> None:
     compiler = Compiler(byte_vocabulary(), ChatTemplate(HERMES))
-    with pytest.raises(RequestError, match="would be read as something else") as info:
+    with pytest.raises(RequestError, match="would be read as a marker") as info:
         compiler.compile(Job([USER, begun("a<|im_end|>b")], prefill=True))
     assert info.value.where == "/messages/1/content"

@@ -42,7 +42,8 @@ def test_every_cut_of_its_own_reply_goes_on_with_the_rest(model: Model) -> None:
     options: Any = {"sampling": GREEDY, "max_tokens": 200}
     whole = model.call([QUESTION], [WEATHER], **options).content
     encode = model.engine.vocabulary.encode
-    tokens, parts = encode(whole), [encode(whole[:at]) for at in range(1, len(whole) + 1)]
+    tokens = encode(whole)
+    parts = [encode(whole[:at]) for at in range(1, len(whole) + 1)]
     cuts = [at for at, part in enumerate(parts, 1) if part[:-1] == tokens[: len(part) - 1]]
     assert len(cuts) > 5
     for at in cuts:

@@ -18,7 +18,8 @@ from tests.constrained.decode.test_drafts import BYTES, GREEDY, ask
 
 @given(st.lists(st.tuples(st.integers(0, 12), st.floats(0, 1)), max_size=200))
 def test_drafts_lose_little(steps: Sequence[tuple[int, float]]) -> None:
-    budget, lost = DraftBudget(), 0.0
+    budget = DraftBudget()
+    lost = 0.0
     for wish, part in steps:
         drafted = min(wish, budget.affords)
         saved = int(part * drafted)
@@ -41,7 +42,8 @@ class Metered(ScriptedEngine):
 
     def __init__(self, prompt: bytes, text: bytes):
         super().__init__(BYTES, self._like, context_length=20_000)
-        self._whole, self._length = prompt + text, len(prompt)
+        self._whole = prompt + text
+        self._length = len(prompt)
         self.cost, self.decodes = 0.0, 0
 
     def _like(self, sequence: int, tokens: Sequence[int]) -> np.ndarray:
@@ -51,7 +53,8 @@ class Metered(ScriptedEngine):
     def decode(self, chunks: Sequence[Chunk]) -> list[np.ndarray]:
         size = sum(len(chunk.tokens) for chunk in chunks)
         if chunks[0].position >= self._length:
-            self.cost, self.decodes = self.cost + 1 + find_cost(size - 1), self.decodes + 1
+            self.cost = self.cost + 1 + find_cost(size - 1)
+            self.decodes = self.decodes + 1
         return super().decode(chunks)
 
 

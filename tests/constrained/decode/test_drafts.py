@@ -49,7 +49,8 @@ def words(*spelled: str) -> Vocabulary:
     longest_first = sorted(range(257, len(tokens)), key=lambda t: -len(tokens[t]))
 
     def encode(text: str, markers: Any = None) -> list[int]:
-        data, made = text.encode(), list[int]()
+        data = text.encode()
+        made = list[int]()
         while data:
             fitting = (t for t in longest_first if data.startswith(tokens[t]))
             made.append(next(fitting, data[0]))
@@ -102,7 +103,8 @@ def test_the_draft_ends_before_a_control_token() -> None:
 def test_what_is_cut_was_never_written(prompt: str, text: str, data: st.DataObject) -> None:
     count = data.draw(st.integers(0, len(text)))
     forced = [data.draw(st.booleans()) for _ in range(count)] + [False] * (len(text) - count)
-    cut, fresh = Drafter(BYTES.encode(prompt), BYTES), Drafter(BYTES.encode(prompt), BYTES)
+    cut = Drafter(BYTES.encode(prompt), BYTES)
+    fresh = Drafter(BYTES.encode(prompt), BYTES)
     for n, letter in enumerate(text.encode()):
         cut.note(letter, is_forced=forced[n])
         if n < count:
@@ -198,7 +200,8 @@ def test_what_is_written_is_the_same(
 
 
 def run(engine: Copyist, request: Request, **options: Any) -> Generation:
-    schedule, seat = Schedule(engine, **options), Seat(request)
+    schedule = Schedule(engine, **options)
+    seat = Seat(request)
     schedule.add(seat)
     while not schedule.is_idle:
         schedule.step()

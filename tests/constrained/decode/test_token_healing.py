@@ -76,7 +76,7 @@ def go_on(script: str, text: str, **options: Any) -> tuple[Reply, list[int]]:
         stream = model.stream(messages, prefill=True, sampling=sampling, **options)
         told = "".join(event.text for event in stream if isinstance(event, ContentDelta))
         assert told == stream.result.content
-        held = model._runner._schedule._sequences.tokens(0)  # type: ignore[attr-defined]
+        held = model._runner._schedule._sequences.tokens(0)
         return stream.result, list(held)
 
 
@@ -155,10 +155,8 @@ def test_what_spells_a_text() -> None:
 
 
 def test_steering_is_in_place_and_draws_among_the_rest() -> None:
-    healing, logits = (
-        TokenHealing(AssistantPrefix(healed="lo w"), VOCABULARY),
-        np.zeros(len(VOCABULARY.tokens), np.float32),
-    )
+    healing = TokenHealing(AssistantPrefix(healed="lo w"), VOCABULARY)
+    logits = np.zeros(len(VOCABULARY.tokens), np.float32)
     healing.forbid(logits, b"")
     assert texts(np.flatnonzero(np.isfinite(logits))) == {b"l", b"lo"}
     logits = np.zeros(len(VOCABULARY.tokens), np.float32)

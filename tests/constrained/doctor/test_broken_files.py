@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from constrained import embedded
 from constrained.doctor.examine import examine
-from constrained.doctor.gguf_contents import TYPES, GgufContents, read_contents
 from constrained.doctor.subject import read_subject
 from constrained.doctor.verdicts import Diagnosis, Level, Verdict
+from constrained.gguf.contents import TYPES, VOCABULARY, GgufContents, count_bytes, read_contents
 from examples.random_model import SMALL, Tokens, load_small, with_markers, write_model
 from examples.random_model.qwen3 import add_sizes, add_tokenizer
 from tests.templates import HERMES
@@ -30,7 +30,7 @@ DEMO = Path(embedded.PATH).read_bytes()
 
 @cache
 def read_demo() -> GgufContents:
-    return read_contents(Path(embedded.PATH))
+    return read_contents(Path(embedded.PATH), VOCABULARY)
 
 
 def write(path: Path, template: str | None = HERMES, tokens: Tokens = TOKENS) -> Path:
@@ -81,7 +81,7 @@ BROKEN: dict[str, tuple[Callable[[Path], Path], Level, str]] = {
     "cut in its weights": (
         lambda path: cut(write(path), write(path).stat().st_size - 1000),
         Level.FAILURE,
-        "the file is cut: 1,000 of its bytes are missing",
+        "the file is truncated: 1,000 of its bytes are missing",
     ),
     "cut in its metadata": (
         lambda path: cut(write(path), 5_000),
@@ -118,7 +118,7 @@ BROKEN: dict[str, tuple[Callable[[Path], Path], Level, str]] = {
     "a template that drops the question": (
         lambda path: write(path, "{{ 'You are a model.' }}"),
         Level.FAILURE,
-        "it does not write what the user says",
+        "it drops the user's message",
     ),
     "the template of another model": (
         lambda path: write(path, OTHER_FAMILY),
@@ -158,7 +158,7 @@ BROKEN: dict[str, tuple[Callable[[Path], Path], Level, str]] = {
     "no end token": (
         lambda path: write_header(path, "qwen3", TOKENS, eos=False),
         Level.WARNING,
-        "the file does not say which token ends a text",
+        "the file does not state which token ends a text",
     ),
     "the vocabulary of Qwen on the architecture of Llama": (
         lambda path: write_header(path, "llama", replace(TOKENS, pre="qwen2")),
@@ -202,6 +202,59 @@ def test_a_whole_file_has_no_warning(tmp_path: Path):
     find(diagnosis, "turns end with a token that ends generation: <|im_end|>")
 
 
+def split_model(folder: Path, count: int = 3) -> list[Path]:
+    """A model in several parts, as llama.cpp's gguf-split names and describes them."""
+    whole = gguf.GGUFReader(write(folder))
+    size = -(-len(whole.tensors) // count)
+    paths: list[Path] = []
+    for number in range(count):
+        path = folder / f"big-{number + 1:05}-of-{count:05}.gguf"
+        with closing(gguf.GGUFWriter(path, arch="qwen3")) as writer:
+            if number == 0:
+                add_sizes(writer, replace(SMALL, n_layer=1))
+                add_tokenizer(writer, TOKENS, HERMES)
+            writer.add_uint16("split.no", number)
+            writer.add_uint16("split.count", count)
+            writer.add_int32("split.tensors.count", len(whole.tensors))
+            for tensor in whole.tensors[number * size : (number + 1) * size]:
+                writer.add_tensor(tensor.name, tensor.data)
+            writer.write_header_to_file()
+            writer.write_kv_data_to_file()
+            writer.write_tensors_to_file()
+        paths.append(path)
+    return paths
+
+
+def test_a_split_model_is_one(tmp_path: Path):
+    first, *_ = split_model(tmp_path)
+    split = examine(read_subject(str(first)))
+    whole = examine(read_subject(str(tmp_path / "model.gguf")))
+    assert find(split, "all there, in 3 files").level is Level.OK
+    assert find(split, "billion weights") == find(whole, "billion weights")
+    assert split.level == whole.level
+
+
+def test_parts_that_are_missing_or_damaged(tmp_path: Path):
+    first, second, third = split_model(tmp_path)
+    verdict = find(examine(read_subject(str(second))), "this is part 2 of 3")
+    assert "-00001-of-00003" in verdict.remedy
+    cut(third, third.stat().st_size - 100)
+    verdict = find(examine(read_subject(str(first))), f"{third.name} is truncated")
+    assert verdict.level is Level.FAILURE
+    cut(third, 20)
+    assert (
+        find(examine(read_subject(str(first))), f"{third.name} is damaged").level is Level.FAILURE
+    )
+    third.unlink()
+    verdict = find(
+        examine(read_subject(str(first))), "the first of 3 parts, and 2 are in its folder"
+    )
+    assert verdict.level is Level.FAILURE
+    third.write_bytes(second.read_bytes())
+    verdict = find(examine(read_subject(str(first))), "split.tensors.count")
+    assert verdict.level is Level.FAILURE
+
+
 def test_a_bos_that_stands_there_twice(tmp_path: Path):
     tokens = with_markers(TOKENS, ["<|bos|>"], TokenType.CONTROL)
     tokens = replace(tokens, bos=tokens.id_of("<|bos|>"))
@@ -226,7 +279,7 @@ def test_contents_are_those_that_gguf_reads():
     reader = gguf.GGUFReader(embedded.PATH)
     assert contents.damage == ""
     assert [t.name for t in contents.tensors] == [t.name for t in reader.tensors]
-    assert [t.bytes for t in contents.tensors] == [t.n_bytes for t in reader.tensors]
+    assert [count_bytes(t) for t in contents.tensors] == [t.n_bytes for t in reader.tensors]
     assert [t.offset + contents.data for t in contents.tensors] == [
         t.data_offset for t in reader.tensors
     ]
@@ -239,7 +292,7 @@ def test_a_file_that_breaks_off_anywhere_is_read_as_far_as_it_goes(
 ):
     path = tmp_path_factory.getbasetemp() / "cut.gguf"
     path.write_bytes(DEMO[:length])
-    contents = read_contents(path)
+    contents = read_contents(path, VOCABULARY)
     assert contents.size == length
     whole = read_demo()
     assert contents.damage or contents.tensors == whole.tensors

@@ -187,7 +187,7 @@ def test_tokens_are_counted_by_the_vocabulary_where_there_is_one():
         def encode_special(self, text: str, *, inside: bool = False) -> list[int]:
             return list(text.encode())
 
-    exact = Walker(subject.teaching, Counted()).walk(shape, {}).find(Contract.PROMPT)  # type: ignore[arg-type]
+    exact = Walker(subject.teaching, Counted()).walk(shape, {}).find(Contract.PROMPT)
     assert exact is not None
     assert exact.lost > 3 * rough.lost
     assert replace(exact, lost=rough.lost) == rough

@@ -87,7 +87,7 @@ def test_what_is_refused_is_told_in_the_words_of_the_template():
     verdicts = check_template(make_subject(source))
     (refused,) = (verdict for verdict in verdicts if verdict.level is Level.WARNING)
     assert "no system role" in refused.text
-    assert refused.remedy == "Put what it says into the first message of the user"
+    assert refused.remedy == "Put the system message into the first user message"
 
 
 def test_words_in_messages_that_change_the_prompt_are_named():
@@ -141,11 +141,37 @@ def test_names_of_loops_and_macros_are_no_variables_but_defaults_are():
     assert list_variables(ChatTemplate(source)) == {"b", "e"}
 
 
-def test_an_effort_that_reaches_the_prompt_is_told_from_one_that_does_not():
-    heard = "{{- 'Effort: ' + (effort_of_thought or 'none') + '\\n' }}" + KEPT
-    for source, words in ((heard, "the effort reaches"), (KEPT, "reads no effort")):
-        told = [verdict.text for verdict in check_reasoning(make_subject(source))]
-        assert any(words in text for text in told)
+GRADED = "{% if g is defined and g in ['low', 'high'] %}{{ 'G' + g }}{% endif %}"
+EFFORTS = {
+    "written behind a word for it": ("{{- 'Effort: ' + (g or 'none') + '\\n' }}", True),
+    "in a sentence": ("{{- 'Your reasoning is set to ' + (g or 'usual') + '.' }}", True),
+    "compared with": (GRADED, True),
+    "a default": ("{{ g | default('medium') }}", True),
+    "an else": ("{{ g if g is defined else 'high' }}", True),
+    "set": ("{% if g is not defined %}{% set g = 'medium' %}{% endif %}{{ g }}", True),
+    "only where the model thinks": (
+        "{% if deep is defined and deep and g == 'max' %}Hard.{% endif %}",
+        True,
+    ),
+    "some other text": ("{{ 'Today: ' + (g or '') + '\\n' }}", False),
+    "a switch that is written": ("{{ 'thinking ' + (g if g == 'off' else g or 'on') }}", False),
+    "off alone": ("{% if g is defined and g == 'none' %}Do not think.{% endif %}", False),
+    "nothing": ("{% if g is defined %}{% endif %}", False),
+}
+
+
+@pytest.mark.parametrize("name", EFFORTS)
+def test_an_effort_is_known_by_what_the_template_does_with_it(name: str):
+    source, is_heard = EFFORTS[name]
+    thinks = "{{ '<think>' if add_generation_prompt and deep is defined and deep }}"
+    subject = make_subject(source + KEPT + thinks)
+    effort = subject.switches.effort
+    assert (effort is not None) == is_heard
+    if effort is not None:
+        assert effort.name == "g"
+    told = [verdict.text for verdict in check_reasoning(subject)]
+    words = "an effort reaches the model: g is" if is_heard else "reads no effort"
+    assert any(words in text for text in told)
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,8 @@ def test_no_bias_breaks_a_grammar(engine: Engine):
     letters = {vocabulary.encode(letter)[0] for letter in "cde"}
     biases = dict.fromkeys([*letters, *vocabulary.end], 1e6)
     sampler = engine.sampler(replace(EVERYTHING, logit_bias=biases))
-    written, chunk = list[int](), vocabulary.encode("Hi")
+    written = list[int]()
+    chunk = vocabulary.encode("Hi")
     position = 0
     while not matcher.is_finished:
         (row,) = engine.decode([Chunk(0, chunk, position)])

@@ -133,7 +133,8 @@ def damaged(state: bytes) -> list[bytes]:
 
 def test_a_state_that_is_none_is_refused(engine: LlamaEngine) -> None:
     read(engine, 0, TOKENS[:100])
-    state, checkpoint = engine.save(0), engine.checkpoint(0)
+    state = engine.save(0)
+    checkpoint = engine.checkpoint(0)
     with pytest.raises(ValueError, match="sequence 0 has 100 tokens already"):
         engine.restore(0, 100, state)
     with pytest.raises(ValueError, match="cannot go back to 101"):
@@ -210,7 +211,8 @@ def test_a_conversation_that_is_interrupted_goes_on_as_if_it_was_not(
         load(paths[kind], context_length=1024, threads=1) as fresh,
     ):
         schedule = Schedule(engine, deterministic=deterministic, cache=MEMORY)
-        prompt, cached = [*system, 7], list[int]()
+        prompt = [*system, 7]
+        cached = list[int]()
         for turn in range(6):
             (made,) = finish(schedule, request(prompt, (len(system),)))
             fresh.release(0)

@@ -78,10 +78,11 @@ def test_what_llama_cpp_is_told():
         gpu_layers=7,
         split_mode="row",
         main_gpu=1,
-        tensor_split=[3, 1],  # type: ignore[arg-type]
+        tensor_split=[3, 1],
         kv_offload=False,
     )
-    context, model = context_params(options), model_params(options)
+    context = context_params(options)
+    model = model_params(options)
     assert (context.n_threads, context.n_threads_batch) == (3, 5)
     assert (context.n_batch, context.n_ubatch) == (64, 32)
     assert (context.flash_attn_type, context.offload_kqv) == (1, False)
@@ -93,7 +94,8 @@ def test_what_llama_cpp_is_told():
 
 
 def test_what_llama_cpp_is_told_if_nothing_is_said():
-    context, model = context_params(EngineOptions(threads=3)), model_params(EngineOptions())
+    context = context_params(EngineOptions(threads=3))
+    model = model_params(EngineOptions())
     usual = llama_cpp.llama_context_default_params()
     names = ("flash_attn_type", "type_k", "type_v", "offload_kqv", "n_ubatch")
     assert [getattr(context, n) for n in names] == [getattr(usual, n) for n in names]

@@ -52,7 +52,9 @@ def calls(*texts: str) -> dict[str, Any]:
 @pytest.mark.parametrize("format", TAUGHT, ids=lambda f: f.name)
 def test_what_is_taught_is_what_is_enforced(format: Format) -> None:
     teaching = select_format(PLAIN, format)
-    tools, state, required = read_tools([TOOL]), State(calls=0), Policy(Choice.REQUIRED)
+    tools = read_tools([TOOL])
+    state = State(calls=0)
+    required = Policy(Choice.REQUIRED)
     masked = Masked(teaching.format, tools, required, state)
     prompt = teaching.template.render([USER], [TOOL])
     for count in (1,) if format.single else (1, 2):

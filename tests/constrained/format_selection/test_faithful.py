@@ -53,7 +53,7 @@ def test_what_a_template_writes_is_enforced(name: str) -> None:
         ("role_message_prompted", "the generation prompt has written a part of this turn"),
         ("name_as_tag", "one call is not written as the first, or the last, of two calls"),
         ("trims_strings", "with a text with white space around it"),
-        ("yaml_lines", "nothing of its own stands around an argument"),
+        ("yaml_lines", "an argument has no text of its own around it"),
         ("two_thoughts", "with reasoning and a call it writes"),
         ("thought_in_words", "reasoning is written in no known way"),
     ],

@@ -27,10 +27,10 @@ def probed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def spy(self: ChatTemplate, *args: object, **kwargs: object) -> str:
         rendered.append(self.source)
-        return render(self, *args, **kwargs)  # pyright: ignore
+        return render(self, *args, **kwargs)
 
     monkeypatch.setattr(ChatTemplate, "render", spy)
-    selection._remember.cache_clear()  # pyright: ignore
+    selection._FACTS.clear()
     return rendered
 
 

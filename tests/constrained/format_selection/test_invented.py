@@ -114,7 +114,8 @@ class Teaching:
 
     def check(self, turn: Rendered) -> None:
         """The grammar takes the turn, and reading gives what the template has written."""
-        format, tools = self.selected.format, read_tools(TOOLS)
+        format = self.selected.format
+        tools = read_tools(TOOLS)
         text = turn.text.rstrip()
         for end in format.ends:
             text = text.removesuffix(end)

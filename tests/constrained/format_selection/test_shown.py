@@ -136,7 +136,7 @@ def test_the_vocabulary_of_a_file_confirms_the_format(tmp_path: Path, run: Run) 
     path = write_small_model(tmp_path / "model.gguf", MARKERS)
     with load(path, threads=1) as model:
         assert model.compiler.format.name == "lfm2"
-        assert "tells of the tool format lfm2" in model.notices[-1]
+        assert "indicates the tool format lfm2" in model.notices[-1]
     code, out, err = run("formats", "detect", path)
     assert (code, err) == (0, "")
     assert out.startswith("lfm2: shown\n")
@@ -175,7 +175,7 @@ def test_the_command_tells_what_the_prompt_shows(tmp_path: Path, run: Run) -> No
     code, out, err = run("formats", "detect", write(tmp_path / "shown.jinja", MARKED))
     assert (code, err) == (0, "")
     assert out.startswith("lfm2: shown\n")
-    assert "'<|tool_list_start|>' in its prompt tells of the tool format lfm2" in out
+    assert "'<|tool_list_start|>' in its prompt indicates the tool format lfm2" in out
     code, out, err = run("formats", "detect", write(tmp_path / "words.jinja", IN_WORDS))
     assert (code, out) == (2, "")
     assert "which could confirm it, are not known" in err

@@ -368,7 +368,8 @@ def test_measure_is_the_longest_that_can_be_had(
 
 def test_what_is_read_anew_stays_in_its_scope() -> None:
     """A draft that cannot be taken back: the sequence is emptied, and the turn goes on in it."""
-    sequences, prompt = Sequences(Engine()), head("a")
+    sequences = Sequences(Engine())
+    prompt = head("a")
     number = sequences.claim(prompt, [0], "a").sequence
     sequences.decode([Chunk(number, prompt, 0)])
     sequences.release(number)

@@ -395,7 +395,7 @@ def test_approval_that_is_async():
     assert ran.reason is Reason.STOP
     assert order == ["asks 1", "says 1", "asks 2", "says 2", "adds", "adds"]
     with pytest.raises(RequestError, match="approve is async"):
-        run(model, "Go.", [add], approve=approve, sampling=GREEDY)  # type: ignore[arg-type]
+        run(model, "Go.", [add], approve=approve, sampling=GREEDY)
 
 
 def test_the_calls_of_a_turn_run_concurrently_and_answer_in_order():

@@ -119,11 +119,13 @@ def test_turns_together_equal_turns_alone(model: Model):
 
 def test_without_tools_there_is_no_grammar(tmp_path: Path):
     with load(make(tmp_path, HERMES, True), threads=1) as model:
-        turn, engine = model.compile(Job(USER)), model.engine
+        turn = model.compile(Job(USER))
+        engine = model.engine
         assert turn.grammar is None
         assert turn.matcher is None
         tokens: list[int] = []
-        chunk, position = list(turn.tokens), 0
+        chunk = list(turn.tokens)
+        position = 0
         while len(tokens) < 20:  # plain greedy decoding
             (logits,) = engine.decode([Chunk(0, chunk, position)])
             position += len(chunk)

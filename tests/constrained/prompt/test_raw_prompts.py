@@ -114,10 +114,10 @@ def vars_of(vocabulary: Any) -> dict[str, Any]:
         ("", "/prompt", "is empty"),
         ([], "/prompt", "is empty"),
         ("\ud800", "/prompt", "surrogate"),
-        ([1, len(BYTES.tokens)], "/prompt/1", "no token"),
-        ([-1], "/prompt/0", "no token"),
-        ([True], "/prompt/0", "no token"),
-        (["a"], "/prompt/0", "no token"),
+        ([1, len(BYTES.tokens)], "/prompt/1", "not a token id"),
+        ([-1], "/prompt/0", "not a token id"),
+        ([True], "/prompt/0", "not a token id"),
+        (["a"], "/prompt/0", "not a token id"),
         (b"a", "/prompt", "neither"),
         (7, "/prompt", "neither"),
     ],
@@ -138,7 +138,7 @@ def test_a_grammar_that_is_none() -> None:
 def test_nothing_of_a_raw_turn_is_remembered_as_a_conversation() -> None:
     with writes("Hello.") as model:
         model.complete([model.compile_text("Say:")], sampling=GREEDY)
-        assert not model.compiler.prompts._turns._kept  # type: ignore[attr-defined]
+        assert not model.compiler.prompts._turns._kept
 
 
 def test_turns_of_asyncio() -> None:
@@ -171,7 +171,7 @@ def test_a_turn_that_cannot_be_queued_says_so_at_once(monkeypatch: pytest.Monkey
     def refuse(request: Any) -> Any:
         raise BusyError("too many requests are waiting")
 
-    monkeypatch.setattr(model._runner, "submit", refuse)  # type: ignore[attr-defined]
+    monkeypatch.setattr(model._runner, "submit", refuse)
     asyncio.run(main(model, turn, BusyError))
     monkeypatch.undo()
     model.close()
@@ -198,7 +198,7 @@ def test_cancelling_a_task_gives_the_job_up() -> None:
             compiled.append(job)
             return compile_(job)
 
-        model.compiler.compile = note  # type: ignore[method-assign]
+        model.compiler.compile = note
         task = asyncio.create_task(model.acompile(Job([{"role": "user", "content": "Hi."}])))
         await asyncio.sleep(0)
         await asyncio.sleep(0)

@@ -41,7 +41,7 @@ def test_the_report():
     named = [(f["pointer"], f["keyword"]) for f in answer["enforced"]]
     assert set(named) == {("", "type"), ("", "items"), ("", "minItems"), ("/items", "type")}
     assert [(f["pointer"], f["keyword"]) for f in answer["checked"]] == [("/items", "not")]
-    assert answer["checked"][0]["reason"] == "not held by the mask"
+    assert answer["checked"][0]["reason"] == "not enforced by the mask"
     assert results(schema, ["yes"], ["no"], [], [1]) == "da--"
 
 

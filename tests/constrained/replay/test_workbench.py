@@ -6,10 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from constrained.errors import RequestError
+from constrained.errors import GrammarError, RequestError, TemplateError
+from constrained.format_selection.selection import select_format
+from constrained.replay import replay_context, workbench
 from constrained.replay.workbench import inspect_row
+from constrained.template.chat_template import ChatTemplate
+from constrained.template.work_limits import TemplateLimitError
 from grammars.errors import Error
-from tests.templates import HERMES, hermes_call, tool
+from tests.templates import HERMES, PING, hermes_call, tool
 
 WEATHER = tool("weather", {"city": {"enum": ["Rome", "Paris"]}, "days": {"type": "integer"}})
 ROW: dict[str, Any] = {"template": HERMES, "tools": [WEATHER]}
@@ -73,3 +77,35 @@ def test_files_are_refused(row: dict[str, Any], where: str):
     with pytest.raises(RequestError) as caught:
         inspect_row(row)
     assert caught.value.where == where
+
+
+def test_a_template_that_fails_is_analysed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+
+    def note(template: ChatTemplate, *given: Any, **options: Any) -> Any:
+        seen.append(template.source)
+        return select_format(template, *given, **options)
+
+    monkeypatch.setattr(replay_context, "select_format", note)
+    row = {"template": "{{ raise_exception('no ' + messages[0].content) }}"}
+    messages: list[str] = []
+    for _ in range(2):
+        with pytest.raises(TemplateError) as failure:
+            inspect_row(row)
+        messages.append(str(failure.value))
+    assert seen == [row["template"]]
+    assert messages[0] == messages[1]
+
+
+def test_all_work_of_a_template_together_is_bounded() -> None:
+    """Each rendering takes 125,000 steps, which is little."""
+    row = {"template": "{% set x = 'a' * 16000000 %}{{ messages[0].content }}"}
+    with pytest.raises(TemplateLimitError, match="1,000,000 steps"):
+        inspect_row(row)
+
+
+def test_all_schemas_of_a_row_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workbench, "MOST_STEPS", 100)
+    with pytest.raises(GrammarError, match="too many steps") as failure:
+        inspect_row({"format": "hermes", "tools": [PING], "text": ""})
+    assert failure.value.where == "/tools"

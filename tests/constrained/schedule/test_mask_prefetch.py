@@ -67,7 +67,8 @@ def test_the_same_is_written() -> None:
 def test_masks_are_there_when_the_model_has_decoded(
     offloads: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ready, apply = Counter[bool](), Matcher.apply
+    ready = Counter[bool]()
+    apply = Matcher.apply
 
     def watch(matcher: Matcher, logits: np.ndarray) -> int | None:
         ready[matcher._packed is not None] += 1

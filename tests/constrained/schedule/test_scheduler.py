@@ -133,7 +133,8 @@ class Schedules(RuleBasedStateMachine):
         scope=st.sampled_from([COMMON, COMMON, OTHER, None]),
     )
     def ask(self, head: bytes, tail: bytes, max_tokens: int, scope: CacheScope) -> int:
-        prompt, wanted = tuple(head + tail), [True]
+        prompt = tuple(head + tail)
+        wanted = [True]
         boundaries = (len(head),) if len(head) > 100 else ()
         asked = request(prompt, max_tokens, lambda: wanted[0], boundaries, scope=scope)
         (seat,) = add(self.schedule, asked)
@@ -177,7 +178,8 @@ class Schedules(RuleBasedStateMachine):
 
     def check_replies(self) -> None:
         for seat, prompt, max_tokens, wanted in self.asked:
-            made, whole = seat.result.result(), alone(prompt, max_tokens)
+            made = seat.result.result()
+            whole = alone(prompt, max_tokens)
             if wanted[0] or made.finish is not Finish.CANCELLED:
                 assert made.tokens == whole
             else:
@@ -284,7 +286,8 @@ def test_a_prefix_that_nobody_has_computed_yet_is_computed_once() -> None:
 
 
 def test_who_is_of_another_scope_computes_and_waits_for_nothing_of_it() -> None:
-    engine, prompt = Watched(max_sequences=3), letters("the tools ", 40)
+    engine = Watched(max_sequences=3)
+    prompt = letters("the tools ", 40)
     schedule = Schedule(engine, cache=Cache(1 << 20))
     for scopes, cached in ((("a", "b"), 0), (("a", "b"), 1), ((None, "c"), 0), ((None, "a"), None)):
         made = finish(schedule, *(request(prompt, 1, scope=scope) for scope in scopes))
@@ -297,7 +300,8 @@ def test_who_is_of_another_scope_computes_and_waits_for_nothing_of_it() -> None:
 
 
 def test_a_conversation_goes_on_where_it_was() -> None:
-    engine, prompt = Watched(), letters("hello ", 50)
+    engine = Watched()
+    prompt = letters("hello ", 50)
     schedule = Schedule(engine)
     for _ in range(5):
         before = engine.computed
@@ -335,7 +339,8 @@ def test_a_long_prompt_does_not_stop_the_others() -> None:
 
 def test_nobody_waits_for_a_request_that_is_cancelled_while_its_prompt_is_read() -> None:
     engine = Watched(max_sequences=1)
-    schedule, wanted = Schedule(engine, step=16), [True]
+    schedule = Schedule(engine, step=16)
+    wanted = [True]
     first, second = add(
         schedule,
         request(letters("long ", 100), 1, lambda: wanted[0]),

@@ -142,7 +142,8 @@ def test_one_client_leaves_a_thread_to_the_others(worker: Workers):
 
 
 def test_clients_have_their_turns():
-    workers, done = Workers("test", threads=1), list[str]()
+    workers = Workers("test", threads=1)
+    done = list[str]()
     release, held = hold(workers)
     for client in "aaabc":
         workers.submit(partial(done.append, client), Order(client))

@@ -2,6 +2,8 @@ from contextlib import suppress
 
 import pytest
 
+from constrained.errors import AbandonedError
+from constrained.template.chat_template import ChatTemplate
 from constrained.template.work_limits import (
     TemplateLimitError,
     check_integer,
@@ -12,6 +14,7 @@ from constrained.template.work_limits import (
     sum_depths,
     weigh,
 )
+from grammars.steps import stop_when
 
 
 def spend_within(most: int, *steps: int) -> None:
@@ -89,3 +92,14 @@ def test_texts_integers_and_items():
 def test_depths():
     assert sum_depths(1) == 0
     assert sum_depths([1, [2, {"a": 3}]]) == 2 + 2 * 2 + 3
+
+
+def test_a_rendering_that_nobody_waits_for_ends() -> None:
+    loops = "{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}"
+    template = ChatTemplate(loops)
+
+    def leave() -> None:
+        raise AbandonedError("nobody waits for it")
+
+    with pytest.raises(AbandonedError), stop_when(leave):
+        template.render([{"role": "user", "content": "Hello"}])

@@ -116,6 +116,7 @@ def test_further_types(annotation: Any, given: Any, value: Any):
     assert call(returns(annotation), {"x": given}) == value
 
 
+# Users write such defaults, too.
 def place(a, /, b: int = 2, *, c: list[int] = [], d: Annotated[int, Field(alias="D")] = 4):  # noqa: B006
     return a, b, c, d
 
@@ -258,7 +259,8 @@ async def read_variable() -> tuple[str, int]:
 
 
 def test_async_functions_without_and_within_a_loop():
-    made, here = ToolCall("read_variable", {}), threading.get_ident()
+    made = ToolCall("read_variable", {})
+    here = threading.get_ident()
     assert call_function(made, [read_variable]) == ("unset", here)
 
     async def within() -> None:

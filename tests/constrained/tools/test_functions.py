@@ -137,7 +137,7 @@ def test_a_signature():
         model_config: int | None = None,
         _hidden: str = Field("h", max_length=3, description="Said in the field."),
         from_: Annotated[str, Field(alias="from")] = "a",
-        strategy: Any = object(),  # noqa: B008
+        strategy: Any = object(),  # noqa: B008  a default that is no JSON
         maker: Annotated[list[int], Field(default_factory=list)],
     ) -> list[str]:
         """Finds a text.
@@ -190,6 +190,7 @@ def test_a_parameter_that_is_called_cls():
 
 
 def test_real_templates_take_functions():
+    # Users write such defaults, too.
     def paint(color: Annotated[Color, Field(description="of it")], nodes: list[Node] = []):  # noqa: B006
         """Paints.
 
@@ -423,6 +424,7 @@ def takes_options(**things: int) -> None: ...
 def takes_function(x: int, then: Callable[[], int]) -> None: ...
 
 
+# A name that is nowhere: the signature cannot be read.
 def takes_bound_text(x: int, y: Annotated[object, Field(max_length=1)], z: "Missing") -> None: ...  # noqa: F821
 
 

@@ -56,7 +56,7 @@ def test_what_leaves_nothing_to_call_is_an_error() -> None:
         with pytest.raises(ToolError, match="no name"):
             model.call("Hi", [PING, {"parameters": {}}])
         with pytest.raises(RequestError, match="drop_tools is 1"):
-            model.call("Hi", [PING], drop_tools=1)  # type: ignore[arg-type]
+            model.call("Hi", [PING], drop_tools=1)
 
 
 def test_a_choice_of_several_goes_on_with_the_rest() -> None:

@@ -45,7 +45,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     path = tmp_path / "tools.json"
     path.write_text(json.dumps([PAINT, LOOSE]))
     assert main(["schema", "--tools", str(path)]) == 0
-    assert "loose: 4 keywords held by the mask" in capsys.readouterr().out
+    assert "loose: 4 keywords enforced by the mask" in capsys.readouterr().out
     path.write_text(json.dumps([PAINT, BAD]))
     assert main(["schema", "--tools", str(path), "--json"]) == 1
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]

@@ -3,11 +3,18 @@
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from constrained.tools.shapes import read_tools
-from constrained.trace.places import JsonPath, TokenPlace, TracedPart, find_places
+from constrained.trace.places import (
+    JsonPath,
+    TokenPlace,
+    TracedPart,
+    decode_pieces,
+    find_places,
+)
 from grammars.formats import FORMATS, HERMES
 from grammars.parse.parser import Parser
 from grammars.render import render
@@ -38,7 +45,8 @@ def list_scalars(value: Any, steps: tuple[str | int, ...] = ()) -> list[str]:
 
 @given(VALUES)
 def test_the_path_of_each_scalar_is_met_in_order(value: Any):
-    path, met = JsonPath(), [""]
+    path = JsonPath()
+    met = [""]
     for char in json.dumps(value):
         path.feed(char)
         if path.pointer != met[-1]:
@@ -66,7 +74,8 @@ def place_all(format: Format, turn: Turn, given: list[Any]) -> list[TokenPlace]:
     state = State(calls=0)
     text = render(turn, format, tools, state).encode()
     parser = Parser(format, tools, state, stream=True)
-    return list(find_places(parser, [bytes([byte]) for byte in text], is_json=False))
+    pieces = decode_pieces([bytes([byte]) for byte in text])
+    return find_places(parser, pieces, is_json=False)
 
 
 def test_the_places_of_a_turn():
@@ -95,6 +104,23 @@ def test_each_argument_has_a_place_in_every_format():
         places = place_all(format, turn, given)
         pointers = {place.pointer for place in places if place.call == 0}
         assert {"/city", "/count"} <= pointers, format.name
+
+
+def read_place(format: Format, turn: Turn, given: list[Any], place: TokenPlace) -> str:
+    """What the tokens of a place spell, all of them together."""
+    data = render(turn, format, read_tools(given), State(calls=0)).encode()
+    places = place_all(format, turn, given)
+    found = bytes([byte for byte, one in zip(data, places, strict=True) if one == place])
+    return found.decode("utf-8", "replace")
+
+
+@pytest.mark.parametrize("format", FORMATS, ids=lambda format: format.name)
+def test_names_and_values_are_where_they_stand(format: Format):
+    given = [tool("look_up", {"city": {"type": "string"}, "count": {"type": "integer"}})]
+    turn = Turn(calls=(ToolCall("look_up", {"city": "Rome", "count": 12}),))
+    assert read_place(format, turn, given, TokenPlace(TracedPart.TOOL_NAME, 0)) == "look_up"
+    assert "Rome" in read_place(format, turn, given, TokenPlace(TracedPart.ARGUMENTS, 0, "/city"))
+    assert "12" in read_place(format, turn, given, TokenPlace(TracedPart.ARGUMENTS, 0, "/count"))
 
 
 def test_a_character_may_be_several_tokens():

@@ -139,7 +139,8 @@ def test_keys_and_names_that_cannot_be_written_are_refused() -> None:
 
 
 def test_strings_are_told_while_they_are_written() -> None:
-    parser, told = Parser(LFM2, TOOLS, stream=True), ""
+    parser = Parser(LFM2, TOOLS, stream=True)
+    told = ""
     for piece in (f"{START}f(q='I'd", " li", "ke', ", "b", "=True", f"){END}"):
         events = parser.feed(piece)
         told += "".join(e.text for e in events if isinstance(e, ArgumentsDelta))

@@ -17,7 +17,8 @@ from tests.agreement.matching import Masked
 from tests.turn_completer import turn_completer
 
 MARK = "]<]minimax[>["
-HEAD, TAIL = f'{MARK}<tool_call>\n{MARK}<invoke name="f">', f"{MARK}</invoke>\n{MARK}</tool_call>"
+HEAD = f'{MARK}<tool_call>\n{MARK}<invoke name="f">'
+TAIL = f"{MARK}</invoke>\n{MARK}</tool_call>"
 TEXT, INTEGER = {"type": "string"}, {"type": "integer"}
 TREE = {
     "type": "object",
@@ -161,7 +162,8 @@ def test_a_turn_without_reasoning_may_begin_with_the_closer(single: bool) -> Non
 
 
 def test_strings_are_told_while_they_are_written() -> None:
-    parser, told = Parser(MINIMAX_M3, [TOOL], stream=True), ""
+    parser = Parser(MINIMAX_M3, [TOOL], stream=True)
+    told = ""
     for piece in (HEAD + MARK, "<s>it", "'s", MARK[:5], MARK[5:] + f"</s>{MARK}<l>{MARK}<item>1",
                   f"{MARK}</item>{MARK}</l>{TAIL}"):  # fmt: skip
         events = parser.feed(piece)

@@ -1,4 +1,4 @@
-"""An inferred format has to hold behind the generation prompt of its template."""
+"""An inferred format has to hold bfter the generation prompt of its template."""
 
 from dataclasses import replace
 
@@ -129,7 +129,7 @@ def test_a_format_that_is_read_as_something_else_is_refused() -> None:
     assert list(try_behind_prompt(chat, format))
     for wrong in HERMES, QWEN3_CODER:
         ending = replace(wrong, contents=(Content("<from>me\n<to>all\n<text>"),))
-        with pytest.raises(DetectError, match="behind the generation prompt"):
+        with pytest.raises(DetectError, match="bfter the generation prompt"):
             list(try_behind_prompt(chat, ending))
 
 
@@ -163,7 +163,8 @@ def test_a_call_may_go_on_with_the_header_of_the_turn() -> None:
     format = detect(template.render).format
     assert format.opening == (Marker("calls tools"), Literal("\n["))
     assert (format.closing, format.ends) == ((Literal("]"),), ("<end>", "<stop>"))
-    first, second = '{"name": "ping", "arguments": {"a": "x"}}', '{"name": "ping", "arguments": {}}'
+    first = '{"name": "ping", "arguments": {"a": "x"}}'
+    second = '{"name": "ping", "arguments": {}}'
     two = f" calls tools\n[{first}, {second}]"
     for choice in Choice.AUTO, Choice.REQUIRED:
         assert Completer(build_turn(format, [PING], Policy(choice))).complete(two) == ""

@@ -285,5 +285,5 @@ def test_content_beside_calls_that_is_never_seen() -> None:
     found = infer(chat(format, refuses=lambda m: bool("tool_calls" in m and m["content"])))
     assert found.format.contents == (Content("<text>", "</text>", calls=False),)
     assert conclusions(found)["content and a call"] == (
-        "content beside a call is refused or left out"
+        "content next to a call is rejected or dropped"
     )

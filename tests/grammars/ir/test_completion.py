@@ -13,7 +13,7 @@ from constrained.mask import Matcher
 from constrained.replay.replay_context import byte_tokenizer
 from grammars.errors import SchemaError
 from grammars.ir import grammar as grammar_module
-from grammars.ir.completion import Completer
+from grammars.ir.completion import MOST_TURN_STEPS, PIECE_STEPS, Completer
 from grammars.ir.grammar import Grammar, GrammarBuilder
 from grammars.ir.nodes import (
     EMPTY,
@@ -49,7 +49,8 @@ def matcher_of(grammar: Grammar) -> Matcher:
 
 def takes(matcher: Matcher, text: str) -> bool:
     """Is the text one of the grammar?"""
-    fork, tokens = matcher.fork(), VOCABULARY.encode(text)
+    fork = matcher.fork()
+    tokens = VOCABULARY.encode(text)
     if fork.accepts(tokens) < len(tokens):
         return False
     for token in tokens:
@@ -101,7 +102,8 @@ def grammars(draw: Callable[..., Expression]) -> Grammar:
 @settings(max_examples=150)
 @given(grammar=grammars(), seed=st.integers(0, 2**16))
 def test_each_beginning_is_completed_in_the_shortest_way(grammar: Grammar, seed: int) -> None:
-    matcher, draw = matcher_of(grammar), random.Random(seed)
+    matcher = matcher_of(grammar)
+    draw = random.Random(seed)
     completer = Completer(grammar)
     text = ""
     for _ in range(8):
@@ -125,7 +127,8 @@ def test_each_beginning_is_completed_in_the_shortest_way(grammar: Grammar, seed:
     grammar=grammars(), cuts=st.lists(st.integers(0, 12), max_size=4), seed=st.integers(0, 2**16)
 )
 def test_what_was_read_before_changes_nothing(grammar: Grammar, cuts: list[int], seed: int) -> None:
-    matcher, draw = matcher_of(grammar), random.Random(seed)
+    matcher = matcher_of(grammar)
+    draw = random.Random(seed)
     text = ""
     while len(text) < 12:
         legal = [c for c in LETTERS + "()!" if begins(matcher, text + c)]
@@ -268,15 +271,19 @@ def test_a_grammar_has_a_largest_size(monkeypatch: pytest.MonkeyPatch) -> None:
         rules.define(Literal("a" * 100))
 
 
-def test_a_search_that_takes_too_long_ends_and_is_not_begun_again():
+def test_a_search_that_takes_too_long_goes_on_in_pieces_and_ends() -> None:
     rules = GrammarBuilder()
     pattern = intersection(Pattern("[ab]*a[ab]{300}"), Pattern("[ab]*b[ab]{299}"))
-    hard = Completer(rules.build(rules.terminal(pattern, "HARD")))
-    known = hard.fork()
-    assert known.complete("") is None
-    with limit_steps(0):  # nor looked at
-        assert known.complete("a") is None
-    assert hard.fork()._spent == 0  # each turn has steps of its own
+    hard = Completer(rules.build(rules.terminal(pattern, "HARD"))).fork()
+    spent = list[int]()
+    for size in range(1, 100):
+        with limit_steps(1_000_000) as account:
+            assert hard.complete("a" * size) is None
+        assert account.left is not None
+        spent.append(1_000_000 - account.left)
+    assert max(spent) < 2 * PIECE_STEPS
+    assert sum(spent) < 2 * MOST_TURN_STEPS
+    assert spent[-1] == 0, "it is given up"
 
 
 def write_lists() -> Grammar:

@@ -24,7 +24,8 @@ from grammars.ir.nodes import (
 from grammars.ir.printer import print_expression, print_rule
 from grammars.schema.bits import KEEP, SetBit, count
 
-A, B = Literal("a"), RuleReference("b")
+A = Literal("a")
+B = RuleReference("b")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What a schema's report lists as held by the mask, and what as checked afterwards."""
+"""What a schema's report lists as enforced by the mask, and what as checked afterwards."""
 
 from typing import Any
 

@@ -17,7 +17,8 @@ CONTAINERS = VALUES.filter(lambda value: isinstance(value, list | dict))
 def test_the_end_of_a_json_value_is_found(value: Any, rest: str, cut: int, indent: Any) -> None:
     text = json.dumps(value, ensure_ascii=False, indent=indent)
     assert JsonScanner().feed(text + rest, 0) == len(text)
-    scanner, cut = JsonScanner(), min(cut, len(text) - 1)
+    scanner = JsonScanner()
+    cut = min(cut, len(text) - 1)
     assert scanner.feed(text[:cut], 0) is None
     assert scanner.feed(text[cut:] + rest, 0) == len(text) - cut
 

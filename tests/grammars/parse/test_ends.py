@@ -74,7 +74,8 @@ def test_a_text_that_ends_as_its_closer_begins_is_ended() -> None:
     names = ("a", "b")
     properties = {name: {"type": "string"} for name in names}
     schema = lower({"type": "object", "properties": properties, "required": [*names]})
-    tool, kind = Tool("f", schema), f"{tags.after_key}string{tags.after_kind}"
+    tool = Tool("f", schema)
+    kind = f"{tags.after_key}string{tags.after_kind}"
     head = '<|open|>tools<|sep|><|open|>call tool="f" index="1"<|sep|>'
     written = f"{head}{tags.open}a{kind}x{tags.close}{tags.close}{tags.open}b{kind}"
     rest = f"{tags.close}{tags.end}<|close|>tools<|sep|>"

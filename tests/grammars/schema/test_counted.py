@@ -66,7 +66,8 @@ def hold(format: Format, schema: Any, values: list[Any], order: KeyOrder) -> Non
     """Is just what is valid taken, and each beginning of it completed?"""
     lowered = lower(schema, close=False)
     assert not lowered.report.checked
-    tool, policy = Tool("f", lowered), Policy(Choice.REQUIRED, key_order=order)
+    tool = Tool("f", lowered)
+    policy = Policy(Choice.REQUIRED, key_order=order)
     is_valid = jsonschema_rs.validator_for(schema).is_valid
     grammar = Masked(format, [tool], policy, State())
     completer = turn_completer(format, [tool], policy, State())

@@ -1,4 +1,4 @@
-"""Conditions on which keys are present: held by the mask in any order, and by the completer."""
+"""Conditions on which keys are present: enforced by the mask in any order, and by the completer."""
 
 import random
 from itertools import combinations
@@ -79,11 +79,13 @@ def test_the_mask_takes_what_is_valid(
     format: Format, condition: dict[str, Any], rest: Any, required: list[str]
 ) -> None:
     schema = make(condition, required=required, additionalProperties=rest)
-    tool, policy = Tool("f", lower(schema)), Policy(Choice.REQUIRED)
+    tool = Tool("f", lower(schema))
+    policy = Policy(Choice.REQUIRED)
     is_valid = jsonschema_rs.validator_for(schema).is_valid
     grammar = Masked(format, [tool], policy, State())
     completer = turn_completer(format, [tool], policy, State())
-    rng, keys = random.Random(0), "abcd" if rest is False else "abcdzy"
+    rng = random.Random(0)
+    keys = "abcd" if rest is False else "abcdzy"
     for count_ in range(len(keys) + 1):
         for some in combinations(keys, count_):
             shuffled = rng.sample(some, len(some))

@@ -1,4 +1,4 @@
-"""Values in every style: spelled, held by the mask, read back, completed from any cut."""
+"""Values in every style: spelled, enforced by the mask, read back, completed from any cut."""
 
 import json
 import math
@@ -86,7 +86,8 @@ class Mask:
 
     def walk(self, rng: random.Random, start: str, steps: int) -> str:
         """A random text that the mask takes, and that begins with as much of `start`."""
-        matcher, tokens = self._matcher.fork(), self.vocabulary.encode_marked(start, self.ids)
+        matcher = self._matcher.fork()
+        tokens = self.vocabulary.encode_marked(start, self.ids)
         tokens = tokens[: matcher.accepts(tokens)]
         for token in tokens:
             matcher.commit(token)
@@ -270,7 +271,8 @@ def test_the_end_of_an_object_is_found(name: str, value: Any, rest: str, cut: in
         reject()
     text = spell(value, style)
     assert make_scanner(style).feed(text + rest, 0) == len(text)
-    scanner, cut = make_scanner(style), min(cut, len(text) - 1)
+    scanner = make_scanner(style)
+    cut = min(cut, len(text) - 1)
     assert scanner.feed(text[:cut], 0) is None
     assert scanner.feed(text[cut:] + rest, 0) == len(text) - cut
 
@@ -350,7 +352,8 @@ def test_half_a_quote_is_text(name: str) -> None:
 
 
 def test_white_space_is_exact_down_to_some_depth() -> None:
-    held, value = Mask("pretty", lower({}, only_object=False)), []
+    held = Mask("pretty", lower({}, only_object=False))
+    value = []
     for _ in range(12):
         value = [value, {"a": value}]
     text = spell(value, PRETTY)

@@ -243,7 +243,7 @@ def test_what_is_damaged_is_left_out_with_a_line_in_the_log(
                 batch = runner.get("", id)
                 assert len(runner.list_batches("")) == 1
                 await wait_until(lambda: batch.is_finished)
-        assert caplog.text.count("is damaged and left out") == len(DAMAGED) + 3
+        assert caplog.text.count("is damaged and skipped") == len(DAMAGED) + 3
         assert "root:" not in caplog.text
 
     asyncio.run(run())

@@ -26,7 +26,7 @@ def test_the_page_describes_fields_replies_examples_and_keys(plain: httpx.Client
     assert "&quot;content&quot;: &quot;Hello!&quot;" in page
     assert "<td><code>cached_tokens</code></td>" in page
     assert "No API key is needed" in page
-    assert "<td><code>after</code></td><td>string</td><td></td><td>Goes on behind" in page
+    assert "<td><code>after</code></td><td>string</td><td></td><td>Continue after" in page
 
 
 def test_nothing_is_loaded_from_elsewhere(plain: httpx.Client) -> None:

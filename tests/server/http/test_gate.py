@@ -261,7 +261,8 @@ def test_half_a_body_is_not_waited_for() -> None:
 def test_head_is_answered_as_get_is_without_the_body() -> None:
     with running(scripted("Hi"), Settings(api_keys=("one",))) as client:
         for path, status in (("/", 200), ("/health", 200), ("/v1/models", 401), ("/none", 401)):
-            head, get = client.head(path), client.get(path)
+            head = client.head(path)
+            get = client.get(path)
             assert (head.status_code, head.content) == (status, b""), path
             assert head.headers["content-length"] == get.headers["content-length"]
         start = client.get("/").json()

@@ -7,7 +7,7 @@ import pytest
 
 from constrained import embedded
 from constrained.commands.options import complete
-from constrained.engine.gguf_metadata import read_facts
+from constrained.engine.model_facts import read_facts
 from constrained.errors import RequestError
 from server.models.model_files import find_sources, read_presets
 from server.models.source import ModelSource

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import httpx
@@ -11,17 +12,31 @@ import pytest
 from constrained.errors import ModelError
 from constrained.model.model import Model
 from constrained.schedule.workers import Order, Workers
+from server import time_left
 from server.app import make_app
+from server.dialects.completions import routes
 from server.http import reading
 from server.http.body import read_object
 from server.models.served_models import ModelBounds
 from server.models.source import ModelSource
 from server.settings import Settings
+from server.turns import active_request
+from server.turns.active_request import launch
 from tests.scripted_model import OPENED, scripted
 from tests.server.running_server import running, wait_until
 
 Json = dict[str, Any]
 HELLO = [{"role": "user", "content": "Hello"}]
+
+
+class FakeClock:
+    """Stands still until it is set."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
 
 
 def load_broken() -> Model:
@@ -103,6 +118,40 @@ def test_a_body_is_read_once_and_in_the_threads_of_all_models(
     assert reply.json()["model"] == "first"  # the query says which: its own threads read
     assert len(seen) == 3
     assert seen[-1].startswith("compile")
+
+
+@pytest.mark.parametrize("quick", [1 << 20, 0])
+def test_reading_takes_its_time_from_that_of_the_request(
+    monkeypatch: pytest.MonkeyPatch, quick: int
+) -> None:
+    """Each of three parts had the whole time once."""
+    clock = FakeClock()
+    limits: list[float | None] = []
+
+    def read_slowly(*given: Any) -> Any:
+        clock.seconds += 200
+        return read_object(*given)
+
+    def launch_noted(*given: Any, timeout: float | None) -> Any:
+        limits.append(timeout)
+        return launch(*given, timeout=timeout)
+
+    def load_slowly() -> Model:
+        clock.seconds += 5_000
+        return scripted("Hello", turn=OPENED)
+
+    monkeypatch.setattr(time_left, "TimeLeft", partial(time_left.TimeLeft, clock=clock))
+    monkeypatch.setattr(reading, "read_object", read_slowly)
+    monkeypatch.setattr(reading, "QUICK", quick)
+    monkeypatch.setattr(active_request, "launch", launch_noted)
+    sources = [*make_sources(), ModelSource("slow", load_slowly)]
+    with running(sources, Settings(timeout=1_000)) as client:
+        for name in ("first", "slow"):
+            assert ask(client, model=name).status_code == 200
+        body = {"prompt": "<|im_start|>assistant\n", "model": "first"}
+        monkeypatch.setattr(routes, "launch", launch_noted)
+        assert client.post("/v1/completions", json=body).status_code == 200
+    assert limits == [800, 800, 800]
 
 
 def test_a_body_that_is_no_object_names_no_model(client: httpx.Client) -> None:

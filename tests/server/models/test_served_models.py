@@ -3,12 +3,15 @@
 import asyncio
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 
+from constrained.engine.gguf_metadata import ModelFacts, read_facts
 from constrained.errors import ModelError
 from constrained.model.model import Model
 from server.errors import HttpError
+from server.models import served_models
 from server.models.served_models import ModelBounds, ModelState, ServedModels
 from server.models.source import ModelSource
 from tests.scripted_model import scripted
@@ -283,5 +286,36 @@ def test_closing_does_not_wait_for_a_model_that_is_being_loaded() -> None:
         await asyncio.wait([asking])
         assert asking.cancelled() or asking.exception() is not None
         loads.hold.set()
+
+    asyncio.run(run())
+
+
+def test_a_file_that_cannot_be_read_is_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each list of the models read it again."""
+    seen = list[Path]()
+
+    def note(path: Path) -> ModelFacts:
+        seen.append(path)
+        return read_facts(path)
+
+    monkeypatch.setattr(served_models, "read_facts", note)
+    broken, missing = tmp_path / "broken.gguf", tmp_path / "missing.gguf"
+    broken.write_bytes(b"GGUF")
+    names = [ModelSource(path.stem, scripted, path=path) for path in (broken, missing)]
+
+    async def look(models: ServedModels) -> None:
+        await asyncio.gather(models.read_facts(), models.read_facts())
+
+    async def run() -> None:
+        models = ServedModels(names)
+        await look(models)
+        await look(models)
+        assert seen == [broken]
+        broken.write_bytes(b"GGUF, and more")
+        await look(models)
+        assert seen == [broken, broken]
+        await models.close()
 
     asyncio.run(run())

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.observe.lost_prefix import ChangedPart, find_lost_prefix, read_parts
+from server.observe.kinship import Kin, Relation
+from server.observe.lost_prefix import ChangedPart, find_lost_prefix
 from server.observe.prefix_watch import PrefixWatch
+from server.observe.prompt_parts import read_parts
 from server.observe.repeated_calls import find_repeated_calls
 from tests.scripted_model import scripted
 from tests.server.running_server import running
@@ -90,7 +92,8 @@ def test_any_changed_character_of_the_system_message_is_found(position: int, cha
 
 @given(st.permutations(TOOLS), st.lists(st.sampled_from(TOOLS), unique_by=str))
 def test_tools_are_the_same_or_differ(first: list[Any], second: list[Any]):
-    lost = find_lost_prefix(read_parts(TALK, first), read_parts(TALK, second))
+    earlier = Kin(read_parts(TALK, first), Relation.CONTINUED)
+    lost = find_lost_prefix(earlier, read_parts(TALK, second))
     assert (lost is None) == (first == second)
 
 
@@ -114,6 +117,16 @@ def test_repeated_calls():
     assert find_repeated_calls([*talk, call("f", '{"b":2,"a":1}')], 3) == [("f", 3)]
     assert find_repeated_calls([*talk, {"role": "user"}, call("f", {"a": 1, "b": 2})], 3) == []
     assert find_repeated_calls([call("f", "{"), call("f", "{")], 2) == [("f", 2)]
+
+
+@pytest.mark.parametrize("depth", [700, 100_000])
+def test_calls_that_nest_deeply_cost_no_request(depth: int):
+    arguments = '{"a":' + "[" * depth + "]" * depth + "}"
+    find_repeated_calls([call("f", arguments)] * 3, 3)
+    messages = [TALK[1], call("f", arguments), {"role": "tool", "content": "?"}, TALK[1]]
+    with running(scripted("Hi.")) as client:
+        reply = client.post("/v1/chat/completions", json={"messages": messages})
+    assert reply.status_code in (200, 400)
 
 
 def test_log_metrics_and_reply(caplog: pytest.LogCaptureFixture):

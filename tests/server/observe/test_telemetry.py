@@ -11,6 +11,7 @@ import pytest
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from prometheus_client.parser import text_string_to_metric_families
 
 from constrained.metrics import Amount, Metrics
 from grammars.byte_cache import CacheSize
@@ -106,15 +107,59 @@ def test_what_a_server_notes(caplog: pytest.LogCaptureFixture):
     assert 'constrained_calls_total{outcome="valid",tool="ping"} 1.0' in metrics
 
 
-def test_the_dashboard_asks_for_metrics_that_exist():
+def read_samples() -> dict[str, set[str]]:
+    """The names of all samples that a server emits, with their labels."""
     counters = Counters()
-    counters.note_record(replace(RECORD, lost_prefix="system"))
+    counters.note_record(replace(RECORD, lost_prefix="system", repeated_calls=1))
     counters.note_request("/", 200)
     metrics = replace(NO_METRICS, caches={"turns": CacheSize(1, 1)})
-    known = set(re.findall(r"^([a-z_]+)[ {]", counters.write(metrics).decode(), re.MULTILINE))
-    dashboard = json.loads((DEPLOY / "grafana.json").read_text("utf-8"))
-    for panel in dashboard["panels"]:
-        for target in panel["targets"]:
-            asked = set(re.findall(r"(?:constrained|process)_[a-z_]+", target["expr"]))
-            assert asked
-            assert asked <= known, panel["title"]
+    samples: dict[str, set[str]] = {}
+    for family in text_string_to_metric_families(counters.write(metrics).decode()):
+        for sample in family.samples:
+            samples.setdefault(sample.name, set()).update(sample.labels)
+    return samples
+
+
+def read_dashboard() -> Any:
+    return json.loads((DEPLOY / "grafana.json").read_text("utf-8"))
+
+
+@pytest.mark.parametrize("panel", read_dashboard()["panels"], ids=lambda panel: panel["title"])
+def test_the_dashboard_asks_for_metrics_that_exist(panel: Any):
+    samples = read_samples()
+    for target in panel["targets"]:
+        expression = target["expr"]
+        asked = set(re.findall(r"\b(?!by\b)[a-z]\w+(?=\[|\b(?!\())", expression))
+        asked = {name for name in asked if "_" in name and name != "histogram_quantile"}
+        assert asked
+        assert asked <= samples.keys()
+        labels = set(re.findall(r"\bby \((\w+)\)", expression))
+        labels |= set(re.findall(r"{{(\w+)}}", target["legendFormat"]))
+        for name in asked:
+            assert labels <= samples[name]
+
+
+def test_the_dashboard_is_one_of_grafana():
+    """What its model of a dashboard asks for, see `grafana_foundation_sdk.models.dashboard`."""
+    dashboard = read_dashboard()
+    assert type(dashboard["schemaVersion"]) is int
+    assert dashboard["uid"]
+    [variable] = dashboard["templating"]["list"]
+    assert (variable["type"], variable["query"]) == ("datasource", "prometheus")
+    panels = dashboard["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    taken: set[tuple[int, int]] = set()
+    for panel in panels:
+        assert panel["datasource"] == {"type": "prometheus", "uid": f"${{{variable['name']}}}"}
+        assert panel["fieldConfig"]["defaults"]["unit"]
+        references = [target["refId"] for target in panel["targets"]]
+        assert len(set(references)) == len(references)
+        place = panel["gridPos"]
+        cells = {
+            (x, y)
+            for x in range(place["x"], place["x"] + place["w"])
+            for y in range(place["y"], place["y"] + place["h"])
+        }
+        assert place["x"] + place["w"] <= 24  # columns of Grafana's grid
+        assert not cells & taken, "panels lie on each other"
+        taken |= cells

@@ -73,7 +73,8 @@ def guess(client: httpx.Client, ask: Callable[[], object]) -> tuple[str, list[in
         client: asks with the key B.
         ask: what key A does before each of the questions.
     """
-    known, counts = "", list[int]()
+    known = ""
+    counts = list[int]()
     for _ in SECRET:
         found: dict[str, int] = {}
         for digit in DIGITS:
@@ -151,7 +152,8 @@ def test_what_is_no_salt_is_refused_with_its_pointer(path: str, field: str, valu
 
 
 def test_snapshots_on_disk_keep_keys_apart_and_do_not_name_them(tmp_path: Path) -> None:
-    cache, text = Cache(1 << 20, tmp_path / "cache"), SYSTEM * 2
+    cache = Cache(1 << 20, tmp_path / "cache")
+    text = SYSTEM * 2
     with serving(cache=cache) as client:
         assert count(client, text, "key-A") == 0
         assert count(client, text, "key-B") == 0

@@ -161,7 +161,7 @@ def test_tools_that_nobody_runs_are_named() -> None:
         options = {"tools": [SEARCH, ping], "tool_choice": {"type": "web_search"}}
         error = post(client, "/v1/responses", options, 400)["error"]
         assert error["param"] == "/tool_choice"
-        assert "nobody runs" in error["message"]
+        assert "this server cannot run" in error["message"]
         options["tool_choice"] = {"type": "allowed_tools", "mode": "auto", "tools": [SEARCH]}
         error = post(client, "/v1/responses", options, 400)["error"]
         assert error["param"] == "/tool_choice/tools"

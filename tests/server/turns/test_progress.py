@@ -44,7 +44,8 @@ def test_chunks_tell_how_much_of_the_prompt_is_read(
     assert read[-1] == told[-1]["total"] > len(LONG)
     assert told[-1]["time_ms"] >= told[0]["time_ms"] >= 0
     is_told = ["prompt_progress" in chunk for chunk in chunks]
-    first, last = is_told.index(True), len(is_told) - is_told[::-1].index(True)
+    first = is_told.index(True)
+    last = len(is_told) - is_told[::-1].index(True)
     assert all(is_told[first:last])  # all of it in front of the reply
 
 

@@ -22,7 +22,8 @@ from tests.templates import hermes_call
 
 SPEC = {"type": "object", "properties": {"sides": {"type": "integer"}, "to": {"type": "string"}}}
 ROLL = {"type": "function", "function": {"name": "roll", "parameters": SPEC}}
-SIX, FOUR = ToolCall("roll", {"sides": 6, "to": "me"}), ToolCall("roll", {"sides": 4, "to": "me"})
+SIX = ToolCall("roll", {"sides": 6, "to": "me"})
+FOUR = ToolCall("roll", {"sides": 4, "to": "me"})
 TWISTED = ToolCall("roll", {"to": "me", "sides": 6})
 ASK = [{"role": "user", "content": "Roll!"}]
 

@@ -88,7 +88,7 @@ def write(
     texts = [vocabulary.encode_marked(render(t, format, tools, state), ids) for t in turns]
     grammar = build_grammar(format, tools, policy, state, ids)
     engine = ScriptedEngine(vocabulary, wish(texts, vocabulary), can_roll_back=can_roll_back)
-    run = Run(None)  # type: ignore[arg-type]
+    run = Run(None)
     turn = DecodeInput(
         [0],
         lambda: Parser(format, tools, state, stream=stream),

@@ -1,6 +1,7 @@
 """A stop text ends the content in front of it, however the text is cut into tokens and events."""
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -49,7 +50,7 @@ def test_what_is_sent_is_the_text_in_front_of_the_first_stop_text(
     edges = [0, *cuts, len(written)]
     pieces = tuple(written[a:b] for a, b in pairwise(edges))
     vocabulary = Vocabulary(pieces, {}, frozenset(), (), BYTES.encode, BYTES.encode_special, None)
-    parser = lambda: Parser(HERMES, ())  # noqa: E731
+    parser = partial(Parser, HERMES, ())
 
     def write(stops: tuple[str, ...]) -> tuple[Transcript, list[StreamEvent], int]:
         request = Request(DecodeInput([0], parser), DecodeOptions(stops=stops))
@@ -82,7 +83,8 @@ EVENTS = st.lists(st.one_of(LETTERS.filter(bool).map(ContentDelta), st.just(OPEN
 @example([ContentDelta("abc"), OPENED], ("abcd", "bc"))
 @example([ContentDelta("abcd"), OPENED], ("abcd", "bc"))
 def test_something_else_in_between_begins_another_text(events: list[Event], stops: tuple[str, ...]):
-    wanted, texts = list[Event | str](), [""]
+    wanted = list[Event | str]()
+    texts = [""]
     stopped = None
     for event in [*events, OPENED]:  # the end of the last text
         if isinstance(event, ContentDelta):
@@ -108,7 +110,8 @@ def test_something_else_in_between_begins_another_text(events: list[Event], stop
 
 
 def test_a_stop_text_is_prepared_once(monkeypatch: pytest.MonkeyPatch):
-    made, scan = list[str](), stopping._Scan  # type: ignore[attr-defined]
+    made = list[str]()
+    scan = stopping._Scan
 
     def note(stop: str) -> Any:
         made.append(stop)

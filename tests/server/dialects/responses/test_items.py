@@ -71,7 +71,7 @@ def test_turns_are_told_apart() -> None:
 def test_no_item_of_a_turn_copies_what_came_before(monkeypatch: pytest.MonkeyPatch) -> None:
     turns = list[Json]()
     gathered: list[dict[str, list[Any]]] = []
-    find = items._find_turn  # pyright: ignore[reportPrivateUsage]
+    find = items._find_turn
 
     def note(*given: Any, **options: Any) -> Json:
         turns.append(find(*given, **options))

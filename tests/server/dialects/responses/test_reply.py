@@ -75,7 +75,9 @@ PARTS = st.one_of(
 
 def tell(parts: Sequence[tuple[str, Any]], finish: str) -> tuple[list[TurnEvent], list[Json]]:
     """The events of a turn, and what its output has to come to."""
-    told, items, count = list[TurnEvent](), list[Json](), 0
+    told = list[TurnEvent]()
+    items = list[Json]()
+    count = 0
     for kind, value in parts:
         if kind == "call":
             pieces, is_cut = value
@@ -114,7 +116,9 @@ def read_text(item: Json) -> str:
 
 def check_nesting(events: Sequence[Json]) -> list[Json]:
     """The items that the events tell of, put together from their deltas."""
-    items, is_open, part = list[Json](), False, False
+    items = list[Json]()
+    is_open = False
+    part = False
     for number, event in enumerate(events):
         assert event["sequence_number"] == number
         kind = event["type"].removeprefix("response.")
@@ -267,6 +271,7 @@ def test_a_stream_says_what_the_whole_response_says() -> None:
     for script in turns[:: max(1, len(turns) // 12)]:
         with running(scripted(script, source=OPEN, turn=OPENED)) as client:
             body: Json = {"tools": [tool], "temperature": 0, "max_output_tokens": 250}
-            events, whole = events_of(client, **body), ask(client, **body)
+            events = events_of(client, **body)
+            whole = ask(client, **body)
         check_nesting(events)
         assert lasting(events[-1]["response"]) == lasting(whole)

@@ -164,7 +164,8 @@ def test_a_stream_has_no_done_line(plain: httpx.Client) -> None:
 )
 def test_a_stream_says_the_same(painter: httpx.Client, choice: Any) -> None:
     body: Json = {"tools": [FLAT_PAINT, FLAT_PING], "tool_choice": choice, "temperature": 0}
-    events, whole = events_of(painter, **body), ask(painter, **body)
+    events = events_of(painter, **body)
+    whole = ask(painter, **body)
     assert lasting(events[-1]["response"]) == lasting(whole)
     assert whole["tool_choice"] == choice
     calls = [item["name"] for item in whole["output"] if item["type"] == "function_call"]

@@ -7,8 +7,9 @@ import pytest
 from gguf import GGMLQuantizationType
 
 from constrained import embedded
-from constrained.engine.gguf_metadata import ModelFacts, list_parts, read_facts
+from constrained.engine.model_facts import ModelFacts, read_facts
 from constrained.errors import ModelError
+from constrained.gguf.contents import list_parts
 from examples.random_model import load_small, write_model
 from tests.llama_c_api import loaded
 

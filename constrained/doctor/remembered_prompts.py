@@ -1,0 +1,46 @@
+"""A chat template that remembers what it has rendered: the checks ask for half of all prompts
+twice."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import jinja2
+
+from constrained.errors import TemplateError
+from constrained.template.chat_template import ChatTemplate
+
+
+class RememberedPrompts(ChatTemplate):
+    """A chat template for one examination, within which the date does not change.
+
+    Args and attributes: as in `ChatTemplate`.
+    """
+
+    def __init__(self, source: str, **tokens: str):
+        self._known: dict[str, str | TemplateError] = {}
+        super().__init__(source, **tokens)
+
+    def compiled_as(self, template: jinja2.Template) -> Self:
+        other = super().compiled_as(template)
+        other._known = {}
+        return other
+
+    def _render(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        tools: Sequence[Mapping[str, Any]] | None,
+        kwargs: Mapping[str, Any],
+        add_generation_prompt: bool,
+    ) -> str:
+        # Not as JSON: 1, 1.0 and true are told apart, and the order of keys.
+        key = repr((messages, tools, kwargs, add_generation_prompt))
+        known = self._known.get(key)
+        if known is None:
+            try:
+                known = super()._render(messages, tools, kwargs, add_generation_prompt)
+            except TemplateError as error:
+                known = error
+            self._known[key] = known
+        if isinstance(known, TemplateError):
+            raise known
+        return known

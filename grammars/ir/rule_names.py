@@ -1,0 +1,113 @@
+"""Which rules of its grammar a text is read by, piece by piece."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from grammars.ir.chart import START, Caller, Chart, ChartRow, Lexeme, UnknownEndError
+from grammars.ir.grammar import Grammar
+from grammars.ir.lexer import Lexer
+from grammars.ir.nodes import RuleReference
+from grammars.ir.printer import print_rule
+from grammars.ir.word_choice import WordChoices
+from grammars.steps import StepsError, limit_steps
+
+MOST_NAMED = 4
+"""Readings of a piece; what has more is hardly told apart by their names."""
+STEPS, STEPS_PER_CHARACTER = 200_000, 200
+
+
+class RuleNames(NamedTuple):
+    """The rules that the end of a piece of text is read by; several, where there are several
+    readings so far, and none, where that is not known.
+
+    Args:
+        rules: those whose part it is.
+        terminals: the terminals that it is in; literals and special tokens have no name.
+    """
+
+    rules: tuple[str, ...] = ()
+    terminals: tuple[str, ...] = ()
+
+
+UNKNOWN = RuleNames()
+
+
+def name_rules(grammar: Grammar, given: str, pieces: Sequence[str]) -> list[RuleNames]:
+    """The rules of each piece of a text, as far as its steps allow; behind that, and in a grammar
+    of a user's own, they are not known.
+
+    Args:
+        grammar: that the text is read with.
+        given: what stands in front of the pieces.
+        pieces: of the text, one behind the other.
+    """
+    found: list[RuleNames] = []
+    most = STEPS + STEPS_PER_CHARACTER * (len(given) + sum(map(len, pieces)))
+    with suppress(StepsError, RecursionError, UnknownEndError), limit_steps(most):
+        for names in _read(grammar, given, pieces):
+            found.append(names)
+    return found + [UNKNOWN] * (len(pieces) - len(found))
+
+
+def _read(grammar: Grammar, given: str, pieces: Sequence[str]) -> Iterator[RuleNames]:
+    text = given + "".join(pieces)
+    chart = _NamedChart(grammar, Lexer(grammar.rules), WordChoices(grammar.start, grammar.rules))
+    halves = chart.find_halves(text)
+    chart.grow(given if len(given) not in halves else given[: halves[len(given)]])
+    end = len(given)
+    waiting = 0  # pieces that end inside of a special token
+    for piece in pieces:
+        end += len(piece)
+        waiting += 1
+        if end not in halves:
+            chart.grow(text[:end])
+            names = chart.name_end()
+            yield from [names] * waiting
+            waiting = 0
+
+
+def print_named(grammar: Grammar, name: str) -> str:
+    """A rule or terminal as Lark has it."""
+    body = grammar.start if name == START else grammar.rules[name].body
+    return print_rule(name, body).rstrip("\n")
+
+
+class _NamedChart(Chart):
+    """A chart that tells which rules its text ends in."""
+
+    def __init__(self, grammar: Grammar, lexer: Lexer, choices: WordChoices):
+        self._ended: dict[int, list[tuple[Lexeme, list[Caller]]]] = {}
+        super().__init__(grammar, lexer, choices)
+
+    def find_halves(self, text: str) -> dict[int, int]:
+        """The offsets of a text that are inside of a special token, with where that begins."""
+        halves: dict[int, int] = {}
+        for at, name in self._find_tokens(text).items():
+            halves |= dict.fromkeys(range(at + 1, at + len(name)), at)
+        return halves
+
+    def grow(self, text: str) -> None:
+        self._ended.clear()
+        super().grow(text)
+
+    def _leave_lexeme(self, row: ChartRow, lexeme: Lexeme, offset: int) -> None:
+        self._ended.setdefault(offset, []).append((lexeme, row.waiting[lexeme]))
+        super()._leave_lexeme(row, lexeme, offset)
+
+    def name_end(self) -> RuleNames:
+        """The rules that the text ends in."""
+        size = len(self.text)
+        found: list[tuple[Lexeme, list[Caller]]] = []
+        for row in self._open:
+            if row.start < size:
+                found += [(run.lexeme, row.waiting[run.lexeme]) for run in row.running]
+        if not found and self._open:
+            found = self._ended.get(size, [])
+        rules: dict[str, None] = {}
+        terminals: dict[str, None] = {}
+        for lexeme, callers in found:
+            rules |= dict.fromkeys(caller.rule for caller in callers)
+            if isinstance(lexeme, RuleReference):
+                terminals[lexeme.name] = None
+        return RuleNames(tuple(rules)[:MOST_NAMED], tuple(terminals)[:MOST_NAMED])

@@ -1,0 +1,98 @@
+"""What a request is made of, in the order in which prompts have it."""
+
+import json
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from constrained.messages import SYSTEM_ROLES
+
+Message = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class PromptParts:
+    """The parts of a request, in the order in which prompts have them.
+
+    Args:
+        system: the system messages in front of the conversation, as one text.
+        tools: name and JSON of each tool.
+        messages: the JSON of each message behind the system messages.
+        roles: of these.
+    """
+
+    system: str
+    tools: tuple[tuple[str, str], ...]
+    messages: tuple[str, ...]
+    roles: tuple[str, ...]
+
+    @property
+    def head(self) -> tuple[str, tuple[tuple[str, str], ...]]:
+        """What stands in front of the conversation."""
+        return self.system, self.tools
+
+    @cached_property
+    def head_size(self) -> int:
+        """Characters of the head."""
+        return len(self.system) + sum(len(text) for _, text in self.tools)
+
+    @property
+    def size(self) -> int:
+        """Characters of all parts."""
+        return self.head_size + sum(map(len, self.messages))
+
+
+def read_parts(messages: Sequence[Message], tools: Sequence[Any]) -> PromptParts:
+    """The parts of a request.
+
+    Args:
+        messages: in OpenAI's form.
+        tools: in any form that has a name.
+    """
+    count = 0
+    system = list[str]()
+    for message in messages:
+        if message.get("role") not in SYSTEM_ROLES:
+            break
+        system.append(_read_text(message.get("content")))
+        count += 1
+    rest = messages[count:]
+    return PromptParts(
+        system="\n".join(system),
+        tools=tuple((_read_name(tool), write_json(tool)) for tool in tools),
+        messages=tuple(write_json(_without_id(message)) for message in rest),
+        roles=tuple(str(message.get("role")) for message in rest),
+    )
+
+
+def write_json(value: Any) -> str:
+    """The value as JSON, its keys in their own order: another order is another prompt."""
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _without_id(message: Message) -> dict[str, Any]:
+    """What a message says; ids of calls are in few prompts."""
+    return {key: value for key, value in message.items() if key not in ("id", "tool_call_id")}
+
+
+def _read_text(content: Any) -> str:
+    if isinstance(content, list):
+        texts = [part.get("text", "") for part in content if isinstance(part, dict)]
+        return "".join(text for text in texts if isinstance(text, str))
+    return content if isinstance(content, str) else ""
+
+
+def _read_name(tool: Any) -> str:
+    if not isinstance(tool, Mapping):
+        return ""
+    inner = tool.get("function", tool)
+    return str(inner.get("name", "")) if isinstance(inner, Mapping) else ""
+
+
+def count_same(earlier: str, later: str) -> int:
+    """The characters from the beginning that are the same."""
+    most = min(len(earlier), len(later))
+    # By slices: a loop over each character of long texts would take milliseconds.
+    return bisect_left(range(1, most + 1), True, key=lambda n: earlier[:n] != later[:n])
